@@ -1,0 +1,21 @@
+"""The subcommands: one file each, whose name is what the user types.
+
+A command module has a docstring (its first line is the help), `configure(parser)` which adds
+arguments and may set `parser.epilog` to an `examples:` block, and `run(args) -> int`, the exit
+status.  Modules import what is heavy inside `run`: `replayer --help` imports them all.
+"""
+
+import argparse
+from typing import Protocol
+
+
+class Command(Protocol):
+    """What __main__ needs of a command module."""
+
+    def configure(self, parser: argparse.ArgumentParser) -> None:
+        """Add the command's arguments to its parser."""
+        ...
+
+    def run(self, args: argparse.Namespace) -> int:
+        """Do it and return the exit status; a ReplayerError is printed by __main__."""
+        ...

@@ -1,0 +1,75 @@
+"""What a step may use: the database, its server, the host, the sampler, the progress display."""
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from replayer.database import Database
+from replayer.engine import Engine
+from replayer.errors import Skip
+from replayer.host import Host
+from replayer.model import StepResult, Workload
+from replayer.sampler import Sampler
+from replayer.server import Place
+
+
+class Task(Protocol):
+    """One line of progress."""
+
+    def advance(self, done: float) -> None:
+        """Add to what is done."""
+        ...
+
+    def update(self, *, done: float | None = None, total: float | None = None,
+               note: str | None = None) -> None:
+        """Set what is done, how much there is, or the words behind the bar."""
+        ...
+
+
+class Progress(Protocol):
+    """The conversation on stderr."""
+
+    def task(self, title: str, total: float | None = None) -> contextlib.AbstractContextManager[Task]:
+        """Show a line for as long as the `with` block runs."""
+        ...
+
+    def say(self, text: str) -> None:
+        """Print one line above the bars."""
+        ...
+
+
+@dataclass
+class Context:
+    """One step's surroundings; the runner makes one for each step of each repeat."""
+
+    engine: Engine
+    place: Place
+    host: Host
+    workload: Workload
+    progress: Progress
+    sampler: Sampler
+    """Running while the step runs; `sampler.mark()` sets the edges of a measured window."""
+    repeat: int = 1
+    done: Sequence[StepResult] = field(default_factory=tuple)
+    """Results of this run so far."""
+    folder: Path | None = None
+    """Where the step may leave files beside the result, or None."""
+
+    @contextlib.contextmanager
+    def database(self) -> Iterator[Database]:
+        """Connect; the server is started if it is stopped.  Closed at the end of the `with`."""
+        url = self.place.start()
+        database = Database(self.engine, url)
+        try:
+            yield database
+        finally:
+            database.close()
+
+    def data_directory(self) -> Path:
+        """Return where the server's files are on this machine; raise Skip if they are elsewhere."""
+        found = self.place.data_directory()
+        if found is None:
+            raise Skip("the server's data files are not on this machine")
+        return found

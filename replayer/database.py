@@ -1,0 +1,110 @@
+"""Talk to a database: URLs, the control connection, recipes for raw connections.
+
+The only module that imports SQLAlchemy; it is never in a timed loop.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import sqlalchemy
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import ArgumentError, DBAPIError
+from sqlalchemy.pool import NullPool
+
+from replayer.engine import Engine, Verb
+from replayer.errors import Impossible, ReplayerError, Skip
+from replayer.wire import Recipe, explain
+
+Row = Mapping[str, Any]
+
+
+class Database:
+    """A control connection to one database of an engine, in autocommit mode."""
+
+    def __init__(self, engine: Engine, url: URL) -> None:
+        self.url = url
+        self._sql = sqlalchemy.create_engine(url, poolclass=NullPool, isolation_level="AUTOCOMMIT")
+        self._first = tuple(engine.keys.get("connect", {}).get("statements", ()))
+        try:
+            self._connection = self._sql.connect()
+            for statement in self._first:
+                self._connection.exec_driver_sql(statement)
+        except DBAPIError as error:
+            raise ReplayerError(
+                f"{engine.title} at {show(url)} refused a connection: {explain(error.orig or error)}"
+            ) from error
+        self.engine = engine
+
+    def close(self) -> None:
+        """Close the connection; closing twice is fine."""
+        self._connection.close()
+        self._sql.dispose()
+
+    def execute(self, verb: Verb | str, /, holes: Mapping[str, str | int] | None = None,
+                **parameters: Any) -> list[Row]:
+        """Execute a verb's statements one by one and return the rows of the last one that has some.
+
+        A str is one of the engine's own verbs by name; Skip is raised if it has none of that name.
+        Raises ReplayerError with the server's first line when a statement fails.
+        """
+        verb = self.engine.needs(verb) if isinstance(verb, str) else verb
+        rows: list[Row] = []
+        for statement in verb.statements(**(holes or {})):
+            rows = self.query(statement, parameters, told=verb.name) or rows
+        return rows
+
+    def query(self, statement: str, parameters: Mapping[str, Any] | None = None, *,
+              told: str = "") -> list[Row]:
+        """Execute one statement with `:name` parameters and return its rows, if it has some."""
+        clause = sqlalchemy.text(statement)
+        wanted = {name: (parameters or {})[name] for name in clause._bindparams}  # noqa: SLF001
+        try:
+            result = self._connection.execute(clause, wanted)
+            return [dict(row) for row in result.mappings()] if result.returns_rows else []
+        except DBAPIError as error:
+            begin = f"{told}: " if told else ""
+            raise ReplayerError(f"{begin}the database said: {explain(error.orig or error)}") from error
+
+    def value(self, verb: Verb | str, /, holes: Mapping[str, str | int] | None = None,
+              **parameters: Any) -> Any:
+        """Return the first column of the first row of a verb, or None if it has no row."""
+        rows = self.execute(verb, holes, **parameters)
+        return next(iter(rows[0].values())) if rows else None
+
+    def render(self, statement: str) -> str:
+        """Return a statement with `:name` turned into the driver's `%(name)s`, for raw cursors."""
+        compiled = sqlalchemy.text(statement).compile(dialect=self._sql.dialect)
+        return str(compiled)
+
+    def recipe(self) -> Recipe:
+        """Return how a worker process connects as this connection does."""
+        dialect = self._sql.dialect
+        positional, named = dialect.create_connect_args(self.url)
+        assert not positional, "both wires take keywords only"
+        return Recipe(dialect.import_dbapi().__name__, dict(named), self._first)
+
+
+def url_of(text: str, engine: Engine) -> URL:
+    """Return the SQLAlchemy URL that a user's URL means, on the engine's wire.
+
+    Raises Impossible when it is no URL.
+    """
+    try:
+        url = make_url(text)
+    except (ArgumentError, ValueError) as error:
+        raise Impossible(f"{text.split('@')[-1]!r} is no database URL such as "
+                         f"postgresql://user@host/database") from error
+    return url.set(drivername=engine.wire)
+
+
+def show(url: URL) -> str:
+    """Return a URL without its password."""
+    return url.render_as_string(hide_password=True)
+
+
+def columns(rows: Sequence[Row], name: str) -> list[Any]:
+    """Return one column of rows."""
+    return [row[name] for row in rows]
+
+
+__all__ = ["Database", "Row", "Skip", "columns", "show", "url_of"]

@@ -1,0 +1,55 @@
+"""Every error that a user or a machine can cause, and the exit status each one stands for.
+
+ReplayerError           1  failed while running
+├── Impossible          2  asked for something that cannot be: bad argument, missing right, wrong machine
+│   └── NotFound        2  a name that is not there, with the nearest one that is
+├── Worse               3  `compare --fail-if-worse` found worse
+├── Interrupted       130  Ctrl-C or SIGTERM
+└── Skip                -  not a failure: this step cannot be done here, and the report says why
+
+A message is one sentence: what was asked, what was found, what to do.
+"""
+
+import difflib
+from collections.abc import Iterable
+
+
+class ReplayerError(Exception):
+    """Something went wrong while running; the steps already done are kept."""
+
+    status = 1
+
+
+class Impossible(ReplayerError):
+    """What was asked for cannot be done, known before anything was done."""
+
+    status = 2
+
+
+class NotFound(Impossible):
+    """A name that is not there."""
+
+
+class Worse(ReplayerError):
+    """A comparison found worse where that was to be a failure."""
+
+    status = 3
+
+
+class Interrupted(ReplayerError):
+    """The user or the system asked replayer to stop."""
+
+    status = 130
+
+
+class Skip(ReplayerError):
+    """This step cannot be done here; its message is the reason that the report shows."""
+
+
+def nearest(asked: str, known: Iterable[str]) -> str:
+    """Return ' - did you mean X?' or ' (there are: …)', to end the sentence of a NotFound."""
+    names = sorted(known)
+    close = difflib.get_close_matches(asked, names, n=1, cutoff=0.5)
+    if close:
+        return f" - did you mean {close[0]}?"
+    return f" (there are: {', '.join(names)})" if names else " (there are none)"

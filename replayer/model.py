@@ -1,0 +1,233 @@
+"""Every frozen type that crosses a module border, and so everything that a result file holds.
+
+A result file is one Run as JSON; store.py keeps the history of its format.
+"""
+
+from enum import StrEnum
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+Fact = str | int | float | bool | None | tuple[str, ...]
+"""One thing known about a host, an engine or a step; its key is dotted: `kernel.release`."""
+
+
+class Noun(BaseModel):
+    """A frozen record: unknown keys are errors, so that a misspelt one is never passed over."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="null")
+
+
+class Better(StrEnum):
+    """The direction in which a measurement improves."""
+
+    MORE = "more"
+    LESS = "less"
+    NEITHER = "neither"
+
+
+class Measurement(Noun):
+    """One number that was measured: `<step>.<quantity>`, its unit and its good direction."""
+
+    metric: str
+    value: float
+    unit: str
+    better: Better
+
+
+class Temperature(StrEnum):
+    """How much of the data was in memory before the clock started, in ClickBench's words."""
+
+    COLD = "cold"
+    LUKEWARM = "lukewarm"
+    HOT = "hot"
+    UNKNOWN = "unknown"
+
+
+class Cold(Noun):
+    """The coldness asked for and the one achieved, with its proof."""
+
+    asked: Temperature
+    got: Temperature
+    method: str
+    """What was done: e.g. "server stopped, sync, drop_caches"."""
+    proof: str
+    """What residency was measured with: cachestat or mincore; "" if it could not be measured."""
+    resident_bytes: int | None = None
+    file_bytes: int | None = None
+    device_bytes: int | None = None
+    """Bytes that the device delivered in the measured window."""
+    why: str = ""
+    """Why `got` is not what was asked for; "" if it is."""
+
+    @property
+    def resident_share(self) -> float | None:
+        """Return resident bytes / file bytes, or None if they are not known."""
+        if self.resident_bytes is None or not self.file_bytes:
+            return None
+        return self.resident_bytes / self.file_bytes
+
+
+class Verdict(StrEnum):
+    """Where the blocks that a session missed in the buffer pool came from."""
+
+    CACHED = "cached"
+    PHYSICAL = "physical"
+    MIXED = "mixed"
+    UNKNOWN = "unknown"
+
+
+class Ledger(Noun):
+    """The three layers of every read, per second of one window.
+
+    `page_cache_hits = riops - device_read_bytes / block size`, never below 0;
+    `ratio = device_reads / riops`.  A layer that could not be counted is None.
+    """
+
+    asked: Verdict | None
+    verdict: Verdict
+    window_seconds: float
+    riops: float
+    buffer_hits: float
+    page_cache_hits: float | None
+    device_reads: float | None
+    device_read_bytes: float | None
+    ratio: float | None
+    device: str | None
+    note: str = ""
+
+
+class Mark(Noun):
+    """Something that happened at a second of a series: a checkpoint, an autovacuum."""
+
+    at: float
+    kind: str
+    text: str
+
+
+class Series(Noun):
+    """What was watched while a step ran.
+
+    `seconds` are the ends of the intervals since the start of the step's window; every column has
+    as many values as `seconds`.  A column is `<collector>.<sysstat's name>`, or the step's own,
+    such as `sessions.riops`; None marks an interval that could not be read.
+    """
+
+    started: str
+    seconds: tuple[float, ...] = ()
+    columns: dict[str, tuple[float | None, ...]] = Field(default_factory=dict)
+    marks: tuple[Mark, ...] = ()
+    window: tuple[float, float] | None = None
+    """First and last second of the measured window, if it is not the whole series."""
+
+
+class Latency(Noun):
+    """Latencies of one kind of operation: an HdrHistogram V2 payload in nanoseconds."""
+
+    payload: str
+    operations: int
+
+
+class Outcome(Noun):
+    """What a step returns: whatever it measured, and the proof."""
+
+    measurements: tuple[Measurement, ...] = ()
+    cold: Cold | None = None
+    ledger: Ledger | None = None
+    series: Series | None = None
+    latency: dict[str, Latency] = Field(default_factory=dict)
+    tables: dict[str, tuple[dict[str, Any], ...]] = Field(default_factory=dict)
+    """Rows of a table, e.g. `doublings`: one dict per row with the same keys."""
+    facts: dict[str, Fact] = Field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    """Sentences for the report: what could not be done or proven, and what to do about it."""
+
+
+class Status(StrEnum):
+    """How a step or a run ended."""
+
+    RUNNING = "running"
+    DONE = "done"
+    SKIPPED = "skipped"
+    FAILED = "failed"
+    INTERRUPTED = "interrupted"
+
+
+class StepResult(Outcome):
+    """One step of one repeat, with how it ended."""
+
+    step: str
+    name: str
+    repeat: int
+    status: Status
+    reason: str = ""
+    started: str
+    elapsed: float
+    spec: dict[str, Any]
+
+    def value(self, metric: str) -> float | None:
+        """Return the value of a metric of this step, or None if it was not measured."""
+        return next((m.value for m in self.measurements if m.metric == metric), None)
+
+
+class EngineFacts(Noun):
+    """The database that did the work: what it is and every setting that is not its default."""
+
+    name: str
+    version: str
+    place: Literal["private", "url"]
+    settings: dict[str, str]
+    facts: dict[str, Fact] = Field(default_factory=dict)
+
+
+class WorkloadFacts(Noun):
+    """What was asked for, after every override."""
+
+    name: str
+    source: str
+    digest: str
+    repeat: int
+    settings: dict[str, str]
+    steps: tuple[dict[str, Any], ...]
+
+
+class Run(Noun):
+    """One call of `replayer run`: a result file."""
+
+    format: int
+    id: str
+    version: str
+    label: str
+    started: str
+    finished: str | None = None
+    status: Status
+    error: str = ""
+    host: dict[str, Fact]
+    engine: EngineFacts | None
+    workload: WorkloadFacts
+    steps: tuple[StepResult, ...] = ()
+    advice: tuple[str, ...] = ()
+
+
+class StepSpec(Noun):
+    """The keys that every step of a workload file may have; each step's Spec adds its own."""
+
+    step: str
+    name: str = ""
+    """Told apart by it when a step is used twice; the step's own name if not given."""
+    once: bool = False
+    """Run in the first repeat only, e.g. the building of a table."""
+
+
+class Workload(Noun):
+    """A workload file that was understood."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
+
+    name: str
+    source: str
+    description: str
+    comment: str
+    repeat: int = 1
+    settings: dict[str, str] = Field(default_factory=dict)
+    steps: tuple[StepSpec, ...]

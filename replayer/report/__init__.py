@@ -1,0 +1,1 @@
+"""Results made visible: model -> rich renderables, HTML, CSV; nothing here prints."""

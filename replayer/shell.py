@@ -1,0 +1,101 @@
+"""Start programs: the only module that does, always from a list of arguments, never a shell."""
+
+import os
+import shutil
+import subprocess  # noqa: TID251 - this is the one place
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from replayer.errors import ReplayerError
+
+
+class User(NamedTuple):
+    """Who a program runs as; only root can choose."""
+
+    name: str
+    uid: int
+    gid: int
+
+
+def find(program: str, *folders: Path) -> Path | None:
+    """Return the program's path: in the given folders first, else on PATH, else None."""
+    for folder in folders:
+        if os.access(folder / program, os.X_OK):
+            return folder / program
+    found = shutil.which(program)
+    return Path(found) if found else None
+
+
+def run(
+    arguments: Sequence[str | Path],
+    *,
+    user: User | None = None,
+    environment: Mapping[str, str] | None = None,
+    folder: Path | None = None,
+    timeout: float | None = None,
+    stdin: str | None = None,
+) -> str:
+    """Run a program to its end and return what it printed on stdout.
+
+    It gets a session of its own, so that Ctrl-C reaches replayer alone, which then stops in order.
+    Raises ReplayerError with the last lines of stderr when it fails, is missing or takes too long.
+    """
+    command = [str(argument) for argument in arguments]
+    try:
+        done = subprocess.run(
+            command,
+            input=stdin,
+            stdin=subprocess.DEVNULL if stdin is None else None,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            check=False,
+            timeout=timeout,
+            cwd=folder,
+            env=None if environment is None else {**os.environ, **environment},
+            start_new_session=True,
+            **_identity(user),
+        )
+    except OSError as error:
+        raise ReplayerError(f"{command[0]} could not be started: {error.strerror}") from error
+    except subprocess.TimeoutExpired as error:
+        raise ReplayerError(f"{command[0]} did not end within {timeout:.0f} s") from error
+    if done.returncode:
+        raise ReplayerError(f"{Path(command[0]).name} failed: {_last_words(done.stderr or done.stdout)}")
+    return done.stdout
+
+
+def start(
+    arguments: Sequence[str | Path],
+    *,
+    user: User | None = None,
+    environment: Mapping[str, str] | None = None,
+    output: Path | None = None,
+) -> subprocess.Popen[bytes]:
+    """Start a program that goes on beside replayer, in a session of its own; output is appended."""
+    command = [str(argument) for argument in arguments]
+    try:
+        with open(output or os.devnull, "ab") as sink:  # noqa: PTH123 - os.devnull is a str
+            return subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=sink,
+                stderr=subprocess.STDOUT,
+                env=None if environment is None else {**os.environ, **environment},
+                start_new_session=True,
+                **_identity(user),
+            )
+    except OSError as error:
+        raise ReplayerError(f"{command[0]} could not be started: {error.strerror}") from error
+
+
+def _identity(user: User | None) -> dict[str, object]:
+    if user is None or user.uid == os.geteuid():
+        return {}
+    return {"user": user.uid, "group": user.gid, "extra_groups": []}
+
+
+def _last_words(text: str) -> str:
+    lines = [line.strip() for line in text.strip().splitlines() if line.strip()]
+    return "; ".join(lines[-3:]) or "it said nothing"

@@ -1,0 +1,21 @@
+"""The verbs of a workload: one file each, whose name is the step's name.
+
+A step module has a docstring, a `Spec` (a subclass of plan's `StepSpec`: the keys of the TOML
+table) and `run(spec, context) -> Outcome`.  It may have `check(spec, context) -> None`, which is
+called for every step before the first one starts and raises Impossible or Skip.
+"""
+
+from typing import Any, Protocol
+
+from replayer.context import Context
+from replayer.model import Outcome, StepSpec
+
+
+class Step(Protocol):
+    """What the runner needs of a step module."""
+
+    Spec: type[StepSpec]
+
+    def run(self, spec: Any, context: Context) -> Outcome:
+        """Do the step's work and return what was measured."""
+        ...

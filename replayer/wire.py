@@ -1,0 +1,47 @@
+"""Raw driver connections for measured work: no SQLAlchemy, importable in milliseconds."""
+
+import importlib
+from dataclasses import dataclass, field
+from typing import Any
+
+from replayer.errors import ReplayerError
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """All that a worker process needs to connect; it travels through a pipe, never a command line."""
+
+    module: str
+    """The driver's module: psycopg or pymysql."""
+    arguments: dict[str, Any] = field(repr=False)
+    first: tuple[str, ...] = ()
+    """Statements that every new connection starts with."""
+
+
+def connect(recipe: Recipe, *extra: str) -> Any:
+    """Return an autocommit DBAPI connection on which `recipe.first` and `extra` were executed.
+
+    Raises ReplayerError in one sentence when the server refuses or is not there.
+    """
+    driver = importlib.import_module(recipe.module)
+    try:
+        connection = driver.connect(**recipe.arguments, autocommit=True)
+        with connection.cursor() as cursor:
+            for statement in (*recipe.first, *extra):
+                cursor.execute(statement)
+    except driver.Error as error:
+        raise ReplayerError(f"the database server refused a connection: {explain(error)}") from error
+    return connection
+
+
+def driver_error(recipe: Recipe) -> type[Exception]:
+    """Return the driver's base exception class."""
+    error: type[Exception] = importlib.import_module(recipe.module).Error
+    return error
+
+
+def explain(error: BaseException) -> str:
+    """Return a driver's error as part of one sentence: the first line of what the server said."""
+    text = str(error.args[-1] if error.args else error).strip() or type(error).__name__
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[0].rstrip(".")
