@@ -44,18 +44,30 @@ class Progress(Protocol):
 class Context:
     """One step's surroundings; the runner makes one for each step of each repeat."""
 
-    engine: Engine
-    place: Place
     host: Host
     workload: Workload
     progress: Progress
     sampler: Sampler
     """Running while the step runs; `sampler.mark()` sets the edges of a measured window."""
+    storage: Path
+    """A folder on the disk under test, for steps that make files of their own."""
+    database_place: Place | None = None
+    """None where no step of the workload needs a database."""
     repeat: int = 1
     done: Sequence[StepResult] = field(default_factory=tuple)
     """Results of this run so far."""
-    folder: Path | None = None
-    """Where the step may leave files beside the result, or None."""
+
+    @property
+    def place(self) -> Place:
+        """Return the database's place; raise Skip in a run without a database."""
+        if self.database_place is None:
+            raise Skip("this run has no database")
+        return self.database_place
+
+    @property
+    def engine(self) -> Engine:
+        """Return the engine, at the server's version."""
+        return self.place.engine
 
     @contextlib.contextmanager
     def database(self) -> Iterator[Database]:

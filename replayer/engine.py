@@ -130,7 +130,14 @@ def load(name: str) -> Engine:
     if parent == name or parent not in known:
         raise Impossible(f"{folder / 'engine.toml'}: like = {parent!r}{nearest(str(parent), known)}")
     base = load(parent)
-    return Engine(name, (folder, *base.folders), _merge(base.keys, keys))
+    # What is inherited is how to speak, not the place in a list of engines.
+    inherited = {key: value for key, value in base.keys.items() if key != "default"}
+    return Engine(name, (folder, *base.folders), _merge(inherited, keys))
+
+
+def default() -> str:
+    """Return the name of the engine of a run that names none: engine.toml has `default = true`."""
+    return next(name for name in assets.engines() if load(name).keys.get("default"))
 
 
 def of_url(url: str) -> Engine:

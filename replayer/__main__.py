@@ -1,0 +1,75 @@
+"""argv -> subcommand -> exit status; the only place that catches ReplayerError."""
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+
+from replayer import __version__, registry, signals
+from replayer.errors import ReplayerError
+
+ABOUT = """\
+A database-realistic workload replayer: run the same database work on two machines and learn
+whether the database will run the same there, with proof for every number.
+"""
+EPILOG = """\
+examples:
+  replayer check                    what this machine allows
+  replayer run                      the main job, on a PostgreSQL that replayer brings along
+  replayer run smoke                the same at small scale, in seconds
+  replayer show latest              the report of the last run
+exit status: 0 done, 1 failed while running, 2 impossible request, 3 compared and found worse,
+130 interrupted
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run replayer with these arguments, or the process's own, and return its exit status."""
+    args = parser().parse_args(argv)
+    signals.install()
+    try:
+        status: int = args.run(args)
+        sys.stdout.flush()
+    except ReplayerError as error:
+        print(f"replayer: error: {printable(str(error))}", file=sys.stderr)  # noqa: T201
+        return error.status
+    except BrokenPipeError:
+        # The reader of our output went away (`| head`): nothing is left to say to it.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    return status
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the parser with every command of the commands package."""
+    top = argparse.ArgumentParser(
+        prog="replayer",
+        description=ABOUT,
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    top.add_argument("--version", action="version", version=f"replayer {__version__}")
+    commands = top.add_subparsers(metavar="COMMAND", required=True)
+    for name in registry.names("commands"):
+        module = registry.load("commands", name)
+        about = (module.__doc__ or "").strip()
+        command = commands.add_parser(
+            name,
+            help=about.splitlines()[0].rstrip("."),
+            description=about,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            allow_abbrev=False,
+        )
+        module.configure(command)
+        command.set_defaults(run=module.run)
+    return top
+
+
+def printable(text: str) -> str:
+    """Return text in which no control character can reach a terminal, on one line."""
+    return "".join(c if c.isprintable() else " " for c in text)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,83 @@
+"""Run a workload and store what was measured.
+
+The default workload, demo, is the main job: build a columnstore-like table, flush it, read its files
+from a proven cold cache, run pgio-style sessions cached and physical.
+"""
+
+import argparse
+from pathlib import Path
+
+EPILOG = """\
+examples:
+  replayer run
+  replayer run smoke --json
+  replayer run demo --label uek --data-dir /mnt/nvme/replayer
+  replayer run slob-physical --set sessions.num_threads=16 --set sessions.run_time=60s
+  replayer run cold-walk --set walk.mode=direct --repeat 5
+  replayer run demo --pg-bindir /usr/lib/postgresql/15/bin --pg-set shared_buffers=2GB
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.epilog = EPILOG
+    add = parser.add_argument
+    add("workload", nargs="?", default="demo", metavar="WORKLOAD",
+        help="a name from `replayer list workloads`, or a path to a .toml file (default: demo)")
+    add("--label", default="", help="what this machine or kernel is called in comparisons")
+    add("--repeat", type=int, metavar="N", help="run the steps N times, instead of as the file says")
+    add("--set", action="append", default=[], metavar="STEP.KEY=VALUE", dest="overrides",
+        help="replace one value of the workload")
+    add("--engine", metavar="NAME|URL",
+        help="a name from `replayer list engines`, or the URL of a running server")
+    add("--pg-bindir", "--bindir", type=Path, metavar="DIR", dest="bindir",
+        help="the programs of another server version, such as /usr/lib/postgresql/15/bin")
+    add("--data-dir", type=Path, metavar="DIR",
+        help="a folder on the disk under test for the server's data; empty, or made by replayer")
+    add("--pg-set", action="append", default=[], metavar="NAME=VALUE", dest="settings",
+        help="a server setting")
+    add("--results", type=Path, metavar="DIR", help="where results go (default: ./results)")
+    add("--json", action="store_true", help="print the result as JSON instead of the report")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the workload; the Run is saved after every step."""
+    import sys
+
+    from replayer import plan, store
+    from replayer.report.progress import conversation
+    from replayer.runner import execute
+
+    workload = plan.load(
+        args.workload, args.overrides, repeat=args.repeat, settings=args.settings
+    )
+    order = _order(args, workload)
+    path = current = None
+    try:
+        with conversation() as progress:
+            _give_back_leftovers(progress.say)
+            for current in execute(order, progress):
+                if path is None:
+                    path = store.reserve(args.results, current)
+                store.save(path, current)
+    finally:
+        if path is not None and current is not None:
+            _tell(current, path, as_json=args.json)
+    sys.stdout.flush()
+    return 0
+
+
+def _order(args: argparse.Namespace, workload: object) -> object:
+    from replayer import engine
+    from replayer.runner import Order
+
+    url = args.engine if args.engine and "://" in args.engine else None
+    chosen = engine.of_url(url) if url else engine.load(args.engine or engine.default())
+    return Order(
+        workload=workload,
+        engine=chosen,
+        label=args.label,
+        url=url,
+        bindir=args.bindir,
+        data_dir=args.data_dir,
+    )

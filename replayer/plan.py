@@ -1,0 +1,196 @@
+"""Workload TOML -> Workload; an unknown key, a wrong type or a wrong unit is an error with a suggestion.
+
+    description = "…"           one line
+    repeat = 3                  how often the steps run
+    [settings]                  server settings
+    shared_buffers = "1GB"
+    [[step]]                    one table for each step, in order
+    step = "walk"               a name from `replayer list steps`
+    name = "cold"               told apart by it when a step is used twice
+    once = true                 in the first repeat only
+    threads = 50                the step's own keys: `replayer list steps -v`
+"""
+
+import difflib
+import hashlib
+import json
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from replayer import assets, registry
+from replayer.errors import Impossible, NotFound, nearest
+from replayer.model import StepSpec, Workload, WorkloadFacts
+
+_TOP = ("description", "repeat", "settings", "step")
+_MOST_REPEATS = 10_000
+
+
+def load(name: str, overrides: Sequence[str] = (), *, repeat: int | None = None,
+         settings: Sequence[str] = ()) -> Workload:
+    """Read a workload by name or path and apply `step.key=value` and `setting=value` overrides.
+
+    Raises NotFound for a name that is not there, Impossible for whatever cannot be understood; the
+    message names the file, the step, the key and the nearest right one.
+    """
+    path = assets.workload(name)
+    try:
+        text = path.read_text(encoding="utf-8")
+        table = tomllib.loads(text)
+    except (OSError, ValueError) as error:
+        raise Impossible(f"{path.name}: {error}") from error
+    for key in table:
+        if key not in _TOP:
+            raise Impossible(f"{path.name}: unknown key {key!r}{nearest(key, _TOP)}")
+    tables = _tables(path, table)
+    applied = _override(path, tables, overrides)
+    specs = tuple(
+        _spec(path, number, own, applied) for number, own in enumerate(tables, 1)
+    )
+    _unlike_names(path, specs)
+    return Workload(
+        name=path.stem,
+        source=str(path),
+        description=str(table.get("description", "")),
+        comment=_comment(text),
+        repeat=_repeat(path, table.get("repeat", 1) if repeat is None else repeat),
+        settings={**_settings(path, table), **dict(_pair(given, "--pg-set") for given in settings)},
+        steps=specs,
+    )
+
+
+def facts(workload: Workload) -> WorkloadFacts:
+    """Return what a result file keeps of a workload, with a digest of everything that it does."""
+    steps = tuple(spec.model_dump(mode="json") for spec in workload.steps)
+    what = json.dumps([workload.settings, steps], sort_keys=True)
+    return WorkloadFacts(
+        name=workload.name,
+        source=workload.source,
+        digest=hashlib.sha256(what.encode()).hexdigest()[:16],
+        repeat=workload.repeat,
+        settings=workload.settings,
+        steps=steps,
+    )
+
+
+def _tables(path: Path, table: Mapping[str, Any]) -> list[dict[str, Any]]:
+    tables = table.get("step", [])
+    if not isinstance(tables, list) or not tables or not all(isinstance(t, dict) for t in tables):
+        raise Impossible(f"{path.name}: a workload needs at least one [[step]] table")
+    for number, own in enumerate(tables, 1):
+        if not isinstance(own.get("step"), str):
+            raise Impossible(f'{path.name}: step {number}: it needs a line such as step = "walk"')
+    return [{"name": own["step"], **own} for own in tables]
+
+
+def _override(path: Path, tables: list[dict[str, Any]], overrides: Sequence[str]) -> dict[str, str]:
+    """Put `step.key=value` into every table whose name or step it names; return key -> as given."""
+    applied = {}
+    for given in overrides:
+        target, value = _pair(given, "--set")
+        where, dot, key = target.rpartition(".")
+        if not dot:
+            raise Impossible(f"--set {given}: it must be step.key=value, such as walk.threads=8")
+        chosen = [own for own in tables if where in (own["name"], own["step"])]
+        if not chosen:
+            names = {own["name"] for own in tables} | {own["step"] for own in tables}
+            raise NotFound(f"--set {given}: {path.name} has no step {where!r}{nearest(where, names)}")
+        for own in chosen:
+            own[key] = _literal(value)
+            applied[f"{id(own)}.{key}"] = given
+    return applied
+
+
+def _literal(text: str) -> Any:
+    """Return a TOML value where it is one, else the text itself: --set build.rows=20M needs no quotes."""
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except ValueError:
+        return text
+
+
+def _spec(path: Path, number: int, table: dict[str, Any], applied: Mapping[str, str]) -> StepSpec:
+    told = f"{path.name}: step {number} ({table['name']})"
+    try:
+        module = registry.load("steps", table["step"])
+    except NotFound as error:
+        raise NotFound(f"{path.name}: step {number}: {error}") from error
+    choose = getattr(module, "spec_of", None)
+    try:
+        kind: type[StepSpec] = choose(table) if choose else module.Spec
+        return kind.model_validate(table)
+    except NotFound as error:
+        raise NotFound(f"{told}: {error}") from error
+    except ValidationError as error:
+        raise Impossible(_explain(told, kind, table, error, applied)) from error
+
+
+def _explain(told: str, kind: type[StepSpec], table: Mapping[str, Any], error: ValidationError,
+             applied: Mapping[str, str]) -> str:
+    """Return the first error of a step's table as one sentence."""
+    first = error.errors()[0]
+    key = str(first["loc"][0]) if first["loc"] else ""
+    given = applied.get(f"{id(table)}.{key}")
+    begin = f"{told} (--set {given})" if given else told
+    if first["type"] == "extra_forbidden":
+        return f"{begin}: unknown key {key!r}{nearest(key, kind.model_fields)}"
+    if first["type"] == "missing":
+        return f"{begin}: the key {key!r} is missing"
+    wanted = str(first["msg"]).removeprefix("Value error, ").removeprefix("Input ")
+    if first["type"] in {"enum", "literal_error"}:
+        choices = str(first.get("ctx", {}).get("expected", "")).replace("'", "").replace(" or ", ", ")
+        close = difflib.get_close_matches(str(table.get(key)), choices.split(", "), n=1)
+        wanted += f" - did you mean {close[0]}?" if close else ""
+    if not key:
+        return f"{begin}: {wanted}"
+    return f"{begin}: {key} = {table.get(key)!r}: {wanted}"
+
+
+def _unlike_names(path: Path, specs: Sequence[StepSpec]) -> None:
+    seen: set[str] = set()
+    for number, spec in enumerate(specs, 1):
+        if spec.name in seen:
+            raise Impossible(f"{path.name}: step {number} is the second one called {spec.name!r}; "
+                             f'tell them apart with a line such as name = "{spec.name}-again"')
+        seen.add(spec.name)
+
+
+def _repeat(path: Path, value: Any) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= _MOST_REPEATS:
+        raise Impossible(f"{path.name}: repeat = {value!r}: it must be a whole number from 1 to "
+                         f"{_MOST_REPEATS:,}")
+    return value
+
+
+def _settings(path: Path, table: Mapping[str, Any]) -> dict[str, str]:
+    settings = table.get("settings", {})
+    if not isinstance(settings, dict):
+        raise Impossible(f"{path.name}: settings must be a table of server settings")
+    for name, value in settings.items():
+        if isinstance(value, dict | list):
+            raise Impossible(f"{path.name}: settings: {name} must be a text, a number or a boolean")
+    return {name: _plain(value) for name, value in settings.items()}
+
+
+def _plain(value: Any) -> str:
+    return ("on" if value else "off") if isinstance(value, bool) else str(value)
+
+
+def _pair(given: str, option: str) -> tuple[str, str]:
+    name, equals, value = given.partition("=")
+    if not equals or not name.strip():
+        raise Impossible(f"{option} {given}: it must be name=value")
+    return name.strip(), value.strip()
+
+
+def _comment(text: str) -> str:
+    """Return the comment that opens a workload file: what real thing it imitates."""
+    lines = []
+    for line in text.splitlines():
+        if not line.startswith("#"):
+            break
+        lines.append(line.removeprefix("#").strip())
+    return "\n".join(lines)

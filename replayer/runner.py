@@ -1,0 +1,172 @@
+"""execute(order) -> Iterator[Run]: ever more complete Runs, so that a later failure loses nothing."""
+
+import contextlib
+import secrets
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from replayer import __version__, advice, plan, registry
+from replayer.context import Context, Progress
+from replayer.custody import home
+from replayer.engine import Engine
+from replayer.errors import Interrupted, ReplayerError, Skip
+from replayer.host import Host
+from replayer.model import Outcome, Run, Status, StepResult, StepSpec, Workload
+from replayer.sampler import Sampler
+from replayer.server import Place, open_place
+from replayer.store import FORMAT
+
+
+@dataclass(frozen=True)
+class Order:
+    """What `replayer run` was asked for."""
+
+    workload: Workload
+    engine: Engine
+    label: str = ""
+    url: str | None = None
+    bindir: Path | None = None
+    data_dir: Path | None = None
+    host: Host = field(default_factory=Host)
+
+    @property
+    def needs_database(self) -> bool:
+        """Tell whether any step works on a database."""
+        return any(
+            getattr(registry.load("steps", spec.step), "NEEDS_DATABASE", True)
+            for spec in self.workload.steps
+        )
+
+
+def execute(order: Order, progress: Progress) -> Iterator[Run]:
+    """Run every step of every repeat and yield the Run so far: at the start, after each step, at the end.
+
+    The last Run that is yielded has its final status.  A step's failure is raised after the Run that
+    tells of it was yielded; a step that cannot be done here is a result `skipped` with its reason.
+    """
+    run = _begin(order)
+    yield run
+    try:
+        with contextlib.ExitStack() as stack:
+            place = stack.enter_context(_place(order)) if order.needs_database else None
+            run = run.model_copy(update={"host": order.host.facts(_storage(order, place))})
+            for spec in order.workload.steps:
+                _check(spec, _context(order, place, run, progress, Sampler(order.host, None)))
+            if place is not None:
+                place.start()
+                run = run.model_copy(update={"engine": place.facts()})
+            for repeat in range(1, order.workload.repeat + 1):
+                for spec in order.workload.steps:
+                    if spec.once and repeat > 1:
+                        continue
+                    result, error = _perform(spec, order, place, run, progress, repeat)
+                    run = run.model_copy(update={"steps": (*run.steps, result)})
+                    if error is not None:
+                        raise error
+                    yield run
+    except ReplayerError as error:
+        yield _end(run, _status(error), str(error))
+        raise
+    yield _end(run, Status.DONE, "")
+
+
+def _begin(order: Order) -> Run:
+    now = datetime.now(UTC)
+    return Run(
+        format=FORMAT,
+        id=f"{now:%Y%m%d-%H%M%S}-{order.workload.name}-{secrets.token_hex(2)}",
+        version=__version__,
+        label=order.label,
+        started=now.isoformat(timespec="seconds"),
+        status=Status.RUNNING,
+        host={},
+        engine=None,
+        workload=plan.facts(order.workload),
+    )
+
+
+def _end(run: Run, status: Status, error: str) -> Run:
+    finished = datetime.now(UTC).isoformat(timespec="seconds")
+    run = run.model_copy(update={"status": status, "error": error, "finished": finished})
+    return run.model_copy(update={"advice": advice.on(run)})
+
+
+def _place(order: Order) -> contextlib.AbstractContextManager[Place]:
+    return open_place(
+        order.engine,
+        url=order.url,
+        bindir=order.bindir,
+        data_dir=order.data_dir,
+        settings=order.workload.settings,
+    )
+
+
+def _storage(order: Order, place: Place | None) -> Path:
+    found = place.data_directory() if place is not None else None
+    return found or order.data_dir or home()
+
+
+def _context(order: Order, place: Place | None, run: Run, progress: Progress, sampler: Sampler,
+             repeat: int = 1) -> Context:
+    return Context(
+        host=order.host,
+        workload=order.workload,
+        progress=progress,
+        sampler=sampler,
+        storage=order.data_dir or home(),
+        database_place=place,
+        repeat=repeat,
+        done=run.steps,
+    )
+
+
+def _check(spec: StepSpec, context: Context) -> None:
+    """Ask a step whether it is possible here, before anything is done; a Skip waits for its turn."""
+    check = getattr(registry.load("steps", spec.step), "check", None)
+    if check is not None:
+        with contextlib.suppress(Skip):
+            check(spec, context)
+
+
+def _perform(spec: StepSpec, order: Order, place: Place | None, run: Run, progress: Progress,
+             repeat: int) -> tuple[StepResult, ReplayerError | None]:
+    """Run one step; return its result and the error that ended it, if one did."""
+    module = registry.load("steps", spec.step)
+    device = order.host.device_of(_storage(order, place))
+    started, clock = datetime.now(UTC), time.monotonic_ns()
+    outcome, status, failure = Outcome(), Status.DONE, None
+    reason = ""
+    sampler = Sampler(order.host, device)
+    try:
+        with sampler:
+            context = _context(order, place, run, progress, sampler, repeat)
+            outcome = module.run(spec, context)
+    except Skip as skip:
+        status, reason = Status.SKIPPED, str(skip)
+    except ReplayerError as error:
+        outcome = getattr(error, "outcome", outcome)
+        status, reason, failure = _status(error), str(error), error
+    result = StepResult(
+        **_fields(outcome),
+        step=spec.step,
+        name=spec.name,
+        repeat=repeat,
+        status=status,
+        reason=reason,
+        started=started.isoformat(timespec="milliseconds"),
+        elapsed=(time.monotonic_ns() - clock) / 1e9,
+        spec=spec.model_dump(mode="json"),
+    )
+    return result, failure
+
+
+def _fields(outcome: Outcome) -> dict[str, Any]:
+    return {name: getattr(outcome, name) for name in Outcome.model_fields}
+
+
+def _status(error: ReplayerError) -> Status:
+    return Status.INTERRUPTED if isinstance(error, Interrupted) else Status.FAILED
