@@ -20,7 +20,9 @@ def workloads() -> dict[str, Path]:
 
 def engines() -> dict[str, Path]:
     """Return name -> folder of every engine that ships."""
-    return {path.parent.name: path.parent for path in sorted(folder("schemas").glob("*/engine.toml"))}
+    return {
+        path.parent.name: path.parent for path in sorted(folder("schemas").glob("*/engine.toml"))
+    }
 
 
 def workload(name: str) -> Path:
@@ -31,8 +33,10 @@ def workload(name: str) -> Path:
     if "/" in name or name.endswith(".toml"):
         path = Path(name)
         if not path.is_file():
-            raise NotFound(f"workload file {name} is not there; give a path to a .toml file or a name "
-                           f"from `replayer list workloads`")
+            raise NotFound(
+                f"workload file {name} is not there; give a path to a .toml file or a name "
+                f"from `replayer list workloads`"
+            )
         return path
     known = workloads()
     if name not in known:

@@ -22,8 +22,9 @@ class Task(Protocol):
         """Add to what is done."""
         ...
 
-    def update(self, *, done: float | None = None, total: float | None = None,
-               note: str | None = None) -> None:
+    def update(
+        self, *, done: float | None = None, total: float | None = None, note: str | None = None
+    ) -> None:
         """Set what is done, how much there is, or the words behind the bar."""
         ...
 
@@ -31,7 +32,9 @@ class Task(Protocol):
 class Progress(Protocol):
     """The conversation on stderr."""
 
-    def task(self, title: str, total: float | None = None) -> contextlib.AbstractContextManager[Task]:
+    def task(
+        self, title: str, total: float | None = None
+    ) -> contextlib.AbstractContextManager[Task]:
         """Show a line for as long as the `with` block runs."""
         ...
 

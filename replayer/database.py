@@ -40,8 +40,9 @@ class Database:
         self._connection.close()
         self._sql.dispose()
 
-    def execute(self, verb: Verb | str, /, holes: Mapping[str, str | int] | None = None,
-                **parameters: Any) -> list[Row]:
+    def execute(
+        self, verb: Verb | str, /, holes: Mapping[str, str | int] | None = None, **parameters: Any
+    ) -> list[Row]:
         """Execute a verb's statements one by one and return the rows of the last one that has some.
 
         A str is one of the engine's own verbs by name; Skip is raised if it has none of that name.
@@ -53,8 +54,9 @@ class Database:
             rows = self.query(statement, parameters, told=verb.name) or rows
         return rows
 
-    def query(self, statement: str, parameters: Mapping[str, Any] | None = None, *,
-              told: str = "") -> list[Row]:
+    def query(
+        self, statement: str, parameters: Mapping[str, Any] | None = None, *, told: str = ""
+    ) -> list[Row]:
         """Execute one statement with `:name` parameters and return its rows, if it has some."""
         clause = sqlalchemy.text(statement)
         wanted = {name: (parameters or {})[name] for name in clause._bindparams}  # noqa: SLF001
@@ -63,10 +65,13 @@ class Database:
             return [dict(row) for row in result.mappings()] if result.returns_rows else []
         except DBAPIError as error:
             begin = f"{told}: " if told else ""
-            raise ReplayerError(f"{begin}the database said: {explain(error.orig or error)}") from error
+            raise ReplayerError(
+                f"{begin}the database said: {explain(error.orig or error)}"
+            ) from error
 
-    def value(self, verb: Verb | str, /, holes: Mapping[str, str | int] | None = None,
-              **parameters: Any) -> Any:
+    def value(
+        self, verb: Verb | str, /, holes: Mapping[str, str | int] | None = None, **parameters: Any
+    ) -> Any:
         """Return the first column of the first row of a verb, or None if it has no row."""
         rows = self.execute(verb, holes, **parameters)
         return next(iter(rows[0].values())) if rows else None
@@ -92,8 +97,9 @@ def url_of(text: str, engine: Engine) -> URL:
     try:
         url = make_url(text)
     except (ArgumentError, ValueError) as error:
-        raise Impossible(f"{text.split('@')[-1]!r} is no database URL such as "
-                         f"postgresql://user@host/database") from error
+        raise Impossible(
+            f"{text.split('@')[-1]!r} is no database URL such as postgresql://user@host/database"
+        ) from error
     return url.set(drivername=engine.wire)
 
 

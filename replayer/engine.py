@@ -37,6 +37,7 @@ class Verb:
         A hole takes a whole number or a plain identifier, so that nothing else ever becomes SQL.
         Raises Impossible for a value that is neither, ReplayerError for a hole left open.
         """
+
         def fill(found: re.Match[str]) -> str:
             if found[1] not in holes:
                 raise ReplayerError(f"{self.path}: nothing was given for {{{{{found[1]}}}}}")
@@ -76,7 +77,9 @@ class Engine:
 
     def layouts(self) -> list[str]:
         """Return the sorted names of the table layouts: the folders with a create verb and double verb."""
-        found = {path.parent.name for folder in self.folders for path in folder.glob("*/double.sql")}
+        found = {
+            path.parent.name for folder in self.folders for path in folder.glob("*/double.sql")
+        }
         return sorted(found)
 
     def verbs(self) -> list[str]:
@@ -84,7 +87,9 @@ class Engine:
         found = set()
         for folder in self.folders:
             for path in folder.rglob("*.sql"):
-                found.add(re.sub(r"\.\d+$", "", path.relative_to(folder).with_suffix("").as_posix()))
+                found.add(
+                    re.sub(r"\.\d+$", "", path.relative_to(folder).with_suffix("").as_posix())
+                )
         return sorted(found)
 
     def verb(self, name: str) -> Verb | None:
@@ -128,7 +133,9 @@ def load(name: str) -> Engine:
     if parent is None:
         return Engine(name, (folder,), keys)
     if parent == name or parent not in known:
-        raise Impossible(f"{folder / 'engine.toml'}: like = {parent!r}{nearest(str(parent), known)}")
+        raise Impossible(
+            f"{folder / 'engine.toml'}: like = {parent!r}{nearest(str(parent), known)}"
+        )
     base = load(parent)
     # What is inherited is how to speak, not the place in a list of engines.
     inherited = {key: value for key, value in base.keys.items() if key != "default"}

@@ -1,14 +1,14 @@
 """Workload TOML -> Workload; an unknown key, a wrong type or a wrong unit is an error with a suggestion.
 
-    description = "…"           one line
-    repeat = 3                  how often the steps run
-    [settings]                  server settings
-    shared_buffers = "1GB"
-    [[step]]                    one table for each step, in order
-    step = "walk"               a name from `replayer list steps`
-    name = "cold"               told apart by it when a step is used twice
-    once = true                 in the first repeat only
-    threads = 50                the step's own keys: `replayer list steps -v`
+description = "…"           one line
+repeat = 3                  how often the steps run
+[settings]                  server settings
+shared_buffers = "1GB"
+[[step]]                    one table for each step, in order
+step = "walk"               a name from `replayer list steps`
+name = "cold"               told apart by it when a step is used twice
+once = true                 in the first repeat only
+threads = 50                the step's own keys: `replayer list steps -v`
 """
 
 import difflib
@@ -29,8 +29,13 @@ _TOP = ("description", "repeat", "settings", "step")
 _MOST_REPEATS = 10_000
 
 
-def load(name: str, overrides: Sequence[str] = (), *, repeat: int | None = None,
-         settings: Sequence[str] = ()) -> Workload:
+def load(
+    name: str,
+    overrides: Sequence[str] = (),
+    *,
+    repeat: int | None = None,
+    settings: Sequence[str] = (),
+) -> Workload:
     """Read a workload by name or path and apply `step.key=value` and `setting=value` overrides.
 
     Raises NotFound for a name that is not there, Impossible for whatever cannot be understood; the
@@ -47,9 +52,7 @@ def load(name: str, overrides: Sequence[str] = (), *, repeat: int | None = None,
             raise Impossible(f"{path.name}: unknown key {key!r}{nearest(key, _TOP)}")
     tables = _tables(path, table)
     applied = _override(path, tables, overrides)
-    specs = tuple(
-        _spec(path, number, own, applied) for number, own in enumerate(tables, 1)
-    )
+    specs = tuple(_spec(path, number, own, applied) for number, own in enumerate(tables, 1))
     _unlike_names(path, specs)
     return Workload(
         name=path.stem,
@@ -97,7 +100,9 @@ def _override(path: Path, tables: list[dict[str, Any]], overrides: Sequence[str]
         chosen = [own for own in tables if where in (own["name"], own["step"])]
         if not chosen:
             names = {own["name"] for own in tables} | {own["step"] for own in tables}
-            raise NotFound(f"--set {given}: {path.name} has no step {where!r}{nearest(where, names)}")
+            raise NotFound(
+                f"--set {given}: {path.name} has no step {where!r}{nearest(where, names)}"
+            )
         for own in chosen:
             own[key] = _literal(value)
             applied[f"{id(own)}.{key}"] = given
@@ -128,8 +133,13 @@ def _spec(path: Path, number: int, table: dict[str, Any], applied: Mapping[str, 
         raise Impossible(_explain(told, kind, table, error, applied)) from error
 
 
-def _explain(told: str, kind: type[StepSpec], table: Mapping[str, Any], error: ValidationError,
-             applied: Mapping[str, str]) -> str:
+def _explain(
+    told: str,
+    kind: type[StepSpec],
+    table: Mapping[str, Any],
+    error: ValidationError,
+    applied: Mapping[str, str],
+) -> str:
     """Return the first error of a step's table as one sentence."""
     first = error.errors()[0]
     key = str(first["loc"][0]) if first["loc"] else ""
@@ -141,7 +151,9 @@ def _explain(told: str, kind: type[StepSpec], table: Mapping[str, Any], error: V
         return f"{begin}: the key {key!r} is missing"
     wanted = str(first["msg"]).removeprefix("Value error, ").removeprefix("Input ")
     if first["type"] in {"enum", "literal_error"}:
-        choices = str(first.get("ctx", {}).get("expected", "")).replace("'", "").replace(" or ", ", ")
+        choices = (
+            str(first.get("ctx", {}).get("expected", "")).replace("'", "").replace(" or ", ", ")
+        )
         close = difflib.get_close_matches(str(table.get(key)), choices.split(", "), n=1)
         wanted += f" - did you mean {close[0]}?" if close else ""
     if not key:
@@ -153,15 +165,19 @@ def _unlike_names(path: Path, specs: Sequence[StepSpec]) -> None:
     seen: set[str] = set()
     for number, spec in enumerate(specs, 1):
         if spec.name in seen:
-            raise Impossible(f"{path.name}: step {number} is the second one called {spec.name!r}; "
-                             f'tell them apart with a line such as name = "{spec.name}-again"')
+            raise Impossible(
+                f"{path.name}: step {number} is the second one called {spec.name!r}; "
+                f'tell them apart with a line such as name = "{spec.name}-again"'
+            )
         seen.add(spec.name)
 
 
 def _repeat(path: Path, value: Any) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= _MOST_REPEATS:
-        raise Impossible(f"{path.name}: repeat = {value!r}: it must be a whole number from 1 to "
-                         f"{_MOST_REPEATS:,}")
+        raise Impossible(
+            f"{path.name}: repeat = {value!r}: it must be a whole number from 1 to "
+            f"{_MOST_REPEATS:,}"
+        )
     return value
 
 

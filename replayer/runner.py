@@ -110,8 +110,14 @@ def _storage(order: Order, place: Place | None) -> Path:
     return found or order.data_dir or home()
 
 
-def _context(order: Order, place: Place | None, run: Run, progress: Progress, sampler: Sampler,
-             repeat: int = 1) -> Context:
+def _context(
+    order: Order,
+    place: Place | None,
+    run: Run,
+    progress: Progress,
+    sampler: Sampler,
+    repeat: int = 1,
+) -> Context:
     return Context(
         host=order.host,
         workload=order.workload,
@@ -132,8 +138,9 @@ def _check(spec: StepSpec, context: Context) -> None:
             check(spec, context)
 
 
-def _perform(spec: StepSpec, order: Order, place: Place | None, run: Run, progress: Progress,
-             repeat: int) -> tuple[StepResult, ReplayerError | None]:
+def _perform(
+    spec: StepSpec, order: Order, place: Place | None, run: Run, progress: Progress, repeat: int
+) -> tuple[StepResult, ReplayerError | None]:
     """Run one step; return its result and the error that ended it, if one did."""
     module = registry.load("steps", spec.step)
     device = order.host.device_of(_storage(order, place))

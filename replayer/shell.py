@@ -62,7 +62,9 @@ def run(
     except subprocess.TimeoutExpired as error:
         raise ReplayerError(f"{command[0]} did not end within {timeout:.0f} s") from error
     if done.returncode:
-        raise ReplayerError(f"{Path(command[0]).name} failed: {_last_words(done.stderr or done.stdout)}")
+        raise ReplayerError(
+            f"{Path(command[0]).name} failed: {_last_words(done.stderr or done.stdout)}"
+        )
     return done.stdout
 
 

@@ -33,8 +33,12 @@ def count(text: str | float) -> int:
     return _whole(_parse(text, _COUNT, "a count such as 50331648 or 20M", ()), text)
 
 
-def _parse(text: str | float, units: dict[str, float] | dict[str, int], wanted: str,
-           endings: tuple[str, ...]) -> float:
+def _parse(
+    text: str | float,
+    units: dict[str, float] | dict[str, int],
+    wanted: str,
+    endings: tuple[str, ...],
+) -> float:
     if isinstance(text, bool):
         raise Impossible(f"{text!r} is not {wanted}")
     found = _WRITTEN.fullmatch(str(text))
@@ -65,6 +69,7 @@ def _checked(parse: object) -> BeforeValidator:
             return parse(value)  # type: ignore[operator]
         except Impossible as error:
             raise ValueError(str(error)) from error
+
     return BeforeValidator(before)
 
 

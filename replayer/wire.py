@@ -30,7 +30,9 @@ def connect(recipe: Recipe, *extra: str) -> Any:
             for statement in (*recipe.first, *extra):
                 cursor.execute(statement)
     except driver.Error as error:
-        raise ReplayerError(f"the database server refused a connection: {explain(error)}") from error
+        raise ReplayerError(
+            f"the database server refused a connection: {explain(error)}"
+        ) from error
     return connection
 
 

@@ -22,20 +22,52 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     parser.epilog = EPILOG
     add = parser.add_argument
-    add("workload", nargs="?", default="demo", metavar="WORKLOAD",
-        help="a name from `replayer list workloads`, or a path to a .toml file (default: demo)")
+    add(
+        "workload",
+        nargs="?",
+        default="demo",
+        metavar="WORKLOAD",
+        help="a name from `replayer list workloads`, or a path to a .toml file (default: demo)",
+    )
     add("--label", default="", help="what this machine or kernel is called in comparisons")
-    add("--repeat", type=int, metavar="N", help="run the steps N times, instead of as the file says")
-    add("--set", action="append", default=[], metavar="STEP.KEY=VALUE", dest="overrides",
-        help="replace one value of the workload")
-    add("--engine", metavar="NAME|URL",
-        help="a name from `replayer list engines`, or the URL of a running server")
-    add("--pg-bindir", "--bindir", type=Path, metavar="DIR", dest="bindir",
-        help="the programs of another server version, such as /usr/lib/postgresql/15/bin")
-    add("--data-dir", type=Path, metavar="DIR",
-        help="a folder on the disk under test for the server's data; empty, or made by replayer")
-    add("--pg-set", action="append", default=[], metavar="NAME=VALUE", dest="settings",
-        help="a server setting")
+    add(
+        "--repeat", type=int, metavar="N", help="run the steps N times, instead of as the file says"
+    )
+    add(
+        "--set",
+        action="append",
+        default=[],
+        metavar="STEP.KEY=VALUE",
+        dest="overrides",
+        help="replace one value of the workload",
+    )
+    add(
+        "--engine",
+        metavar="NAME|URL",
+        help="a name from `replayer list engines`, or the URL of a running server",
+    )
+    add(
+        "--pg-bindir",
+        "--bindir",
+        type=Path,
+        metavar="DIR",
+        dest="bindir",
+        help="the programs of another server version, such as /usr/lib/postgresql/15/bin",
+    )
+    add(
+        "--data-dir",
+        type=Path,
+        metavar="DIR",
+        help="a folder on the disk under test for the server's data; empty, or made by replayer",
+    )
+    add(
+        "--pg-set",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        dest="settings",
+        help="a server setting",
+    )
     add("--results", type=Path, metavar="DIR", help="where results go (default: ./results)")
     add("--json", action="store_true", help="print the result as JSON instead of the report")
 
@@ -48,9 +80,7 @@ def run(args: argparse.Namespace) -> int:
     from replayer.report.progress import conversation
     from replayer.runner import execute
 
-    workload = plan.load(
-        args.workload, args.overrides, repeat=args.repeat, settings=args.settings
-    )
+    workload = plan.load(args.workload, args.overrides, repeat=args.repeat, settings=args.settings)
     order = _order(args, workload)
     path = current = None
     try:

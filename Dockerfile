@@ -1,0 +1,14 @@
+# replayer as a container: everything it needs comes from its own files.
+ARG PYTHON_IMAGE=python:3.12-slim
+FROM ${PYTHON_IMAGE}
+COPY pyproject.toml README.md LICENSE /src/
+COPY replayer /src/replayer
+COPY workloads /src/workloads
+COPY schemas /src/schemas
+RUN python -m pip install --no-cache-dir /src && rm -rf /src
+# Results and the private server's data live here; mount volumes over them.
+ENV REPLAYER_HOME=/var/lib/replayer REPLAYER_RESULTS=/results
+RUN mkdir -p /var/lib/replayer /results && chown nobody /var/lib/replayer /results
+USER nobody
+ENTRYPOINT ["replayer"]
+CMD ["--help"]

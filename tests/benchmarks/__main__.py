@@ -1,0 +1,79 @@
+"""Run every benchmark of this folder, or those named: `python -m tests.benchmarks walk build`.
+
+A benchmark is a module with NAME and `run(workdir) -> rows`; a row is a dict of `what`, `against`,
+`bar` (text such as ">= 0.95"), `ratio` (number or None), `samples` and, where a peer is missing,
+`skipped` with the reason.  The table goes to stdout, the rows to bench-results/<time>.json.
+"""
+
+import argparse
+import importlib
+import json
+import operator
+import pkgutil
+import re
+import sys
+import tempfile
+from datetime import UTC, datetime
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from replayer.host import Host
+
+HERE = Path(__file__).parent
+OPERATORS = {">=": operator.ge, "<=": operator.le}
+
+
+def names():
+    """Return the benchmarks of this folder in alphabetical order."""
+    return sorted(found.name for found in pkgutil.iter_modules([str(HERE)]) if found.name[0] != "_")
+
+
+def verdict(row):
+    """Return met, MISSED or skipped for a row."""
+    if row.get("skipped"):
+        return f"skipped: {row['skipped']}"
+    bounds = re.findall(r"(>=|<=)\s*([\d.]+)", row["bar"])
+    met = all(OPERATORS[sign](row["ratio"], float(limit)) for sign, limit in bounds)
+    return "met" if met else "MISSED"
+
+
+def table(rows):
+    """Return the rows as a table of at most 100 columns."""
+    shown = Table(title="ratios, medians of one run on this machine")
+    for title in ("what", "against", "bar", "ratio", "verdict"):
+        shown.add_column(title, overflow="fold")
+    for row in rows:
+        ratio = "" if row.get("ratio") is None else f"{row['ratio']:.3f}"
+        shown.add_row(row["what"], row["against"], row["bar"], ratio, verdict(row))
+    return shown
+
+
+def main():
+    """Run, print, store; exit 1 when a bar was missed."""
+    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__)
+    parser.add_argument("names", nargs="*", help=f"of {', '.join(names())} (default: all)")
+    parser.add_argument("--workdir", type=Path, help="a folder on the disk under test")
+    args = parser.parse_args()
+    unknown = set(args.names) - set(names())
+    if unknown:
+        parser.error(f"there is no benchmark {', '.join(sorted(unknown))}")
+    rows = []
+    store = HERE.parents[1] / "bench-results" / f"{datetime.now(UTC):%Y%m%d-%H%M%S}.json"
+    store.parent.mkdir(exist_ok=True)
+    facts = Host().facts(args.workdir or Path(tempfile.gettempdir()))
+    for name in args.names or names():
+        print(f"benchmark {name} …", file=sys.stderr, flush=True)
+        with tempfile.TemporaryDirectory(prefix="replayer-bench-", dir=args.workdir) as folder:
+            # A server's unprivileged user must be able to pass through.
+            Path(folder).chmod(0o755)
+            rows += importlib.import_module(f"tests.benchmarks.{name}").run(Path(folder))
+        store.write_text(json.dumps({"host": facts, "rows": rows}, indent=1, default=str))
+    Console(width=100).print(table(rows))
+    print(f"stored in {store}")
+    return 1 if any(verdict(row) == "MISSED" for row in rows) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

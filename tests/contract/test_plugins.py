@@ -1,0 +1,76 @@
+"""Every plug-in, workload and schema that ships keeps its contract: a new one is tested by existing."""
+
+import re
+
+import pytest
+
+from replayer import assets, engine, plan, registry
+from replayer.__main__ import parser
+from replayer.model import StepSpec
+
+EVERY = [(kind, name) for kind in registry.KINDS for name in registry.names(kind)]
+
+
+@pytest.mark.parametrize(("kind", "name"), EVERY)
+def test_plugin_says_what_it_is_for(kind, name):
+    """A plug-in without a docstring cannot be listed."""
+    assert (registry.load(kind, name).__doc__ or "").strip()
+
+
+@pytest.mark.parametrize("name", registry.names("steps"))
+def test_step_has_spec_and_run(name):
+    """A step's keys are declared, described by a default or required, and start from StepSpec."""
+    module = registry.load("steps", name)
+
+    assert callable(module.run)
+    assert hasattr(module, "spec_of") or issubclass(module.Spec, StepSpec)
+
+
+@pytest.mark.parametrize("name", registry.names("collectors"))
+def test_collector_reads_files_only(name):
+    """A collector names files below the root and parses; it starts nothing."""
+    module = registry.load("collectors", name)
+
+    assert module.FILES
+    assert all(not path.startswith("/") for path in module.FILES)
+    assert callable(module.parse)
+
+
+@pytest.mark.parametrize("name", sorted(assets.workloads()))
+def test_workload_is_understood_and_says_what_it_imitates(name):
+    """A workload that ships can be planned, has a comment, a description, and prints in 100 columns."""
+    workload = plan.load(name)
+
+    assert workload.comment
+    assert workload.description
+    assert workload.steps
+    assert max(map(len, workload.comment.splitlines())) <= 100
+
+
+@pytest.mark.parametrize("name", sorted(assets.engines()))
+def test_engine_can_be_loaded_and_every_hole_is_known(name):
+    """An engine.toml has what is needed to connect, and its verb files can be split into statements."""
+    loaded = engine.load(name)
+
+    assert loaded.wire
+    assert loaded.title
+    for verb_name in loaded.verbs():
+        verb = loaded.verb(verb_name)
+        if verb is not None:
+            holes = set(re.findall(r"\{\{(\w+)\}\}", verb.text))
+            assert verb.statements(**dict.fromkeys(holes, "x"))
+
+
+@pytest.mark.parametrize("name", registry.names("commands"))
+def test_command_help_has_examples_that_parse(name, capsys):
+    """Every command's help ends with examples, and the parser takes each of them."""
+    with pytest.raises(SystemExit) as done:
+        parser().parse_args([name, "--help"])
+    text = capsys.readouterr().out
+
+    assert done.value.code == 0
+    examples = re.findall(r"^  replayer (.+)$", text, re.MULTILINE)
+    assert examples
+    for line in examples:
+        words = line.split("  ")[0].split()
+        parser().parse_args(words)
