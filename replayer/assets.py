@@ -26,7 +26,7 @@ def engines() -> dict[str, Path]:
 
 
 def workload(name: str) -> Path:
-    """Return the file of a workload: a bare name is a bundled one, anything with a / or .toml a path.
+    """Return the file of a workload: a bare name ships with replayer, a / or .toml makes a path.
 
     Raises NotFound when there is no such file.
     """

@@ -1,8 +1,8 @@
-"""Whatever replayer takes from a machine is written down first, so that it can be given back after a kill.
+"""Whatever replayer takes from a machine is written down first, to be given back after a kill.
 
 A server, a cgroup, reserved huge pages: before taking it, `take` writes a note into
-`<home>/taken/`; after giving it back, `Note.drop` removes the note.  A note whose owner is no longer
-alive is a leftover: the module that knows the kind gives it back.
+`<home>/taken/`; after giving it back, `Note.drop` removes the note.  A note whose owner is no
+longer alive is a leftover: the module that knows the kind gives it back.
 """
 
 import contextlib

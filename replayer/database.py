@@ -30,8 +30,9 @@ class Database:
             for statement in self._first:
                 self._connection.exec_driver_sql(statement)
         except DBAPIError as error:
+            said = explain(error.orig or error)
             raise ReplayerError(
-                f"{engine.title} at {show(url)} refused a connection: {explain(error.orig or error)}"
+                f"{engine.title} at {show(url)} refused a connection: {said}"
             ) from error
         self.engine = engine
 
@@ -98,7 +99,7 @@ def url_of(text: str, engine: Engine) -> URL:
         url = make_url(text)
     except (ArgumentError, ValueError) as error:
         raise Impossible(
-            f"{text.split('@')[-1]!r} is no database URL such as postgresql://user@host/database"
+            f"{text.rsplit('@', maxsplit=1)[-1]!r} is no database URL such as postgresql://user@host/database"
         ) from error
     return url.set(drivername=engine.wire)
 

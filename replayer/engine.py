@@ -1,10 +1,10 @@
-"""An engine is a folder in schemas/: what the database is called, how it is reached, how it says things.
+"""An engine is a folder in schemas/: how a database is called, reached and told to do things.
 
-A verb is an SQL file, `<verb>.sql` or `<layout>/<verb>.sql`.  `<verb>.18.sql` replaces it on servers
-of major version 18 or later.  `like = "other"` in engine.toml inherits every verb and key.
+A verb is an SQL file, `<verb>.sql` or `<layout>/<verb>.sql`.  `<verb>.18.sql` replaces it on
+servers of major version 18 or later.  `like = "other"` in engine.toml inherits every verb and key.
 
-In a verb file `:name` is a parameter, `{{name}}` an identifier or a number put in as text, and a line
-`-- then` separates statements that are executed one by one.
+In a verb file `:name` is a parameter, `{{name}}` an identifier or a number put in as text, and a
+line `-- then` separates statements that are executed one by one.
 """
 
 import re
@@ -76,7 +76,7 @@ class Engine:
         return int(self.keys["block_size"])
 
     def layouts(self) -> list[str]:
-        """Return the sorted names of the table layouts: the folders with a create verb and double verb."""
+        """Return the sorted names of the table layouts: the folders with a double verb."""
         found = {
             path.parent.name for folder in self.folders for path in folder.glob("*/double.sql")
         }
@@ -148,7 +148,7 @@ def default() -> str:
 
 
 def of_url(url: str) -> Engine:
-    """Return the engine that a URL's scheme names: the first one that lists it and inherits nothing.
+    """Return the engine that a URL's scheme names: the one that lists it and inherits nothing.
 
     Raises NotFound when no engine lists the scheme.
     """

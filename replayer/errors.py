@@ -1,7 +1,7 @@
 """Every error that a user or a machine can cause, and the exit status each one stands for.
 
 ReplayerError           1  failed while running
-├── Impossible          2  asked for something that cannot be: bad argument, missing right, wrong machine
+├── Impossible          2  asked for what cannot be: bad argument, missing right, wrong machine
 │   └── NotFound        2  a name that is not there, with the nearest one that is
 ├── Worse               3  `compare --fail-if-worse` found worse
 ├── Interrupted       130  Ctrl-C or SIGTERM

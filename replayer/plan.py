@@ -1,4 +1,4 @@
-"""Workload TOML -> Workload; an unknown key, a wrong type or a wrong unit is an error with a suggestion.
+"""Workload TOML -> Workload; what cannot be understood is an error with a suggestion.
 
 description = "…"           one line
 repeat = 3                  how often the steps run
@@ -110,7 +110,7 @@ def _override(path: Path, tables: list[dict[str, Any]], overrides: Sequence[str]
 
 
 def _literal(text: str) -> Any:
-    """Return a TOML value where it is one, else the text itself: --set build.rows=20M needs no quotes."""
+    """Return a TOML value where it is one, else the text: --set build.rows=20M needs no quotes."""
     try:
         return tomllib.loads(f"value = {text}")["value"]
     except ValueError:

@@ -1,4 +1,4 @@
-"""execute(order) -> Iterator[Run]: ever more complete Runs, so that a later failure loses nothing."""
+"""Order -> ever more complete Runs, so that a later failure loses nothing."""
 
 import contextlib
 import secrets
@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from replayer import __version__, advice, plan, registry
 from replayer.context import Context, Progress
@@ -42,36 +41,67 @@ class Order:
         )
 
 
-def execute(order: Order, progress: Progress) -> Iterator[Run]:
-    """Run every step of every repeat and yield the Run so far: at the start, after each step, at the end.
+@dataclass(frozen=True)
+class _Stage:
+    """What every step of a run has in common."""
 
-    The last Run that is yielded has its final status.  A step's failure is raised after the Run that
-    tells of it was yielded; a step that cannot be done here is a result `skipped` with its reason.
+    order: Order
+    place: Place | None
+    progress: Progress
+
+    @property
+    def storage(self) -> Path:
+        """Return a folder on the disk under test."""
+        found = self.place.data_directory() if self.place is not None else None
+        return found or self.order.data_dir or home()
+
+    def context(self, run: Run, sampler: Sampler, repeat: int = 1) -> Context:
+        """Return the surroundings of one step."""
+        return Context(
+            host=self.order.host,
+            workload=self.order.workload,
+            progress=self.progress,
+            sampler=sampler,
+            storage=self.order.data_dir or home(),
+            database_place=self.place,
+            repeat=repeat,
+            done=run.steps,
+        )
+
+
+def execute(order: Order, progress: Progress) -> Iterator[Run]:
+    """Run every step of every repeat; yield the Run so far: first, after each step, at the end.
+
+    The last Run that is yielded has its final status.  A step's failure is raised after the Run
+    that tells of it was yielded; a step that cannot be done here is `skipped` with its reason.
     """
     run = _begin(order)
     yield run
     try:
         with contextlib.ExitStack() as stack:
             place = stack.enter_context(_place(order)) if order.needs_database else None
-            run = run.model_copy(update={"host": order.host.facts(_storage(order, place))})
+            stage = _Stage(order, place, progress)
+            run = run.model_copy(update={"host": order.host.facts(stage.storage)})
             for spec in order.workload.steps:
-                _check(spec, _context(order, place, run, progress, Sampler(order.host, None)))
+                _check(spec, stage.context(run, Sampler(order.host, None)))
             if place is not None:
                 place.start()
                 run = run.model_copy(update={"engine": place.facts()})
-            for repeat in range(1, order.workload.repeat + 1):
-                for spec in order.workload.steps:
-                    if spec.once and repeat > 1:
-                        continue
-                    result, error = _perform(spec, order, place, run, progress, repeat)
-                    run = run.model_copy(update={"steps": (*run.steps, result)})
-                    if error is not None:
-                        raise error
-                    yield run
+            for repeat, spec in _turns(order.workload):
+                result, error = _perform(spec, stage, run, repeat)
+                run = run.model_copy(update={"steps": (*run.steps, result)})
+                if error is not None:
+                    raise error
+                yield run
     except ReplayerError as error:
         yield _end(run, _status(error), str(error))
         raise
     yield _end(run, Status.DONE, "")
+
+
+def _turns(workload: Workload) -> Iterator[tuple[int, StepSpec]]:
+    for repeat in range(1, workload.repeat + 1):
+        yield from ((repeat, spec) for spec in workload.steps if repeat == 1 or not spec.once)
 
 
 def _begin(order: Order) -> Run:
@@ -105,33 +135,8 @@ def _place(order: Order) -> contextlib.AbstractContextManager[Place]:
     )
 
 
-def _storage(order: Order, place: Place | None) -> Path:
-    found = place.data_directory() if place is not None else None
-    return found or order.data_dir or home()
-
-
-def _context(
-    order: Order,
-    place: Place | None,
-    run: Run,
-    progress: Progress,
-    sampler: Sampler,
-    repeat: int = 1,
-) -> Context:
-    return Context(
-        host=order.host,
-        workload=order.workload,
-        progress=progress,
-        sampler=sampler,
-        storage=order.data_dir or home(),
-        database_place=place,
-        repeat=repeat,
-        done=run.steps,
-    )
-
-
 def _check(spec: StepSpec, context: Context) -> None:
-    """Ask a step whether it is possible here, before anything is done; a Skip waits for its turn."""
+    """Ask a step whether it is possible here, before anything is done; a Skip waits its turn."""
     check = getattr(registry.load("steps", spec.step), "check", None)
     if check is not None:
         with contextlib.suppress(Skip):
@@ -139,26 +144,25 @@ def _check(spec: StepSpec, context: Context) -> None:
 
 
 def _perform(
-    spec: StepSpec, order: Order, place: Place | None, run: Run, progress: Progress, repeat: int
+    spec: StepSpec, stage: _Stage, run: Run, repeat: int
 ) -> tuple[StepResult, ReplayerError | None]:
     """Run one step; return its result and the error that ended it, if one did."""
     module = registry.load("steps", spec.step)
-    device = order.host.device_of(_storage(order, place))
+    host = stage.order.host
     started, clock = datetime.now(UTC), time.monotonic_ns()
     outcome, status, failure = Outcome(), Status.DONE, None
     reason = ""
-    sampler = Sampler(order.host, device)
     try:
-        with sampler:
-            context = _context(order, place, run, progress, sampler, repeat)
-            outcome = module.run(spec, context)
+        with Sampler(host, host.device_of(stage.storage)) as sampler:
+            outcome = module.run(spec, stage.context(run, sampler, repeat))
     except Skip as skip:
         status, reason = Status.SKIPPED, str(skip)
     except ReplayerError as error:
-        outcome = getattr(error, "outcome", outcome)
+        # A step that was cut short may have finished part of its work: it travels with the error.
+        outcome = getattr(error, "outcome", None) or outcome
         status, reason, failure = _status(error), str(error), error
     result = StepResult(
-        **_fields(outcome),
+        **{name: getattr(outcome, name) for name in Outcome.model_fields},
         step=spec.step,
         name=spec.name,
         repeat=repeat,
@@ -169,10 +173,6 @@ def _perform(
         spec=spec.model_dump(mode="json"),
     )
     return result, failure
-
-
-def _fields(outcome: Outcome) -> dict[str, Any]:
-    return {name: getattr(outcome, name) for name in Outcome.model_fields}
 
 
 def _status(error: ReplayerError) -> Status:

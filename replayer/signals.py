@@ -19,7 +19,7 @@ def install() -> None:
 
 @contextlib.contextmanager
 def shield() -> Iterator[None]:
-    """Hold signals back while something is given back; one that came meanwhile is raised at the end."""
+    """Hold signals back while something is given back; one that came is raised at the end."""
     _state["depth"] += 1
     try:
         yield

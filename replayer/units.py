@@ -1,4 +1,4 @@
-"""Quantities as people write them: "8k" "30s" "20M" <-> numbers; nothing else formats or parses one.
+"""Quantities as people write them, "8k" "30s" "20M" <-> numbers: the only place that does.
 
 Sizes are binary (k = 1024 bytes, as in fio and PostgreSQL), counts decimal (M = 1,000,000).
 """
@@ -84,7 +84,7 @@ Count = Annotated[int, _checked(count)]
 def show_size(bytes_: float) -> str:
     """Return bytes with a binary unit and three digits: 1.50 GiB."""
     value, unit = float(bytes_), "B"
-    for unit in ("B", "KiB", "MiB", "GiB", "TiB"):  # noqa: B007 - the last unit tried is used below
+    for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
         if abs(value) < 1024 or unit == "TiB":
             break
         value /= 1024

@@ -9,7 +9,7 @@ from replayer.errors import ReplayerError
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """All that a worker process needs to connect; it travels through a pipe, never a command line."""
+    """All that a worker process needs to connect; it travels through a pipe, never in argv."""
 
     module: str
     """The driver's module: psycopg or pymysql."""

@@ -1,7 +1,7 @@
 """Run a workload and store what was measured.
 
-The default workload, demo, is the main job: build a columnstore-like table, flush it, read its files
-from a proven cold cache, run pgio-style sessions cached and physical.
+The default workload, demo, is the main job: build a columnstore-like table, flush it, read its
+files from a proven cold cache, run pgio-style sessions cached and physical.
 """
 
 import argparse

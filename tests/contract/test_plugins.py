@@ -1,4 +1,4 @@
-"""Every plug-in, workload and schema that ships keeps its contract: a new one is tested by existing."""
+"""Every plug-in, workload and schema keeps its contract: a new one is tested by existing."""
 
 import re
 
@@ -38,7 +38,7 @@ def test_collector_reads_files_only(name):
 
 @pytest.mark.parametrize("name", sorted(assets.workloads()))
 def test_workload_is_understood_and_says_what_it_imitates(name):
-    """A workload that ships can be planned, has a comment, a description, and prints in 100 columns."""
+    """A workload that ships can be planned, and has a comment and a description."""
     workload = plan.load(name)
 
     assert workload.comment
@@ -49,7 +49,7 @@ def test_workload_is_understood_and_says_what_it_imitates(name):
 
 @pytest.mark.parametrize("name", sorted(assets.engines()))
 def test_engine_can_be_loaded_and_every_hole_is_known(name):
-    """An engine.toml has what is needed to connect, and its verb files can be split into statements."""
+    """An engine.toml has what is needed to connect, and its verb files become statements."""
     loaded = engine.load(name)
 
     assert loaded.wire

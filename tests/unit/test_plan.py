@@ -41,7 +41,7 @@ def write(tmp_path):
     ],
 )
 def test_error_names_file_step_key_and_nearest(write, text, says):
-    """Whatever is wrong in a workload file is one sentence with the file's name and what is right."""
+    """Whatever is wrong in a workload file is one sentence: the file's name and what is right."""
     with pytest.raises(Impossible) as caught:
         plan.load(write(text))
 
