@@ -4,8 +4,16 @@ The default workload, demo, is the main job: build a columnstore-like table, flu
 files from a proven cold cache, run pgio-style sessions cached and physical.
 """
 
+from __future__ import annotations
+
 import argparse
+import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from replayer.model import Run, Workload
+    from replayer.runner import Order
 
 EPILOG = """\
 examples:
@@ -74,30 +82,51 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the workload; the Run is saved after every step."""
-    import sys
-
     from replayer import plan, store
+    from replayer.leftovers import give_back
     from replayer.report.progress import conversation
     from replayer.runner import execute
 
     workload = plan.load(args.workload, args.overrides, repeat=args.repeat, settings=args.settings)
     order = _order(args, workload)
-    path = current = None
+    path: Path | None = None
+    current: Run | None = None
     try:
         with conversation() as progress:
-            _give_back_leftovers(progress.say)
+            give_back(progress.say)
             for current in execute(order, progress):
-                if path is None:
-                    path = store.reserve(args.results, current)
+                path = path or store.reserve(store.folder(args.results), current)
                 store.save(path, current)
     finally:
         if path is not None and current is not None:
-            _tell(current, path, as_json=args.json)
-    sys.stdout.flush()
+            _tell(_ended(current, path), path, as_json=args.json)
     return 0
 
 
-def _order(args: argparse.Namespace, workload: object) -> object:
+def _ended(run: Run, path: Path) -> Run:
+    """Return the run as it is on disk; one that was stopped between two steps is marked as such."""
+    from replayer import store
+    from replayer.model import Status
+
+    if run.status is not Status.RUNNING:
+        return run
+    ended = run.model_copy(update={"status": Status.INTERRUPTED, "error": "stopped between steps"})
+    store.save(path, ended)
+    return ended
+
+
+def _tell(run: Run, path: Path, *, as_json: bool) -> None:
+    """Print the result on stdout, and where it is on stderr."""
+    if as_json:
+        print(run.model_dump_json(indent=1))  # noqa: T201
+    else:
+        from replayer.report import screen
+
+        screen.show(run)
+    print(f"result: {path}", file=sys.stderr)  # noqa: T201
+
+
+def _order(args: argparse.Namespace, workload: Workload) -> Order:
     from replayer import engine
     from replayer.runner import Order
 
