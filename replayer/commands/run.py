@@ -6,12 +6,13 @@ files from a proven cold cache, run pgio-style sessions cached and physical.
 
 from __future__ import annotations
 
-import argparse
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    import argparse
+
     from replayer.model import Run, Workload
     from replayer.runner import Order
 
