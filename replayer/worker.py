@@ -1,0 +1,467 @@
+"""Run one function in many fresh processes and threads that start together behind a gate.
+
+    with Crowd(work, jobs, processes=2) as crowd:
+        crowd.ready(timeout=60)                    # every job has prepared itself
+        opened_ns = crowd.open()                   # CLOCK_MONOTONIC, the same in every process
+        for said in crowd.reports(timeout=1.0):    # None when nothing was said for that long
+            ...
+        results = crowd.results()                  # in the order of the jobs
+
+`work(job, gate, report)` is called once for each job, in a thread of its own.  It prepares, calls
+`gate.wait()`, which returns the instant at which the gate was opened, works, and returns something
+that can be pickled.  It is found by its name in the new process, so it belongs into a module that
+imports little: never into a step, which draws in SQLAlchemy.
+"""
+
+import contextlib
+import ctypes
+import multiprocessing
+import os
+import resource
+import signal
+import tempfile
+import threading
+import time
+import traceback
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from multiprocessing import connection, reduction, resource_tracker
+from types import TracebackType
+from typing import Any, Self
+
+from replayer.errors import ReplayerError
+
+Report = Callable[[Any], None]
+Work = Callable[[Any, "Gate", Report], Any]
+
+_HINTS = {
+    "SIGKILL": " (often by the kernel's out-of-memory killer: see dmesg)",
+    "SIGBUS": " (a mapped file shrank, or the disk could not read it: see dmesg)",
+}
+_PR_SET_PDEATHSIG = 1
+_STACK_BYTES = 512 << 10
+_PIPE_BYTES = 1 << 20
+_F_SETPIPE_SZ = 1031
+
+
+class Counter:
+    """A number that all processes of a crowd share: put it into the jobs.
+
+    It is the offset of one open file, which every process inherits; the kernel moves the offset of
+    a regular file (not of a memfd) under a lock, so that nobody can die while holding it.
+    """
+
+    def __init__(self, fd: int | None = None) -> None:
+        self._fd = _unnamed_file() if fd is None else fd
+
+    def take(self, many: int = 1) -> int:
+        """Add to the number and return what it was before: `many` from there are ours."""
+        return os.lseek(self._fd, many, os.SEEK_CUR) - many
+
+    def value(self) -> int:
+        """Return the number."""
+        return os.lseek(self._fd, 0, os.SEEK_CUR)
+
+    def __del__(self) -> None:
+        with contextlib.suppress(OSError, AttributeError):
+            os.close(self._fd)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _counter, (reduction.DupFd(self._fd),)
+
+
+def _unnamed_file() -> int:
+    try:
+        with tempfile.TemporaryFile() as file:
+            return os.dup(file.fileno())
+    except OSError as error:
+        raise ReplayerError(
+            f"no temporary file could be made ({error.strerror}); set TMPDIR to a folder that you "
+            f"may write"
+        ) from error
+
+
+def _counter(passed: Any) -> Counter:
+    return Counter(passed.detach())
+
+
+class Crowd:
+    """Jobs dealt round robin to `processes` spawned processes, one thread for each job.
+
+    Leaving the `with` block, for whatever reason, kills and reaps every process.
+    `first_done_ns`, `last_done_ns` (CLOCK_MONOTONIC) and `usage` are known after `results()`.
+    """
+
+    def __init__(self, work: Work, jobs: Sequence[Any], *, processes: int) -> None:
+        self._work = work
+        self._jobs = list(jobs)
+        self._count = max(1, min(processes, len(self._jobs))) if self._jobs else 0
+        self._members: list[_Member] = []
+        self._said: deque[Any] = deque()
+        self._results: dict[int, Any] = {}
+        self._done_ns: list[int] = []
+        self._gate: _ParentGate | None = None
+        self.opened_ns: int | None = None
+        self.usage: tuple[float, float] = (0.0, 0.0)
+        """User and system CPU seconds of the processes, from the gate to each one's last done."""
+
+    def __enter__(self) -> Self:
+        context = multiprocessing.get_context("spawn")
+        self._gate = gate = _ParentGate()
+        try:
+            with _signals_held():
+                for number in range(self._count):
+                    share = list(enumerate(self._jobs))[number :: self._count]
+                    self._members.append(_Member(context, self._work, share, gate))
+        except OSError as error:
+            self._end()
+            raise ReplayerError(
+                f"worker process {len(self._members) + 1} of {self._count} could not be started: "
+                f"{error.strerror}"
+            ) from error
+        except BaseException:
+            self._end()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._end()
+
+    @property
+    def pids(self) -> list[int]:
+        """Return the process ids of the workers."""
+        return [member.process.pid for member in self._members if member.process.pid]
+
+    @property
+    def first_done_ns(self) -> int | None:
+        """Return when the first job was done, or None if none is known to be."""
+        return min(self._done_ns, default=None)
+
+    @property
+    def last_done_ns(self) -> int | None:
+        """Return when the last job was done, or None if none is known to be."""
+        return max(self._done_ns, default=None)
+
+    def ready(self, timeout: float = 60.0) -> None:
+        """Wait until every job waits at the gate; raise ReplayerError if that takes too long."""
+        deadline = time.monotonic() + timeout
+        while not all(member.ready for member in self._members):
+            left = deadline - time.monotonic()
+            if left <= 0:
+                missing = sum(not member.ready for member in self._members)
+                raise ReplayerError(
+                    f"{missing} of {self._count} worker processes were not ready "
+                    f"after {timeout:g} s"
+                )
+            self._listen(left)
+
+    def open(self) -> int:
+        """Let everybody go at once and return when that was, as CLOCK_MONOTONIC nanoseconds."""
+        assert self._gate is not None
+        if self.opened_ns is None:
+            self.ready()
+            self.opened_ns = self._gate.open()
+        return self.opened_ns
+
+    def reports(self, timeout: float = 1.0) -> Iterator[Any]:
+        """Yield what the jobs report until all are done, and None when `timeout` s were silent."""
+        while True:
+            while self._said:
+                yield self._said.popleft()
+            if self._all_done():
+                return
+            if not self._listen(timeout):
+                yield None
+
+    def results(self, timeout: float | None = None) -> list[Any]:
+        """Wait until all are done and return their results in the order of the jobs.
+
+        Raises what a job raised (as ReplayerError), or ReplayerError after `timeout` seconds.
+        """
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while not self._all_done():
+            left = None if deadline is None else deadline - time.monotonic()
+            if left is not None and left <= 0:
+                raise ReplayerError(f"the workers were not done after {timeout:g} s")
+            self._listen(left)
+        return [self._results[number] for number in range(len(self._jobs))]
+
+    def _all_done(self) -> bool:
+        return len(self._results) == len(self._jobs)
+
+    def _listen(self, timeout: float | None) -> bool:
+        """Take in what was sent; tell whether anything happened within `timeout` seconds."""
+        pipes = {member.pipe: member for member in self._members if not member.done}
+        happened = connection.wait(list(pipes), timeout)
+        for member in [pipes[pipe] for pipe in happened]:  # type: ignore[index]
+            for kind, *told in member.messages():
+                self._take_in(member, kind, told)
+            if member.ended and not member.done:
+                raise member.obituary()
+        return bool(happened)
+
+    def _take_in(self, member: "_Member", kind: str, told: list[Any]) -> None:
+        if kind == "said":
+            self._said.append(told[0])
+        elif kind == "ready":
+            member.ready = True
+        elif kind == "failed":
+            raise _failure(*told)
+        else:
+            results, user, system = told
+            member.ready = member.done = True
+            for number, done_ns, result in results:
+                self._results[number] = result
+                self._done_ns.append(done_ns)
+            self.usage = (self.usage[0] + user, self.usage[1] + system)
+
+    def _end(self) -> None:
+        for member in self._members:
+            member.process.kill()
+        for member in self._members:
+            member.process.join()
+            member.process.close()
+            member.pipe.close()
+        self._members = []
+        if self._gate is not None:
+            self._gate.close()
+
+
+class _Member:
+    """One worker process, as its parent sees it."""
+
+    def __init__(
+        self,
+        context: multiprocessing.context.SpawnContext,
+        work: Work,
+        share: list[tuple[int, Any]],
+        gate: "_ParentGate",
+    ) -> None:
+        self.ready = False
+        self.done = False
+        self.ended = False
+        self.pipe, theirs = context.Pipe(duplex=False)
+        _widen(theirs)
+        self.process = context.Process(
+            target=_main,
+            args=(work, share, gate.passed(), theirs, os.getpid()),
+            name="replayer-worker",
+            daemon=True,
+        )
+        try:
+            self.process.start()
+        except BaseException:
+            self.pipe.close()
+            raise
+        finally:
+            theirs.close()
+
+    def messages(self) -> Iterator[Any]:
+        """Yield what it has sent so far; its process alone can write, so the end is its end."""
+        try:
+            while not self.done and self.pipe.poll():
+                yield self.pipe.recv()
+        except (EOFError, OSError):
+            self.ended = True
+
+    def obituary(self) -> ReplayerError:
+        """Say how the process ended that did not deliver everything."""
+        self.process.join()
+        status = self.process.exitcode or 0
+        if status >= 0:
+            return ReplayerError(
+                f"a worker process ended with status {status} in the middle of its work"
+            )
+        name = signal.Signals(-status).name
+        return ReplayerError(
+            f"a worker process was killed with {name} in the middle of its work"
+            f"{_HINTS.get(name, '')}"
+        )
+
+
+class _ParentGate:
+    """The write end of a pipe: closing it wakes everybody who reads the other end."""
+
+    def __init__(self) -> None:
+        self._theirs, self._ours = os.pipe()
+        self._instant = os.memfd_create("replayer-gate", os.MFD_CLOEXEC)
+        self._fds = [self._theirs, self._ours, self._instant]
+
+    def passed(self) -> tuple["_Passed", "_Passed"]:
+        """Return what a process needs to wait at it."""
+        return _Passed(self._theirs), _Passed(self._instant)
+
+    def open(self) -> int:
+        """Open it and return when."""
+        now = time.monotonic_ns()
+        os.pwrite(self._instant, now.to_bytes(8, "little"), 0)
+        self._fds.remove(self._ours)
+        os.close(self._ours)
+        return now
+
+    def close(self) -> None:
+        """Give the files back; closing twice is fine."""
+        while self._fds:
+            os.close(self._fds.pop())
+
+
+class _Passed:
+    """A file descriptor that a spawned process inherits; it is open there under `fd`."""
+
+    def __init__(self, fd: int) -> None:
+        self.fd = fd
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _received, (reduction.DupFd(self.fd),)
+
+
+def _received(passed: Any) -> _Passed:
+    return _Passed(passed.detach())
+
+
+class Gate:
+    """Where the jobs of one process wait for the common start."""
+
+    def __init__(self, opening: int, instant: int, arrived: Callable[[], None]) -> None:
+        self._opening = opening
+        self._instant = instant
+        self._arrived = arrived
+
+    def wait(self) -> int:
+        """Wait for the start and return when it was given: CLOCK_MONOTONIC ns, the same for all."""
+        self._arrived()
+        os.read(self._opening, 1)
+        return int.from_bytes(os.pread(self._instant, 8, 0), "little")
+
+
+class _Share:
+    """The jobs of one process while they run."""
+
+    def __init__(self, jobs: int, pipe: "connection.Connection[Any, Any]") -> None:
+        self._pipe = pipe
+        self._sending = threading.Lock()
+        self._counting = threading.Lock()
+        self._absent = jobs
+        self._working = jobs
+        self._at_gate = self._at_end = resource.getrusage(resource.RUSAGE_SELF)
+        self._results: list[tuple[int, int, Any]] = []
+
+    def send(self, *message: Any) -> None:
+        """Send one message to the parent."""
+        packed = reduction.ForkingPickler.dumps(message)
+        with self._sending:
+            self._pipe.send_bytes(packed)
+
+    def report(self, said: Any) -> None:
+        """Send what a job wants to say."""
+        self.send("said", said)
+
+    def arrived(self) -> None:
+        """Count a job at the gate; the last one notes the CPU used so far, for all then sleep."""
+        with self._counting:
+            self._absent -= 1
+            if self._absent:
+                return
+            self._at_gate = resource.getrusage(resource.RUSAGE_SELF)
+        self.send("ready")
+
+    def run(self, work: Work, number: int, job: Any, gate: Gate) -> None:
+        """Do one job and keep its result, or send why there is none."""
+        try:
+            result = work(job, gate, self.report)
+        except BaseException as error:  # noqa: BLE001 - whatever it is, the parent must hear of it
+            self._fail(error)
+            return
+        done_ns = time.monotonic_ns()
+        with self._counting:
+            self._results.append((number, done_ns, result))
+            self._working -= 1
+            if not self._working:
+                self._at_end = resource.getrusage(resource.RUSAGE_SELF)
+
+    def finish(self) -> None:
+        """Send all results, which happens after all clocks were read."""
+        if self._working:
+            return
+        user = self._at_end.ru_utime - self._at_gate.ru_utime
+        system = self._at_end.ru_stime - self._at_gate.ru_stime
+        try:
+            self.send("done", self._results, user, system)
+        except (TypeError, AttributeError, ValueError) as error:
+            self._fail(error)
+
+    def _fail(self, error: BaseException) -> None:
+        trace = "".join(traceback.format_exception(error))
+        known = error if isinstance(error, ReplayerError) else None
+        text = f"a worker failed: {type(error).__name__}: {error}"
+        with contextlib.suppress(OSError):  # the parent has gone on without us
+            self.send("failed", known, text, trace)
+
+
+def _main(
+    work: Work,
+    jobs: list[tuple[int, Any]],
+    gate: tuple[_Passed, _Passed],
+    pipe: "connection.Connection[Any, Any]",
+    parent: int,
+) -> None:
+    """Be a worker process: one thread for each job, then one message with all results."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
+    _die_with(parent)
+    share = _Share(len(jobs), pipe)
+    here = Gate(gate[0].fd, gate[1].fd, share.arrived)
+    threading.stack_size(_STACK_BYTES)
+    threads = [
+        threading.Thread(target=share.run, args=(work, number, job, here), daemon=True)
+        for number, job in jobs
+    ]
+    started = 0
+    try:
+        for thread in threads:
+            thread.start()
+            started += 1
+    except RuntimeError:
+        text = f"only {started} of {len(threads)} threads could be started in one process"
+        share.send("failed", None, f"{text}: see ulimit -u and the cgroup's pids.max", "")
+        return
+    for thread in threads:
+        thread.join()
+    share.finish()
+
+
+def _die_with(parent: int) -> None:
+    """Have the kernel kill this process when its parent is gone, also if that was a moment ago."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
+    if os.getppid() != parent:
+        os._exit(1)
+
+
+def _failure(known: ReplayerError | None, text: str, trace: str) -> ReplayerError:
+    error = known if known is not None else ReplayerError(text)
+    error.add_note(f"in a worker process:\n{trace}")
+    return error
+
+
+@contextlib.contextmanager
+def _signals_held() -> Iterator[None]:
+    """Hold back SIGINT and SIGTERM: a process that is being started does not ignore them yet."""
+    resource_tracker.ensure_running()  # it would let the signals through itself
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _widen(pipe: "connection.Connection[Any, Any]") -> None:
+    """Let many reports wait in the pipe, so that a busy parent does not hold up a worker."""
+    import fcntl
+
+    with contextlib.suppress(OSError):
+        fcntl.fcntl(pipe.fileno(), _F_SETPIPE_SZ, _PIPE_BYTES)
