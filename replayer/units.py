@@ -5,59 +5,90 @@ Sizes are binary (k = 1024 bytes, as in fio and PostgreSQL), counts decimal (M =
 
 import math
 import re
+from collections.abc import Mapping
+from decimal import Decimal
 from typing import Annotated
 
 from pydantic import BeforeValidator
 
 from replayer.errors import Impossible
 
-_SIZE = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
-_TIME = {"us": 1e-6, "ms": 1e-3, "": 1.0, "s": 1.0, "min": 60.0, "m": 60.0, "h": 3600.0}
-_COUNT = {"": 1, "k": 1_000, "m": 1_000_000, "g": 1_000_000_000}
-_WRITTEN = re.compile(r"\s*(\d[\d_,]*(?:\.\d+)?)\s*([a-zA-Z]*)\s*")
+_SIZE: Mapping[str, int | str] = {
+    "": 1,
+    "b": 1,
+    "k": 1 << 10,
+    "m": 1 << 20,
+    "g": 1 << 30,
+    "t": 1 << 40,
+}
+_TIME: Mapping[str, int | str] = {
+    "": 1,
+    "ns": "1e-9",
+    "us": "1e-6",
+    "ms": "1e-3",
+    "s": 1,
+    "min": 60,
+    "m": 60,
+    "h": 3600,
+}
+_COUNT: Mapping[str, int | str] = {"": 1, "k": 1_000, "m": 1_000_000, "g": 1_000_000_000}
+# Commas only where they separate thousands: in half of the world 1,5 is one and a half.
+_NUMBER = r"(\d{1,3}(?:,\d{3})+|\d+(?:_\d+)*)(\.\d+)?"
+_WRITTEN = re.compile(rf"\s*{_NUMBER}\s*([a-zA-Z]*)\s*", re.ASCII)
+_TERM = re.compile(r"[^a-zA-Z]+[a-zA-Z]*")
 _LARGEST = 1 << 60
+_LONGEST = 40
 
 
 def size(text: str | float) -> int:
     """Return bytes of "8k", "1 GiB", "512MB" or 8192; raise Impossible for anything else."""
-    return _whole(_parse(text, _SIZE, "a size such as 8k, 512M or 1G", ("ib", "b")), text)
+    value, unit = _parse(text, _SIZE, "a size such as 8k, 512M or 1G", endings=("ib", "b"))
+    return round(value) if unit > 1 else _whole(value, text)
 
 
 def duration(text: str | float) -> float:
-    """Return seconds of "30s", "500ms", "5min" or 30; raise Impossible for anything else."""
-    return _parse(text, _TIME, "a duration such as 500ms, 30s or 5min", ())
+    """Return seconds of "30s", "500ms", "1h30min" or 30; raise Impossible for anything else."""
+    wanted = "a duration such as 500ms, 30s or 5min"
+    terms = _TERM.findall(str(text))
+    if len(terms) < 2 or str(text).rstrip()[-1].isdigit():
+        return float(_parse(text, _TIME, wanted)[0])
+    parts = (_parse(term, _TIME, wanted, told=text)[0] for term in terms)
+    return float(sum(parts, Decimal(0)))
 
 
 def count(text: str | float) -> int:
     """Return the number in "50331648", "20M" or 6; raise Impossible for anything else."""
-    return _whole(_parse(text, _COUNT, "a count such as 50331648 or 20M", ()), text)
+    return _whole(_parse(text, _COUNT, "a count such as 50331648 or 20M")[0], text)
 
 
 def _parse(
     text: str | float,
-    units: dict[str, float] | dict[str, int],
+    units: Mapping[str, int | str],
     wanted: str,
-    endings: tuple[str, ...],
-) -> float:
-    if isinstance(text, bool):
-        raise Impossible(f"{text!r} is not {wanted}")
+    *,
+    endings: tuple[str, ...] = (),
+    told: str | float | None = None,
+) -> tuple[Decimal, Decimal]:
+    """Return the value in the smallest unit, and what one of the unit used is worth."""
+    told = text if told is None else told
     found = _WRITTEN.fullmatch(str(text))
-    if found is None:
-        raise Impossible(f"{text!r} is not {wanted}")
-    unit = found[2].lower()
+    if found is None or isinstance(text, bool):
+        raise Impossible(f"{told!r} is not {wanted}")
+    unit = found[3].lower()
     for ending in endings:
         if unit.endswith(ending) and unit != ending:
             unit = unit.removesuffix(ending)
             break
     if unit not in units:
-        raise Impossible(f"{text!r} has the unit {found[2]!r}: it must be {wanted}")
-    value = float(found[1].replace("_", "").replace(",", "")) * units[unit]
-    if value > _LARGEST:
-        raise Impossible(f"{text!r} is larger than any machine: it must be {wanted}")
-    return value
+        raise Impossible(f"{told!r} has the unit {found[3]!r}: it must be {wanted}")
+    number = re.sub("[_,]", "", found[1]) + (found[2] or "")
+    value, factor = Decimal(number[:_LONGEST]), Decimal(units[unit])
+    if len(number) > _LONGEST or value * factor > _LARGEST:
+        raise Impossible(f"{told!r} is larger than any machine: it must be {wanted}")
+    return value * factor, factor
 
 
-def _whole(value: float, text: str | float) -> int:
+def _whole(value: Decimal, text: str | float) -> int:
     if value != int(value):
         raise Impossible(f"{text!r} is not a whole number")
     return int(value)
@@ -83,22 +114,31 @@ Count = Annotated[int, _checked(count)]
 
 def show_size(bytes_: float) -> str:
     """Return bytes with a binary unit and three digits: 1.50 GiB."""
-    value, unit = float(bytes_), "B"
-    for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
-        if abs(value) < 1024 or unit == "TiB":
-            break
+    if abs(bytes_) < 1024:
+        return f"{bytes_:.0f} B"
+    value = float(bytes_)
+    for unit in ("KiB", "MiB", "GiB"):
         value /= 1024
-    return f"{int(value)} B" if unit == "B" else f"{three(value)} {unit}"
+        # 1023.9 would be shown as 1,024 of a unit that has only 1,024 of the next.
+        if abs(value) < 1023.5:
+            return f"{three(value)} {unit}"
+    return f"{three(value / 1024)} TiB"
 
 
 def show_duration(seconds: float) -> str:
     """Return seconds as people read them: 12.3 us, 4.56 ms, 7.89 s, 3 min 20 s."""
     magnitude = abs(seconds)
-    if magnitude >= 120:
-        minutes, rest = divmod(round(seconds), 60)
+    if magnitude >= 119.5:
+        minutes, rest = divmod(round(magnitude), 60)
         hours, minutes = divmod(minutes, 60)
-        return f"{hours} h {minutes:02d} min" if hours else f"{minutes} min {rest:02d} s"
-    for limit, factor, unit in ((1e-3, 1e6, "us"), (1.0, 1e3, "ms")):
+        shown = f"{hours} h {minutes:02d} min" if hours else f"{minutes} min {rest:02d} s"
+        return f"-{shown}" if seconds < 0 else shown
+    # 999.6 ms is 1.00 s in three digits.
+    for limit, factor, unit in (
+        (0.9995e-6, 1e9, "ns"),
+        (0.9995e-3, 1e6, "us"),
+        (0.9995, 1e3, "ms"),
+    ):
         if 0 < magnitude < limit:
             return f"{three(seconds * factor)} {unit}"
     return f"{three(seconds)} s"
@@ -106,6 +146,8 @@ def show_duration(seconds: float) -> str:
 
 def show_count(value: float) -> str:
     """Return a number with thousands separated, and decimals only where they say something."""
+    if not math.isfinite(value):
+        return str(value)
     return f"{value:,.0f}" if value == int(value) or abs(value) >= 1000 else three(value)
 
 
@@ -118,13 +160,15 @@ def show(value: float, unit: str) -> str:
     if unit == "s":
         return show_duration(value)
     if unit == "bytes/s":
-        return f"{value / 1e6:,.1f} MB/s"
+        return f"{show_count(value / 1e6)} MB/s"
     return f"{show_count(value)} {unit}".rstrip()
 
 
 def three(value: float) -> str:
-    """Return a number with three significant digits and no exponent."""
+    """Return a number with three significant digits and no exponent; more before the point stay."""
     if value == 0 or not math.isfinite(value):
         return f"{value:g}"
+    # Rounded first: 9.996 has one digit more before the point than its logarithm says.
+    value = float(f"{value:.3g}") if abs(value) < 1000 else value
     decimals = max(0, 2 - math.floor(math.log10(abs(value))))
-    return f"{value:,.{min(decimals, 9)}f}"
+    return f"{value:,.{min(decimals, 12)}f}"

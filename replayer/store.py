@@ -1,0 +1,358 @@
+"""Run <-> JSON: the history of the result format, upgrades, atomic writes, finding runs again.
+
+The history of the format, newest first; every format that was ever released still loads.
+
+1   the first: one Run (model.py), key for key
+"""
+
+import contextlib
+import json
+import math
+import os
+import re
+import secrets
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import repeat
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+from pydantic_core import from_json
+
+from replayer import __version__
+from replayer.errors import Impossible, NotFound, ReplayerError, nearest
+from replayer.model import Measurement, Run, Status, StepResult
+
+FORMAT = 1
+"""The format that this replayer writes: raise it with a line above, an upgrade and a fixture."""
+
+_UPGRADES: Mapping[int, Callable[[dict[str, Any]], dict[str, Any]]] = {}
+"""N -> the function that turns a dict of format N into one of format N + 1."""
+
+_HEAD = 32 * 1024
+"""What is read of a file to list it: the keys before `steps` come first and fit."""
+_LISTED = ("format", "id", "label", "started", "status", "workload")
+_WIDTH = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What a list of runs tells of one, read from the head of its file."""
+
+    path: Path
+    id: str
+    label: str
+    started: str
+    finished: str
+    status: str
+    workload: str
+    repeat: int
+    kernel: str
+    engine: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """A file in a results folder that is no run, and why."""
+
+    path: Path
+    reason: str
+
+
+def folder(chosen: str | Path | None = None) -> Path:
+    """Return where results are kept: as chosen, else $REPLAYER_RESULTS, else ./results."""
+    return Path(chosen or os.environ.get("REPLAYER_RESULTS") or "results")
+
+
+def identify(started: datetime, workload: str, label: str = "") -> str:
+    """Return a new run's id, such as 20261120-154500-demo-stock-3f2a: a safe file name."""
+    words = (_safe(workload, 60), _safe(label, 40), secrets.token_hex(2))
+    return "-".join([f"{started.astimezone(UTC):%Y%m%d-%H%M%S}", *filter(None, words)])
+
+
+def reserve(where: str | Path, run: Run) -> Path:
+    """Create the run's file before anything is measured, and return it.
+
+    The folder is made if its parent is there.  Raises Impossible if the file cannot be written.
+    """
+    where = Path(where)
+    path = where / f"{run.id}.json"
+    try:
+        where.mkdir(exist_ok=True)
+        path.open("x").close()
+    except FileExistsError as error:
+        what = f"{path} is already there" if where.is_dir() else f"{where} is a file, not a folder"
+        raise Impossible(f"the result cannot be stored: {what}") from error
+    except OSError as error:
+        raise Impossible(
+            f"the result cannot be stored in {where}: {error.strerror}; "
+            f"give a folder that you may write with --results"
+        ) from error
+    try:
+        save(path, run)
+    except ReplayerError as error:
+        path.unlink(missing_ok=True)
+        raise Impossible(str(error)) from error
+    return path
+
+
+def save(path: str | Path, run: Run) -> None:
+    """Write a run atomically: a reader sees the old file or the new one, also after a power cut."""
+    path = Path(path)
+    draft = path.with_name(f".{path.name}.{os.getpid()}.new")
+    try:
+        with draft.open("w", encoding="utf-8") as file:
+            file.write(text(run))
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(path)
+        _sync(path.parent)
+    except OSError as error:
+        raise ReplayerError(f"the result {path} cannot be written: {error.strerror}") from error
+    finally:
+        with contextlib.suppress(OSError):
+            draft.unlink()
+
+
+def text(run: Run) -> str:
+    """Return a run as JSON, one measurement or table row a line; what is not finite is left out."""
+    finite = run.model_copy(update={"steps": tuple(map(_finite, run.steps))})
+    return "".join(_pretty(finite.model_dump(mode="json"), 0)) + "\n"
+
+
+def load(path: str | Path) -> Run:
+    """Read a run file of any format that was ever written.
+
+    Raises Impossible, in one sentence that names the file, when it is not there, cut off, no run,
+    of a newer format, or has a field that is wrong.
+    """
+    path = Path(path)
+    data = _read(path)
+    keys = _json(path, data)
+    found = _format(path, keys)
+    if found < FORMAT:
+        for number in range(found, FORMAT):
+            keys = _UPGRADES[number](keys)
+        data = json.dumps(keys).encode()
+    try:
+        run = Run.model_validate_json(data, strict=True)
+    except ValidationError as error:
+        raise Impossible(f"{path}: {_explain(error)}") from error
+    _all_finite(path, run)
+    return run
+
+
+def find(wanted: str, where: str | Path) -> Path:
+    """Return the file of a run: by path, id, the unique start of an id, label, or "latest".
+
+    Of several runs with one label the newest is meant.  Raises NotFound or, when the start of an id
+    fits several, Impossible.
+    """
+    where = Path(where)
+    if _is_path(wanted):
+        if not Path(wanted).is_file():
+            raise NotFound(f"the run file {wanted} is not there")
+        return Path(wanted)
+    known = _identified(where)
+    if wanted in known:
+        return known[wanted]
+    listed = [entry for entry in runs(where) if isinstance(entry, Summary)]
+    if wanted == "latest" and listed:
+        return listed[-1].path
+    labelled = [entry.path for entry in listed if wanted and entry.label == wanted]
+    if labelled:
+        return labelled[-1]
+    begin = [name for name in known if wanted and name.startswith(wanted)]
+    if len(begin) > 1:
+        some = ", ".join(sorted(begin)[:3]) + (", …" if len(begin) > 3 else "")
+        raise Impossible(f"{wanted!r} is the start of {len(begin)} runs in {where}: {some}")
+    if begin:
+        return known[begin[0]]
+    if not listed:
+        raise NotFound(
+            f"there are no runs in {where}/: `replayer run` makes one, "
+            f"--results names another folder"
+        )
+    raise NotFound(f"there is no run {wanted!r} in {where}/{_near(wanted, listed)}")
+
+
+def runs(where: str | Path) -> list[Summary | Unreadable]:
+    """Return what is in a results folder, by start; files that are no runs come first.
+
+    Only the heads of the files are read, so that thousands take a second or two.
+    """
+    entries = [_summary(path) for path in sorted(Path(where).glob("*.json"))]
+    return sorted(entries, key=_when)
+
+
+def _when(entry: Summary | Unreadable) -> tuple[datetime, str]:
+    earliest = datetime.min.replace(tzinfo=UTC)
+    if isinstance(entry, Unreadable):
+        return earliest, entry.path.name
+    try:
+        when = datetime.fromisoformat(entry.started)
+    except ValueError:
+        return earliest, entry.id
+    return when if when.tzinfo else when.replace(tzinfo=UTC), entry.id
+
+
+def _summary(path: Path) -> Summary | Unreadable:
+    try:
+        keys = _head(path)
+        _format(path, keys)
+        host, engine, workload = keys.get("host"), keys.get("engine"), keys["workload"]
+        return Summary(
+            path=path,
+            id=str(keys["id"]),
+            label=str(keys["label"]),
+            started=str(keys["started"]),
+            finished=str(keys.get("finished") or ""),
+            status=Status(keys["status"]).value,
+            workload=str(workload["name"]),
+            repeat=int(workload.get("repeat", 1)),
+            kernel=str((host or {}).get("kernel.release") or ""),
+            engine=f"{engine.get('name')} {engine.get('version')}" if engine else "",
+        )
+    except Impossible as error:
+        return Unreadable(path, str(error).removeprefix(f"{path}: "))
+    except (KeyError, TypeError, ValueError, AttributeError):
+        return Unreadable(path, "it is not a run of replayer")
+
+
+def _head(path: Path) -> dict[str, Any]:
+    """Return the first keys of a run file without reading its series, if it is a whole one."""
+    try:
+        with path.open("rb") as file:
+            start = file.read(_HEAD)
+            file.seek(max(0, file.seek(0, os.SEEK_END) - 16))
+            whole = file.read().rstrip().endswith(b"}")
+    except OSError as error:
+        raise Impossible(f"{path}: {error.strerror}") from error
+    with contextlib.suppress(ValueError):
+        keys = from_json(start, allow_partial=True, allow_inf_nan=False)
+        if whole and isinstance(keys, dict) and "steps" in keys and set(_LISTED) <= set(keys):
+            return keys
+    # Cut off, foreign, edited by hand or with a very long head: the whole file tells which.
+    return _json(path, _read(path))
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError as error:
+        raise NotFound(f"the run file {path} is not there") from error
+    except OSError as error:
+        raise Impossible(f"{path}: {error.strerror}") from error
+
+
+def _json(path: Path, data: bytes) -> dict[str, Any]:
+    if not data.strip():
+        raise Impossible(f"{path}: it is empty, so not a run of replayer")
+    try:
+        keys = from_json(data, allow_inf_nan=False)
+    except ValueError as error:
+        raise Impossible(f"{path}: {_no_json(str(error), data)}") from error
+    if not isinstance(keys, dict):
+        raise Impossible(f"{path}: it is not a run of replayer")
+    return keys
+
+
+def _no_json(error: str, data: bytes) -> str:
+    if error.startswith("EOF"):
+        return "it is cut off in the middle, so its end is lost"
+    with contextlib.suppress(ValueError):
+        json.loads(data)
+        return f"it holds a number that is not finite (NaN or Infinity):{error.partition(' at')[2]}"
+    return f"it is not JSON ({error})"
+
+
+def _format(path: Path, keys: Mapping[str, Any]) -> int:
+    """Return the format of a run's keys; raise Impossible for a foreign or newer one."""
+    found = keys.get("format")
+    if type(found) is not int or found < 1 or not {"id", "host", "workload"} <= set(keys):
+        raise Impossible(f"{path}: it is not a run of replayer")
+    if found > FORMAT:
+        raise Impossible(
+            f"{path}: it has format {found}, this replayer {__version__} reads up to {FORMAT}: "
+            f"upgrade replayer"
+        )
+    return found
+
+
+def _explain(error: ValidationError) -> str:
+    first = error.errors()[0]
+    where = ".".join(map(str, first["loc"]))
+    if first["type"] == "extra_forbidden":
+        return f"the key {where} is unknown to format {FORMAT} of replayer {__version__}"
+    if first["type"] == "missing":
+        return f"the key {where} is missing"
+    said = first["msg"].removeprefix("Input ")
+    return f"{where} {said}, and is {json.dumps(first['input'])[:60]}"
+
+
+def _all_finite(path: Path, run: Run) -> None:
+    """Refuse what only JSON can say: 1e999 is a number there, and infinite here."""
+    for number, step in enumerate(run.steps):
+        for m in step.measurements:
+            if not math.isfinite(m.value):
+                raise Impossible(f"{path}: steps.{number}: {m.metric} is not a finite number")
+
+
+def _finite(step: StepResult) -> StepResult:
+    """Leave out measurements that no file can hold, and say so in the step's notes."""
+    bad = [m for m in step.measurements if not math.isfinite(m.value)]
+    if not bad:
+        return step
+    kept: tuple[Measurement, ...] = tuple(m for m in step.measurements if m not in bad)
+    names = ", ".join(m.metric for m in bad)
+    said = f"{names} came out as no finite number and was left out"
+    return step.model_copy(update={"measurements": kept, "notes": (*step.notes, said)})
+
+
+def _pretty(value: Any, depth: int) -> Iterator[str]:
+    """Yield JSON that diff and less can show: a short record or a list of numbers on one line."""
+    inner = list(value.values()) if isinstance(value, dict) else value
+    deep = isinstance(inner, list) and any(isinstance(one, dict | list) for one in inner)
+    line = "" if deep else json.dumps(value, ensure_ascii=False)
+    if line and (not isinstance(value, dict) or depth + len(line) <= _WIDTH):
+        yield line
+        return
+    names = [json.dumps(key) + ": " for key in value] if isinstance(value, dict) else repeat("")
+    opening, closing = "{}" if isinstance(value, dict) else "[]"
+    yield opening
+    for number, (name, one) in enumerate(zip(names, inner, strict=False)):
+        yield f"{',' if number else ''}\n{' ' * (depth + 1)}{name}"
+        yield from _pretty(one, depth + 1)
+    yield f"\n{' ' * depth}{closing}"
+
+
+def _safe(words: str, longest: int) -> str:
+    """Return words as part of a file name: ASCII letters, digits, dots and dashes."""
+    return re.sub(r"[^A-Za-z0-9.]+", "-", words).strip("-.")[:longest].rstrip("-.")
+
+
+def _is_path(wanted: str) -> bool:
+    return "/" in wanted or wanted.endswith(".json")
+
+
+def _identified(where: Path) -> dict[str, Path]:
+    return {path.stem: path for path in where.glob("*.json")}
+
+
+def _near(wanted: str, listed: Sequence[Summary]) -> str:
+    names = {entry.id for entry in listed} | {entry.label for entry in listed if entry.label}
+    # Ids are long: naming all of them would be no help.
+    close = nearest(wanted, names)
+    return close if close.startswith(" -") else "; `replayer list runs` names them"
+
+
+def _sync(where: Path) -> None:
+    """Make a rename durable; a file system that cannot sync folders keeps its own promises."""
+    handle = os.open(where, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        with contextlib.suppress(OSError):
+            os.fsync(handle)
+    finally:
+        os.close(handle)
