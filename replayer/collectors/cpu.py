@@ -1,0 +1,60 @@
+"""Where processor time went, from /proc/stat, in the columns of `mpstat`.
+
+Percentages of the time of all processors together, as sysstat does it: guest time is taken out of
+%usr and %nice, which the kernel counts it into.  `%busiest` is the busiest single processor:
+100 less its idle and iowait share.
+"""
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+from replayer.collectors import Columns, Sample
+
+FILES = ("proc/stat",)
+
+_FIELDS = ("usr", "nice", "sys", "idle", "iowait", "irq", "soft", "steal", "guest", "gnice")
+_ORDER = ("usr", "nice", "sys", "iowait", "irq", "soft", "steal", "guest", "gnice", "idle")
+
+
+def parse(samples: Sequence[Sample], device: str | None) -> Columns:
+    """Return one value per interval and column, in percent."""
+    del device
+    times = [cpus(sample.texts[0]) for sample in samples]
+    rows = [_row(before, after) for before, after in pairwise(times)]
+    return {name: [row[name] for row in rows] for name in rows[0]} if rows else {}
+
+
+def cpus(text: bytes) -> dict[str, dict[str, int]]:
+    """Return clock ticks by state of `cpu` (all together) and of every `cpu<n>` that is online."""
+    found = {}
+    for line in text.splitlines():
+        if not line.startswith(b"cpu"):
+            break
+        name, *fields = line.decode("ascii").split()
+        numbers = [int(field) for field in fields[: len(_FIELDS)]]
+        ticks = dict(zip(_FIELDS, numbers + [0] * (len(_FIELDS) - len(numbers)), strict=True))
+        ticks["usr"] -= ticks["guest"]
+        ticks["nice"] -= ticks["gnice"]
+        found[name] = ticks
+    return found
+
+
+def shares(before: dict[str, int], after: dict[str, int]) -> dict[str, float]:
+    """Return the percentage of each state; all 0 if no time passed.
+
+    Idle and iowait may step back a little (proc(5)); such a step counts as 0.
+    """
+    spent = {state: max(0, after[state] - before[state]) for state in _FIELDS}
+    total = sum(spent.values())
+    return {state: 100 * spent[state] / total if total else 0.0 for state in _ORDER}
+
+
+def _row(before: dict[str, dict[str, int]], after: dict[str, dict[str, int]]) -> dict[str, float]:
+    together = shares(before["cpu"], after["cpu"])
+    single = [
+        shares(before[name], after[name]) for name in after if name != "cpu" and name in before
+    ]
+    busy = [100 - one["idle"] - one["iowait"] for one in single if any(one.values())]
+    return {f"%{state}": share for state, share in together.items()} | {
+        "%busiest": max(busy, default=0.0)
+    }

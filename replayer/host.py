@@ -1,0 +1,632 @@
+"""This machine: every read of /proc and /sys, below a root that tests may choose."""
+
+import os
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from replayer.model import Fact
+
+_SECRET = re.compile(
+    r"\b(\w*(?:password|passwd|secret|token|passphrase|key)\w*)=\S+", re.IGNORECASE
+)
+_OVERLAY_PATHS = re.compile(r",?(?:lowerdir|upperdir|workdir)\+?=[^,]*")
+_UNLIMITED = 1 << 60
+_FIRST_NAMESPACES = {"pid": 4026531836, "uts": 4026531838, "ipc": 4026531839}
+"""Inode numbers of the namespaces that the kernel boots with (include/linux/proc_ns.h)."""
+_CONTAINERS = ("docker", "podman", "libpod", "kubepods", "containerd", "lxc", "garden")
+_HYPERVISORS = (
+    ("amazon ec2", "kvm (Amazon EC2)"),
+    ("google", "kvm (Google Compute Engine)"),
+    ("microsoft corporation", "hyper-v"),
+    ("vmware", "vmware"),
+    ("innotek", "virtualbox"),
+    ("virtualbox", "virtualbox"),
+    ("xen", "xen"),
+    ("parallels", "parallels"),
+    ("bhyve", "bhyve"),
+    ("qemu", "kvm or qemu"),
+    ("kvm", "kvm"),
+    ("openstack", "kvm (OpenStack)"),
+    ("digitalocean", "kvm (DigitalOcean)"),
+    ("hetzner", "kvm (Hetzner)"),
+    ("apple virtualization", "apple"),
+)
+_CLOCKS = (("kvm-clock", "kvm"), ("hyperv", "hyper-v"), ("xen", "xen"), ("vmware", "vmware"))
+_VM_SETTINGS = (
+    "swappiness",
+    "dirty_ratio",
+    "dirty_background_ratio",
+    "dirty_bytes",
+    "dirty_background_bytes",
+    "overcommit_memory",
+    "zone_reclaim_mode",
+    "vfs_cache_pressure",
+    "min_free_kbytes",
+)
+_QUEUE = {
+    "scheduler": "scheduler",
+    "nr_requests": "nr_requests",
+    "rotational": "rotational",
+    "write_cache": "write_cache",
+    "nomerges": "nomerges",
+    "max_sectors_kb": "max_sectors_kb",
+    "logical_block_size": "logical_block_size",
+    "physical_block_size": "physical_block_size",
+    "wbt_lat_usec": "wbt_lat_usec",
+}
+
+
+class Mount(NamedTuple):
+    """One line of /proc/self/mountinfo (proc(5)), with its octal escapes undone."""
+
+    device: str
+    """major:minor of the file system."""
+    root: str
+    """The folder of that file system that is mounted."""
+    point: str
+    type: str
+    source: str
+    options: str
+
+
+class Host:
+    """A machine as its kernel describes it; `root` is / except for recorded machines in tests."""
+
+    def __init__(
+        self, root: str | Path = "/", *, stat: Callable[[Path], os.stat_result] = os.stat
+    ) -> None:
+        self.root = Path(root)
+        self._stat = stat
+
+    # Reading
+
+    def path(self, path: str) -> Path:
+        """Return where `proc/stat` or `/proc/stat` is, below the root."""
+        return self.root / path.lstrip("/")
+
+    def read(self, path: str) -> str:
+        """Return a file's text without white space at its ends; "" if it cannot be read."""
+        try:
+            return self.path(path).read_text(encoding="utf-8", errors="replace").strip("\0 \t\n")
+        except OSError:
+            return ""
+
+    def number(self, path: str) -> int | None:
+        """Return the whole number in a file, or None if there is none."""
+        return _whole(self.read(path))
+
+    def entries(self, path: str) -> list[str]:
+        """Return the sorted names in a folder; none if it is missing or unreadable."""
+        try:
+            return sorted(entry.name for entry in self.path(path).iterdir())
+        except OSError:
+            return []
+
+    def exists(self, path: str) -> bool:
+        """Tell whether a file or folder is there and may be looked at."""
+        try:
+            return self.path(path).exists()
+        except OSError:
+            return False
+
+    def link(self, path: str) -> str:
+        """Return what a symbolic link says, or "" if it is none."""
+        try:
+            return str(self.path(path).readlink())
+        except OSError:
+            return ""
+
+    def write(self, path: str, text: str) -> None:
+        """Write to a file of the kernel; raises OSError when the kernel refuses."""
+        with self.path(path).open("w", encoding="ascii") as file:
+            file.write(text)
+
+    def cannot_write(self, path: str) -> str:
+        """Return "" if a file opens for writing, else the system's reason; nothing is written."""
+        try:
+            os.close(os.open(self.path(path), os.O_WRONLY))
+        except OSError as error:
+            return error.strerror or str(error)
+        return ""
+
+    # Questions
+
+    def memory_bytes(self) -> int:
+        """Return the physical memory in bytes; 0 if it is unknown."""
+        return self.memory("MemTotal")
+
+    def memory(self, name: str) -> int:
+        """Return one line of /proc/meminfo in bytes, or a plain count such as HugePages_Total."""
+        found = re.search(
+            rf"^{re.escape(name)}:\s+(\d+)( kB)?$", self.read("proc/meminfo"), re.MULTILINE
+        )
+        return int(found[1]) * (1024 if found[2] else 1) if found else 0
+
+    def usable_memory_bytes(self) -> int:
+        """Return the physical memory, or the cgroup's limit where that is less."""
+        return min(self.memory_bytes(), self.memory_limit_bytes() or _UNLIMITED)
+
+    def memory_limit_bytes(self) -> int | None:
+        """Return the tightest memory limit of this process's cgroup and its parents, or None."""
+        limits = [
+            self.number(f"{folder}/{name}")
+            for folder in self.cgroups("memory")
+            for name in ("memory.max", "memory.limit_in_bytes")
+        ]
+        return min(
+            (limit for limit in limits if limit is not None and limit < _UNLIMITED), default=None
+        )
+
+    def cpu_limit(self) -> float | None:
+        """Return the tightest limit of this process's cgroup and its parents in cores, or None."""
+        limits = []
+        for folder in self.cgroups("cpu"):
+            quota, _, period = self.read(f"{folder}/cpu.max").partition(" ")
+            quota = quota or self.read(f"{folder}/cpu.cfs_quota_us")
+            period = period or self.read(f"{folder}/cpu.cfs_period_us")
+            if quota.isdigit() and period.isdigit() and int(period):
+                limits.append(int(quota) / int(period))
+        return min(limits, default=None)
+
+    def can_drop_caches(self) -> bool:
+        """Tell whether /proc/sys/vm/drop_caches opens for writing; nothing is dropped."""
+        return not self.cannot_write("proc/sys/vm/drop_caches")
+
+    def boot_id(self) -> str:
+        """Return the id that the kernel drew at boot, or ""."""
+        return self.read("proc/sys/kernel/random/boot_id")
+
+    def load(self) -> tuple[float, float, float] | None:
+        """Return the load averages of 1, 5 and 15 minutes, or None."""
+        fields = self.read("proc/loadavg").split()
+        return (float(fields[0]), float(fields[1]), float(fields[2])) if len(fields) > 2 else None
+
+    # Mounts and devices
+
+    def mounts(self) -> list[Mount]:
+        """Return the mounts that this process sees, in the order in which they were made."""
+        lines = self.read("proc/self/mountinfo").splitlines()
+        return [mount for line in lines if (mount := _mount(line)) is not None]
+
+    def mount_of(self, path: str | Path) -> Mount | None:
+        """Return the mount that holds a path: the longest point above it, the latest of equals."""
+        wanted = _nearest(Path(path))
+        best: Mount | None = None
+        for mount in self.mounts():
+            inside = wanted == Path(mount.point) or Path(mount.point) in wanted.parents
+            if inside and (best is None or len(mount.point) >= len(best.point)):
+                best = mount
+        return best
+
+    def device_of(self, path: str | Path) -> str | None:
+        """Return the disk that holds a path, as /proc/diskstats has it, or None (tmpfs, NFS, ZFS).
+
+        A partition stands for its whole disk, a dm or md device for the one disk below it.  A dm or
+        md device over several disks stands for itself, and those disks are not counted.
+        """
+        name = self.block_device(path)
+        return self._disk(name) if name else None
+
+    def block_device(self, path: str | Path) -> str | None:
+        """Return the partition, dm, md or disk that the file system of a path is on."""
+        real = _nearest(Path(path))
+        try:
+            number = self._stat(real).st_dev
+        except OSError:
+            return None
+        if os.major(number):
+            return self._named(f"{os.major(number)}:{os.minor(number)}")
+        mount = self.mount_of(real)
+        if mount is None:
+            return None
+        return (
+            self._below_overlay(mount) if mount.type == "overlay" else self._of_source(mount.source)
+        )
+
+    def _below_overlay(self, mount: Mount) -> str | None:
+        upper = re.search(r"(?:^|,)upperdir=([^,]+)", mount.options)
+        if upper is None:
+            return None
+        if Path(upper[1]).is_dir():
+            return self.block_device(upper[1])
+        # Inside a container the upper folder is out of sight, but the files that the container's
+        # engine keeps beside it are mounted from the same file system.
+        for other in self.mounts():
+            if re.search(r"/(?:overlay-)?containers/[0-9a-f]{12,}/", other.root):
+                return self._named(other.device)
+        return None
+
+    def _of_source(self, source: str) -> str | None:
+        if not source.startswith("/dev/"):
+            return None
+        name = Path(os.path.realpath(self.path(source))).name
+        if self.exists(f"sys/class/block/{name}"):
+            return name
+        for known in self.entries("sys/class/block"):
+            if self.read(f"sys/class/block/{known}/dm/name") == Path(source).name:
+                return known
+        return None
+
+    def _named(self, numbers: str) -> str | None:
+        try:
+            return self.path(f"sys/dev/block/{numbers}").readlink().name
+        except OSError:
+            return None
+
+    def _disk(self, name: str) -> str:
+        folder = f"sys/class/block/{name}"
+        if self.exists(f"{folder}/partition"):
+            return self._disk(Path(os.path.realpath(self.path(folder))).parent.name)
+        below = {self._disk(slave) for slave in self.entries(f"{folder}/slaves")}
+        return below.pop() if len(below) == 1 else name
+
+    # cgroups
+
+    def cgroup_version(self) -> str:
+        """Return "1", "2", "1 and 2" (controllers are on 1), or "" if none is mounted."""
+        types = {mount.type for mount in self.mounts()} & {"cgroup", "cgroup2"}
+        return {"cgroup": "1", "cgroup2": "2", "cgroup cgroup2": "1 and 2", "": ""}[
+            " ".join(sorted(types))
+        ]
+
+    def cgroups(self, controller: str) -> Iterator[str]:
+        """Yield this process's folder of a controller and every parent that it sees, own first."""
+        for line in self.read("proc/self/cgroup").splitlines():
+            _, controllers, path = line.split(":", 2)
+            if controller in controllers.split(",") or not controllers:
+                mount = self._cgroup_mount(controllers, controller)
+                if mount is not None:
+                    yield from _upwards(mount, path)
+
+    def _cgroup_mount(self, controllers: str, controller: str) -> Mount | None:
+        for mount in self.mounts():
+            if mount.type == "cgroup" and controllers and controller in mount.options.split(","):
+                return mount
+            if mount.type == "cgroup2" and not controllers:
+                return mount
+        return None
+
+    # Facts
+
+    def facts(self, data: str | Path | None = None) -> dict[str, Fact]:
+        """Return what is known about this machine and, with `data`, the disk below that folder.
+
+        Keys are dotted; what is not known is absent.  Nothing secret is in it: values that look
+        like one are struck from the kernel's command line.
+        """
+        found: dict[str, Fact] = {}
+        for part in (_kernel, _processor, _memory, _surroundings):
+            found.update(part(self))
+        if data is not None:
+            found.update(_storage(self, data))
+        return {key: value for key, value in found.items() if value not in (None, "")}
+
+
+def _kernel(host: Host) -> dict[str, Fact]:
+    release = host.read("proc/sys/kernel/osrelease")
+    folder = "sys/devices/system/cpu/vulnerabilities"
+    return {
+        "kernel.release": release,
+        "kernel.version": host.read("proc/sys/kernel/version"),
+        "kernel.machine": host.read("proc/sys/kernel/arch"),
+        "kernel.cmdline": _command_line(host),
+        "kernel.preemption": _preemption(host, release),
+        "kernel.clocksource": host.read(
+            "sys/devices/system/clocksource/clocksource0/current_clocksource"
+        ),
+        "kernel.numa_balancing": host.number("proc/sys/kernel/numa_balancing"),
+        **{
+            f"kernel.mitigations.{name}": host.read(f"{folder}/{name}")
+            for name in host.entries(folder)
+        },
+        **{f"vm.{name}": host.number(f"proc/sys/vm/{name}") for name in _VM_SETTINGS},
+    }
+
+
+def _command_line(host: Host) -> str:
+    # What follows " -- " is for init, not for the kernel.
+    text = host.read("proc/cmdline").partition(" -- ")[0]
+    return _SECRET.sub(r"\1=(not shown)", text)
+
+
+def _preemption(host: Host, release: str) -> str | None:
+    version = host.read("proc/sys/kernel/version")
+    if "PREEMPT_RT" in version or host.read("sys/kernel/realtime") == "1":
+        return "rt"
+    if "PREEMPT_DYNAMIC" in version:
+        mode = _dynamic_preemption(host, release)
+        return f"dynamic ({mode})" if mode else "dynamic"
+    if "PREEMPT" in version:
+        return "full"
+    return "none or voluntary" if version else None
+
+
+def _dynamic_preemption(host: Host, release: str) -> str:
+    """Return the mode in force: as debugfs says, as booted with, else as the kernel was built."""
+    active = re.search(r"\((\w+)\)", host.read("sys/kernel/debug/sched/preempt"))
+    booted = re.search(r"\bpreempt=(\w+)", host.read("proc/cmdline"))
+    if active or booted:
+        return (active or booted)[1]  # type: ignore[index]
+    names = {
+        "PREEMPT_NONE": "none",
+        "PREEMPT_VOLUNTARY": "voluntary",
+        "PREEMPT_LAZY": "lazy",
+        "PREEMPT": "full",
+    }
+    config = _kernel_config(host, release)
+    return next((mode for name, mode in names.items() if f"\nCONFIG_{name}=y\n" in config), "")
+
+
+def _kernel_config(host: Host, release: str) -> str:
+    text = host.read(f"boot/config-{release}")
+    if not text:
+        import gzip
+
+        try:
+            with gzip.open(host.path("proc/config.gz"), "rt", encoding="utf-8") as file:
+                text = file.read()
+        except (OSError, EOFError):
+            return ""
+    return f"\n{text}\n"
+
+
+def _processor(host: Host) -> dict[str, Fact]:
+    blocks = [_colons(block) for block in host.read("proc/cpuinfo").split("\n\n")]
+    cpus = [block for block in blocks if "processor" in block] or blocks[:1]
+    first = cpus[0] if cpus else {}
+    cores = {(cpu.get("physical id"), cpu["core id"]) for cpu in cpus if "core id" in cpu}
+    sockets = {cpu["physical id"] for cpu in cpus if "physical id" in cpu}
+    folder = "sys/devices/system/cpu"
+    governors = {
+        host.read(f"{folder}/{name}/cpufreq/scaling_governor")
+        for name in host.entries(folder)
+        if re.fullmatch(r"cpu\d+", name)
+    } - {""}
+    largest = host.number(f"{folder}/cpu0/cpufreq/cpuinfo_max_freq")
+    return {
+        "cpu.model": _cpu_model(blocks, first),
+        "cpu.cores": len(cores) or len(cpus) or None,
+        "cpu.threads": len(cpus) or None,
+        "cpu.sockets": len(sockets) or None,
+        "cpu.mhz": _decimal(first.get("cpu MHz") or first.get("clock")),
+        "cpu.max_mhz": largest / 1000 if largest else None,
+        "cpu.bogomips": _decimal(first.get("bogomips") or first.get("BogoMIPS")),
+        "cpu.microcode": first.get("microcode"),
+        "cpu.governor": ", ".join(sorted(governors)),
+        "cpu.frequency_driver": host.read(f"{folder}/cpu0/cpufreq/scaling_driver"),
+        "cpu.boost": _boost(host),
+        "cpu.smt": host.read(f"{folder}/smt/control"),
+        "cpu.idle_driver": host.read(f"{folder}/cpuidle/current_driver"),
+        "cpu.numa_nodes": sum(
+            bool(re.fullmatch(r"node\d+", name)) for name in host.entries("sys/devices/system/node")
+        )
+        or None,
+    }
+
+
+def _cpu_model(blocks: list[dict[str, str]], first: dict[str, str]) -> str | None:
+    """Return the model: x86 and most others name it, arm64 gives numbers, s390 and power differ."""
+    for key in ("model name", "cpu model", "Processor", "cpu"):
+        if key in first:
+            return first[key]
+    for block in blocks:
+        for key in ("Model", "Hardware", "vendor_id", "machine"):
+            if key in block:
+                return block[key]
+    if "CPU implementer" in first:
+        return f"implementer {first['CPU implementer']} part {first.get('CPU part', '?')}"
+    return None
+
+
+def _boost(host: Host) -> str | None:
+    boost = host.read("sys/devices/system/cpu/cpufreq/boost")
+    no_turbo = host.read("sys/devices/system/cpu/intel_pstate/no_turbo")
+    if boost or no_turbo:
+        return "on" if boost == "1" or no_turbo == "0" else "off"
+    return None
+
+
+def _memory(host: Host) -> dict[str, Fact]:
+    huge = "sys/kernel/mm/transparent_hugepage"
+    return {
+        "memory.bytes": host.memory_bytes() or None,
+        "memory.available_bytes": host.memory("MemAvailable") or None,
+        "memory.swap_bytes": host.memory("SwapTotal") if host.memory_bytes() else None,
+        "memory.transparent_huge_pages": _chosen(host.read(f"{huge}/enabled")),
+        "memory.transparent_huge_pages_defrag": _chosen(host.read(f"{huge}/defrag")),
+        "memory.huge_pages": host.memory("HugePages_Total") if host.memory_bytes() else None,
+        "memory.huge_page_bytes": host.memory("Hugepagesize") or None,
+    }
+
+
+def _surroundings(host: Host) -> dict[str, Fact]:
+    release = _assignments(host.read("etc/os-release") or host.read("usr/lib/os-release"))
+    uptime = host.read("proc/uptime").split()
+    load = host.load()
+    return {
+        "os.name": release.get("PRETTY_NAME") or release.get("NAME"),
+        "os.id": release.get("ID"),
+        "os.version": release.get("VERSION_ID"),
+        "host.name": host.read("proc/sys/kernel/hostname"),
+        "host.uptime_s": _decimal(uptime[0]) if uptime else None,
+        "host.load1": load[0] if load else None,
+        "host.load5": load[1] if load else None,
+        "host.load15": load[2] if load else None,
+        "boot.id": host.boot_id(),
+        "virtualisation": _virtualisation(host),
+        "container": _container(host),
+        "cgroup.version": host.cgroup_version(),
+        "cgroup.memory_limit_bytes": host.memory_limit_bytes(),
+        "cgroup.cpu_limit": host.cpu_limit(),
+    }
+
+
+def _virtualisation(host: Host) -> str | None:
+    """Return the hypervisor's name, "yes" if only that there is one is known, "none", or None."""
+    flagged = (
+        re.search(r"^flags\s*:.*\bhypervisor\b", host.read("proc/cpuinfo"), re.MULTILINE)
+        is not None
+    )
+    dmi = " ".join(
+        host.read(f"sys/class/dmi/id/{name}")
+        for name in ("sys_vendor", "product_name", "board_vendor", "bios_vendor")
+    ).lower()
+    xen = host.read("sys/hypervisor/type")
+    intel = bool(re.search(r"^flags\s*:", host.read("proc/cpuinfo"), re.MULTILINE))
+    if intel and not flagged and not xen:
+        return "none"
+    clocks = host.read("sys/devices/system/clocksource/clocksource0/available_clocksource")
+    for word, name in _HYPERVISORS:
+        if word in dmi and ("virtual machine" in dmi or word != "microsoft corporation"):
+            return name
+    if xen:
+        return xen
+    clock = next((name for word, name in _CLOCKS if word in clocks), None)
+    return clock or ("yes" if flagged else None)
+
+
+def _container(host: Host) -> str | None:
+    """Return what this process is contained by, or "none".
+
+    A marker file alone proves nothing: an image made for containers can be booted as a machine, so
+    the marker counts only in namespaces that are not the kernel's first ones.
+    """
+    marker = _container_marker(host)
+    namespaces = [host.link(f"proc/self/ns/{kind}") for kind in _FIRST_NAMESPACES]
+    known = [text for text in namespaces if text]
+    firsts = {f"{kind}:[{inode}]" for kind, inode in _FIRST_NAMESPACES.items()}
+    contained = any(text not in firsts for text in known)
+    if marker and (contained or not known):
+        return marker
+    if contained:
+        return "unnamed"
+    return "none" if known else None
+
+
+def _container_marker(host: Host) -> str:
+    if host.exists(".dockerenv"):
+        return "docker"
+    if host.exists("run/.containerenv"):
+        return "podman"
+    named = re.search(r"(?:^|\0)container=([^\0]+)", host.read("proc/1/environ"))
+    if named:
+        return named[1]
+    groups = host.read("proc/self/cgroup") + host.read("proc/1/cgroup")
+    return next(
+        (name for name in _CONTAINERS if name in groups), host.read("run/systemd/container")
+    )
+
+
+def _storage(host: Host, data: str | Path) -> dict[str, Fact]:
+    mount = host.mount_of(data)
+    found: dict[str, Fact] = {}
+    if mount is not None:
+        found["fs.type"] = mount.type
+        found["fs.options"] = _OVERLAY_PATHS.sub("", mount.options)
+        found["fs.mount_point"] = mount.point
+    device = host.device_of(data)
+    if device is not None:
+        found.update(_disk_facts(host, device))
+        found.update(_upper_facts(host, host.block_device(data) or device, device))
+    return found
+
+
+def _disk_facts(host: Host, device: str) -> dict[str, Fact]:
+    folder = f"sys/class/block/{device}"
+    sectors = host.number(f"{folder}/size")
+    queue = {name: host.read(f"{folder}/queue/{file}") for name, file in _QUEUE.items()}
+    return {
+        "device.name": device,
+        "device.model": _device_model(host, folder),
+        "device.size_bytes": sectors * 512 if sectors else None,
+        **{f"device.{name}": _plain(_chosen(value)) for name, value in queue.items()},
+    }
+
+
+def _device_model(host: Host, folder: str) -> str:
+    model = " ".join(
+        filter(None, (host.read(f"{folder}/device/vendor"), host.read(f"{folder}/device/model")))
+    )
+    # A virtio disk's vendor is a number and it has no model; dm and md are named by themselves.
+    if re.fullmatch(r"0x[0-9a-f]+", model):
+        driver = host.link(f"{folder}/device/driver")
+        model = Path(driver).name if driver else ""
+    return model or host.read(f"{folder}/dm/name") or host.read(f"{folder}/md/level")
+
+
+def _upper_facts(host: Host, upper: str, device: str) -> dict[str, Fact]:
+    """Return what holds for the device that the file system is on: its read-ahead is in force."""
+    folder = f"sys/class/block/{upper}"
+    if host.exists(f"{folder}/partition"):
+        folder = f"sys/class/block/{Path(os.path.realpath(host.path(folder))).parent.name}"
+    return {
+        "device.read_ahead_kb": host.number(f"{folder}/queue/read_ahead_kb"),
+        "device.stack": f"{upper} on {device}" if upper != device else None,
+    }
+
+
+def _mount(line: str) -> Mount | None:
+    left, dash, right = line.partition(" - ")
+    before, after = left.split(), right.split()
+    if not dash or len(before) < 6 or len(after) < 2:
+        return None
+    extra = [option for option in (after[2] if len(after) > 2 else "").split(",") if option]
+    own = before[5].split(",")
+    options = ",".join(own + [option for option in extra if option not in own])
+    plain = [
+        _unescape(text) for text in (before[2], before[3], before[4], after[0], after[1], options)
+    ]
+    return Mount(*plain)
+
+
+def _unescape(text: str) -> str:
+    return re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), text)
+
+
+def _upwards(mount: Mount, path: str) -> Iterator[str]:
+    # A container sees its own cgroup as the root of the mount, under the name it has outside.
+    inside = path.removeprefix(mount.root) if mount.root != "/" else path
+    folder = Path(mount.point) / inside.lstrip("/")
+    while folder != Path(mount.point) and Path(mount.point) in folder.parents:
+        yield str(folder)
+        folder = folder.parent
+    yield mount.point
+
+
+def _nearest(path: Path) -> Path:
+    """Return the path without links, or the nearest folder above it that exists."""
+    real = Path(os.path.realpath(path))
+    while not real.exists() and real != real.parent:
+        real = real.parent
+    return real
+
+
+def _colons(block: str) -> dict[str, str]:
+    pairs = (line.partition(":") for line in block.splitlines())
+    return {key.strip(): value.strip() for key, colon, value in pairs if colon}
+
+
+def _assignments(text: str) -> dict[str, str]:
+    pairs = (line.partition("=") for line in text.splitlines() if not line.startswith("#"))
+    return {key.strip(): value.strip().strip("\"'") for key, sign, value in pairs if sign}
+
+
+def _chosen(text: str) -> str:
+    """Return the word in brackets of "always [madvise] never", or the whole text without any."""
+    found = re.search(r"\[([^\]]+)\]", text)
+    return found[1] if found else text
+
+
+def _plain(text: str) -> Fact:
+    return int(text) if text.isdigit() else text
+
+
+def _whole(text: str) -> int | None:
+    return int(text) if re.fullmatch(r"-?\d+", text) else None
+
+
+def _decimal(text: str | None) -> float | None:
+    found = re.match(r"\d+(?:\.\d+)?", text or "")
+    return float(found[0]) if found else None

@@ -1,0 +1,292 @@
+"""Watch the kernel while a step runs: a thread only copies files, parsing comes after."""
+
+import bisect
+import math
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from types import ModuleType, TracebackType
+from typing import NamedTuple, Self
+
+from replayer import registry
+from replayer.collectors import Columns, Sample, diskstats
+from replayer.host import Host
+from replayer.model import Series
+
+_SECTOR = 512
+_CHUNK = 1 << 16
+_DIGITS = 6
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceDelta:
+    """What the data's device did between two marks; requests as they reached it, after merging."""
+
+    seconds: float
+    reads: int
+    read_bytes: int
+    writes: int
+    write_bytes: int
+
+
+class _Copy(NamedTuple):
+    """All files at one time; None is a file that could not be read then."""
+
+    clock_ns: int
+    texts: tuple[bytes | None, ...]
+
+
+class Sampler:
+    """Copies of the collectors' files, taken every `interval` seconds and at every `mark()`.
+
+    A file that cannot be read is told by `failures()`; it never stops the step that is watched.
+    """
+
+    def __init__(
+        self,
+        host: Host,
+        device: str | None,
+        *,
+        interval: float = 1.0,
+        clock: Callable[[], int] = time.monotonic_ns,
+    ) -> None:
+        self.device = device
+        self.cpu_seconds = 0.0
+        """Processor time that the thread has used."""
+        self._interval = interval
+        self._clock = clock
+        self._collectors = {name: registry.load("collectors", name) for name in _names()}
+        wanted = {file: None for module in self._collectors.values() for file in module.FILES}
+        # First, so that its copy is closest to the clock: the ledger is made of it.
+        self._files = sorted(wanted, key=lambda file: file not in diskstats.FILES)
+        self._host = host
+        self._open: dict[str, int] = {}
+        self._failed: dict[str, str] = {}
+        self._copies: list[_Copy] = []
+        self._lock = threading.Lock()
+        self._ended = threading.Event()
+        self._due_ns = 0
+        self._buffer = bytearray(_CHUNK)
+        self._thread = threading.Thread(target=self._watch, name="sampler", daemon=True)
+        self._epoch = (0, datetime.fromtimestamp(0, UTC))
+
+    def __enter__(self) -> Self:
+        self._epoch = (self._clock(), datetime.now(UTC))
+        for file in self._files:
+            try:
+                self._open[file] = os.open(self._host.path(file), os.O_RDONLY)
+            except OSError as error:
+                self._failed[file] = _reason(file, error)
+        self.mark()
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._ended.set()
+        self._thread.join()
+        for descriptor in self._open.values():
+            os.close(descriptor)
+        self._open.clear()
+
+    def mark(self) -> int:
+        """Copy all files now and return the clock in ns: an exact edge for a window.
+
+        The next interval starts here, so that the seconds of a window are whole ones.
+        """
+        with self._lock:
+            copy = self._copy()
+            self._due_ns = copy.clock_ns + int(self._interval * 1e9)
+        return copy.clock_ns
+
+    def device_delta(self, begin_ns: int, end_ns: int) -> DeviceDelta | None:
+        """Return what the device did between two marks.
+
+        None if there is no device, either time is no mark, or its counters were set back meanwhile.
+        """
+        begin, end = self._device_at(begin_ns), self._device_at(end_ns)
+        moved = diskstats.moved(begin, end) if begin and end else None
+        if moved is None:
+            return None
+        return DeviceDelta(
+            seconds=(end_ns - begin_ns) / 1e9,
+            reads=moved.reads,
+            read_bytes=moved.sectors_read * _SECTOR,
+            writes=moved.writes,
+            write_bytes=moved.sectors_written * _SECTOR,
+        )
+
+    def series(
+        self,
+        begin_ns: int,
+        end_ns: int,
+        cumulative: Mapping[str, Sequence[tuple[int, float]]] | None = None,
+    ) -> Series:
+        """Return every collector's columns between two marks, as `<collector>.<column>`.
+
+        `cumulative` are counters of the step's own, as points of (clock in ns, total): they become
+        rates per second of the same intervals.  Intervals are as long as they really were.
+        """
+        copies = self._between(begin_ns, end_ns)
+        times = [copy.clock_ns for copy in copies]
+        columns: dict[str, tuple[float | None, ...]] = {}
+        for name, module in self._collectors.items():
+            for column, values in self._columns(name, module, copies).items():
+                columns[f"{name}.{column}"] = tuple(_tidy(value) for value in values)
+        for column, points in (cumulative or {}).items():
+            columns[column] = tuple(_tidy(value) for value in rates(points, times))
+        began, stamp = self._epoch
+        return Series(
+            started=(stamp + timedelta(microseconds=(begin_ns - began) / 1000)).isoformat(),
+            seconds=tuple(round((time_ns - begin_ns) / 1e9, 3) for time_ns in times[1:]),
+            columns=columns,
+        )
+
+    def failures(self) -> dict[str, str]:
+        """Return collector -> why it could not be read or understood, at least once."""
+        found = {}
+        for name, module in self._collectors.items():
+            reasons = [self._failed[key] for key in (*module.FILES, name) if key in self._failed]
+            if reasons:
+                found[name] = "; ".join(reasons)
+        return found
+
+    def _watch(self) -> None:
+        while not self._ended.wait(max(0.0, (self._due_ns - self._clock()) / 1e9)):
+            with self._lock:
+                # A mark may have moved the deadline while this thread waited for the old one.
+                if self._clock() >= self._due_ns:
+                    self._copy()
+                    self._due_ns = self._next_deadline()
+            self.cpu_seconds = time.thread_time()
+
+    def _next_deadline(self) -> int:
+        """Return the next whole interval after now: lateness does not add up, a gap stays a gap."""
+        step = int(self._interval * 1e9)
+        late = max(0, self._clock() - self._due_ns)
+        return self._due_ns + (late // step + 1) * step
+
+    def _copy(self) -> _Copy:
+        clock_ns = self._clock()
+        copy = _Copy(clock_ns, tuple(self._read(file) for file in self._files))
+        self._copies.append(copy)
+        return copy
+
+    def _read(self, file: str) -> bytes | None:
+        descriptor = self._open.get(file)
+        if descriptor is None:
+            return None
+        parts = []
+        offset = 0
+        try:
+            # The kernel hands out such a file in pieces of a page or so: until nothing comes.
+            while length := os.preadv(descriptor, [self._buffer], offset):
+                parts.append(bytes(memoryview(self._buffer)[:length]))
+                offset += length
+        except OSError as error:
+            self._failed.setdefault(file, _reason(file, error))
+            return None
+        return b"".join(parts)
+
+    def _between(self, begin_ns: int, end_ns: int) -> list[_Copy]:
+        """Return the copies of a window, without those that make an interval too short to read.
+
+        Both edges stay; one that is less than half an interval from its neighbour goes.
+        """
+        half = int(self._interval * 1e9) // 2
+        with self._lock:
+            inside = [copy for copy in self._copies if begin_ns <= copy.clock_ns <= end_ns]
+        kept = inside[:1]
+        for copy in inside[1:-1]:
+            if copy.clock_ns - kept[-1].clock_ns >= half and end_ns - copy.clock_ns >= half:
+                kept.append(copy)
+        return kept + inside[1:][-1:]
+
+    def _columns(self, name: str, module: ModuleType, copies: Sequence[_Copy]) -> Columns:
+        """Return a collector's columns; nan for the intervals whose ends could not be read."""
+        indexes = [self._files.index(file) for file in module.FILES]
+        samples = [_sample(copy, indexes) for copy in copies]
+        columns: dict[str, list[float]] = {}
+        for start, run in _whole_runs(samples):
+            try:
+                parsed = module.parse(run, self.device)
+            except Exception as error:  # noqa: BLE001 - what is wrong with a watcher is told, and no more
+                self._failed.setdefault(name, f"{name} could not be understood: {error!r}")
+                continue
+            for column, values in parsed.items():
+                row = columns.setdefault(column, [math.nan] * (len(samples) - 1))
+                row[start : start + len(values)] = values
+        return columns
+
+    def _device_at(self, clock_ns: int) -> diskstats.Counters | None:
+        with self._lock:
+            place = bisect.bisect_left(self._copies, clock_ns, key=lambda copy: copy.clock_ns)
+            copy = self._copies[place] if place < len(self._copies) else None
+        if self.device is None or copy is None or copy.clock_ns != clock_ns:
+            return None
+        text = copy.texts[self._files.index(diskstats.FILES[0])]
+        return None if text is None else diskstats.counters(text, self.device)
+
+
+def rates(points: Sequence[tuple[int, float]], times: Sequence[int]) -> list[float]:
+    """Return the rate per second of a counter over each interval between `times`, in ns.
+
+    The counter is interpolated between its points.  An interval that the points cover only in part
+    gets the rate of that part, and nan if that is less than half of it.
+    """
+    known = [point[0] for point in points]
+    found = []
+    for begin, end in pairwise(times):
+        first, last = (max(begin, known[0]), min(end, known[-1])) if known else (end, begin)
+        if 2 * (last - first) < end - begin or last <= first:
+            found.append(math.nan)
+        else:
+            gained = _at(points, known, last) - _at(points, known, first)
+            found.append(gained / ((last - first) / 1e9))
+    return found
+
+
+def _at(points: Sequence[tuple[int, float]], known: Sequence[int], clock_ns: int) -> float:
+    place = bisect.bisect_right(known, clock_ns)
+    if place == len(points):
+        return points[-1][1]
+    (first, before), (last, after) = points[place - 1], points[place]
+    return before + (after - before) * (clock_ns - first) / (last - first)
+
+
+def _names() -> list[str]:
+    return registry.names("collectors")
+
+
+def _reason(file: str, error: OSError) -> str:
+    return f"/{file} cannot be read: {error.strerror or error}"
+
+
+def _sample(copy: _Copy, indexes: Sequence[int]) -> Sample | None:
+    texts = [copy.texts[index] for index in indexes]
+    whole = tuple(text for text in texts if text is not None)
+    return Sample(copy.clock_ns, whole) if len(whole) == len(texts) else None
+
+
+def _whole_runs(samples: Sequence[Sample | None]) -> Iterator[tuple[int, list[Sample]]]:
+    """Yield where each unbroken run of two or more samples starts, with the run."""
+    run: list[Sample] = []
+    for place, sample in enumerate([*samples, None]):
+        if sample is not None:
+            run.append(sample)
+            continue
+        if len(run) > 1:
+            yield place - len(run), run
+        run = []
+
+
+def _tidy(value: float) -> float | None:
+    return float(f"{value:.{_DIGITS}g}") if math.isfinite(value) else None
