@@ -207,7 +207,8 @@ class Host:
         md device over several disks stands for itself, and those disks are not counted.
         """
         name = self.block_device(path)
-        return self._disk(name) if name else None
+        # /sys cannot have a slash in a name, as in cciss/c0d0, and writes it as "!".
+        return self._disk(name).replace("!", "/") if name else None
 
     def block_device(self, path: str | Path) -> str | None:
         """Return the partition, dm, md or disk that the file system of a path is on."""
@@ -534,7 +535,7 @@ def _storage(host: Host, data: str | Path) -> dict[str, Fact]:
 
 
 def _disk_facts(host: Host, device: str) -> dict[str, Fact]:
-    folder = f"sys/class/block/{device}"
+    folder = f"sys/class/block/{device.replace('/', '!')}"
     sectors = host.number(f"{folder}/size")
     queue = {name: host.read(f"{folder}/queue/{file}") for name, file in _QUEUE.items()}
     return {

@@ -3,9 +3,11 @@
 import bisect
 import math
 import os
+import pickle
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
@@ -20,6 +22,7 @@ from replayer.model import Series
 _SECTOR = 512
 _CHUNK = 1 << 16
 _DIGITS = 6
+_PACKED_AT = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +41,45 @@ class _Copy(NamedTuple):
 
     clock_ns: int
     texts: tuple[bytes | None, ...]
+
+
+class _Pack(NamedTuple):
+    """Older copies, compressed: a long run on a large machine would fill memory otherwise."""
+
+    first_ns: int
+    last_ns: int
+    packed: bytes
+
+
+class _Copies:
+    """All copies in the order of the clock; who adds or packs holds the lock."""
+
+    def __init__(self, lock: threading.Lock) -> None:
+        self._lock = lock
+        self._packs: list[_Pack] = []
+        self._recent: list[_Copy] = []
+
+    def append(self, copy: _Copy) -> None:
+        """Add the newest copy."""
+        self._recent.append(copy)
+
+    def pack(self) -> None:
+        """Compress what is recent, once there is enough of it."""
+        if len(self._recent) >= _PACKED_AT:
+            plain = pickle.dumps([tuple(copy) for copy in self._recent])
+            first, last = self._recent[0].clock_ns, self._recent[-1].clock_ns
+            self._packs.append(_Pack(first, last, zlib.compress(plain, 1)))
+            self._recent = []
+
+    def walk(self, begin_ns: int, end_ns: int) -> Iterator[_Copy]:
+        """Yield the copies from one time to another, both included, a few unpacked at a time."""
+        with self._lock:
+            packs = [p for p in self._packs if p.first_ns <= end_ns and p.last_ns >= begin_ns]
+            recent = [copy for copy in self._recent if begin_ns <= copy.clock_ns <= end_ns]
+        for pack in packs:
+            plain = pickle.loads(zlib.decompress(pack.packed))  # noqa: S301 - packed above
+            yield from (_Copy(*copy) for copy in plain if begin_ns <= copy[0] <= end_ns)
+        yield from recent
 
 
 class Sampler:
@@ -59,15 +101,17 @@ class Sampler:
         """Processor time that the thread has used."""
         self._interval = interval
         self._clock = clock
-        self._collectors = {name: registry.load("collectors", name) for name in _names()}
+        self._collectors = {
+            name: registry.load("collectors", name) for name in registry.names("collectors")
+        }
         wanted = {file: None for module in self._collectors.values() for file in module.FILES}
         # First, so that its copy is closest to the clock: the ledger is made of it.
         self._files = sorted(wanted, key=lambda file: file not in diskstats.FILES)
         self._host = host
         self._open: dict[str, int] = {}
         self._failed: dict[str, str] = {}
-        self._copies: list[_Copy] = []
         self._lock = threading.Lock()
+        self._copies = _Copies(self._lock)
         self._ended = threading.Event()
         self._due_ns = 0
         self._buffer = bytearray(_CHUNK)
@@ -135,19 +179,23 @@ class Sampler:
         `cumulative` are counters of the step's own, as points of (clock in ns, total): they become
         rates per second of the same intervals.  Intervals are as long as they really were.
         """
-        copies = self._between(begin_ns, end_ns)
-        times = [copy.clock_ns for copy in copies]
-        columns: dict[str, tuple[float | None, ...]] = {}
-        for name, module in self._collectors.items():
-            for column, values in self._columns(name, module, copies).items():
-                columns[f"{name}.{column}"] = tuple(_tidy(value) for value in values)
+        times: list[int] = []
+        columns: dict[str, list[float]] = {}
+        for copies in _overlapping(self._readable(begin_ns, end_ns), _PACKED_AT):
+            done = max(0, len(times) - 1)
+            for name, module in self._collectors.items():
+                for column, values in self._columns(name, module, copies).items():
+                    _put(columns.setdefault(f"{name}.{column}", []), done, values)
+            times.extend(copy.clock_ns for copy in copies[1 if times else 0 :])
         for column, points in (cumulative or {}).items():
-            columns[column] = tuple(_tidy(value) for value in rates(points, times))
+            columns[column] = rates(points, times)
+        for values in columns.values():
+            _put(values, max(0, len(times) - 1), ())
         began, stamp = self._epoch
         return Series(
             started=(stamp + timedelta(microseconds=(begin_ns - began) / 1000)).isoformat(),
             seconds=tuple(round((time_ns - begin_ns) / 1e9, 3) for time_ns in times[1:]),
-            columns=columns,
+            columns={name: tuple(map(_tidy, values)) for name, values in columns.items()},
         )
 
     def failures(self) -> dict[str, str]:
@@ -166,6 +214,7 @@ class Sampler:
                 if self._clock() >= self._due_ns:
                     self._copy()
                     self._due_ns = self._next_deadline()
+                    self._copies.pack()
             self.cpu_seconds = time.thread_time()
 
     def _next_deadline(self) -> int:
@@ -196,19 +245,21 @@ class Sampler:
             return None
         return b"".join(parts)
 
-    def _between(self, begin_ns: int, end_ns: int) -> list[_Copy]:
-        """Return the copies of a window, without those that make an interval too short to read.
+    def _readable(self, begin_ns: int, end_ns: int) -> Iterator[_Copy]:
+        """Yield the copies of a window, without those that make an interval too short to read.
 
         Both edges stay; one that is less than half an interval from its neighbour goes.
         """
         half = int(self._interval * 1e9) // 2
-        with self._lock:
-            inside = [copy for copy in self._copies if begin_ns <= copy.clock_ns <= end_ns]
-        kept = inside[:1]
-        for copy in inside[1:-1]:
-            if copy.clock_ns - kept[-1].clock_ns >= half and end_ns - copy.clock_ns >= half:
-                kept.append(copy)
-        return kept + inside[1:][-1:]
+        kept: _Copy | None = None
+        last: _Copy | None = None
+        for last in self._copies.walk(begin_ns, end_ns):
+            far = kept is None or last.clock_ns - kept.clock_ns >= half
+            if kept is None or (far and end_ns - last.clock_ns >= half):
+                kept = last
+                yield last
+        if last is not None and last is not kept:
+            yield last
 
     def _columns(self, name: str, module: ModuleType, copies: Sequence[_Copy]) -> Columns:
         """Return a collector's columns; nan for the intervals whose ends could not be read."""
@@ -218,7 +269,7 @@ class Sampler:
         for start, run in _whole_runs(samples):
             try:
                 parsed = module.parse(run, self.device)
-            except Exception as error:  # noqa: BLE001 - what is wrong with a watcher is told, and no more
+            except Exception as error:  # noqa: BLE001 - a watcher's failure is told, and no more
                 self._failed.setdefault(name, f"{name} could not be understood: {error!r}")
                 continue
             for column, values in parsed.items():
@@ -227,10 +278,8 @@ class Sampler:
         return columns
 
     def _device_at(self, clock_ns: int) -> diskstats.Counters | None:
-        with self._lock:
-            place = bisect.bisect_left(self._copies, clock_ns, key=lambda copy: copy.clock_ns)
-            copy = self._copies[place] if place < len(self._copies) else None
-        if self.device is None or copy is None or copy.clock_ns != clock_ns:
+        copy = next(self._copies.walk(clock_ns, clock_ns), None)
+        if self.device is None or copy is None:
             return None
         text = copy.texts[self._files.index(diskstats.FILES[0])]
         return None if text is None else diskstats.counters(text, self.device)
@@ -242,6 +291,7 @@ def rates(points: Sequence[tuple[int, float]], times: Sequence[int]) -> list[flo
     The counter is interpolated between its points.  An interval that the points cover only in part
     gets the rate of that part, and nan if that is less than half of it.
     """
+    points = sorted(points)
     known = [point[0] for point in points]
     found = []
     for begin, end in pairwise(times):
@@ -260,10 +310,6 @@ def _at(points: Sequence[tuple[int, float]], known: Sequence[int], clock_ns: int
         return points[-1][1]
     (first, before), (last, after) = points[place - 1], points[place]
     return before + (after - before) * (clock_ns - first) / (last - first)
-
-
-def _names() -> list[str]:
-    return registry.names("collectors")
 
 
 def _reason(file: str, error: OSError) -> str:
@@ -286,6 +332,24 @@ def _whole_runs(samples: Sequence[Sample | None]) -> Iterator[tuple[int, list[Sa
         if len(run) > 1:
             yield place - len(run), run
         run = []
+
+
+def _overlapping(copies: Iterable[_Copy], size: int) -> Iterator[list[_Copy]]:
+    """Yield lists of two or more; each begins with the last of the one before."""
+    part: list[_Copy] = []
+    for copy in copies:
+        part.append(copy)
+        if len(part) > size:
+            yield part
+            part = [copy]
+    if len(part) > 1:
+        yield part
+
+
+def _put(row: list[float], place: int, values: Sequence[float]) -> None:
+    """Extend a row to `place` with nan, then with the values."""
+    row.extend([math.nan] * (place - len(row)))
+    row.extend(values)
 
 
 def _tidy(value: float) -> float | None:
