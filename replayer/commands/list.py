@@ -1,0 +1,276 @@
+"""List workloads, engines, plug-ins and stored runs.
+
+Without KIND all of them, briefly.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from replayer import assets, registry
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator
+
+    from rich.console import RenderableType
+
+    from replayer.store import Summary, Unreadable
+
+Entry = dict[str, Any]
+"""One thing: its `name`, what it is `about` in a line, its `text`, its `keys`, other lists."""
+
+EPILOG = """\
+examples:
+  replayer list
+  replayer list workloads -v        what each imitates, and which number to look at
+  replayer list steps -v            the keys of each step
+  replayer list engines -v          layouts and verbs of each engine
+  replayer list runs --results /mnt/shared/results
+  replayer list runs --json
+"""
+_FEW_RUNS = 10
+_FEW_REASONS = 5
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.epilog = EPILOG
+    parser.add_argument(
+        "kind",
+        nargs="?",
+        metavar="KIND",
+        choices=[*_things(), "runs"],
+        help=", ".join([*_things(), "runs"]) + " (default: all of them)",
+    )
+    parser.add_argument(
+        "-v", "--verbose", action="store_true", help="with what each says of itself"
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument(
+        "--results",
+        metavar="DIR",
+        help="where results are (default: $REPLAYER_RESULTS or ./results)",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the lists on stdout."""
+    from replayer import store
+
+    kinds = [args.kind] if args.kind else [*_things(), "runs"]
+    where = store.folder(args.results)
+    things = {kind: _entries(kind) for kind in kinds if kind != "runs"}
+    runs = store.runs(where) if "runs" in kinds else []
+    if args.json:
+        sys.stdout.write(_as_json(things, runs, with_runs="runs" in kinds))
+        return 0
+    from replayer.report import screen
+
+    parts: list[RenderableType] = []
+    for kind, entries in things.items():
+        if entries or args.kind:
+            parts += _list(kind, entries, verbose=args.verbose, titled=not args.kind)
+    if "runs" in kinds:
+        parts += _runs(runs, where, verbose=args.verbose, titled=not args.kind)
+    screen.write(*parts)
+    return 0
+
+
+def _things() -> list[str]:
+    return ["workloads", "engines", *(kind for kind in registry.KINDS if kind != "commands")]
+
+
+def _entries(kind: str) -> list[Entry]:
+    if kind == "workloads":
+        return [_workload(name, path) for name, path in assets.workloads().items()]
+    if kind == "engines":
+        return _engines()
+    return [_plugin(kind, name) for name in registry.names(kind)]
+
+
+def _workload(name: str, path: Path) -> Entry:
+    import tomllib
+
+    source = path.read_text(encoding="utf-8", errors="replace")
+    text = _comment(source)
+    try:
+        about = str(tomllib.loads(source).get("description", "")) or text.partition("\n")[0]
+    except ValueError as error:
+        about = f"cannot be read: {error}"
+    return {"name": name, "about": about, "text": text, "path": str(path)}
+
+
+def _engines() -> list[Entry]:
+    from replayer import engine
+
+    loaded = [engine.load(name) for name in assets.engines()]
+    every = {verb for one in loaded for verb in one.verbs()}
+    return [
+        {
+            "name": one.name,
+            "about": one.title,
+            "text": _comment((one.folders[0] / "engine.toml").read_text(encoding="utf-8")),
+            "wire": one.wire,
+            "layouts": one.layouts(),
+            "verbs": one.verbs(),
+            "missing": sorted(every - set(one.verbs())),
+        }
+        for one in loaded
+    ]
+
+
+def _plugin(kind: str, name: str) -> Entry:
+    """Read a plug-in without importing it: what it needs may be slow to load."""
+    path = Path(registry.__file__).parent / kind / f"{name}.py"
+    path = path if path.is_file() else path.with_suffix("") / "__init__.py"
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    text = ast.get_docstring(tree) or ""
+    entry: Entry = {"name": name, "about": text.partition("\n")[0].rstrip("."), "text": text}
+    if kind in ("steps", "probes"):
+        entry["keys"] = list(_keys(tree))
+    return entry
+
+
+def _keys(tree: ast.Module) -> Iterator[Entry]:
+    """Yield the keys that a step's Spec classes declare: name, type, default and docstring."""
+    for node in tree.body:
+        if not isinstance(node, ast.ClassDef) or not any(
+            ast.unparse(base).endswith("Spec") for base in node.bases
+        ):
+            continue
+        for number, field in enumerate(node.body):
+            if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name):
+                yield {
+                    "name": field.target.id,
+                    "type": ast.unparse(field.annotation),
+                    "default": None if field.value is None else ast.unparse(field.value),
+                    "text": _said_after(node.body, number),
+                }
+
+
+def _said_after(body: list[ast.stmt], number: int) -> str:
+    """Return the string that follows an attribute, which is its docstring by custom."""
+    following = body[number + 1] if number + 1 < len(body) else None
+    if isinstance(following, ast.Expr) and isinstance(following.value, ast.Constant):
+        return " ".join(str(following.value.value).split())
+    return ""
+
+
+def _comment(source: str) -> str:
+    """Return the comment that a TOML file opens with."""
+    lines = []
+    for line in source.splitlines():
+        if not line.startswith("#"):
+            break
+        lines.append(line.removeprefix("#").removeprefix(" ").rstrip())
+    return "\n".join(lines)
+
+
+def _list(
+    kind: str, entries: list[Entry], *, verbose: bool, titled: bool
+) -> Iterator[RenderableType]:
+    from rich.text import Text
+
+    from replayer.report.tables import pairs
+    from replayer.report.words import clean
+
+    if titled:
+        yield Text(kind, style="bold")
+    if not entries:
+        yield Text(f"there are no {kind}")
+    if not verbose:
+        yield pairs((f"  {clean(entry['name'])}", clean(entry["about"])) for entry in entries)
+        yield from [Text("")] if titled else []
+        return
+    for entry in entries:
+        yield Text(clean(entry["name"]), style="bold")
+        yield from _details(entry)
+        yield Text("")
+
+
+def _details(entry: Entry) -> Iterator[RenderableType]:
+    """Yield all that an entry says of itself."""
+    from replayer.report.tables import indented, line
+    from replayer.report.words import clean
+
+    if entry["about"] not in entry["text"]:
+        yield line(clean(entry["about"]))
+    for text in entry["text"].splitlines():
+        # Comments and docstrings are up to 100 columns wide with their "# ": they still fit.
+        yield line(clean(text), indent=1)
+    items = []
+    for key in entry.get("keys", ()):
+        given = "required" if key["default"] is None else f"default {key['default']}"
+        items.append((clean(key["name"]), clean(f"{key['type']}, {given}. {key['text']}")))
+    for name, value in entry.items():
+        if name not in ("name", "about", "text", "keys") and value:
+            said = ", ".join(value) if isinstance(value, list) else str(value)
+            items.append((name, clean(said)))
+    if items:
+        yield indented(items)
+
+
+def _runs(
+    runs: list[Summary | Unreadable], where: Path, *, verbose: bool, titled: bool
+) -> Iterator[RenderableType]:
+    from rich.text import Text
+
+    from replayer.report.tables import listing
+    from replayer.report.words import clean
+    from replayer.store import Summary
+
+    whole = [one for one in runs if isinstance(one, Summary)]
+    others = [one for one in runs if not isinstance(one, Summary)]
+    few = whole[-_FEW_RUNS:] if titled and not verbose else whole
+    if titled:
+        count = f", the last {len(few)} of {len(whole)}" if len(few) < len(whole) else ""
+        yield Text(f"runs in {clean(where)}/{count}", style="bold")
+    if few:
+        headings = ["id", "took", "status", "label", "kernel"]
+        extra = ["engine", "file"] if verbose else []
+        yield listing([*headings, *extra], [_row(one, verbose=verbose) for one in few])
+    else:
+        yield Text("  none" if titled else f"there are no runs in {clean(where)}/")
+    shown = others if verbose else others[:_FEW_REASONS]
+    for one in shown:
+        yield Text(f"{clean(one.path.name)}: {clean(one.reason)}", style="yellow")
+    if len(shown) < len(others):
+        yield Text(f"and {len(others) - len(shown)} more files that are no runs", style="yellow")
+
+
+def _row(run: Summary, *, verbose: bool) -> list[str]:
+    from replayer.report.words import clean
+
+    more = [run.engine, str(run.path)] if verbose else []
+    return [clean(text) for text in (run.id, _took(run), run.status, run.label, run.kernel, *more)]
+
+
+def _took(run: Summary) -> str:
+    from datetime import datetime
+
+    from replayer.units import show_duration
+
+    try:
+        began, ended = (datetime.fromisoformat(text) for text in (run.started, run.finished))
+        return show_duration((ended - began).total_seconds())
+    except (ValueError, TypeError):
+        return "-"
+
+
+def _as_json(
+    things: dict[str, list[Entry]], runs: list[Summary | Unreadable], *, with_runs: bool
+) -> str:
+    from dataclasses import asdict
+
+    from replayer.store import Summary
+
+    found: dict[str, list[Any]] = {**things}
+    if with_runs:
+        found["runs"] = [asdict(one) for one in runs if isinstance(one, Summary)]
+        found["unreadable"] = [asdict(one) for one in runs if not isinstance(one, Summary)]
+    return json.dumps(found, indent=1, default=str) + "\n"

@@ -1,0 +1,48 @@
+"""Print the report of a run that was stored.
+
+RUN is a run's id or the start of one, a label (its newest run), a path to a result file, or
+`latest`.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import argparse
+
+EPILOG = """\
+examples:
+  replayer show latest
+  replayer show 20261120-154500
+  replayer show stock --results /mnt/shared/results
+  replayer show latest --json
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.epilog = EPILOG
+    parser.add_argument("run", metavar="RUN", help="an id or its start, a label, a path, or latest")
+    parser.add_argument("--json", action="store_true", help="print the result file instead")
+    parser.add_argument(
+        "--results",
+        metavar="DIR",
+        help="where results are (default: $REPLAYER_RESULTS or ./results)",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the run's report, or its JSON, on stdout."""
+    from replayer import store
+
+    path = store.find(args.run, store.folder(args.results))
+    found = store.load(path)
+    if args.json:
+        sys.stdout.write(store.text(found))
+        return 0
+    from replayer.report import screen
+
+    screen.show(found, path)
+    return 0

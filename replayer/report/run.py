@@ -1,0 +1,430 @@
+"""The report of one run: every number with its unit and its proof, at most 100 columns wide.
+
+Measurements, tables, facts, latencies and series of any step are shown by what they are; a step
+whose users know its numbers in another form has a function of its name in `forms`.
+"""
+
+import statistics
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
+from itertools import groupby
+from pathlib import Path
+
+from rich.console import Group, RenderableType
+from rich.rule import Rule
+from rich.text import Text
+
+from replayer.model import Fact, Ledger, Measurement, Run, Status, StepResult, Temperature, Verdict
+from replayer.report import forms
+from replayer.report.tables import (
+    Sheet,
+    Spark,
+    averages,
+    cell,
+    indented,
+    line,
+    pairs,
+    records,
+    whole,
+)
+from replayer.report.words import clean, lines
+from replayer.units import show, show_count, show_duration, show_size
+
+LOUD = "bold red"
+_STATUS_STYLE = {Status.DONE: "green", Status.SKIPPED: "yellow", Status.RUNNING: "yellow"}
+_LABEL = 10
+_MOST_SETTINGS = 24
+_EMPTY: tuple[object, ...] = (None, "", ())
+
+# sysstat's own columns, in its own order, of what is worth a line in a report.
+_WATCHED = {
+    "diskstats": (
+        "device {device} as iostat -x shows it, awaits in ms, sizes in kB",
+        "r/s rkB/s r_await rareq-sz w/s wkB/s w_await wareq-sz areq-sz aqu-sz %util",
+    ),
+    "vmstat": (
+        "machine as vmstat shows it, memory and I/O in KiB, CPU in %",
+        "r b swpd free buff cache si so bi bo in cs us sy id wa st",
+    ),
+}
+
+
+def render(run: Run, path: Path | None = None) -> Group:
+    """Return the report of a run, with where its file is if that is given."""
+    parts: list[RenderableType] = [*_head(run)]
+    for name in dict.fromkeys(step.name for step in run.steps):
+        results = [step for step in run.steps if step.name == name]
+        parts += _step(results[0], run) if len(results) == 1 else _repeats(results, run)
+    return Group(*parts, *_tail(run, path))
+
+
+def attention(run: Run) -> list[str]:
+    """Return what was not as asked, a sentence each: failures, skips, coldness, ledger."""
+    said = []
+    for result in run.steps:
+        where = _where(result, run)
+        if result.status is not Status.DONE:
+            said.append(f"{where} was {result.status.value}: {result.reason}")
+        said += [f"{where}: {text}" for text in (_not_cold(result), _not_served(result)) if text]
+    return said
+
+
+def _head(run: Run) -> Iterator[RenderableType]:
+    yield Text.assemble(
+        "replayer run ",
+        (clean(run.id), "bold"),
+        "  ",
+        (run.status.value, _STATUS_STYLE.get(run.status, LOUD)),
+    )
+    items = [
+        ("workload", lines([run.workload.name, _path(run), _repeated(run)])),
+        ("label", clean(run.label)),
+        ("started", f"{_stamp(run.started)}{_took(run)}"),
+        *_host(run.host),
+        *_engine(run),
+    ]
+    yield pairs([item for item in items if item[1]], _LABEL)
+
+
+def _path(run: Run) -> str:
+    return run.workload.source if run.workload.source != run.workload.name else ""
+
+
+def _repeated(run: Run) -> str:
+    return f"{run.workload.repeat} repeats" if run.workload.repeat > 1 else ""
+
+
+def _stamp(text: str) -> str:
+    """Return a time as people read it; one that is none as it is."""
+    try:
+        when = datetime.fromisoformat(text)
+    except ValueError:
+        return clean(text)
+    return f"{when:%Y-%m-%d %H:%M:%S} {when.tzname() or ''}".rstrip()
+
+
+def _took(run: Run) -> str:
+    try:
+        began, ended = (
+            datetime.fromisoformat(run.started),
+            datetime.fromisoformat(run.finished or ""),
+        )
+        return f", took {show_duration((ended - began).total_seconds())}"
+    except (ValueError, TypeError):
+        return ", not finished" if run.finished is None else ""
+
+
+def _host(host: dict[str, Fact]) -> Iterator[tuple[str, str]]:
+    def get(key: str, form: str = "{}") -> str:
+        value = host.get(key)
+        return "" if value in (None, "", "none") else form.format(clean(value))
+
+    def size(key: str, form: str) -> str:
+        value = host.get(key)
+        return form.format(show_size(value)) if isinstance(value, int | float) and value else ""
+
+    yield "host", lines([get("host.name"), get("os.name"), get("virtualisation"), get("container")])
+    yield "kernel", lines([get("kernel.release"), get("kernel.machine")], " ")
+    mhz = host.get("cpu.mhz")
+    speed = f"{mhz:,.0f} MHz" if isinstance(mhz, int | float) else ""
+    yield "CPU", lines([get("cpu.model"), get("cpu.threads", "{} threads"), speed])
+    yield (
+        "memory",
+        lines(
+            [
+                size("memory.bytes", "{}"),
+                size("memory.swap_bytes", "swap {}") or "no swap",
+                get("memory.transparent_huge_pages", "transparent huge pages {}"),
+            ]
+        ),
+    )
+    yield (
+        "device",
+        lines(
+            [
+                lines([get("device.name"), get("device.model", "({})")], " "),
+                size("device.size_bytes", "{}"),
+                get("device.scheduler", "scheduler {}"),
+                get("device.read_ahead_kb", "read-ahead {} KiB"),
+                lines([get("fs.type"), get("fs.options", "({})")], " "),
+            ]
+        ),
+    )
+
+
+def _engine(run: Run) -> Iterator[tuple[str, str]]:
+    engine = run.engine
+    if engine is None:
+        return
+    place = "private server" if engine.place == "private" else "running server"
+    yield "engine", lines([f"{engine.name} {engine.version}", place])
+    known = sorted(engine.settings.items(), key=lambda item: item[0] not in run.workload.settings)
+    settings = [f"{name}={value}" for name, value in known]
+    more = len(settings) - _MOST_SETTINGS
+    if more > 0:
+        settings[_MOST_SETTINGS:] = [f"and {more} more in the result file"]
+    yield "settings", lines(settings, "  ")
+    yield from (
+        (clean(key), _fact(key, value))
+        for key, value in engine.facts.items()
+        if value not in _EMPTY
+    )
+
+
+def _step(result: StepResult, run: Run) -> Iterator[RenderableType]:
+    """Yield one result of a step in full."""
+    yield from _title(result.name, result, f"{show_duration(result.elapsed)}")
+    if result.status is not Status.DONE:
+        style = _STATUS_STYLE.get(result.status, LOUD)
+        yield line(f"{result.status.value}: {clean(result.reason)}", style)
+    form = forms.of(result)
+    yield from form.parts
+    yield from _measurements([m for m in result.measurements if m.metric not in form.metrics])
+    for name, rows in result.tables.items():
+        if name not in form.tables and rows:
+            yield line(clean(name.replace("_", " ")), "dim")
+            yield records(rows)
+    yield from _latencies(result)
+    yield from _proof(result)
+    facts = {key: value for key, value in result.facts.items() if key not in form.facts}
+    yield from _facts(facts)
+    yield from _watched(result, run)
+    yield from _notes([result])
+
+
+def _repeats(results: Sequence[StepResult], run: Run) -> Iterator[RenderableType]:
+    """Yield several repeats of a step: each metric's median and range, and every proof, counted."""
+    done = [result for result in results if result.status is Status.DONE]
+    took = show_duration(sum(result.elapsed for result in results))
+    yield from _title(results[0].name, results[0], f"{len(results)} repeats, {took}")
+    for result in results:
+        if result.status is not Status.DONE:
+            text = f"repeat {result.repeat} {result.status.value}: {clean(result.reason)}"
+            yield line(text, _STATUS_STYLE.get(result.status, LOUD))
+    for result in results:
+        yield from forms.of(result).verbatim
+    if done:
+        yield _summary(done)
+    for items in (_counted(_cold_words(r) for r in done), _counted(_ledger_words(r) for r in done)):
+        for text in items:
+            yield line(text)
+    for result in results:
+        for text in (_not_cold(result), _not_served(result)):
+            if text:
+                yield line(f"repeat {result.repeat}: {text}", LOUD)
+    yield from _watched(done[-1], run, f"repeat {done[-1].repeat}: ") if done else ()
+    yield from _notes(results)
+
+
+def _summary(results: Sequence[StepResult]) -> Sheet:
+    rows = []
+    for metric in dict.fromkeys(m.metric for result in results for m in result.measurements):
+        found = [m for result in results for m in result.measurements if m.metric == metric]
+        values, unit = [m.value for m in found], found[0].unit
+        middle = statistics.median(values)
+        spread = f"{(max(values) - min(values)) / abs(middle):.1%}" if middle else "-"
+        shown = [show(value, unit) for value in (middle, min(values), max(values))]
+        rows.append([clean(metric), *shown, spread, str(len(values))])
+    return Sheet(["metric", "median", "least", "most", "range / median", "n"], rows)
+
+
+def _counted(words: Iterable[str]) -> Iterator[str]:
+    """Yield each different text once, with how often it was said."""
+    for text, same in groupby(sorted(filter(None, words))):
+        yield f"{len(list(same))} x {text}"
+
+
+def _title(name: str, result: StepResult, took: str) -> Iterator[RenderableType]:
+    yield Text("")
+    kind = "" if name == result.step else f" ({clean(result.step)})"
+    yield Rule(
+        Text.assemble((f"{clean(name)}{kind}", "bold"), f" · {took}"), align="left", style="dim"
+    )
+    asked = [f"{key}={_plain(value)}" for key, value in result.spec.items() if _telling(key, value)]
+    if asked:
+        yield line(lines(asked, "  "), "dim")
+
+
+def _telling(key: str, value: object) -> bool:
+    return key not in ("step", "name", "once") and value not in _EMPTY
+
+
+def _plain(value: object) -> str:
+    if isinstance(value, float) and value == int(value):
+        return str(int(value))
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _measurements(measurements: Sequence[Measurement]) -> Iterator[RenderableType]:
+    """Yield plain quantities line by line, and those that share a name, `a.b.*`, on one line."""
+    items = []
+    for group, found in groupby(measurements, key=forms.group):
+        same = list(found)
+        if group:
+            words = (f"{forms.leaf(m)} {show(m.value, m.unit)}" for m in same)
+            items.append((clean(group), lines(words, "   ")))
+        else:
+            items += [(clean(forms.leaf(m)), _value(m)) for m in same]
+    if items:
+        yield indented(items)
+
+
+def _value(measurement: Measurement) -> str:
+    """Return a value with its unit, once: `files 1,542`, not `files 1,542 files`."""
+    unit = "" if measurement.unit == forms.leaf(measurement) else measurement.unit
+    if measurement.unit in ("bytes", "s"):
+        unit = measurement.unit
+    return show(measurement.value, unit)
+
+
+def _latencies(result: StepResult) -> Iterator[RenderableType]:
+    """Yield percentiles of every histogram whose percentiles were not measured by the step."""
+    measured = {forms.group(m) for m in result.measurements}
+    items = []
+    for kind, latency in result.latency.items():
+        if not {kind, "latency", f"{kind}.latency", f"latency.{kind}"} & measured:
+            items.append((f"{clean(kind)} latency", forms.percentiles(latency)))
+    if items:
+        yield indented(items)
+
+
+def _proof(result: StepResult) -> Iterator[RenderableType]:
+    """Yield how cold it was and where the blocks came from, loudly if not as asked."""
+    for show_words, words, wrong in (
+        (line, _cold_words(result), _not_cold(result)),
+        (whole, _ledger_words(result), _not_served(result)),
+    ):
+        if words:
+            yield show_words(words, "" if wrong else "green")
+        if wrong:
+            yield line(wrong, LOUD)
+    if result.ledger is not None and result.ledger.note:
+        yield line(clean(result.ledger.note), "dim")
+
+
+def _cold_words(result: StepResult) -> str:
+    cold = result.cold
+    if cold is None:
+        return ""
+    words = [f"{cold.got.value}, asked {cold.asked.value}"]
+    if cold.resident_share is not None and cold.file_bytes is not None:
+        words.append(
+            f"{cold.resident_share:.1%} of {show_size(cold.file_bytes)} were in memory before the "
+            f"clock ({clean(cold.proof)})"
+        )
+    else:
+        words.append("what was in memory before the clock is not known")
+    if cold.device_bytes is not None:
+        share = f" ({cold.device_bytes / cold.file_bytes:.0%})" if cold.file_bytes else ""
+        words.append(f"the device delivered {show_size(cold.device_bytes)}{share}")
+    if cold.method:
+        words.append(f"by: {clean(cold.method)}")
+    return "; ".join(words)
+
+
+def _not_cold(result: StepResult) -> str:
+    cold = result.cold
+    if cold is None or cold.asked in (cold.got, Temperature.UNKNOWN):
+        return ""
+    share = cold.resident_share
+    part = f", {share:.1%} was in memory" if share is not None else ""
+    why = f": {clean(cold.why)}" if cold.why else ""
+    return (
+        f"NOT {cold.asked.value.upper()}: asked {cold.asked.value}, got {cold.got.value}{part}{why}"
+    )
+
+
+def _ledger_words(result: StepResult) -> str:
+    ledger = result.ledger
+    if ledger is None:
+        return ""
+    layers = (
+        ("shared-buffer hits", ledger.buffer_hits),
+        ("page-cache hits", ledger.page_cache_hits),
+        ("device reads", ledger.device_reads),
+    )
+    told = " | ".join(f"{name} {_per_second(value)}" for name, value in layers)
+    ratio = "" if ledger.ratio is None else f" (ratio {ledger.ratio:.3f})"
+    return f"{told} -> {ledger.verdict.value}{ratio}"
+
+
+def _not_served(result: StepResult) -> str:
+    ledger = result.ledger
+    if ledger is None or ledger.asked is None or ledger.asked in (ledger.verdict, Verdict.UNKNOWN):
+        return ""
+    return (
+        f"NOT {ledger.asked.value.upper()}: asked {ledger.asked.value}, got "
+        f"{ledger.verdict.value}{_reads(ledger)}"
+    )
+
+
+def _reads(ledger: Ledger) -> str:
+    if ledger.ratio is None:
+        return ""
+    return f" ({show_count(round(ledger.ratio, 3))} device reads for each block that was missed)"
+
+
+def _per_second(value: float | None) -> str:
+    return "unknown" if value is None else f"{value:,.0f}/s"
+
+
+def _facts(facts: dict[str, Fact]) -> Iterator[RenderableType]:
+    items = [(clean(key), _fact(key, value)) for key, value in facts.items() if value not in _EMPTY]
+    if items:
+        yield indented(items)
+
+
+def _fact(key: str, value: Fact) -> str:
+    return lines(value) if isinstance(value, tuple) else cell(key, value)
+
+
+def _watched(result: StepResult, run: Run, begin: str = "") -> Iterator[RenderableType]:
+    """Yield what the collectors saw, averaged over the window, and the step's own rates."""
+    series = result.series
+    if series is None or not series.seconds:
+        return
+    inside = series.window or (0.0, series.seconds[-1])
+    told = f"{begin}average of {show_duration(inside[1] - inside[0])}"
+    device = run.host.get("device.name") or "of the data"
+    for collector, (title, wanted) in _WATCHED.items():
+        sheet = averages(series, collector, wanted.split())
+        if sheet is not None:
+            yield line(f"{told}: {title.format(device=clean(device))}", "dim")
+            yield sheet
+    collectors = {name.partition(".")[0] for name in series.columns}
+    own = sorted(name for name in series.columns if name.startswith(f"{result.step}."))
+    for name in own:
+        yield Spark(clean(name.partition(".")[2]), series.columns[name])
+    for mark in series.marks:
+        yield line(f"at {mark.at:.0f} s: {clean(mark.kind)}: {clean(mark.text)}", "dim")
+    rest = sorted(collectors - set(_WATCHED) - {result.step})
+    if rest:
+        text = f"{len(series.seconds)} intervals of {lines(rest)} are in the result file"
+        yield line(text, "dim")
+
+
+def _notes(results: Sequence[StepResult]) -> Iterator[RenderableType]:
+    for text in dict.fromkeys(note for result in results for note in result.notes):
+        yield line(f"note: {clean(text)}", "yellow")
+
+
+def _tail(run: Run, path: Path | None) -> Iterator[RenderableType]:
+    wrong = attention(run)
+    if wrong or run.advice or run.error:
+        yield Text("")
+        yield Rule(
+            Text("what to know about these numbers", style="bold"), align="left", style="dim"
+        )
+    if run.error:
+        yield line(f"the run was {run.status.value}: {clean(run.error)}", LOUD)
+    for text in wrong:
+        yield line(clean(text), LOUD)
+    for text in run.advice:
+        yield line(clean(text), "yellow")
+    if path is not None:
+        yield Text("")
+        yield Text(f"result file: {clean(path)}", overflow="fold")
+
+
+def _where(result: StepResult, run: Run) -> str:
+    return f"{result.name}, repeat {result.repeat}" if run.workload.repeat > 1 else result.name

@@ -1,0 +1,269 @@
+"""The parts that reports are made of: records, pairs, averages of a series, spark lines."""
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rich.cells import cell_len
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from replayer.model import Series
+from replayer.report.words import clean
+from replayer.units import show_count, show_duration, show_size
+
+INDENT = 2
+_GAP = 2
+_LABEL = 16
+_BLOCKS = "▁▂▃▄▅▆▇█"
+_PLAIN_BLOCKS = "_.-:=+*#"
+_SUFFIXES = {
+    # what a key ends in -> (what its heading ends in instead, how its values are shown)
+    "_per_second": ("/s", show_count),
+    "_bytes": ("", show_size),
+    "_seconds": ("", show_duration),
+    "_ns": ("", lambda value: show_duration(value / 1e9)),
+    "_ms": ("", lambda value: show_duration(value / 1e3)),
+    "_us": ("", lambda value: show_duration(value / 1e6)),
+    "_percent": (" %", lambda value: f"{value:.1f}"),
+}
+_WHOLE = {"bytes": show_size, "seconds": show_duration, "elapsed": show_duration}
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """Rows under headings; columns that do not fit follow below, the first word repeated."""
+
+    headings: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    left: int = 1
+    """How many of the first columns hold words; the others are numbers."""
+    gap: int = _GAP
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Yield one table, or several where one is too wide."""
+        widths = [
+            max(map(cell_len, (heading, *(row[i] for row in self.rows))))
+            for i, heading in enumerate(self.headings)
+        ]
+        for chosen in _chunks(widths, options.max_width - INDENT, self.gap, repeat=self.left > 0):
+            table = Table(box=None, padding=(0, self.gap, 0, 0), pad_edge=False, header_style="dim")
+            for i in chosen:
+                table.add_column(
+                    Text(self.headings[i]),
+                    justify="left" if i < self.left else "right",
+                    no_wrap=True,
+                    overflow="ellipsis",
+                )
+            for row in self.rows:
+                table.add_row(*(Text(row[i]) for i in chosen))
+            yield Padding(table, (0, 0, 0, INDENT), expand=False)
+
+
+def _chunks(widths: Sequence[int], room: int, gap: int, *, repeat: bool) -> Iterator[list[int]]:
+    """Yield column numbers that fit beside each other."""
+    begin = [0] if repeat else []
+    chosen: list[int] = []
+    used = 0
+    for i, width in enumerate(widths):
+        if used + width > room and len(chosen) > len(begin):
+            yield chosen
+            chosen, used = list(begin), sum(widths[j] + gap for j in begin)
+        chosen.append(i)
+        used += width + gap
+    if chosen:
+        yield chosen
+
+
+def listing(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
+    """Return rows of words: the first column is always whole, the others give way."""
+    used = [i for i in range(len(headings)) if any(row[i] for row in rows)]
+    table = Table(box=None, padding=(0, _GAP, 0, 0), pad_edge=False, header_style="dim")
+    for i in used:
+        table.add_column(headings[i], no_wrap=True, overflow="ellipsis")
+    if used:
+        table.columns[0].min_width = max(cell_len(row[used[0]]) for row in rows)
+    for row in rows:
+        table.add_row(*(Text(row[i]) for i in used))
+    return table
+
+
+def pairs(items: Iterable[tuple[str, str | Text]], width: int = 0) -> Table:
+    """Return labels with their values behind them, each on its own line, long values folded."""
+    items = list(items)
+    longest = max((cell_len(label) for label, _ in items), default=0)
+    table = Table(box=None, padding=(0, _GAP, 0, 0), pad_edge=False, show_header=False)
+    table.add_column(style="dim", no_wrap=True, width=max(longest, width))
+    table.add_column(overflow="fold")
+    for label, value in items:
+        table.add_row(Text(label), value if isinstance(value, Text) else Text(value))
+    return table
+
+
+def line(text: str | Text, style: str = "", indent: int = INDENT) -> Padding:
+    """Return a line of a step's part of the report."""
+    words = Text(text, style=style) if isinstance(text, str) else text
+    return Padding(words, (0, 0, 0, indent), expand=False)
+
+
+def whole(text: str, style: str = "") -> Text:
+    """Return a line that is never wrapped or cut, for eyes and programs that look for it."""
+    return Text(text, style=style, no_wrap=True, overflow="ignore")
+
+
+def indented(items: Iterable[tuple[str, str | Text]]) -> Padding:
+    """Return `pairs` below a step's title, their values below each other throughout the step."""
+    return Padding(pairs(items, _LABEL), (0, 0, 0, INDENT), expand=False)
+
+
+def records(rows: Sequence[Mapping[str, Any]], *, first: int = 3, last: int = 7) -> Sheet:
+    """Return rows that share their keys as a sheet, the middle left out where there are many.
+
+    A key says its unit in its last word (`table_bytes`, `elapsed_ns`), as in a result file.
+    """
+    keys = list(dict.fromkeys(key for row in rows for key in row))
+    words = [key for key in keys if any(isinstance(row.get(key), str) for row in rows)]
+    keys = words + [key for key in keys if key not in words]
+    shown = [[cell(key, row.get(key)) for key in keys] for row in rows]
+    if len(shown) > first + last + 1:
+        shown[first:-last] = [["…"] * len(keys)]
+    return Sheet([heading(key) for key in keys], shown, left=len(words))
+
+
+def heading(key: str) -> str:
+    """Return a column's heading: `rows_per_second` is rows/s, `table_bytes` is table."""
+    for suffix, (said, _) in _SUFFIXES.items():
+        if key.endswith(suffix) and key != suffix:
+            return clean(key.removesuffix(suffix).replace("_", " ") + said)
+    return clean(key.replace("_", " "))
+
+
+def cell(key: str, value: Any) -> str:
+    """Return a value as its key's last word says, with its unit."""
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if not isinstance(value, int | float) or not math.isfinite(value):
+        return clean(value)
+    if key in _WHOLE:
+        return _WHOLE[key](value)
+    for suffix, (_, show) in _SUFFIXES.items():
+        if key.endswith(suffix):
+            return show(value)
+    return show_count(value)
+
+
+def averages(series: Series, collector: str, wanted: Sequence[str] = ()) -> Sheet | None:
+    """Return one line of a collector's columns, averaged over the measured window, or None.
+
+    What is an average of each request already (r_await, areq-sz) is weighted by the requests of
+    each interval, so that it is the window's own.
+    """
+    begin = f"{collector}."
+    columns = {
+        name.removeprefix(begin): values
+        for name, values in series.columns.items()
+        if name.startswith(begin)
+    }
+    chosen = [name for name in wanted or columns if name in columns]
+    inside, lengths = _window(series)
+    cells = []
+    for name in chosen:
+        weights = _requests(columns, name) or [1.0] * len(series.seconds)
+        value = _mean(columns[name], [w * s for w, s in zip(weights, lengths, strict=True)], inside)
+        cells.append("-" if value is None else rate(value))
+    if not cells:
+        return None
+    return Sheet([clean(name) for name in chosen], [cells], left=0, gap=1)
+
+
+def mean(series: Series, column: str) -> float | None:
+    """Return a column's average over the measured window, or None if it was never read."""
+    inside, lengths = _window(series)
+    return _mean(series.columns[column], lengths, inside)
+
+
+def rate(value: float) -> str:
+    """Return a value as sysstat shows one: two decimals where they say something."""
+    digits = 0 if abs(value) >= 100 or value == 0 else 1 if abs(value) >= 10 else 2
+    return f"{value:.{digits}f}"
+
+
+def _requests(columns: Mapping[str, Sequence[float | None]], name: str) -> list[float] | None:
+    """Return how many requests each interval had, for a column that is an average of each."""
+    for ending in ("_await", "areq-sz"):
+        if name.endswith(ending) and len(name) == len(ending) + 1:
+            return [value or 0.0 for value in columns.get(f"{name[0]}/s", ())] or None
+    if name in ("await", "areq-sz"):
+        kinds = [columns[kind] for kind in ("r/s", "w/s", "d/s") if kind in columns]
+        return [
+            sum(value or 0.0 for value in values) for values in zip(*kinds, strict=True)
+        ] or None
+    return None
+
+
+def _window(series: Series) -> tuple[list[bool], list[float]]:
+    """Return which intervals lie in the measured window, by their middle, and how long each is."""
+    ends = series.seconds
+    starts = (0.0, *ends[:-1])
+    low, high = series.window or (-math.inf, math.inf)
+    inside = [low <= (a + b) / 2 <= high for a, b in zip(starts, ends, strict=True)]
+    return inside, [b - a for a, b in zip(starts, ends, strict=True)]
+
+
+def _mean(
+    values: Sequence[float | None], weights: Sequence[float], inside: Sequence[bool]
+) -> float | None:
+    read = [
+        (value, weight)
+        for value, weight, counts in zip(values, weights, inside, strict=True)
+        if counts and value is not None
+    ]
+    total = sum(weight for _, weight in read)
+    if not read:
+        return None
+    return sum(value * weight for value, weight in read) / total if total else 0.0
+
+
+@dataclass(frozen=True)
+class Spark:
+    """A column of a series as one line of blocks from 0 to its largest value, and its range."""
+
+    label: str
+    values: Sequence[float | None]
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Yield the line, as wide as there is room for."""
+        read = [value for value in self.values if value is not None]
+        if not read:
+            return
+        label = f"{self.label:{_LABEL}}{' ' * _GAP}"
+        span = f"  {show_count(round(min(read)))} to {show_count(round(max(read)))}/s"
+        room = max(10, options.max_width - cell_len(label) - len(span) - INDENT)
+        blocks = _PLAIN_BLOCKS if options.ascii_only else _BLOCKS
+        line = spark(self.values, room, blocks)
+        yield Text.assemble(" " * INDENT, (label, "dim"), line, span, no_wrap=True, end="\n")
+
+
+def spark(values: Sequence[float | None], room: int, blocks: str = _BLOCKS) -> str:
+    """Return values as blocks, averaged where there are more than `room`; a gap is a space."""
+    width = min(room, len(values))
+    groups = [
+        [
+            v
+            for v in values[len(values) * i // width : len(values) * (i + 1) // width]
+            if v is not None
+        ]
+        for i in range(width)
+    ]
+    means = [sum(group) / len(group) if group else None for group in groups]
+    top = max((value for value in means if value is not None), default=0.0)
+    steps = len(blocks) - 1
+    return "".join(
+        " " if value is None else blocks[round(steps * max(0.0, value) / top) if top > 0 else 0]
+        for value in means
+    )
