@@ -207,6 +207,9 @@ class Run(Noun):
     workload: WorkloadFacts
     steps: tuple[StepResult, ...] = ()
     advice: tuple[str, ...] = ()
+    control: dict[str, tuple[float, ...]] = Field(default_factory=dict)
+    """`cpu.before`, `memory.after`, …: short measurements around the run that no disk or database
+    takes part in, in control.py's units; if they moved, the machine changed meanwhile."""
 
 
 class StepSpec(Noun):

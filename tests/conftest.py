@@ -1,5 +1,6 @@
-"""What all tests share: a home of their own, and one PostgreSQL that is started once."""
+"""Fixtures that all tests share: a home, one PostgreSQL that is started once, runs of numbers."""
 
+import itertools
 import os
 import shutil
 import tempfile
@@ -10,7 +11,81 @@ import pytest
 
 from replayer import engine as engines
 from replayer.database import Database
+from replayer.model import Better, EngineFacts, Measurement, Run, Status, StepResult, WorkloadFacts
 from replayer.server import open_place
+
+UNITS = {"riops": ("1/s", Better.MORE), "p99": ("s", Better.LESS), "rows": ("", Better.NEITHER)}
+
+
+@pytest.fixture
+def run_of():
+    """Return a function that makes a run with these values, one per repeat, of each metric."""
+    numbers = itertools.count(1)
+
+    def make(
+        values=(),
+        *,
+        label="",
+        kernel="6.1.0",
+        boot=None,
+        host=None,
+        engine=None,
+        spec=None,
+        status=Status.DONE,
+        control=None,
+        workload="demo",
+        **metrics,
+    ):
+        metrics = {"sessions.riops": values, **metrics}
+        number = next(numbers)
+        repeats = range(max(map(len, metrics.values())))
+        steps = tuple(
+            StepResult(
+                step="sessions",
+                name="sessions",
+                repeat=index + 1,
+                status=Status.DONE,
+                started="2026-11-20T10:00:00+00:00",
+                elapsed=1.0,
+                spec=spec or {"step": "sessions", "name": "sessions", "num_threads": 4},
+                measurements=tuple(
+                    Measurement(metric=name, value=series[index], unit=unit, better=better)
+                    for name, series in metrics.items()
+                    if index < len(series)
+                    for unit, better in [UNITS.get(name.rsplit(".", 1)[1], ("1/s", Better.MORE))]
+                ),
+            )
+            for index in repeats
+        )
+        return Run(
+            format=1,
+            id=f"20261120-{number:06d}-{workload}",
+            version="0.1.0",
+            label=label,
+            started=f"2026-11-20T10:{number // 60 % 60:02d}:{number % 60:02d}+00:00",
+            finished="2026-11-20T11:00:00+00:00",
+            status=status,
+            host={"kernel.release": kernel, "boot.id": boot or "b-0", **(host or {})},
+            engine=engine
+            or EngineFacts(
+                name="postgres",
+                version="18.1",
+                place="private",
+                settings={"shared_buffers": "128MB"},
+            ),
+            workload=WorkloadFacts(
+                name=workload,
+                source="workloads/demo.toml",
+                digest="d",
+                repeat=len(repeats),
+                settings={},
+                steps=(spec or {"step": "sessions", "name": "sessions", "num_threads": 4},),
+            ),
+            steps=steps,
+            control=control or {},
+        )
+
+    return make
 
 
 @pytest.fixture(scope="session", autouse=True)

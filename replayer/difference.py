@@ -1,0 +1,182 @@
+"""What else differs between two groups of runs: every fact, by what it means for the numbers."""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from enum import StrEnum
+from fnmatch import fnmatchcase
+from typing import Any
+
+from replayer.errors import NotFound, nearest
+from replayer.model import Better, Fact, Noun, Run, Status, StepResult
+
+
+class Sort(StrEnum):
+    """What a difference means."""
+
+    ASKED = "asked"
+    """It is what the groups were made by."""
+    REFUSED = "refused"
+    """Numbers of different work or of different databases: not compared unless it is allowed."""
+    EXPLAINS = "explains"
+    """It may be the reason for a difference between the numbers."""
+    NOISE = "noise"
+    """It is different for every run or every machine and says nothing."""
+
+
+class Difference(Noun):
+    """One fact that is not the same in all runs, with the values that each group has."""
+
+    key: str
+    sort: Sort
+    base: tuple[str, ...]
+    other: tuple[str, ...]
+
+
+MISSING = "-"
+"""Shown for a group in which a fact is not known."""
+
+_NOISE = (
+    "host.boot.*",
+    "host.device.name",
+    "host.memory.*free*",
+    "host.memory.available*",
+    "host.load*",
+    "host.uptime*",
+    "engine.settings.port",
+    "workload.digest",
+    "workload.source",
+    "workload.repeat",
+)
+_JITTER = {"host.cpu.mhz": 0.05, "host.cpu.bogomips": 0.02, "host.memory.bytes": 0.01}
+"""Facts that are measured by the kernel at boot, and the share by which they move by themselves."""
+_REFUSED = ("workload.*", "data.*", "engine.name", "engine.version", "engine.settings.*")
+_LAST = ("release", "version", "name", "model")
+"""A key such as host.kernel means host.kernel.release, or the next of these that there is."""
+_BOOT_FILE = re.compile(r"\b(?:BOOT_IMAGE|initrd)=\S+\s*")
+
+
+def facts(run: Run) -> dict[str, str]:
+    """Return all that is known about a run but its numbers; keys are such as host.fs.type."""
+    found: dict[str, Any] = {"label": run.label, "replayer.version": run.version}
+    found |= {f"host.{key}": value for key, value in run.host.items()}
+    if run.engine is not None:
+        engine = run.engine
+        found |= {"engine.name": engine.name, "engine.version": engine.version}
+        found |= {"engine.place": engine.place}
+        found |= {f"engine.settings.{key}": value for key, value in engine.settings.items()}
+        found |= {f"engine.{key}": value for key, value in engine.facts.items()}
+    found |= dict(_workload(run))
+    for step in run.steps:
+        if step.status is Status.DONE:
+            found |= dict(_step(step))
+    return {key: _shown(key, value) for key, value in found.items()}
+
+
+def _workload(run: Run) -> Iterator[tuple[str, Any]]:
+    workload = run.workload
+    yield "workload.name", workload.name
+    yield "workload.source", workload.source
+    yield "workload.digest", workload.digest
+    yield "workload.repeat", workload.repeat
+    for key, value in workload.settings.items():
+        yield f"workload.settings.{key}", value
+    for number, spec in enumerate(workload.steps, start=1):
+        name = spec.get("name") or spec.get("step") or str(number)
+        for key, value in spec.items():
+            if key != "name":
+                yield f"workload.{name}.{key}", value
+
+
+def _step(step: StepResult) -> Iterator[tuple[str, Any]]:
+    for m in step.measurements:
+        if m.better is Better.NEITHER and m.metric.endswith(".rows"):
+            yield f"data.{step.name}.rows", m.value
+    if step.cold is not None:
+        yield f"{step.name}.cold", step.cold.got.value
+    if step.ledger is not None:
+        yield f"{step.name}.verdict", step.ledger.verdict.value
+    for key, value in step.facts.items():
+        # A number that a step found out is a result, not a circumstance.
+        if isinstance(value, str | bool):
+            yield f"{step.name}.{key}", value
+
+
+def _shown(key: str, value: Fact | list[Any] | dict[str, Any]) -> str:
+    if isinstance(value, float) and value == int(value):
+        value = int(value)
+    if isinstance(value, list | tuple):
+        return ", ".join(str(part) for part in value)
+    text = MISSING if value is None else str(value)
+    return _BOOT_FILE.sub("", text) if key == "host.kernel.cmdline" else text
+
+
+def resolve(key: str, runs: Iterable[Run]) -> str:
+    """Return the fact that `--by KEY` means: the key, or its release, version, name or model.
+
+    Raises NotFound, with the nearest one, when no run has such a fact.
+    """
+    known = set().union(*(facts(run) for run in runs))
+    for candidate in (key, *(f"{key}.{last}" for last in _LAST)):
+        if candidate in known:
+            return candidate
+    raise NotFound(f"no run has the fact {key!r}{nearest(key, known)}")
+
+
+def differences(
+    base: Sequence[Run], other: Sequence[Run], *, asked: str = "", allowed: Sequence[str] = ()
+) -> list[Difference]:
+    """Return every fact that is not the same in all runs of both groups, sorted.
+
+    `asked` is the fact the groups were made by; `allowed` keys (they may hold `*`) are not refused.
+    """
+    sides = [_values(base), _values(other)]
+    found = []
+    for key in sorted(sides[0].keys() | sides[1].keys()):
+        below, above = (side.get(key, ()) for side in sides)
+        if len(below) == len(above) == 1 and below == above:
+            continue
+        known = [value for value in (*below, *above) if value != MISSING]
+        sort = _sort(key, known, asked, allowed)
+        found.append(
+            Difference(key=key, sort=sort, base=below or (MISSING,), other=above or (MISSING,))
+        )
+    order = list(Sort)
+    return sorted(found, key=lambda difference: (order.index(difference.sort), difference.key))
+
+
+def _values(runs: Sequence[Run]) -> Mapping[str, tuple[str, ...]]:
+    """Return key -> its distinct values, sorted; `-` among them where a run lacks it."""
+    all_facts = [facts(run) for run in runs]
+    keys = set().union(*all_facts)
+    return {key: tuple(sorted({one.get(key, MISSING) for one in all_facts})) for key in keys}
+
+
+def _sort(key: str, values: Sequence[str], asked: str, allowed: Sequence[str]) -> Sort:
+    if key == "label" or (asked and _means(key, asked)):
+        return Sort.ASKED
+    if any(fnmatchcase(key, pattern) for pattern in _NOISE) or _moves_by_itself(key, values):
+        return Sort.NOISE
+    refused = any(fnmatchcase(key, pattern) for pattern in _REFUSED)
+    if refused and not any(fnmatchcase(key, pattern) for pattern in allowed):
+        # The place of a file says nothing about how a server behaves.
+        placed = key.startswith("engine.settings.") and all(v.startswith("/") for v in values)
+        return Sort.NOISE if placed else Sort.REFUSED
+    return Sort.EXPLAINS
+
+
+def _means(key: str, asked: str) -> bool:
+    """Tell whether a key is the fact asked for, or says the same: a release and its version."""
+    head, _, last = key.rpartition(".")
+    return key == asked or (
+        last in _LAST and asked.rpartition(".")[2] in _LAST and head == asked.rpartition(".")[0]
+    )
+
+
+def _moves_by_itself(key: str, values: Sequence[str]) -> bool:
+    if key not in _JITTER:
+        return False
+    try:
+        numbers = [float(value) for value in values]
+    except ValueError:
+        return False
+    return max(numbers) - min(numbers) <= _JITTER[key] * max(numbers)

@@ -1,0 +1,142 @@
+"""What counts of a group of runs: its boots, runs or repeats, and the values measured in each."""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from replayer import stats
+from replayer.model import Better, Measurement, Run, Status, StepResult
+
+
+class Unit(StrEnum):
+    """What counts as one: the largest thing of which there are several."""
+
+    BOOT = "boot"
+    RUN = "run"
+    REPEAT = "repeat"
+
+
+@dataclass(frozen=True)
+class Side:
+    """A named group of runs."""
+
+    name: str
+    runs: tuple[Run, ...]
+
+
+Key = tuple[str, str]
+"""A step's name and a metric."""
+
+
+def unit_of(base: Sequence[Run], other: Sequence[Run]) -> Unit:
+    """Return the largest thing of which one side has several."""
+    boots = [[run.host.get("boot.id") for run in side] for side in (base, other)]
+    if all(all(side) for side in boots) and max(len(set(side)) for side in boots) > 1:
+        return Unit.BOOT
+    return Unit.RUN if max(len(base), len(other)) > 1 else Unit.REPEAT
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What counts of one side: unit -> key -> values, and what has to be said about it."""
+
+    name: str
+    units: tuple[Mapping[Key, tuple[float, ...]], ...]
+    kinds: Mapping[Key, Measurement]
+    warnings: tuple[str, ...]
+
+    @classmethod
+    def of(cls, side: Side, unit: Unit) -> "Evidence":
+        """Sort the values of one side's runs into units."""
+        kinds: dict[Key, Measurement] = {}
+        warnings: list[str] = []
+        parts: dict[object, list[Mapping[Key, list[float]]]] = {}
+        for run in side.runs:
+            steps, said = counted(run)
+            for repeats in _by_repeat(steps) if unit is Unit.REPEAT else [steps]:
+                values, bad = _values(repeats, kinds)
+                said += [f"{run.id}: {sentence}" for sentence in bad]
+                name = run.host["boot.id"] if unit is Unit.BOOT else len(parts)
+                parts.setdefault(name, []).append(values)
+            warnings += [f"{side.name}: {sentence}" for sentence in said]
+        return cls(side.name, tuple(map(_merge, parts.values())), kinds, tuple(warnings))
+
+    def sample(self, key: Key) -> list[tuple[float, ...]]:
+        """Return the values of one metric, unit by unit."""
+        return [unit[key] for unit in self.units if key in unit]
+
+
+def _by_repeat(steps: Iterable[StepResult]) -> list[list[StepResult]]:
+    repeats: dict[int, list[StepResult]] = {}
+    for step in steps:
+        repeats.setdefault(step.repeat, []).append(step)
+    return list(repeats.values())
+
+
+def _values(
+    steps: Iterable[StepResult], kinds: dict[Key, Measurement]
+) -> tuple[dict[Key, list[float]], list[str]]:
+    """Return the values of some steps by key, and what is said about those that are no numbers.
+
+    What a metric is, is added to `kinds` when it is met for the first time.
+    """
+    values: dict[Key, list[float]] = {}
+    said = []
+    for step in steps:
+        for m in step.measurements:
+            key = (step.name, m.metric)
+            if math.isfinite(m.value):
+                kinds.setdefault(key, m)
+                values.setdefault(key, []).append(m.value)
+            else:
+                said.append(f"{m.metric} of repeat {step.repeat} is {m.value} and does not count")
+    return values, said
+
+
+def _merge(runs: Sequence[Mapping[Key, list[float]]]) -> dict[Key, tuple[float, ...]]:
+    """Return a unit's values: all of its only run, or one of each of its runs, the median."""
+    merged: dict[Key, tuple[float, ...]] = {}
+    for key in dict.fromkeys(key for run in runs for key in run):
+        having = [run[key] for run in runs if key in run]
+        one_run = len(having) == 1
+        merged[key] = tuple(having[0]) if one_run else tuple(stats.medians(having).tolist())
+    return merged
+
+
+def counted(run: Run) -> tuple[list[StepResult], list[str]]:
+    """Return the steps of a run that count, and what is to be said about those that do not.
+
+    Repeats before a step's leading metric became steady are kept in the file but not counted; if it
+    never did, all count, and it is said.
+    """
+    said = []
+    if run.status is not Status.DONE:
+        said.append(f"{run.id} is {run.status.value}: only its finished steps count")
+    kept: list[StepResult] = []
+    for name in dict.fromkeys(step.name for step in run.steps):
+        done = [s for s in run.steps if s.name == name and s.status is Status.DONE]
+        leading = _leading(done)
+        values = [value for step in done if (value := step.value(leading)) is not None]
+        found = stats.steady(values) if len(values) == len(done) else stats.Steady(0)
+        if found.start is None:
+            said.append(
+                f"{run.id}: {name} never settled in {len(done)} repeats "
+                f"({leading} by its slope or deviation): all of them count"
+            )
+        elif found.start:
+            said.append(
+                f"{run.id}: {name} was warming up in the first {found.start} of "
+                f"{len(done)} repeats ({leading}), which do not count"
+            )
+        if found.left:
+            said.append(f"{run.id}: {name} was steady and did not stay so ({leading})")
+        kept += done[found.start or 0 :]
+    return kept, said
+
+
+def _leading(steps: Sequence[StepResult]) -> str:
+    """Return the first metric of a step that has a good direction, a rate before a time."""
+    known = [m for m in steps[0].measurements if m.better is not Better.NEITHER] if steps else []
+    rates = [m for m in known if m.better is Better.MORE]
+    return (rates or known)[0].metric if known else ""
