@@ -166,7 +166,7 @@ class Host:
             quota, _, period = self.read(f"{folder}/cpu.max").partition(" ")
             quota = quota or self.read(f"{folder}/cpu.cfs_quota_us")
             period = period or self.read(f"{folder}/cpu.cfs_period_us")
-            if quota.isdigit() and period.isdigit() and int(period):
+            if quota.isdecimal() and period.isdecimal() and int(period):
                 limits.append(int(quota) / int(period))
         return min(limits, default=None)
 
@@ -180,8 +180,8 @@ class Host:
 
     def load(self) -> tuple[float, float, float] | None:
         """Return the load averages of 1, 5 and 15 minutes, or None."""
-        fields = self.read("proc/loadavg").split()
-        return (float(fields[0]), float(fields[1]), float(fields[2])) if len(fields) > 2 else None
+        found = re.match(r"([\d.]+) ([\d.]+) ([\d.]+)", self.read("proc/loadavg"))
+        return (float(found[1]), float(found[2]), float(found[3])) if found else None
 
     # Mounts and devices
 
@@ -275,7 +275,10 @@ class Host:
     def cgroups(self, controller: str) -> Iterator[str]:
         """Yield this process's folder of a controller and every parent that it sees, own first."""
         for line in self.read("proc/self/cgroup").splitlines():
-            _, controllers, path = line.split(":", 2)
+            number, _, rest = line.partition(":")
+            controllers, colon, path = rest.partition(":")
+            if not (number.isdecimal() and colon):
+                continue
             if controller in controllers.split(",") or not controllers:
                 mount = self._cgroup_mount(controllers, controller)
                 if mount is not None:
@@ -375,8 +378,9 @@ def _kernel_config(host: Host, release: str) -> str:
 
 def _processor(host: Host) -> dict[str, Fact]:
     blocks = [_colons(block) for block in host.read("proc/cpuinfo").split("\n\n")]
-    cpus = [block for block in blocks if "processor" in block] or blocks[:1]
+    cpus = [block for block in blocks if "processor" in block]
     first = cpus[0] if cpus else {}
+    threads = len(re.findall(r"^cpu\d", host.read("proc/stat"), re.MULTILINE)) or None
     cores = {(cpu.get("physical id"), cpu["core id"]) for cpu in cpus if "core id" in cpu}
     sockets = {cpu["physical id"] for cpu in cpus if "physical id" in cpu}
     folder = "sys/devices/system/cpu"
@@ -388,8 +392,8 @@ def _processor(host: Host) -> dict[str, Fact]:
     largest = host.number(f"{folder}/cpu0/cpufreq/cpuinfo_max_freq")
     return {
         "cpu.model": _cpu_model(blocks, first),
-        "cpu.cores": len(cores) or len(cpus) or None,
-        "cpu.threads": len(cpus) or None,
+        "cpu.cores": len(cores) or threads,
+        "cpu.threads": threads,
         "cpu.sockets": len(sockets) or None,
         "cpu.mhz": _decimal(first.get("cpu MHz") or first.get("clock")),
         "cpu.max_mhz": largest / 1000 if largest else None,
@@ -621,7 +625,7 @@ def _chosen(text: str) -> str:
 
 
 def _plain(text: str) -> Fact:
-    return int(text) if text.isdigit() else text
+    return int(text) if text.isdecimal() else text
 
 
 def _whole(text: str) -> int | None:

@@ -1,0 +1,235 @@
+"""Every collector reads every recorded /proc; the ones that ship say what sysstat says."""
+
+import math
+from pathlib import Path
+
+import pytest
+
+from replayer import registry
+from replayer.collectors import Sample, cpu, diskstats, meminfo, pressure, vmstat
+
+FIXTURES = Path(__file__).parent.parent / "fixtures"
+KERNELS = sorted(path.name for path in FIXTURES.glob("proc-*"))
+SECOND = 1_000_000_000
+
+
+def recorded(collector, kernel, *, seconds=1.0):
+    """Return the two samples of a collector's files that were recorded on a kernel."""
+    clocks = {"first": 0, "second": int(seconds * SECOND)}
+    return [
+        Sample(
+            clock, tuple((FIXTURES / kernel / when / file).read_bytes() for file in collector.FILES)
+        )
+        for when, clock in clocks.items()
+    ]
+
+
+def device(kernel):
+    """Return the disk of a recorded machine."""
+    return "vda" if kernel == "proc-6.18" else "sda"
+
+
+def only(columns):
+    """Return the columns of one interval as plain numbers."""
+    assert {len(values) for values in columns.values()} == {1}
+    return {name: values[0] for name, values in columns.items()}
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("name", registry.names("collectors"))
+def test_every_collector_reads_every_kernel(name, kernel):
+    """Two samples make one value in each column, all of them finite and none negative."""
+    collector = registry.load("collectors", name)
+    missing = [
+        file for file in collector.FILES if not (FIXTURES / kernel / "first" / file).exists()
+    ]
+    if missing:
+        pytest.skip(f"{kernel} has no {missing[0]}")
+
+    columns = only(collector.parse(recorded(collector, kernel), device(kernel)))
+
+    assert columns
+    assert all(math.isfinite(value) and value >= 0 for value in columns.values())
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("name", registry.names("collectors"))
+def test_every_collector_makes_nothing_of_one_sample(name, kernel):
+    """One sample has no interval, so that no column has a value."""
+    collector = registry.load("collectors", name)
+    if any(not (FIXTURES / kernel / "first" / file).exists() for file in collector.FILES):
+        pytest.skip("this kernel does not have these files")
+
+    columns = collector.parse(recorded(collector, kernel)[:1], device(kernel))
+
+    assert all(len(values) == 0 for values in columns.values())
+
+
+def test_diskstats_of_a_kernel_without_discards_wraps_at_32_bits():
+    """Linux 3.10 has 11 counters; those that passed 2^32 moved by what is left and what is new."""
+    row = only(diskstats.parse(recorded(diskstats, "proc-3.10"), "sda"))
+
+    assert row["r/s"] == 13
+    assert row["rrqm/s"] == 13
+    assert row["rkB/s"] == 1297 / 2
+    assert row["r_await"] == 299 / 13
+    assert row["rareq-sz"] == 1297 / 2 / 13
+    assert row["w/s"] == 11
+    assert row["wkB/s"] == 37 / 2
+    assert row["%wrqm"] == 100 * 17 / 28
+    assert row["await"] == (299 + 41) / 24
+    assert row["areq-sz"] == (1297 + 37) / 2 / 24
+    assert row["aqu-sz"] == pytest.approx(0.097)
+    assert row["%util"] == pytest.approx(44.3)
+    assert not {"d/s", "f/s"} & row.keys()
+
+
+def test_diskstats_takes_the_disk_or_the_dm_device_never_both():
+    """dm-0 lies on sda: each has its own line, and only the one asked for is counted."""
+    row = only(diskstats.parse(recorded(diskstats, "proc-3.10"), "dm-0"))
+
+    assert row["r/s"] == 23
+    assert row["rkB/s"] == 184
+    assert row["r_await"] == 113 / 23
+    assert row["w_await"] == 29 / 7
+    assert row["%util"] == pytest.approx(33.1)
+
+
+def test_diskstats_of_a_kernel_with_discards_counts_them_in_areq():
+    """Since Linux 4.18 discards are counted, and areq-sz and await are over them too."""
+    row = only(diskstats.parse(recorded(diskstats, "proc-5.4", seconds=2), "sda"))
+
+    assert row["r/s"] == 11.5
+    assert row["d/s"] == 3.5
+    assert row["dkB/s"] == 13 / 4
+    assert row["d_await"] == 13 / 7
+    assert row["areq-sz"] == (368 + 94 + 13) / 2 / (23 + 11 + 7)
+    assert row["await"] == (161 + 53 + 13) / 41
+    assert "f/s" not in row
+
+
+def test_diskstats_of_a_new_kernel_counts_23_mib():
+    """The recorded second in which 23 MiB of a file were read shows them, and the flushes too."""
+    row = only(diskstats.parse(recorded(diskstats, "proc-6.18"), "vda"))
+
+    assert row["rkB/s"] == 23 * 1024 + 12
+    assert row["dkB/s"] == 23 * 1024
+    assert row["f/s"] == 1
+
+
+def test_diskstats_does_not_mistake_a_replaced_device_for_a_wrap():
+    """Counters that fall from a small value were set back: the interval has no numbers."""
+    before = diskstats.Counters(*range(100, 111))
+    after = diskstats.Counters(*range(50, 61))
+
+    assert diskstats.moved(before, after) is None
+    assert diskstats.moved(before, before._replace(reads=123)).reads == 23
+
+
+def test_diskstats_without_a_device_has_no_columns():
+    """Data on tmpfs or NFS has no block device, and another disk's numbers are not shown for it."""
+    samples = recorded(diskstats, "proc-5.4")
+
+    assert diskstats.parse(samples, None) == {}
+    assert diskstats.parse(samples, "nvme0n1") == {}
+    assert diskstats.parse(samples, "sd") == {}
+
+
+def test_cpu_shares_take_guest_time_out_of_user_time():
+    """Shares are of all time, and guest time, which the kernel adds to user, is shown by itself."""
+    row = only(cpu.parse(recorded(cpu, "proc-5.4"), None))
+    total = 127 + 3 + 31 + 11 + 7 + 2 + 19
+
+    assert row["%usr"] == pytest.approx(100 * (127 - 17) / total)
+    assert row["%nice"] == 0
+    assert row["%guest"] == pytest.approx(100 * 17 / total)
+    assert row["%gnice"] == pytest.approx(100 * 3 / total)
+    assert row["%steal"] == pytest.approx(100 * 19 / total)
+    assert sum(row[name] for name in row if name != "%busiest") == pytest.approx(100)
+    assert row["%busiest"] == 100
+
+
+def test_cpu_busiest_is_one_processor():
+    """One busy processor of four is seen, though all together are mostly idle."""
+    row = only(cpu.parse(recorded(cpu, "proc-3.10"), None))
+
+    assert row["%busiest"] == 100
+    assert row["%idle"] == pytest.approx(100 * 199 / 395)
+
+
+def test_cpu_counts_idle_time_that_steps_back_as_none():
+    """proc(5) warns that idle and iowait may decrease; no share gets negative or above 100."""
+    before = cpu.cpus(b"cpu  100 0 0 1000 500 0 0 0 0 0\n")["cpu"]
+    after = cpu.cpus(b"cpu  137 0 0 1063 499 0 0 0 0 0\n")["cpu"]
+
+    shares = cpu.shares(before, after)
+
+    assert shares["usr"] == 37
+    assert shares["iowait"] == 0
+    assert sum(shares.values()) == 100
+
+
+def test_cpu_that_comes_online_is_left_out_of_its_first_interval():
+    """A processor without a first sample has no share, and stops nothing."""
+    samples = [
+        Sample(0, (b"cpu  0 0 0 100\ncpu0 0 0 0 100\n",)),
+        Sample(SECOND, (b"cpu  23 0 0 177\ncpu0 23 0 0 177\ncpu1 900 0 0 1\n",)),
+    ]
+
+    assert only(cpu.parse(samples, None))["%busiest"] == 23
+
+
+def test_vmstat_prints_what_procps_prints():
+    """Every column of one recorded second, by hand; r is without the reader itself."""
+    row = only(vmstat.parse(recorded(vmstat, "proc-3.10"), None))
+
+    total = 101 + 11 + 53 + 199 + 23 + 3 + 5
+    assert {name: row[name] for name in ("r", "b", "swpd", "free", "buff", "cache")} == {
+        "r": 5,
+        "b": 2,
+        "swpd": 107,
+        "free": 39999983,
+        "buff": 200000,
+        "cache": 20300000,
+    }
+    assert [row[name] for name in ("si", "so", "bi", "bo")] == [19 * 4, 23 * 4, 719, 331]
+    assert [row["in"], row["cs"]] == [997, 1993]
+    assert row["us"] == pytest.approx(100 * 112 / total)
+    assert row["sy"] == pytest.approx(100 * 61 / total)
+    assert row["id"] == pytest.approx(100 * 199 / total)
+    assert row["wa"] == pytest.approx(100 * 23 / total)
+    assert row["st"] == 0
+
+
+def test_vmstat_rates_are_per_second_of_the_real_interval():
+    """An interval that took 2 s because the machine was busy halves the rates, not the memory."""
+    row = only(vmstat.parse(recorded(vmstat, "proc-3.10", seconds=2), None))
+
+    assert row["bi"] == 359.5
+    assert row["cs"] == 996.5
+    assert row["free"] == 39999983
+
+
+def test_meminfo_has_no_column_for_what_the_kernel_does_not_say():
+    """MemAvailable came with Linux 3.14: before, it is absent and not 0."""
+    old = only(meminfo.parse(recorded(meminfo, "proc-3.10"), None))
+    new = only(meminfo.parse(recorded(meminfo, "proc-5.4"), None))
+
+    assert "MemAvailable" not in old
+    assert new["MemAvailable"] == 6000000
+    assert old["Dirty"] == 653
+    assert old["Active(file)"] == 9000000
+    assert old["HugePages_Free"] == 61
+
+
+def test_pressure_share_is_that_of_the_interval():
+    """23 ms of stall in one second are 2.3 %, whatever the kernel's ten-second average says."""
+    row = only(pressure.parse(recorded(pressure, "proc-5.4"), None))
+
+    assert row["%scpu"] == pytest.approx(2.3)
+    assert row["%sio"] == pytest.approx(43.1)
+    assert row["%fio"] == pytest.approx(12.7)
+    assert row["%smem"] == 0
+    assert row["%scpu-10"] == 1.5
+    assert row["%fio-10"] == 1.5
+    assert "%fcpu" not in row

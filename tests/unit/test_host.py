@@ -1,0 +1,358 @@
+"""The host: facts of recorded machines, and which disk a path is on, whatever lies between."""
+
+import os
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from replayer.host import Host
+
+FIXTURES = Path(__file__).parent.parent / "fixtures"
+
+
+def recorded(kernel):
+    """Return a recorded machine."""
+    return Host(FIXTURES / kernel / "first")
+
+
+class Tree:
+    """A made-up /sys and /proc; every path of the test is on the device `numbers`."""
+
+    def __init__(self, root):
+        self.root = root
+        self.numbers = (8, 1)
+        self.mounts = []
+
+    def write(self, path, text=""):
+        """Write a file."""
+        target = self.root / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(text)
+
+    def link(self, path, target):
+        """Make a symbolic link."""
+        link = self.root / path
+        link.parent.mkdir(parents=True, exist_ok=True)
+        link.symlink_to(target)
+
+    def disk(self, name, numbers, *slaves, parent=""):
+        """Make a block device as sysfs shows it: a disk, a partition of `parent`, or on others."""
+        where = f"sys/devices/pci/block/{f'{parent}/' if parent else ''}{name}"
+        self.write(f"{where}/dev", numbers)
+        if parent:
+            self.write(f"{where}/partition", "1")
+        for slave in slaves:
+            self.write(f"{where}/slaves/{slave}/dev")
+        self.link(f"sys/dev/block/{numbers}", f"../../{where.removeprefix('sys/')}")
+        self.link(f"sys/class/block/{name}", f"../../{where.removeprefix('sys/')}")
+
+    def mount(self, point, kind, source, *, options="rw", numbers="0:50", root="/"):
+        """Add a line to mountinfo."""
+        number = len(self.mounts) + 20
+        self.mounts.append(
+            f"{number} 1 {numbers} {root} {point} rw,relatime shared:1 - {kind} {source} {options}"
+        )
+        self.write("proc/self/mountinfo", "\n".join(self.mounts) + "\n")
+
+    def host(self):
+        """Return the machine, on which every path has the device number that was set."""
+        return Host(self.root, stat=lambda _: SimpleNamespace(st_dev=os.makedev(*self.numbers)))
+
+
+@pytest.fixture
+def tree(tmp_path):
+    """Return an empty machine."""
+    return Tree(tmp_path)
+
+
+def test_a_partition_stands_for_its_whole_disk(tree):
+    """Counting partition and disk counts every request twice, so that only the disk is named."""
+    tree.disk("nvme0n1", "259:0")
+    tree.disk("nvme0n1p3", "259:3", parent="nvme0n1")
+    tree.numbers = (259, 3)
+
+    assert tree.host().device_of("/tmp") == "nvme0n1"
+
+
+def test_a_logical_volume_stands_for_the_one_disk_below_it(tree):
+    """Disk <- partition <- dm-crypt <- dm: one leaf, one line in diskstats."""
+    tree.disk("sda", "8:0")
+    tree.disk("sda3", "8:3", parent="sda")
+    tree.disk("dm-0", "253:0", "sda3")
+    tree.disk("dm-1", "253:1", "dm-0")
+    tree.numbers = (253, 1)
+
+    assert tree.host().device_of("/tmp") == "sda"
+
+
+def test_a_raid_over_several_disks_stands_for_itself(tree):
+    """md0 over two disks has its own line; a volume on it adds no device of its own."""
+    for name, numbers in (("sda", "8:0"), ("sdb", "8:16")):
+        tree.disk(name, numbers)
+    tree.disk("sda1", "8:1", parent="sda")
+    tree.disk("sdb1", "8:17", parent="sdb")
+    tree.disk("md0", "9:0", "sda1", "sdb1")
+    tree.disk("dm-0", "253:0", "md0")
+    tree.numbers = (253, 0)
+
+    assert tree.host().device_of("/tmp") == "md0"
+
+
+def test_a_volume_over_two_partitions_of_one_disk_stands_for_that_disk(tree):
+    """Two ways to the same leaf are one leaf."""
+    tree.disk("sda", "8:0")
+    tree.disk("sda1", "8:1", parent="sda")
+    tree.disk("sda2", "8:2", parent="sda")
+    tree.disk("dm-0", "253:0", "sda1", "sda2")
+    tree.numbers = (253, 0)
+
+    assert tree.host().device_of("/tmp") == "sda"
+
+
+def test_overlay_is_followed_to_its_upper_folder(tree, tmp_path):
+    """The overlay has no device of its own: what is written goes to the file system of upperdir."""
+    upper = tmp_path / "upper"
+    upper.mkdir()
+    tree.disk("sdb", "8:16")
+    tree.mount("/", "overlay", "overlay", options=f"rw,lowerdir=/l,upperdir={upper},workdir=/w")
+    numbers = {Path("/tmp"): (0, 50), upper: (8, 16)}  # the path, then upperdir
+    host = Host(
+        tree.root, stat=lambda path: SimpleNamespace(st_dev=os.makedev(*numbers[Path(path)]))
+    )
+
+    assert host.device_of("/tmp") == "sdb"
+
+
+def test_overlay_in_a_container_is_found_by_the_files_beside_it(tree):
+    """In a container upperdir is out of sight; its hosts file lies on the same disk."""
+    tree.disk("vda", "254:0")
+    tree.disk("vda1", "254:1", parent="vda")
+    tree.mount("/", "overlay", "overlay", options="rw,upperdir=/var/lib/docker/overlay2/x/diff")
+    tree.mount(
+        "/etc/hosts",
+        "ext4",
+        "/dev/vda1",
+        numbers="254:1",
+        root=f"/var/lib/docker/containers/{'0123456789ab' * 5}/hosts",
+    )
+    tree.numbers = (0, 50)
+
+    assert tree.host().device_of("/tmp") == "vda"
+
+
+def test_overlay_without_any_trace_of_its_disk_has_no_device(tree):
+    """No disk is guessed: without proof the ledger has no device."""
+    tree.disk("vda", "254:0")
+    tree.mount("/", "overlay", "overlay", options="rw,upperdir=/nowhere/diff")
+    tree.numbers = (0, 50)
+
+    assert tree.host().device_of("/tmp") is None
+
+
+def test_btrfs_is_found_by_its_source(tree):
+    """A btrfs gives every subvolume a number that is no device; its mount has the source."""
+    tree.disk("sdc", "8:32")
+    tree.disk("sdc1", "8:33", parent="sdc")
+    tree.mount("/", "btrfs", "/dev/sdc1", options="rw,subvol=/@")
+    tree.numbers = (0, 31)
+
+    assert tree.host().device_of("/tmp") == "sdc"
+
+
+def test_a_mapper_source_is_found_by_its_dm_name(tree):
+    """/dev/mapper/vg-data is dm-3, also where /dev has no such link."""
+    tree.disk("sda", "8:0")
+    tree.disk("sdb", "8:16")
+    tree.disk("dm-3", "253:3", "sda", "sdb")
+    tree.write("sys/class/block/dm-3/dm/name", "vg-data\n")
+    tree.mount("/", "btrfs", "/dev/mapper/vg-data")
+    tree.numbers = (0, 31)
+
+    assert tree.host().device_of("/tmp") == "dm-3"
+
+
+@pytest.mark.parametrize(
+    ("kind", "source"), [("tmpfs", "tmpfs"), ("nfs4", "server:/export"), ("zfs", "tank/data")]
+)
+def test_what_is_on_no_disk_has_no_device(tree, kind, source):
+    """Memory, another machine and ZFS have no line in diskstats that would be theirs alone."""
+    tree.disk("sda", "8:0")
+    tree.mount("/", kind, source)
+    tree.numbers = (0, 44)
+
+    assert tree.host().device_of("/tmp") is None
+
+
+def test_the_innermost_and_latest_mount_holds_a_path(tree, tmp_path):
+    """Among the mounts above a path the longest counts, and of equal ones the latest."""
+    folder = tmp_path / "a" / "b"
+    folder.mkdir(parents=True)
+    for point, source in (("/", "/dev/x"), (tmp_path, "/dev/y"), (tmp_path / "a", "/dev/z")):
+        tree.mount(point, "ext4", source)
+    tree.mount(tmp_path / "a", "ext4", "/dev/over")
+    tree.mount(f"{tmp_path}/a/bb", "ext4", "/dev/beside")
+
+    assert tree.host().mount_of(folder).source == "/dev/over"
+    assert tree.host().mount_of(folder / "not" / "yet").source == "/dev/over"
+
+
+def test_slash_in_a_device_name_is_that_of_diskstats(tree):
+    """/sys writes cciss!c0d0 for what /proc/diskstats calls cciss/c0d0."""
+    tree.disk("cciss!c0d0", "104:0")
+    tree.write("sys/class/block/cciss!c0d0/size", "2048\n")
+    tree.mount("/", "ext4", "/dev/cciss/c0d0", numbers="104:0")
+    tree.numbers = (104, 0)
+
+    assert tree.host().device_of("/tmp") == "cciss/c0d0"
+    assert tree.host().facts("/tmp")["device.size_bytes"] == 2048 * 512
+
+
+def test_read_ahead_is_that_of_the_device_with_the_file_system(tree):
+    """A volume's own read-ahead is in force, not that of the disk below it."""
+    tree.disk("sda", "8:0")
+    tree.disk("dm-0", "253:0", "sda")
+    tree.write("sys/class/block/sda/queue/read_ahead_kb", "128\n")
+    tree.write("sys/class/block/dm-0/queue/read_ahead_kb", "4096\n")
+    tree.write("sys/class/block/sda/queue/scheduler", "none [mq-deadline] bfq\n")
+    tree.mount("/", "xfs", "/dev/dm-0", numbers="253:0")
+    tree.numbers = (253, 0)
+
+    facts = tree.host().facts("/tmp")
+
+    assert facts["device.name"] == "sda"
+    assert facts["device.stack"] == "dm-0 on sda"
+    assert facts["device.read_ahead_kb"] == 4096
+    assert facts["device.scheduler"] == "mq-deadline"
+
+
+def test_facts_of_a_new_kernel():
+    """A recorded 6.18: what the issue asks for is there, from the right files."""
+    host = recorded("proc-6.18")
+    facts = host.facts()
+
+    assert facts["kernel.release"] == "6.18.44"
+    assert facts["kernel.preemption"] == "dynamic (lazy)"
+    assert facts["os.name"] == "Debian GNU/Linux 12 (bookworm)"
+    assert (facts["cpu.model"], facts["cpu.cores"], facts["cpu.threads"]) == ("AMD EPYC", 2, 2)
+    assert facts["cpu.bogomips"] == 5192.24
+    assert facts["memory.bytes"] == 24684084 * 1024
+    assert facts["memory.transparent_huge_pages"] == "madvise"
+    assert facts["kernel.mitigations.meltdown"] == "Not affected"
+    assert facts["kernel.clocksource"] == "tsc"
+    assert facts["virtualisation"] == "kvm"
+    assert facts["boot.id"].startswith("0c4a7e9d")
+    assert facts["cgroup.version"] == "1 and 2"
+    assert facts["cgroup.memory_limit_bytes"] == 8 << 30
+    assert facts["cgroup.cpu_limit"] == 1.5
+    assert host.usable_memory_bytes() == 8 << 30
+
+
+def test_facts_of_an_old_kernel_on_bare_metal():
+    """A 3.10 as RHEL 7 has it: two sockets, governors that differ, no hypervisor."""
+    facts = recorded("proc-3.10").facts()
+
+    assert (facts["cpu.sockets"], facts["cpu.cores"], facts["cpu.threads"]) == (2, 4, 4)
+    assert facts["cpu.governor"] == "performance, powersave"
+    assert facts["cpu.max_mhz"] == 3600
+    assert facts["cpu.boost"] == "on"
+    assert facts["cpu.numa_nodes"] == 2
+    assert facts["kernel.preemption"] == "none or voluntary"
+    assert facts["memory.huge_pages"] == 64
+    assert facts["memory.swap_bytes"] == 4194300 * 1024
+    assert facts["virtualisation"] == "none"
+    assert facts["cgroup.version"] == "1"
+    assert "cgroup.memory_limit_bytes" not in facts
+    assert "memory.available_bytes" not in facts
+
+
+def test_facts_of_a_guest_with_cgroup_limits():
+    """Limits of cgroup v2 are the tightest on the way to the root, and VMware is named."""
+    facts = recorded("proc-5.4").facts()
+
+    assert facts["virtualisation"] == "vmware"
+    assert facts["kernel.preemption"] == "dynamic (voluntary)"
+    assert facts["cgroup.version"] == "2"
+    assert facts["cgroup.memory_limit_bytes"] == 4 << 30
+    assert facts["cgroup.cpu_limit"] == 0.5
+    assert facts["os.name"] == "Ubuntu 18.04.6 LTS"
+    assert facts["host.load1"] == 3.89
+
+
+def test_facts_hold_no_secret():
+    """A value of the command line that looks secret is struck, and what is for init too."""
+    line = recorded("proc-6.18").facts()["kernel.cmdline"]
+
+    assert "hunter" not in line
+    assert "backup.token=(not shown)" in line
+    assert line.endswith("quiet")
+
+
+def test_facts_of_a_machine_without_any_files_are_none(tmp_path):
+    """Whatever is missing is absent: no fact, no exception."""
+    host = Host(tmp_path)
+
+    assert host.facts(tmp_path) == {}
+    assert host.memory_bytes() == 0
+    assert host.load() is None
+    assert host.cgroup_version() == ""
+    assert not host.can_drop_caches()
+
+
+@pytest.mark.parametrize(
+    "garbage", [b"", b"\xff\xfe\x00", b"a:b:c\n" * 9, b"=\n:\n - \n", b"1 2 3"]
+)
+def test_facts_survive_any_content(tmp_path, garbage):
+    """A /proc that says anything at all gives facts or none, and never an exception."""
+    for kernel in ("proc-6.18", "proc-5.4"):
+        for path in (FIXTURES / kernel / "first").rglob("*"):
+            target = tmp_path / path.relative_to(FIXTURES / kernel / "first")
+            if path.is_file():
+                target.parent.mkdir(parents=True, exist_ok=True)
+                target.write_bytes(garbage)
+
+    assert isinstance(Host(tmp_path).facts(tmp_path), dict)
+
+
+def test_facts_of_this_machine():
+    """On the real /proc the facts agree with what Python itself says."""
+    facts = Host().facts("/")
+
+    assert facts["kernel.release"] == os.uname().release
+    assert facts["host.name"] == os.uname().nodename
+    assert facts["memory.bytes"] == pytest.approx(
+        os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"), rel=0.01
+    )
+    assert facts["cpu.threads"] == os.cpu_count()
+
+
+def test_a_container_is_proven_by_its_namespaces(tmp_path):
+    """An image for containers can be booted as a machine: its marker file alone proves nothing."""
+    (tmp_path / "proc/self/ns").mkdir(parents=True)
+    (tmp_path / ".dockerenv").touch()
+    pid = tmp_path / "proc/self/ns/pid"
+
+    pid.symlink_to("pid:[4026531836]")
+    assert Host(tmp_path).facts()["container"] == "none"
+    pid.unlink()
+    pid.symlink_to("pid:[4026532217]")
+    assert Host(tmp_path).facts()["container"] == "docker"
+    (tmp_path / ".dockerenv").unlink()
+    assert Host(tmp_path).facts()["container"] == "unnamed"
+
+
+def test_mount_points_are_unescaped():
+    """The kernel writes a space in a path as an octal escape."""
+    points = [mount.point for mount in recorded("proc-3.10").mounts()]
+
+    assert "/mnt/with space" in points
+
+
+def test_asking_whether_a_file_can_be_written_writes_nothing(tmp_path):
+    """The file is opened and closed: its content stays; the reason is the system's."""
+    (tmp_path / "knob").write_text("23")
+    host = Host(tmp_path)
+
+    assert host.cannot_write("knob") == ""
+    assert (tmp_path / "knob").read_text() == "23"
+    assert host.cannot_write("not/there") == "No such file or directory"
