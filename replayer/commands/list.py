@@ -145,12 +145,65 @@ def _keys(tree: ast.Module) -> Iterator[Entry]:
             continue
         for number, field in enumerate(node.body):
             if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name):
+                kind = _kind(field.annotation)
                 yield {
                     "name": field.target.id,
-                    "type": ast.unparse(field.annotation),
-                    "default": None if field.value is None else ast.unparse(field.value),
+                    "type": kind,
+                    "default": None if field.value is None else _default(field.value, kind),
                     "text": _said_after(node.body, number),
                 }
+
+
+def _kind(annotation: ast.expr) -> str:
+    """Return a type as a workload file's reader says it: `int`, `size`, `cold | hot`."""
+    if isinstance(annotation, ast.BinOp):
+        return " | ".join(kind for kind in map(_kind, (annotation.left, annotation.right)) if kind)
+    if isinstance(annotation, ast.Subscript):
+        parts = annotation.slice
+        inner = parts.elts if isinstance(parts, ast.Tuple) else [parts]
+        if ast.unparse(annotation.value).endswith("Annotated"):
+            return _kind(inner[0])
+        return " | ".join(str(ast.literal_eval(one)) for one in inner if _is_literal(one))
+    if _is_literal(annotation):
+        return ""
+    return ast.unparse(annotation).rpartition(".")[2].lower()
+
+
+def _is_literal(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant)
+
+
+def _default(value: ast.expr, kind: str) -> str:
+    """Return a default as it would be written: the first argument of a Field, with its bounds."""
+    if not isinstance(value, ast.Call):
+        return _shown(value, kind)
+    given = {word.arg: word.value for word in value.keywords}
+    first = value.args[0] if value.args else given.get("default")
+    bounds = [
+        f"{said} {_shown(given[name], kind)}"
+        for name, said in (("ge", "from"), ("gt", "above"), ("le", "to"), ("lt", "below"))
+        if name in given
+    ]
+    shown = "required" if first is None else _shown(first, kind)
+    return f"{shown} ({' '.join(bounds)})" if bounds else shown
+
+
+def _shown(node: ast.expr, kind: str) -> str:
+    """Return a constant as a workload file would have it; `1 << 30` is 1.00 GiB."""
+    from replayer.units import show_count, show_duration, show_size
+
+    shows = {"size": show_size, "duration": show_duration, "count": show_count, "int": show_count}
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.LShift):
+        value = ast.literal_eval(node.left) << ast.literal_eval(node.right)
+    elif isinstance(node, ast.Constant):
+        value = node.value
+    else:
+        return ast.unparse(node)
+    if value is None:
+        return "not set"
+    if isinstance(value, bool):
+        return str(value).lower()
+    return shows[kind](value) if kind in shows else str(value)
 
 
 def _said_after(body: list[ast.stmt], number: int) -> str:
@@ -200,19 +253,30 @@ def _details(entry: Entry) -> Iterator[RenderableType]:
 
     if entry["about"] not in entry["text"]:
         yield line(clean(entry["about"]))
-    for text in entry["text"].splitlines():
-        # Comments and docstrings are up to 100 columns wide with their "# ": they still fit.
-        yield line(clean(text), indent=1)
+    for text in _sentences(entry["text"]):
+        yield line(clean(text))
     items = []
     for key in entry.get("keys", ()):
-        given = "required" if key["default"] is None else f"default {key['default']}"
-        items.append((clean(key["name"]), clean(f"{key['type']}, {given}. {key['text']}")))
+        default = "required" if key["default"] is None else f"default {key['default']}"
+        words = ", ".join(filter(None, [key["type"], default]))
+        items.append((clean(key["name"]), clean(f"{words}. {key['text']}".strip())))
     for name, value in entry.items():
         if name not in ("name", "about", "text", "keys") and value:
             said = ", ".join(value) if isinstance(value, list) else str(value)
             items.append((name, clean(said)))
     if items:
         yield indented(items)
+
+
+def _sentences(text: str) -> list[str]:
+    """Return lines as long as they were meant: one ends at the end of a sentence or paragraph."""
+    found: list[str] = []
+    for text_line in text.splitlines():
+        if found and found[-1] and text_line and not found[-1].endswith((".", ":")):
+            found[-1] += f" {text_line.strip()}"
+        else:
+            found.append(text_line)
+    return found
 
 
 def _runs(

@@ -5,10 +5,14 @@ table) and `run(spec, context) -> Outcome`.  It may have `check(spec, context) -
 called for every step before the first one starts and raises Impossible or Skip.
 """
 
-from typing import Any, Protocol
+from __future__ import annotations
 
-from replayer.context import Context
-from replayer.model import Outcome, StepSpec
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    # Not at run time: `replayer list` names the steps without loading a database library.
+    from replayer.context import Context
+    from replayer.model import Outcome, StepSpec
 
 
 class Step(Protocol):
