@@ -86,10 +86,6 @@ class DataFolder:
         if self.marker() is not None:
             return False
         if not self.path.exists():
-            if not self.path.parent.is_dir():
-                raise Impossible(
-                    f"data folder {self.path} cannot be made: {self.path.parent} is not there"
-                )
             own_folder(self.path)
             return True
         self._refuse_foreign()
@@ -133,20 +129,34 @@ class DataFolder:
                 f"({min(names)} is in it): give an empty or a new one"
             )
 
-    def check_reach(self, user: User | None) -> None:
-        """Raise Impossible when the server's user cannot get into the folder."""
-        closed = blocked(self.path if self.path.exists() else self.path.parent, user)
-        if closed is not None:
+    def check(self, user: User | None) -> None:
+        """Raise Impossible when the folder cannot be made, or the server's user cannot enter it."""
+        if any(c in '"$`\\' or not c.isprintable() for c in str(self.path)):
             raise Impossible(
-                f"the server runs as {user.name if user else 'you'}, who cannot enter {closed} on "
-                f"the way to {self.path}: give a --data-dir outside of it, or run "
-                f"`chmod o+x {closed}`"
+                f"data folder {str(self.path)!r} has a quote, $, ` or \\ in its name, which server "
+                f"programs take for something else"
             )
+        there = self.path if os.path.lexists(self.path) else self.path.parent
+        closed = blocked(there, user)
+        if closed is None:
+            return
+        if not os.path.lexists(closed):
+            raise Impossible(f"data folder {self.path} cannot be made: {closed} is not there")
+        if not closed.is_dir():
+            raise Impossible(f"data folder {self.path} cannot be used: {closed} is no folder")
+        raise Impossible(
+            f"the server runs as {user.name if user else 'you'}, who cannot enter {closed} on the "
+            f"way to {self.path}: give a --data-dir outside of it, or run `chmod o+x {closed}`"
+        )
+
+    def free_bytes(self) -> int:
+        """Return the space that is left on its disk for ordinary users."""
+        found = os.statvfs(self.path)
+        return found.f_bavail * found.f_frsize
 
     def check_space(self, needed: int) -> None:
         """Raise Impossible when a new data directory would not fit."""
-        found = os.statvfs(self.path)
-        free = found.f_bavail * found.f_frsize
+        free = self.free_bytes()
         if free < needed:
             raise Impossible(
                 f"{self.path} has {show_size(free)} free, and a new data directory needs "

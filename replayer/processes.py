@@ -62,6 +62,12 @@ def serving(data: Path, programs: Path, user: User | None) -> list[int]:
     return found
 
 
+def working_folder(pid: int) -> Path | None:
+    """Return the folder that a process works in, None if it is gone or not ours to see."""
+    found = _link(pid, "cwd", None)
+    return Path(found) if found else None
+
+
 def every() -> Iterator[int]:
     """Yield the ids of all processes."""
     yield from (int(name) for name in os.listdir("/proc") if name.isdigit())  # noqa: PTH208
@@ -115,6 +121,8 @@ def _link(pid: int, name: str, user: User | None) -> str:
     try:
         found = str(path.readlink())
     except PermissionError:
+        if user is None:
+            return ""
         # Root in a container may not look at other users' processes; they themselves may.
         try:
             found = shell.run(["readlink", path], user=user, folder=Path("/")).strip()

@@ -11,7 +11,7 @@ import os
 import pwd
 import re
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -56,13 +56,24 @@ def find(title: str, keys: Mapping[str, Any], bindir: Path | None = None) -> Pro
     raise Impossible(found if bindir else f"no {title} server can be used: {found}; {ways}")
 
 
-def server_user(names: tuple[str, ...] | list[str]) -> User | None:
+def server_user(names: Iterable[str]) -> User | None:
     """Return who runs the server: for root the first of these users that exists, else None.
 
     Raises Impossible when root has none of them: replayer never makes a user.
     """
     if os.geteuid() != 0:
         return None
+    found = ordinary_user(names)
+    if found is None:
+        raise Impossible(
+            f"a database server does not run as root, and none of the users {', '.join(names)} "
+            f"exists here: add one, or run replayer as an ordinary user"
+        )
+    return found
+
+
+def ordinary_user(names: Iterable[str]) -> User | None:
+    """Return the first of these users that exists and is not root, None if none does."""
     for name in names:
         try:
             found = pwd.getpwnam(name)
@@ -70,10 +81,16 @@ def server_user(names: tuple[str, ...] | list[str]) -> User | None:
             continue
         if found.pw_uid != 0:
             return User(name, found.pw_uid, found.pw_gid)
-    raise Impossible(
-        f"a database server does not run as root, and none of the users {', '.join(names)} exists "
-        f"here: add one, or run replayer as an ordinary user"
-    )
+    return None
+
+
+def has_name(uid: int) -> bool:
+    """Tell whether a user id has a name."""
+    try:
+        pwd.getpwuid(uid)
+    except KeyError:
+        return False
+    return True
 
 
 def blocked(path: Path, user: User | None) -> Path | None:
@@ -114,6 +131,12 @@ def _package(keys: Mapping[str, Any]) -> Path | None:
     return Path(next(iter(places))) if places else None
 
 
+def _called(keys: Mapping[str, Any]) -> list[str]:
+    """Return the names of the programs that init, start and stop call."""
+    firsts = (keys[verb][0] for verb in ("init", "start", "stop") if verb in keys)
+    return [first.removeprefix("{bin}/") for first in firsts if first.startswith("{bin}/")]
+
+
 def _numbers(path: Path) -> list[int]:
     return [int(number) for number in re.findall(r"\d+", str(path))]
 
@@ -121,8 +144,9 @@ def _numbers(path: Path) -> list[int]:
 def _tried(title: str, keys: Mapping[str, Any], folder: Path, user: User | None) -> Programs:
     """Return the programs in a folder after the server said its version as the user it runs as."""
     program = keys["program"]
-    if not (folder / program).is_file():
-        raise Impossible(f"there is no {program} in {folder}")
+    for name in (program, *_called(keys)):
+        if not os.path.isfile(folder / name):  # noqa: PTH113 - False, too, where we may not look
+            raise Impossible(f"there is no {name} in {folder}")
     if blocked(folder, user) is not None:
         folder = _reachable(keys, folder, user)
     said = shell.run([folder / program, "--version"], user=user, folder=Path("/"), timeout=60)

@@ -1,0 +1,82 @@
+"""Where the database is: what every place can do, whoever started the server."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, Protocol
+
+from replayer.model import EngineFacts
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from sqlalchemy.engine import URL
+
+    from replayer.database import Database
+    from replayer.engine import Engine
+    from replayer.model import Fact
+    from replayer.processes import CpuSeconds
+
+Kind = Literal["private", "url"]
+
+
+class Place(Protocol):
+    """Where the database is, and what can be done to its server."""
+
+    kind: Kind
+    can_stop: bool
+    version: int
+    """The server's major version."""
+    engine: Engine
+    """The engine at that version."""
+
+    def start(self, settings: Mapping[str, str] | None = None) -> URL:
+        """Start the server if it is stopped, and return the URL of its database.
+
+        `settings` become the overrides on top of the base settings, with a restart if they differ
+        from the current ones; None keeps the current ones.
+        """
+        ...
+
+    def stop(self) -> None:
+        """Stop the server; its processes are gone on return.  Raise Skip if it is not ours."""
+        ...
+
+    def data_directory(self) -> Path | None:
+        """Return where the server's files are on this machine, None if they are elsewhere."""
+        ...
+
+    def pids(self) -> list[int]:
+        """Return the server's main process and all its children; [] if none is known here."""
+        ...
+
+    def cpu_seconds(self) -> CpuSeconds:
+        """Return the CPU seconds of all the server's processes since its start.
+
+        Both are 0 when no process of it is known here.
+        """
+        ...
+
+    def facts(self) -> EngineFacts:
+        """Return what the server is, and every setting that is not its default."""
+        ...
+
+    def last_words(self) -> str:
+        """Return the last thing of weight that the server said, "" if it is not known."""
+        ...
+
+
+def facts(database: Database, kind: Kind, known: Mapping[str, Fact]) -> EngineFacts:
+    """Return what a server is, asked over a connection, with what is known of it besides."""
+    version = str(database.execute("version")[0]["version"])
+    newest = database.engine.keys.get("server", {}).get("newest_tried")
+    more = dict(known)
+    if newest is not None and (database.engine.version or 0) > newest:
+        more["server.newer_than_tried"] = True
+    return EngineFacts(
+        name=database.engine.name,
+        version=version,
+        place=kind,
+        settings={str(row["name"]): str(row["value"]) for row in database.execute("settings")},
+        facts=more,
+    )
