@@ -16,6 +16,7 @@ from replayer.errors import Impossible, ReplayerError, Skip
 from replayer.wire import Recipe, explain
 
 Row = Mapping[str, Any]
+_NOT_PLAIN = ("context",)
 
 
 class Database:
@@ -87,7 +88,9 @@ class Database:
         dialect = self._sql.dialect
         positional, named = dialect.create_connect_args(self.url)
         assert not positional, "both wires take keywords only"
-        return Recipe(dialect.import_dbapi().__name__, dict(named), self._first)
+        # SQLAlchemy adds objects of its own, such as psycopg's type adapters, that cannot travel.
+        plain = {name: value for name, value in named.items() if name not in _NOT_PLAIN}
+        return Recipe(dialect.import_dbapi().__name__, plain, self._first)
 
 
 def url_of(text: str, engine: Engine) -> URL:

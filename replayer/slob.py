@@ -1,0 +1,412 @@
+"""The tables of the SLOB method, one row per block, and what one of its sessions does.
+
+The functions that run in worker processes are here and not in the step, because a worker imports
+this module and nothing heavier: 256 sessions must fit into little memory.
+"""
+
+import contextlib
+import hashlib
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from replayer import wire
+from replayer.errors import Impossible, ReplayerError
+from replayer.wire import Recipe
+from replayer.worker import Counter, Crowd, Gate, Report
+
+if TYPE_CHECKING:
+    from replayer.database import Database
+
+MOST_ROWS = 1 << 31
+"""Products below 2**31 times 2**31 fit into the server's 64-bit integers."""
+_CHUNK_ROWS = 16_384
+SESSIONS_PER_PROCESS = 256
+_FOREVER = 1e11
+"""A deadline that no server's clock reaches, in seconds since 1970."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableSet:
+    """Tables pgio1..pgioN, all with the same number of rows."""
+
+    tables: int
+    rows: int
+    seed: int
+
+    @property
+    def names(self) -> list[str]:
+        """Return the tables' names, as pgio calls them."""
+        return [f"pgio{number}" for number in range(1, self.tables + 1)]
+
+    @property
+    def mark(self) -> str:
+        """Return what the last statement of a whole load writes down at each table."""
+        return f"{self.rows} rows, seed {self.seed}"
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """What a table looks like in the database."""
+
+    name: str
+    rows: int
+    blocks: int
+    bytes: int
+    indexed: bool
+    correlation: float | None
+
+    def flaw(self, rows: int) -> str:
+        """Return why the method cannot be used on this table for that many rows; "" if it can."""
+        if self.rows < rows:
+            return f"{self.name} has {self.rows:,} rows, fewer than the {rows:,} of scale"
+        if self.blocks != self.rows:
+            return (
+                f"{self.name} has {self.rows:,} rows in {self.blocks:,} blocks, "
+                f"where each block must hold one row"
+            )
+        if not self.indexed:
+            return f"{self.name} has no index on mykey"
+        if self.correlation is None:
+            return f"{self.name} was never analysed, so the order of mykey is not known"
+        if abs(self.correlation) > _chance(self.rows):
+            return (
+                f"{self.name} has mykey in nearly the physical order "
+                f"(correlation {self.correlation:.2f}), where it must be near 0"
+            )
+        return ""
+
+
+def _chance(rows: int) -> float:
+    """Return how far from 0 the correlation of a random order may be: 4 standard deviations."""
+    # ANALYZE takes a sample of 30,000 rows, and the deviation of n random pairs is 1 / sqrt(n).
+    return 0.02 + 4 / math.sqrt(min(rows, 30_000))
+
+
+def layout(database: "Database", names: Sequence[str]) -> list[Layout]:
+    """Return the layout of the tables that are there, counting their rows."""
+    rows = [
+        (name, database.execute("slob/layout", {"table": name}, name=name))
+        for name in names
+        if name in _known(database)
+    ]
+    return [Layout(name=name, **found[0]) for name, found in rows if found]
+
+
+def _known(database: "Database") -> dict[str, Mapping[str, Any]]:
+    return {row["name"]: row for row in database.execute("slob/tables")}
+
+
+def flaws(database: "Database", wanted: TableSet) -> list[str]:
+    """Return every reason for which these tables cannot be used as they are."""
+    known = _known(database)
+    missing = [name for name in wanted.names if name not in known]
+    if missing:
+        return [f"{', '.join(missing[:3])}{' ...' if len(missing) > 3 else ''} is not there"]
+    found = [_unfinished(known[name], wanted) for name in wanted.names]
+    if not any(found):
+        found = [table.flaw(wanted.rows) for table in layout(database, wanted.names)]
+    return [reason for reason in found if reason]
+
+
+def _unfinished(row: Mapping[str, Any], wanted: TableSet) -> str:
+    """Return why a table is not a whole load with the wanted seed and at least the wanted rows."""
+    rows, _, seed = str(row["made_as"]).partition(" rows, seed ")
+    if not rows.isdigit() or not seed:
+        return f"{row['name']} was not loaded to its end"
+    if seed != str(wanted.seed):
+        return f"{row['name']} was loaded with seed {seed}, not {wanted.seed}"
+    if int(rows) < wanted.rows:
+        return f"{row['name']} has {int(rows):,} rows, fewer than the {wanted.rows:,} of scale"
+    return ""
+
+
+def refuse_foreign(database: "Database", wanted: TableSet) -> None:
+    """Raise Impossible when a table of a wanted name is there that replayer did not make."""
+    known = _known(database)
+    foreign = [name for name in wanted.names if name in known and not known[name]["ours"]]
+    if foreign:
+        raise Impossible(
+            f"the table {foreign[0]} is there and was not made by replayer, so it is not touched: "
+            f"rename it, or use another database"
+        )
+
+
+def drop(database: "Database") -> None:
+    """Drop every table of the method that replayer made, whatever its number."""
+    for name, row in _known(database).items():
+        if row["ours"]:
+            database.execute("slob/drop", {"table": name})
+
+
+# Loading
+
+
+@dataclass(frozen=True, slots=True)
+class LoadJob:
+    """What one loading session needs: it takes one table after another from the queue."""
+
+    recipe: Recipe
+    tables: tuple["TableJob", ...]
+    queue: Counter
+
+
+@dataclass(frozen=True, slots=True)
+class TableJob:
+    """The statements that load one table; `chunk` is executed again and again with low and high."""
+
+    name: str
+    before: tuple[tuple[str, Mapping[str, Any]], ...]
+    chunk: str
+    numbers: Mapping[str, int]
+    after: tuple[tuple[str, Mapping[str, Any]], ...]
+    finish: tuple[tuple[str, Mapping[str, Any]], ...]
+
+
+def load(database: "Database", wanted: TableSet, sessions: int, made_by: str) -> Iterator[int]:
+    """Load the tables, several at once; yield how many rows were loaded since the last time.
+
+    A table appears in the database when it is whole, because all of it is one transaction.
+    """
+    jobs = tuple(_table_job(database, wanted, name, made_by) for name in wanted.names)
+    queue = Counter()
+    recipe = database.recipe()
+    crowd = Crowd(
+        load_tables, [LoadJob(recipe, jobs, queue)] * min(sessions, len(jobs)), processes=1
+    )
+    with crowd:
+        crowd.open()
+        for said in crowd.reports(timeout=1.0):
+            yield said or 0
+        crowd.results()
+
+
+def _table_job(database: "Database", wanted: TableSet, name: str, made_by: str) -> TableJob:
+    def told(verb: str, holes: Mapping[str, str | int], **parameters: Any) -> Any:
+        statements = database.engine.needs(f"slob/{verb}").statements(**holes)
+        return tuple((database.render(statement), parameters) for statement in statements)
+
+    table = {"table": name}
+    mark: dict[str, str | int] = {**table, "rows": wanted.rows, "seed": wanted.seed}
+    ((chunk, numbers),) = told("load", table, **_permutation(wanted, name))
+    return TableJob(
+        name,
+        told("create", table, name=name, made_by=made_by),
+        chunk,
+        numbers,
+        told("index", mark),
+        told("finish", table),
+    )
+
+
+def _permutation(wanted: TableSet, name: str) -> dict[str, int]:
+    """Return the constants of a table's own order of keys, drawn from the seed."""
+    bits = max(2, (wanted.rows - 1).bit_length())
+    mask = (1 << bits) - 1
+    drawn = hashlib.blake2b(f"{wanted.seed} {name}".encode(), digest_size=48).digest()
+    words = [int.from_bytes(drawn[place : place + 8], "little") for place in range(0, 48, 8)]
+    # An odd factor and a shift of at least one bit make each round reversible, so nothing is lost.
+    factors = {f"factor{n}": (words[n - 1] & mask & (MOST_ROWS - 1)) | 1 for n in (1, 2, 3)}
+    addends = {f"addend{n}": words[n + 2] & mask for n in (1, 2, 3)}
+    shift = (bits + 1) // 2
+    return {**factors, **addends, "mask": mask, "shift": shift, "rows": wanted.rows}
+
+
+def load_tables(job: LoadJob, gate: Gate, report: Report) -> int:
+    """Load tables from the queue until it is empty, as one session; return how many."""
+    with contextlib.closing(wire.connect(job.recipe)) as connection, connection.cursor() as cursor:
+        gate.wait()
+        loaded = 0
+        while (number := job.queue.take()) < len(job.tables):
+            table = job.tables[number]
+            try:
+                _load_table(cursor, table, report)
+            except wire.driver_error(job.recipe) as error:
+                raise ReplayerError(
+                    f"loading {table.name}: the database said: {wire.explain(error)}"
+                ) from error
+            loaded += 1
+        return loaded
+
+
+def _load_table(cursor: Any, table: TableJob, report: Report) -> None:
+    cursor.execute("BEGIN")
+    for statement, parameters in table.before:
+        cursor.execute(statement, parameters)
+    last = table.numbers["mask"] + 1
+    for low in range(0, last, _CHUNK_ROWS):
+        high = min(low + _CHUNK_ROWS, last)
+        cursor.execute(table.chunk, {**table.numbers, "low": low, "high": high})
+        report(cursor.rowcount)
+    for statement, parameters in table.after:
+        cursor.execute(statement, parameters)
+    cursor.execute("COMMIT")
+    for statement, parameters in table.finish:
+        cursor.execute(statement, parameters)
+
+
+# Sessions
+
+
+@dataclass(frozen=True, slots=True)
+class SessionJob:
+    """What one session needs; statements are rendered for its driver."""
+
+    number: int
+    table: str
+    recipe: Recipe
+    first: tuple[str, ...]
+    slice: str
+    seed: str
+    settle: tuple[str, ...]
+    plan: tuple[str, ...]
+    """Statements that show the plan, for the one session that reports it."""
+    numbers: Mapping[str, Any]
+    """work_unit, update_work_unit, rows, update_pct."""
+    random_seed: float
+    run_time: float | None
+    operations: int | None
+    slice_seconds: float
+    first_slice_seconds: float
+    """Sessions end their first slices at different times, so that the counters move smoothly."""
+
+
+@dataclass(slots=True)
+class Tally:
+    """What one session did; the latencies are bucket -> how many."""
+
+    number: int
+    table: str
+    work_unit: int
+    update_work_unit: int
+    selects: int = 0
+    updates: int = 0
+    deadlocks: int = 0
+    slices: int = 0
+    began: float = 0.0
+    ended: float = 0.0
+    select_max: float = 0.0
+    update_max: float = 0.0
+    select: dict[int, int] = field(default_factory=dict)
+    update: dict[int, int] = field(default_factory=dict)
+    plan: tuple[str, ...] = ()
+
+    @property
+    def operations(self) -> int:
+        """Return how many work units were done."""
+        return self.selects + self.updates
+
+    @property
+    def select_blocks(self) -> int:
+        """Return how many blocks of the table the selects touched."""
+        return self.selects * self.work_unit
+
+    @property
+    def update_blocks(self) -> int:
+        """Return how many blocks of the table the updates touched."""
+        return self.updates * self.update_work_unit
+
+    def add(self, row: Mapping[str, Any]) -> None:
+        """Add one slice."""
+        self.slices += 1
+        self.selects += row["selects"]
+        self.updates += row["updates"]
+        self.deadlocks += row["deadlocks"]
+        self.began = self.began or row["began"]
+        self.ended = row["ended"]
+        self.select_max = max(self.select_max, row["select_max"])
+        self.update_max = max(self.update_max, row["update_max"])
+        merge(self.select, _buckets(row["select_histogram"]))
+        merge(self.update, _buckets(row["update_histogram"]))
+
+
+def merge(into: dict[int, int], buckets: Iterable[tuple[int, int]]) -> None:
+    """Add buckets of latencies to others."""
+    for bucket, amount in buckets:
+        into[bucket] = into.get(bucket, 0) + amount
+
+
+def _buckets(text: str | None) -> Iterator[tuple[int, int]]:
+    """Yield the buckets of a slice's histogram, written as `bucket amount bucket amount ...`."""
+    words = iter(map(int, (text or "").split()))
+    return zip(words, words, strict=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """What a session says when its connection is gone or the server refused a statement."""
+
+    number: int
+    why: str
+
+
+def session(job: SessionJob, gate: Gate, report: Report) -> Tally | Lost:
+    """Be one session: connect, warm up, wait for the gate, work slice by slice."""
+    units = (job.numbers["work_unit"], job.numbers["update_work_unit"])
+    tally = Tally(job.number, job.table, *units)
+    driver_error = wire.driver_error(job.recipe)
+    with contextlib.closing(wire.connect(job.recipe, *job.first)) as connection:
+        cursor = connection.cursor()
+        try:
+            tally.plan = tuple(_lines(cursor, job.plan))
+            _warm_up(cursor, job)
+        except driver_error as error:
+            raise ReplayerError(
+                f"session {job.number}: the database said: {wire.explain(error)}"
+            ) from error
+        gate.wait()
+        try:
+            _work(cursor, job, tally)
+            _lines(cursor, job.settle)
+        except driver_error as error:
+            lost = Lost(job.number, wire.explain(error))
+            report(lost)
+            return lost
+    return tally
+
+
+def _warm_up(cursor: Any, job: SessionJob) -> None:
+    """Have the procedure compiled and its plans made, then start the random numbers anew."""
+    for percentage in (0, 100) if job.numbers["update_pct"] else (0,):
+        _call(cursor, job, {"update_pct": percentage, "operations": 1, "seconds": 1e9})
+    _lines(cursor, job.settle)
+    cursor.execute(job.seed, {"seed": job.random_seed})
+
+
+def _work(cursor: Any, job: SessionJob, tally: Tally) -> None:
+    left = job.operations
+    until = _FOREVER
+    seconds = job.first_slice_seconds
+    state = {"window_left": 0, "updates_left": 0}
+    if job.run_time is not None:
+        seconds = min(seconds, job.run_time)
+    while True:
+        wanted = {"operations": left if left is not None else 1 << 62}
+        row = _call(cursor, job, {**state, **wanted, "stop_at": until, "seconds": seconds})
+        tally.add(row)
+        state = {name: row[name] for name in state}
+        if job.run_time is not None:
+            # The deadline is the server's own: its clock at the first slice, and the run time.
+            until = tally.began + job.run_time
+        if left is not None:
+            left -= row["selects"] + row["updates"]
+        if left == 0 or row["ended"] >= until:
+            return
+        seconds = job.slice_seconds
+
+
+def _call(cursor: Any, job: SessionJob, own: Mapping[str, Any]) -> dict[str, Any]:
+    start = {"window_left": 0, "updates_left": 0, "stop_at": _FOREVER}
+    cursor.execute(job.slice, {**start, **job.numbers, **own})
+    names = [column[0] for column in cursor.description]
+    return dict(zip(names, cursor.fetchone(), strict=True))
+
+
+def _lines(cursor: Any, statements: Sequence[str]) -> list[str]:
+    lines: list[str] = []
+    for statement in statements:
+        cursor.execute(statement)
+        if cursor.description:
+            lines += [str(row[0]) for row in cursor.fetchall()]
+    return lines

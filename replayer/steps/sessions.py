@@ -1,0 +1,738 @@
+"""Sessions of the SLOB method, as pgio runs them: random reads of tables with one row per block.
+
+Every session runs a loop inside the server, in slices of a second at most.  RIOPS are the blocks
+that the server missed in its own buffers, per second of the server's clock; the ledger says how many
+of them came from the page cache and how many from the device.
+"""
+
+import contextlib
+import hashlib
+import itertools
+import math
+import os
+import resource
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, Field
+
+from replayer import __version__, cache, ledger, memory, pages, slob, units
+from replayer.context import Context
+from replayer.database import Database
+from replayer.errors import Impossible, ReplayerError
+from replayer.ledger import Counters
+from replayer.model import (
+    Better,
+    Cold,
+    Fact,
+    Latency,
+    Ledger,
+    Measurement,
+    Outcome,
+    Series,
+    StepSpec,
+    Temperature,
+    Verdict,
+)
+from replayer.slob import Lost, SessionJob, TableSet, Tally
+from replayer.worker import Crowd
+
+_MIB = 1 << 20
+_HOT_AT_LEAST = 0.99
+_COLD_AT_MOST = 0.01
+_LARGEST_NS = 3600 * 10**9
+_LOADERS = 8
+_ORDINARY_SESSIONS = 350
+"""More sessions than this need a higher limit of connections."""
+_PERCENTILES = {"p50": 50, "p95": 95, "p99": 99, "p999": 99.9}
+_SETTLE_SECONDS = 0.6
+_SETTLE_TRIES = 20
+_GRACE = 2.0
+"""Seconds in which other sessions may also say that the server is gone."""
+
+
+def _scale(value: str | int) -> str | int:
+    try:
+        if units.size(value) <= 0:
+            raise ValueError("it must be more than nothing")
+    except Impossible as error:
+        raise ValueError(str(error)) from error
+    return value
+
+
+class Spec(StepSpec):
+    """The keys of a sessions step: pgio's names in lower case, and some of its own."""
+
+    num_schemas: int = Field(4, ge=1, le=8192)
+    """Tables."""
+    num_threads: int = Field(2, ge=1, le=4096)
+    """Sessions for each table."""
+    work_unit: int = Field(255, ge=1, le=1_000_000)
+    """Keys, and so blocks, that one SELECT reads."""
+    update_pct: int = Field(0, ge=0, le=100)
+    """Share of the statements that are UPDATEs, in percent: exactly so many of every 100."""
+    update_work_unit: int = Field(8, ge=1, le=1_000_000)
+    """Keys that one UPDATE changes."""
+    scale: Annotated[str | int, AfterValidator(_scale)] = "1G"
+    """Size of each table: bytes with a unit such as 1G, or a bare number of blocks."""
+    run_time: units.Duration = Field(120.0, gt=0)
+    operations: units.Count | None = Field(None, ge=1)
+    """A fixed number of statements for each session, instead of a run time."""
+    access: Literal["index", "planner"] = "index"
+    """`index` pins an index scan; `planner` plans every statement anew, as pgio does."""
+    seed: int = Field(1, ge=0, le=1 << 31)
+    memory: Literal["cached", "direct", "cgroup", "hugepages", "ballast"] = "direct"
+    """`cached` reads from the page cache; the others are ways to physical reads."""
+    shared_buffers: units.Size | None = Field(None, ge=128 << 10)
+    """The server's own cache; small unless it is given."""
+    memory_limit: units.Size | None = Field(None, ge=16 << 20)
+    """What a cgroup leaves to the server and its page cache."""
+    keep: units.Size = Field(1 << 30, ge=64 << 20)
+    """Memory that huge pages or ballast leave free."""
+
+    @property
+    def sessions(self) -> int:
+        """Return the number of sessions."""
+        return self.num_schemas * self.num_threads
+
+    @property
+    def asked(self) -> Verdict:
+        """Return the verdict that this kind of memory is for."""
+        return Verdict.CACHED if self.memory == "cached" else Verdict.PHYSICAL
+
+    def rows(self, block_size: int) -> int:
+        """Return the rows, and so the blocks, of each table."""
+        if isinstance(self.scale, int) or self.scale.strip().isdigit():
+            return int(self.scale)
+        return units.size(self.scale) // block_size
+
+    def tables(self, block_size: int) -> TableSet:
+        """Return the tables that these keys ask for."""
+        return TableSet(self.num_schemas, self.rows(block_size), self.seed)
+
+    def buffers(self, block_size: int) -> int:
+        """Return the bytes of the server's own cache: as given, else tables / 16, 1 to 16 MiB.
+
+        Never less than 8 blocks for each session, as every session holds some of them.
+        """
+        if self.shared_buffers is not None:
+            return self.shared_buffers
+        share = self.num_schemas * self.rows(block_size) * block_size // 16
+        least = max(_MIB, self.sessions * 8 * block_size)
+        return max(least, min(16 * _MIB, share))
+
+    def limit(self, block_size: int) -> int:
+        """Return the limit of a cgroup: as given, else what the server itself needs and 64 MiB."""
+        needs = self.buffers(block_size) + 6 * _MIB * self.sessions
+        return self.memory_limit or needs + 64 * _MIB
+
+
+def check(spec: Spec, context: Context) -> None:
+    """Raise Impossible for what cannot be done here, naming the ways that remain."""
+    _check_numbers(spec, context.engine.block_size)
+    context.engine.needs("slob/slice")
+    refused = _refused(spec.memory, spec, context)
+    if refused:
+        others = [kind for kind in _kinds() if kind != spec.memory]
+        ways = [kind for kind in others if not _refused(kind, spec, context)]
+        remain = f"what remains: {', '.join(ways)}" if ways else "no other way remains"
+        raise Impossible(f"memory = {spec.memory!r}: {refused}; {remain}")
+
+
+def _kinds() -> Sequence[str]:
+    return ("cached", "direct", *memory.KINDS)
+
+
+def _check_numbers(spec: Spec, block_size: int) -> None:
+    rows = spec.rows(block_size)
+    longest = max(spec.work_unit, spec.update_work_unit if spec.update_pct else 1)
+    if rows < longest:
+        raise Impossible(
+            f"scale = {spec.scale!r} is {rows:,} blocks, less than one work unit of {longest:,}"
+        )
+    if rows > slob.MOST_ROWS:
+        raise Impossible(
+            f"scale = {spec.scale!r} is {rows:,} blocks for each table, and at most "
+            f"{slob.MOST_ROWS:,} can be: use more tables (num_schemas)"
+        )
+
+
+def _refused(kind: str, spec: Spec, context: Context) -> str:
+    """Return why a kind of memory cannot be used with these keys on this machine; "" if it can."""
+    place, block_size = context.place, context.engine.block_size
+    tables = spec.num_schemas * spec.rows(block_size) * block_size
+    if kind == "cached":
+        usable = context.host.usable_memory_bytes()
+        if place.can_stop and usable and tables > 0.85 * usable:
+            return (
+                f"the tables are {units.show_size(tables)}, more than fits into the page cache "
+                f"of {units.show_size(usable)} of memory"
+            )
+        return ""
+    if not place.can_stop:
+        return "it needs a restart of the server, and this server is not replayer's own"
+    if kind == "direct":
+        return _no_direct(context)
+    left = spec.limit(block_size) if kind == "cgroup" else spec.keep
+    if left >= tables:
+        key = "memory_limit" if kind == "cgroup" else "keep"
+        return (
+            f"it would leave {units.show_size(left)}, where all {units.show_size(tables)} of the "
+            f"tables fit in: set {key} lower or scale higher"
+        )
+    return memory.possible(kind, context.host)
+
+
+def _no_direct(context: Context) -> str:
+    keys = _keys(context).get("memory", {}).get("direct")
+    if keys is None:
+        return f"{context.engine.title} has no direct I/O setting in its engine.toml"
+    since = int(keys.get("since", 0))
+    if context.place.version < since:
+        return (
+            f"direct I/O came with {context.engine.title} {since}, "
+            f"and this one is {context.place.version}"
+        )
+    return ""
+
+
+def _keys(context: Context) -> Mapping[str, Any]:
+    keys: Mapping[str, Any] = context.engine.keys.get("sessions", {})
+    return keys
+
+
+def run(spec: Spec, context: Context) -> Outcome:
+    """Load the tables if they are not there, bring memory into the state asked for, and measure."""
+    check(spec, context)
+    wanted = spec.tables(context.engine.block_size)
+    place = context.place
+    if place.can_stop:
+        # Loading wants the server's ordinary settings: direct I/O would write block by block.
+        place.start({})
+    notes = _provide(wanted, context)
+    settings = _settings(spec, context)
+    if place.can_stop:
+        place.start(settings)
+    else:
+        notes.append("the server's own settings were left as they are: it is not replayer's own")
+    with context.database() as database:
+        files = _files(database, wanted, context)
+        with _bounded(spec, context) as taken:
+            cold = _temperature(spec, files, context)
+            window = _measure(spec, wanted, context, database)
+            killed = memory.killed_for_memory(taken) if taken else 0
+        shown = {row["name"]: row["value"] for row in database.execute("settings")}
+    if killed:
+        notes.append(f"the kernel killed {killed} processes in the cgroup: set memory_limit higher")
+    if place.can_stop:
+        place.start({})
+    facts: dict[str, Fact] = {
+        f"settings.{name}": shown.get(name, settings[name]) for name in settings
+    }
+    facts["memory.kind"] = spec.memory
+    if taken:
+        facts |= {"memory.bytes": taken.bytes, "memory.how": taken.how}
+    return _outcome(spec, context, window, cold, facts, notes)
+
+
+# Before the window
+
+
+def _provide(wanted: TableSet, context: Context) -> list[str]:
+    """See to it that the tables are there and as the method needs them; return what was done."""
+    notes = []
+    with context.database() as database:
+        slob.refuse_foreign(database, wanted)
+        flaws = slob.flaws(database, wanted)
+        if flaws:
+            seconds = _load(database, wanted, context, flaws[0])
+            notes.append(f"the tables were loaded in {seconds:.1f} s: {flaws[0]}")
+            flaws = slob.flaws(database, wanted)
+        if flaws:
+            raise ReplayerError(f"the layout of the tables is not as it must be: {flaws[0]}")
+        for name in wanted.names:
+            database.execute("slob/procedure", {"table": name})
+    return notes
+
+
+def _load(database: Database, wanted: TableSet, context: Context, why: str) -> float:
+    """Drop what there is of the tables and load them; return the seconds."""
+    began = time.monotonic()
+    context.progress.say(f"loading {wanted.tables} tables of {wanted.rows:,} blocks: {why}")
+    slob.drop(database)
+    _check_space(database, wanted, context)
+    sessions = min(wanted.tables, max(2, os.cpu_count() or 1), _LOADERS)
+    with context.progress.task("load tables", wanted.tables * wanted.rows) as task:
+        for rows in slob.load(database, wanted, sessions, f"replayer {__version__}"):
+            task.advance(rows)
+    try:
+        database.execute("slob/flush")
+    except ReplayerError as error:
+        context.progress.say(f"what was loaded may still be written during the run: {error}")
+    return time.monotonic() - began
+
+
+def _check_space(database: Database, wanted: TableSet, context: Context) -> None:
+    folder = context.place.data_directory()
+    if folder is None:
+        return
+    # The index takes about 1 percent, vacuum's maps and the log of it less than that.
+    needed = int(wanted.tables * wanted.rows * database.engine.block_size * 1.03) + 64 * _MIB
+    about = os.statvfs(folder)
+    free = about.f_bavail * about.f_frsize
+    if free < needed:
+        raise Impossible(
+            f"loading {wanted.tables} tables of {wanted.rows:,} blocks needs "
+            f"{units.show_size(needed)} and {folder} has {units.show_size(free)} free: "
+            f"make scale or num_schemas smaller"
+        )
+
+
+def _settings(spec: Spec, context: Context) -> dict[str, str]:
+    """Return the server settings of a run."""
+    keys, block_size = _keys(context), context.engine.block_size
+    settings = {
+        **keys.get("settings", {}),
+        **keys.get("memory", {}).get(spec.memory, {}).get("settings", {}),
+    }
+    if "buffers" in keys:
+        settings[keys["buffers"]] = f"{spec.buffers(block_size) >> 10}kB"
+    if "connections" in keys and spec.sessions > _ORDINARY_SESSIONS:
+        settings[keys["connections"]] = str(spec.sessions + 50)
+    known = ((name, _since(value, context.place.version)) for name, value in settings.items())
+    return {name: value for name, value in known if value is not None}
+
+
+def _since(value: Any, version: int) -> str | None:
+    if isinstance(value, Mapping):
+        return str(value["value"]) if version >= int(value["since"]) else None
+    return str(value)
+
+
+def _files(database: Database, wanted: TableSet, context: Context) -> list[Path]:
+    """Return every file of the tables and their indexes; [] if they are not on this machine."""
+    folder = context.place.data_directory()
+    if folder is None:
+        return []
+    paths = [
+        folder / row["path"]
+        for name in wanted.names
+        for row in database.execute("slob/files", name=name)
+    ]
+    # A relation is in segments of 1 GiB: path, path.1, path.2, and has its maps beside it.
+    return [
+        part
+        for path in paths
+        for part in sorted(path.parent.glob(f"{path.name}*"))
+        if part.name[len(path.name) :][:1] in ("", ".", "_")
+    ]
+
+
+@contextlib.contextmanager
+def _bounded(spec: Spec, context: Context) -> Iterator[memory.Bound | None]:
+    if spec.memory not in memory.KINDS:
+        yield None
+        return
+    limit = spec.limit(context.engine.block_size)
+    with memory.bound(
+        spec.memory, context.place, context.host, limit_bytes=limit, keep_bytes=spec.keep
+    ) as taken:
+        yield taken
+
+
+def _temperature(spec: Spec, files: Sequence[Path], context: Context) -> Cold:
+    """Fill the page cache with the tables, or drop them from it, and measure what was achieved."""
+    asked = Temperature.HOT if spec.asked is Verdict.CACHED else Temperature.COLD
+    if not files:
+        why = "the server's files are not on this machine"
+        return Cold(asked=asked, got=Temperature.UNKNOWN, method="", proof="", why=why)
+    if asked is Temperature.HOT:
+        _warm(files, context)
+        method = "every file was read once"
+    else:
+        for file in files:
+            pages.forget(file)
+        method = "fdatasync and POSIX_FADV_DONTNEED for every file"
+    found = cache.residency(files)
+    got = _classify(found.share)
+    why = ""
+    if got is not asked:
+        share = (
+            "" if found.share is None else f"{found.share:.1%} of the files are in the page cache"
+        )
+        why = found.why or share
+    return Cold(
+        asked=asked,
+        got=got,
+        method=method,
+        proof=found.method,
+        resident_bytes=found.resident_bytes,
+        file_bytes=found.file_bytes,
+        why=why,
+    )
+
+
+def _warm(files: Sequence[Path], context: Context) -> None:
+    sizes = {file: file.stat().st_size for file in files}
+    with context.progress.task("warm page cache", sum(sizes.values())) as task:
+        for file, size in sizes.items():
+            pages.load(file)
+            task.advance(size)
+
+
+def _classify(share: float | None) -> Temperature:
+    if share is None:
+        return Temperature.UNKNOWN
+    if share >= _HOT_AT_LEAST:
+        return Temperature.HOT
+    return Temperature.COLD if share <= _COLD_AT_MOST else Temperature.LUKEWARM
+
+
+# The window
+
+
+@dataclass
+class _Window:
+    """What was measured between the gate's opening and the last session's end."""
+
+    before: Counters
+    after: Counters
+    begin_ns: int
+    end_ns: int = 0
+    points: list[tuple[int, Counters]] = field(default_factory=list)
+    """The server's counters, polled about once a second, with our clock."""
+    tallies: list[Tally] = field(default_factory=list)
+    cpu_seconds: float = 0.0
+    first_done: float = 0.0
+    last_done: float = 0.0
+    updated: int = 0
+    hot: int = 0
+    slice_seconds: float = 0.0
+
+    @property
+    def seconds(self) -> float:
+        """Return the length by the server's clock."""
+        return self.after.clock - self.before.clock
+
+
+def _counters(database: Database) -> Counters:
+    row = database.execute("counters")[0]
+    return Counters(float(row["clock"]), int(row["hits"]), int(row["reads"]))
+
+
+def _settled(database: Database) -> Counters:
+    """Return the counters when they no longer move, on a server that is late in counting."""
+    found = _counters(database)
+    if database.engine.verb("slob/settle") is None:
+        return found
+    for _ in range(_SETTLE_TRIES):
+        time.sleep(_SETTLE_SECONDS)
+        earlier, found = found, _counters(database)
+        if (found.hits, found.reads) == (earlier.hits, earlier.reads):
+            break
+    return found
+
+
+def _measure(spec: Spec, wanted: TableSet, context: Context, database: Database) -> _Window:
+    """Connect every session, open the gate, watch, and read the counters after the last slice."""
+    slice_seconds = min(1.0, max(0.25, spec.sessions / 64))
+    jobs = list(_jobs(spec, wanted, database, slice_seconds))
+    crowd = Crowd(slob.session, jobs, processes=math.ceil(len(jobs) / slob.SESSIONS_PER_PROCESS))
+    with crowd:
+        with context.progress.task(f"connect {len(jobs)} sessions"):
+            crowd.ready(timeout=60 + len(jobs))
+        updates = database.execute("slob/updates")[0]
+        before = _settled(database)
+        cpu = _own_cpu()
+        begin_ns = context.sampler.mark()
+        window = _Window(before, before, begin_ns, slice_seconds=slice_seconds)
+        window.points.append((begin_ns, before))
+        opened_ns = crowd.open()
+        _watch(crowd, spec, context, database, window)
+        tallies = crowd.results()
+        window.end_ns = context.sampler.mark()
+        window.after = _settled(database)
+        window.cpu_seconds = sum(crowd.usage) + _own_cpu() - cpu
+        window.first_done = ((crowd.first_done_ns or opened_ns) - opened_ns) / 1e9
+        window.last_done = ((crowd.last_done_ns or opened_ns) - opened_ns) / 1e9
+    window.tallies = [tally for tally in tallies if isinstance(tally, Tally)]
+    _refuse_lost([tally for tally in tallies if isinstance(tally, Lost)], len(jobs), context)
+    if database.engine.verb("slob/settle") is not None:
+        # Counted late, but done by then: the last slice's end closes the window.
+        ended = max(tally.ended for tally in window.tallies)
+        window.after = Counters(ended, window.after.hits, window.after.reads)
+    window.points.append((window.end_ns, window.after))
+    moved = database.execute("slob/updates")[0]
+    window.updated = moved["updated"] - updates["updated"]
+    window.hot = moved["hot"] - updates["hot"]
+    return window
+
+
+def _own_cpu() -> float:
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_utime + used.ru_stime
+
+
+def _watch(crowd: Crowd, spec: Spec, context: Context, database: Database, window: _Window) -> None:
+    """Poll the server's counters once a second until all sessions are done."""
+    lost: list[Lost] = []
+    patience = math.inf
+    total = spec.run_time if spec.operations is None else None
+    with context.progress.task("sessions", total) as task:
+        for said in crowd.reports(timeout=1.0):
+            if isinstance(said, Lost):
+                lost.append(said)
+                patience = min(patience, time.monotonic() + _GRACE)
+            elif not lost:
+                point = _counters(database)
+                _, last = window.points[-1]
+                window.points.append((time.monotonic_ns(), point))
+                now = ledger.riops(last, point)
+                task.update(done=point.clock - window.before.clock, note=f"{now:,.0f} RIOPS")
+            if time.monotonic() > patience:
+                break
+    _refuse_lost(lost, spec.sessions, context)
+
+
+def _refuse_lost(lost: Sequence[Lost], sessions: int, context: Context) -> None:
+    if lost:
+        said = context.place.last_words()
+        ending = f"; the server's log says: {said}" if said else ""
+        raise ReplayerError(
+            f"{len(lost)} of {sessions} sessions lost the server ({lost[0].why}){ending}"
+        )
+
+
+def _jobs(
+    spec: Spec, wanted: TableSet, database: Database, slice_seconds: float
+) -> Iterator[SessionJob]:
+    recipe = database.recipe()
+    number = 0
+    for thread in range(spec.num_threads):
+        for table in wanted.names:
+            number += 1
+            share = (number - 0.5) / spec.sessions
+            yield SessionJob(
+                number=number,
+                table=table,
+                recipe=recipe,
+                first=_told(database, f"access_{spec.access}")
+                + _told(database, "name", number=number),
+                slice=_told(database, "slice", table=table)[0],
+                seed=_told(database, "seed")[0],
+                settle=_told(database, "settle"),
+                plan=(
+                    _told(database, "plan", table=table, work_unit=spec.work_unit)
+                    if thread == 0 and table == wanted.names[0]
+                    else ()
+                ),
+                numbers={
+                    "work_unit": spec.work_unit,
+                    "update_work_unit": spec.update_work_unit,
+                    "rows": wanted.rows,
+                    "update_pct": spec.update_pct,
+                },
+                random_seed=_random_seed(spec.seed, number),
+                run_time=None if spec.operations else spec.run_time,
+                operations=spec.operations,
+                slice_seconds=slice_seconds,
+                first_slice_seconds=slice_seconds * share,
+            )
+
+
+def _told(database: Database, verb: str, **holes: str | int) -> tuple[str, ...]:
+    found = database.engine.verb(f"slob/{verb}")
+    if found is None:
+        return ()
+    return tuple(database.render(statement) for statement in found.statements(**holes))
+
+
+def _random_seed(seed: int, number: int) -> float:
+    """Return a number from -1 to 1 that is each session's own and the same in every run."""
+    drawn = hashlib.blake2b(f"{seed} session {number}".encode(), digest_size=6).digest()
+    return int.from_bytes(drawn, "little") / (1 << 47) - 1
+
+
+# The result
+
+
+def _outcome(  # noqa: PLR0917
+    spec: Spec,
+    context: Context,
+    window: _Window,
+    cold: Cold,
+    facts: Mapping[str, Fact],
+    notes: Sequence[str],
+) -> Outcome:
+    delta = context.sampler.device_delta(window.begin_ns, window.end_ns)
+    local = context.place.data_directory() is not None
+    balance = ledger.balance(
+        spec.asked,
+        window.seconds,
+        window.after.reads - window.before.reads,
+        window.after.hits - window.before.hits,
+        delta if local else None,
+        context.sampler.device if local else None,
+        context.engine.block_size,
+    )
+    histograms = _histograms(window.tallies)
+    steady, steady_note = _steadiness(window)
+    device_bytes = None if delta is None or not local else delta.read_bytes
+    return Outcome(
+        measurements=tuple(_measurements(spec, window, balance, histograms)),
+        cold=cold.model_copy(update={"device_bytes": device_bytes}),
+        ledger=balance,
+        series=_series(context, window),
+        latency={
+            kind: Latency(payload=histogram.encode().decode(), operations=histogram.total_count)
+            for kind, histogram in histograms.items()
+            if kind != "all" and histogram.total_count
+        },
+        tables={"sessions": tuple(map(_detail, window.tallies))},
+        facts={**_facts(spec, context, window, steady), **facts},
+        notes=(*notes, *steady_note, *_update_notes(spec, window), *_count_notes(context)),
+    )
+
+
+def _measurements(
+    spec: Spec, window: _Window, balance: Ledger, histograms: Mapping[str, Any]
+) -> Iterator[Measurement]:
+    def measured(name: str, value: float, unit: str, better: Better) -> Measurement:
+        return Measurement(metric=f"sessions.{name}", value=value, unit=unit, better=better)
+
+    yield measured("riops", balance.riops, "1/s", Better.MORE)
+    yield measured("cache_hits", balance.buffer_hits, "1/s", Better.NEITHER)
+    if balance.device_reads is not None:
+        yield measured("device_reads", balance.device_reads, "1/s", Better.NEITHER)
+    operations = sum(tally.operations for tally in window.tallies)
+    yield measured("operations", operations / window.seconds, "1/s", Better.MORE)
+    if spec.operations is not None:
+        yield measured("elapsed", window.seconds, "s", Better.LESS)
+    every = histograms["all"]
+    for name, percentile in _PERCENTILES.items():
+        value = every.get_value_at_percentile(percentile) / 1e9
+        yield measured(f"latency.{name}", value, "s", Better.LESS)
+    longest = max(max(tally.select_max, tally.update_max) for tally in window.tallies)
+    yield measured("latency.max", longest, "s", Better.LESS)
+    yield measured("client_cpu", window.cpu_seconds / window.seconds, "cores", Better.LESS)
+
+
+def _histograms(tallies: Sequence[Tally]) -> dict[str, Any]:
+    """Return HdrHistograms in nanoseconds of the selects, the updates and all of them."""
+    from hdrh.histogram import HdrHistogram
+
+    found = {kind: HdrHistogram(1, _LARGEST_NS, 3) for kind in ("select", "update", "all")}
+    for kind in ("select", "update"):
+        longest = max(getattr(tally, f"{kind}_max") for tally in tallies)
+        buckets: dict[int, int] = {}
+        for tally in tallies:
+            slob.merge(buckets, getattr(tally, kind).items())
+        for bucket, amount in buckets.items():
+            for name in (kind, "all"):
+                found[name].record_value(_middle(bucket, longest), amount)
+    return found
+
+
+def _middle(bucket: int, longest: float) -> int:
+    """Return the nanoseconds that stand for a bucket of the slice's histogram, at least one."""
+    seconds = (math.exp((bucket + 0.5) / 50) - 1) * 1e-6
+    return min(_LARGEST_NS, max(1, round(min(seconds, longest) * 1e9)))
+
+
+def _steadiness(window: _Window) -> tuple[str, list[str]]:
+    """Return whether RIOPS were steady (the rule of stats.steady), and a note if not."""
+    from replayer import stats
+
+    rates = [
+        ledger.riops(one, other)
+        for (_, one), (_, other) in itertools.pairwise(window.points)
+        if other.clock - one.clock > 0.5
+    ]
+    if len(rates) < stats.WINDOW:
+        return f"too short to tell: {len(rates)} seconds", []
+    found = stats.steady(rates)
+    if found.start is None:
+        text = "never steady"
+    elif found.left:
+        text = "steady once, not at its end"
+    elif found.start > len(rates) // 2:
+        text = f"warming up until second {found.start}"
+    else:
+        return "steady", []
+    rule = f"over {stats.WINDOW} s, drift {stats.SLOPE:.0%}, deviation {stats.DEVIATION:.0%}"
+    return text, [f"RIOPS were {text} ({rule}): let it run longer"]
+
+
+def _series(context: Context, window: _Window) -> Series:
+    return context.sampler.series(
+        window.begin_ns,
+        window.end_ns,
+        {
+            "sessions.riops": [(clock, point.reads) for clock, point in window.points],
+            "sessions.cache_hits": [(clock, point.hits) for clock, point in window.points],
+        },
+    )
+
+
+def pgio_line(name: str, spec: Spec, seconds: float, riops: float, cache_hits: float) -> str:
+    """Return the line that pgio's users look for, byte for byte; numbers are cut as by %ld."""
+    return (
+        f"DBNAME:  {name}. {spec.num_schemas} schemas, {spec.num_threads} threads(each). "
+        f"Run time: {int(seconds)} seconds. "
+        f"RIOPS >{int(riops)}< CACHE_HITS/s >{int(cache_hits)}<"
+    )
+
+
+def _facts(spec: Spec, context: Context, window: _Window, steady: str) -> dict[str, Fact]:
+    riops = ledger.riops(window.before, window.after)
+    hits = ledger.cache_hits(window.before, window.after)
+    # Nobody chose the name of a private server's database; pgio's own is looked for.
+    name = "pgio" if context.place.can_stop else str(context.place.start().database)
+    facts: dict[str, Fact] = {
+        "pgio.line": pgio_line(name, spec, window.seconds, riops, hits),
+        "sessions.steady": steady,
+        "sessions.window_s": round(window.seconds, 3),
+        "sessions.first_done_s": round(window.first_done, 3),
+        "sessions.last_done_s": round(window.last_done, 3),
+        "sessions.slice_s": window.slice_seconds,
+        "sessions.plan": window.tallies[0].plan,
+        "sessions.deadlocks": sum(tally.deadlocks for tally in window.tallies),
+    }
+    if window.updated:
+        facts["sessions.hot_update_share"] = round(window.hot / window.updated, 4)
+    return facts
+
+
+def _detail(tally: Tally) -> dict[str, Any]:
+    """Return one session's row, as pgio_session_detail.out has it, and what else is known."""
+    return {
+        "session": tally.number,
+        "table": tally.table,
+        "operations": tally.operations,
+        "selects": tally.selects,
+        "updates": tally.updates,
+        "select_max_s": tally.select_max,
+        "update_max_s": tally.update_max,
+        "select_blocks": tally.select_blocks,
+        "update_blocks": tally.update_blocks,
+        "deadlocks": tally.deadlocks,
+        "seconds": round(tally.ended - tally.began, 6),
+    }
+
+
+def _update_notes(spec: Spec, window: _Window) -> list[str]:
+    if not spec.update_pct or not window.updated or window.hot >= 0.99 * window.updated:
+        return []
+    share = window.hot / window.updated
+    grown = "the tables grow, and the next run will load them anew"
+    return [f"only {share:.0%} of the updated rows stayed in their blocks (HOT): {grown}"]
+
+
+def _count_notes(context: Context) -> list[str]:
+    """Say what else is in the server's counters."""
+    if context.engine.verb("slob/settle") is None:
+        return []
+    return ["this server counts late: the counters were read when they stopped moving"]

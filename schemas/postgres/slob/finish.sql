@@ -1,0 +1,2 @@
+-- Without FREEZE the first reading run would write hint bits.
+VACUUM (FREEZE, ANALYZE) {{table}}

@@ -1,0 +1,2 @@
+-- What was loaded is written before anything is measured.
+CHECKPOINT

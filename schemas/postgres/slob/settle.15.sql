@@ -1,0 +1,1 @@
+-- Nothing to wait for: every slice writes its counts when it ends (pg_stat_force_next_flush).

@@ -1,0 +1,99 @@
+"""The ledger's arithmetic: one window for both parts of a rate, and the verdict's borders."""
+
+import pytest
+
+from replayer.ledger import Counters, balance, cache_hits, riops
+from replayer.model import Verdict
+from replayer.sampler import DeviceDelta
+
+BLOCK = 8192
+
+
+def device(reads, *, block=BLOCK, writes=0):
+    """Return what a device did that read whole blocks."""
+    return DeviceDelta(10.0, reads, reads * block, writes, writes * 4096)
+
+
+def test_readme_figures_of_pgio_give_the_true_rate():
+    """Pgio's 1 TB example prints 390,969; its own rows over its own window give 132,475."""
+    before = Counters(clock=1_527_000_000.0, hits=0, reads=349_278_820)
+    after = Counters(clock=1_527_000_123.0, hits=346_860, reads=365_573_275)
+
+    assert int(riops(before, after)) == 132_475
+    assert int(cache_hits(before, after)) == 2_820
+
+
+def test_empty_window_has_no_rate():
+    """A window without length divides nothing by zero."""
+    point = Counters(clock=5.0, hits=1, reads=1)
+
+    assert riops(point, point) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("from_device", "verdict"),
+    [
+        (0, Verdict.CACHED),
+        (20, Verdict.CACHED),
+        (21, Verdict.MIXED),
+        (899, Verdict.MIXED),
+        (900, Verdict.PHYSICAL),
+        (1010, Verdict.PHYSICAL),
+    ],
+)
+def test_verdict_changes_at_its_borders(from_device, verdict):
+    """At most 2 percent from the device is cached, at least 90 percent physical."""
+    made = balance(None, 10.0, 1000, 70, device(from_device), "vda", BLOCK)
+
+    assert made.verdict == verdict
+    assert made.ratio == pytest.approx(from_device / 1000)
+    assert made.riops == 100.0
+    assert made.buffer_hits == 7.0
+
+
+def test_layers_add_up_to_what_the_server_missed():
+    """Page-cache hits and device reads together are the blocks missed, and never below 0."""
+    mixed = balance(None, 10.0, 1000, 0, device(300), "vda", BLOCK)
+    more = balance(None, 10.0, 1000, 0, device(1500), "vda", BLOCK)
+
+    assert mixed.page_cache_hits + mixed.device_read_bytes / BLOCK == pytest.approx(mixed.riops)
+    assert more.page_cache_hits == 0.0
+
+
+def test_large_device_reads_are_judged_by_their_bytes():
+    """Sixteen blocks in one request are sixteen blocks from the device, not one."""
+    made = balance(Verdict.PHYSICAL, 10.0, 1600, 0, device(100, block=16 * BLOCK), "vda", BLOCK)
+
+    assert made.verdict == Verdict.PHYSICAL
+    assert "by bytes" in made.note
+    assert made.ratio == pytest.approx(100 / 1600)
+
+
+def test_other_than_asked_is_said_first():
+    """A step that asked for physical and was served by the page cache says so."""
+    made = balance(Verdict.PHYSICAL, 10.0, 1000, 0, device(0), "vda", BLOCK)
+    same = balance(Verdict.CACHED, 10.0, 1000, 0, device(0), "vda", BLOCK)
+
+    assert made.note.startswith("asked for physical, got cached")
+    assert "asked" not in same.note
+
+
+def test_device_that_cannot_be_counted_gives_no_verdict():
+    """Without the device's counters nothing is claimed about it."""
+    made = balance(Verdict.PHYSICAL, 10.0, 1000, 5, None, None, BLOCK)
+
+    assert made.verdict == Verdict.UNKNOWN
+    assert (made.device_reads, made.page_cache_hits, made.ratio) == (None, None, None)
+    assert made.riops == 100.0
+    assert made.note
+
+
+def test_other_readers_and_writers_are_told_of():
+    """The whole device is counted, so what others did on it is said when it was large."""
+    quiet = balance(None, 10.0, 100_000, 0, device(100_000), "vda", BLOCK)
+    read = balance(None, 10.0, 100_000, 0, device(120_000), "vda", BLOCK)
+    wrote = balance(None, 10.0, 100_000, 0, device(100_000, writes=50_000), "vda", BLOCK)
+
+    assert not quiet.note
+    assert "another reader" in read.note
+    assert "wrote" in wrote.note
