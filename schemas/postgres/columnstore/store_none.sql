@@ -1,0 +1,6 @@
+-- Statistics of the arrays would cost unpacking them, and tell nothing.
+ALTER TABLE persons1_s{{segment}}_id ALTER v SET STORAGE EXTERNAL, ALTER v SET STATISTICS 0
+-- then
+ALTER TABLE persons1_s{{segment}}_lastname ALTER v SET STORAGE EXTERNAL, ALTER v SET STATISTICS 0
+-- then
+ALTER TABLE persons1_s{{segment}}_time ALTER v SET STORAGE EXTERNAL, ALTER v SET STATISTICS 0
