@@ -14,12 +14,11 @@ from itertools import pairwise
 from types import ModuleType, TracebackType
 from typing import NamedTuple, Self
 
-from replayer import registry
-from replayer.collectors import Columns, Sample, diskstats
+from replayer import blockdevice, registry
+from replayer.collectors import Columns, Sample
 from replayer.host import Host
 from replayer.model import Series
 
-_SECTOR = 512
 _CHUNK = 1 << 16
 _DIGITS = 6
 _PACKED_AT = 64
@@ -105,8 +104,9 @@ class Sampler:
             name: registry.load("collectors", name) for name in registry.names("collectors")
         }
         wanted = {file: None for module in self._collectors.values() for file in module.FILES}
+        wanted[blockdevice.FILE] = None
         # First, so that its copy is closest to the clock: the ledger is made of it.
-        self._files = sorted(wanted, key=lambda file: file not in diskstats.FILES)
+        self._files = sorted(wanted, key=lambda file: file != blockdevice.FILE)
         self._host = host
         self._open: dict[str, int] = {}
         self._failed: dict[str, str] = {}
@@ -157,15 +157,15 @@ class Sampler:
         None if there is no device, either time is no mark, or its counters were set back meanwhile.
         """
         begin, end = self._device_at(begin_ns), self._device_at(end_ns)
-        moved = diskstats.moved(begin, end) if begin and end else None
+        moved = blockdevice.moved(begin, end) if begin and end else None
         if moved is None:
             return None
         return DeviceDelta(
             seconds=(end_ns - begin_ns) / 1e9,
             reads=moved.reads,
-            read_bytes=moved.sectors_read * _SECTOR,
+            read_bytes=moved.sectors_read * blockdevice.SECTOR,
             writes=moved.writes,
-            write_bytes=moved.sectors_written * _SECTOR,
+            write_bytes=moved.sectors_written * blockdevice.SECTOR,
         )
 
     def series(
@@ -277,12 +277,12 @@ class Sampler:
                 row[start : start + len(values)] = values
         return columns
 
-    def _device_at(self, clock_ns: int) -> diskstats.Counters | None:
+    def _device_at(self, clock_ns: int) -> blockdevice.Counters | None:
         copy = next(self._copies.walk(clock_ns, clock_ns), None)
         if self.device is None or copy is None:
             return None
-        text = copy.texts[self._files.index(diskstats.FILES[0])]
-        return None if text is None else diskstats.counters(text, self.device)
+        text = copy.texts[self._files.index(blockdevice.FILE)]
+        return None if text is None else blockdevice.counters(text, self.device)
 
 
 def rates(points: Sequence[tuple[int, float]], times: Sequence[int]) -> list[float]:

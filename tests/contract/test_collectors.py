@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from replayer import registry
+from replayer.blockdevice import Counters, moved
 from replayer.collectors import Sample, cpu, diskstats, meminfo, pressure, vmstat
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
@@ -119,11 +120,11 @@ def test_diskstats_of_a_new_kernel_counts_23_mib():
 
 def test_diskstats_does_not_mistake_a_replaced_device_for_a_wrap():
     """Counters that fall from a small value were set back: the interval has no numbers."""
-    before = diskstats.Counters(*range(100, 111))
-    after = diskstats.Counters(*range(50, 61))
+    before = Counters(*range(100, 111))
+    after = Counters(*range(50, 61))
 
-    assert diskstats.moved(before, after) is None
-    assert diskstats.moved(before, before._replace(reads=123)).reads == 23
+    assert moved(before, after) is None
+    assert moved(before, before._replace(reads=123)).reads == 23
 
 
 def test_diskstats_without_a_device_has_no_columns():

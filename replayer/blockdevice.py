@@ -1,0 +1,67 @@
+"""One block device's line of /proc/diskstats, and how far its counters moved."""
+
+from typing import NamedTuple
+
+FILE = "proc/diskstats"
+SECTOR = 512
+
+_WRAP = 1 << 32
+_GAUGES = frozenset({"in_flight"})
+
+
+class Counters(NamedTuple):
+    """One device's totals since boot, times in ms; None is what this kernel does not count."""
+
+    reads: int
+    reads_merged: int
+    sectors_read: int
+    read_ms: int
+    writes: int
+    writes_merged: int
+    sectors_written: int
+    write_ms: int
+    in_flight: int
+    busy_ms: int
+    queue_ms: int
+    discards: int | None = None
+    discards_merged: int | None = None
+    sectors_discarded: int | None = None
+    discard_ms: int | None = None
+    flushes: int | None = None
+    flush_ms: int | None = None
+
+
+def counters(text: bytes, device: str) -> Counters | None:
+    """Return a device's line of /proc/diskstats, or None if it has none.
+
+    Linux has 11 fields, 15 since 4.18 (discards), 17 since 5.5 (flushes); later ones are ignored.
+    """
+    name = device.encode()
+    for line in text.splitlines():
+        fields = line.split()
+        if len(fields) >= 14 and fields[2] == name:
+            numbers = [int(field) for field in fields[3 : 3 + len(Counters._fields)]]
+            whole = next(size for size in (17, 15, 11) if len(numbers) >= size)
+            return Counters(*numbers[:whole])
+    return None
+
+
+def moved(before: Counters, after: Counters) -> Counters | None:
+    """Return how far every counter moved, or None if they were set back.
+
+    Times wrap at 32 bits on every kernel, the others on 32-bit ones; `in_flight` is taken from
+    `after`, being no counter.  A counter that falls from below half of that range was not wrapped
+    but set back: the device is another one now.
+    """
+    differences: list[int | None] = []
+    for name, old, new in zip(Counters._fields, before, after, strict=True):
+        if old is None or new is None:
+            differences.append(None)
+            continue
+        difference = new if name in _GAUGES else new - old
+        if difference < 0 and _WRAP // 2 <= old < _WRAP:
+            difference += _WRAP
+        if difference < 0:
+            return None
+        differences.append(difference)
+    return Counters(*differences)  # type: ignore[arg-type]
