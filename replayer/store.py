@@ -262,7 +262,7 @@ def _json(path: Path, data: bytes) -> dict[str, Any]:
 def _no_json(error: str, data: bytes) -> str:
     if error.startswith("EOF"):
         return "it is cut off in the middle, so its end is lost"
-    with contextlib.suppress(ValueError):
+    with contextlib.suppress(ValueError, RecursionError):
         json.loads(data)
         return f"it holds a number that is not finite (NaN or Infinity):{error.partition(' at')[2]}"
     return f"it is not JSON ({error})"

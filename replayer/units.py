@@ -114,7 +114,7 @@ Count = Annotated[int, _checked(count)]
 
 def show_size(bytes_: float) -> str:
     """Return bytes with a binary unit and three digits: 1.50 GiB."""
-    if abs(bytes_) < 1024:
+    if abs(bytes_) < 1023.5:
         return f"{bytes_:.0f} B"
     value = float(bytes_)
     for unit in ("KiB", "MiB", "GiB"):
@@ -129,10 +129,12 @@ def show_duration(seconds: float) -> str:
     """Return seconds as people read them: 12.3 us, 4.56 ms, 7.89 s, 3 min 20 s."""
     magnitude = abs(seconds)
     if magnitude >= 119.5:
-        minutes, rest = divmod(round(magnitude), 60)
-        hours, minutes = divmod(minutes, 60)
-        shown = f"{hours} h {minutes:02d} min" if hours else f"{minutes} min {rest:02d} s"
-        return f"-{shown}" if seconds < 0 else shown
+        sign = "-" if seconds < 0 else ""
+        if magnitude < 3599.5:
+            minutes, rest = divmod(round(magnitude), 60)
+            return f"{sign}{minutes} min {rest:02d} s"
+        hours, minutes = divmod(round(magnitude / 60), 60)
+        return f"{sign}{hours} h {minutes:02d} min"
     # 999.6 ms is 1.00 s in three digits.
     for limit, factor, unit in (
         (0.9995e-6, 1e9, "ns"),

@@ -1,0 +1,192 @@
+"""units: quantities as people write them, and numbers as people read them."""
+
+import math
+import random
+
+import pytest
+
+from replayer import units
+from replayer.errors import Impossible
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("8k", 8192),
+        ("8K", 8192),
+        ("8 kB", 8192),
+        ("8KiB", 8192),
+        ("512M", 512 << 20),
+        ("512MB", 512 << 20),
+        ("1G", 1 << 30),
+        ("1 GiB", 1 << 30),
+        ("2t", 2 << 40),
+        ("7", 7),
+        ("7 B", 7),
+        (" 7 ", 7),
+        (8192, 8192),
+        (8192.0, 8192),
+        ("1.5k", 1536),
+        ("0.3G", 322122547),
+        ("1,048,576", 1 << 20),
+        ("1_048_576", 1 << 20),
+        ("9007199254740993", 9007199254740993),
+        (0, 0),
+    ],
+)
+def test_size_reads_what_people_write(text, expected):
+    """Every common way to write a size gives its exact bytes, binary units throughout."""
+    assert units.size(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("30s", 30),
+        ("30", 30),
+        (30, 30),
+        (0.5, 0.5),
+        ("500ms", 0.5),
+        ("250 us", 250e-6),
+        ("80ns", 80e-9),
+        ("5min", 300),
+        ("5m", 300),
+        ("1h", 3600),
+        ("1h30min", 5400),
+        ("3 min 20 s", 200),
+        ("1.5min", 90),
+    ],
+)
+def test_duration_reads_what_people_write(text, expected):
+    """Every common way to write a duration gives its seconds."""
+    assert units.duration(text) == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("50331648", 50331648), ("20M", 20_000_000), ("6", 6), ("1.5k", 1500), ("2G", 2 * 10**9)],
+)
+def test_count_is_decimal(text, expected):
+    """Counts have decimal units: 20M rows are 20,000,000."""
+    assert units.count(text) == expected
+
+
+@pytest.mark.parametrize("parse", [units.size, units.duration, units.count])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", " ", "k", "-1", -1, "1e3", "nan", math.nan, math.inf, True, None, "0x10", "٣"),
+        *("1,5", "1,5k", "1_", "_1", "1__0", "1 2", "1..2", ".5", "1k k", "8 parsecs"),
+        *("9" * 5000, "1000000000000t"),
+    ],
+)
+def test_what_is_no_quantity_is_refused_in_one_sentence(parse, text):
+    """Whatever is ambiguous or absurd is an Impossible with an example, never another number."""
+    with pytest.raises(Impossible) as refused:
+        parse(text)
+
+    assert "such as" in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(("parse", "text"), [(units.size, "1.5"), (units.count, "1.2345678M")])
+def test_a_part_of_a_byte_or_a_row_is_refused(parse, text):
+    """A fraction of what cannot be divided is an error, not rounded in silence."""
+    with pytest.raises(Impossible, match="not a whole number"):
+        parse(text)
+
+
+@pytest.mark.parametrize("text", ["5min30", "5 min 3 parsecs"])
+def test_a_duration_of_several_parts_needs_all_its_units(text):
+    """A part without a unit, or with a wrong one, is refused with the whole text."""
+    with pytest.raises(Impossible, match=text):
+        units.duration(text)
+
+
+def test_a_shown_size_can_be_read_back():
+    """Showing and reading back loses no more than the digits shown, for any magnitude."""
+    draw = random.Random(1)
+    for _ in range(3000):
+        value = 2 ** draw.uniform(0, 50)
+
+        assert units.size(units.show_size(value)) == pytest.approx(value, rel=0.0051, abs=0.51)
+
+
+def test_a_shown_duration_can_be_read_back():
+    """Three digits up to two minutes, then whole seconds, then whole minutes."""
+    draw = random.Random(1)
+    for _ in range(3000):
+        value = 10 ** draw.uniform(-8, 6)
+
+        error = 30.01 if value >= 3599 else 0.501 if value >= 119 else 0.0051 * value
+        assert units.duration(units.show_duration(value)) == pytest.approx(value, abs=error)
+
+
+def test_shown_sizes_are_never_a_thousand_of_the_next_unit():
+    """1,024 KiB is shown as 1.00 MiB, at every border between two units."""
+    for border in (1 << 10, 1 << 20, 1 << 30, 1 << 40):
+        for value in (border * 0.9999, border, border * 1.0001):
+            number, unit = units.show_size(value).split()
+            assert float(number.replace(",", "")) < 1024, (value, unit)
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (0, "0 s"),
+        (12.3e-6, "12.3 us"),
+        (8e-7, "800 ns"),
+        (4.56e-3, "4.56 ms"),
+        (0.99951, "1.00 s"),
+        (0.99949, "999 ms"),
+        (7.89, "7.89 s"),
+        (9.996, "10.0 s"),
+        (119.4, "119 s"),
+        (119.6, "2 min 00 s"),
+        (200, "3 min 20 s"),
+        (3599.7, "1 h 00 min"),
+        (7260, "2 h 01 min"),
+        (-200, "-3 min 20 s"),
+    ],
+)
+def test_durations_are_shown_in_the_unit_that_fits(value, expected):
+    """Three digits in the right unit, and no 60 seconds or 1,000 milliseconds by rounding."""
+    assert units.show_duration(value) == expected
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "expected"),
+    [
+        (1536, "bytes", "1.50 KiB"),
+        (200, "bytes", "200 B"),
+        (0.25, "s", "250 ms"),
+        (405.6e6, "bytes/s", "406 MB/s"),
+        (393232.4, "blocks/s", "393,232 blocks/s"),
+        (31.25, "reads/s", "31.2 reads/s"),
+        (12, "files", "12 files"),
+        (0.5, "", "0.500"),
+        (math.nan, "s", "nan"),
+        (math.inf, "rows", "inf"),
+    ],
+)
+def test_a_measurement_is_shown_in_its_units_form(value, unit, expected):
+    """Bytes, seconds and bytes/s have forms of their own; every other unit follows its number."""
+    assert units.show(value, unit) == expected
+
+
+def test_three_digits_are_three_digits():
+    """A number below 1,000 is shown with exactly three significant digits and no exponent."""
+    draw = random.Random(2)
+    for _ in range(3000):
+        value = 10 ** draw.uniform(-6, 2.9995)
+
+        text = units.three(value)
+
+        assert len(text.replace(".", "").lstrip("0")) == 3, (value, text)
+        assert float(text) == pytest.approx(value, rel=0.0051)
+
+
+def test_a_large_number_keeps_all_its_digits():
+    """Thousands are separated, and no digit before the point is rounded away."""
+    assert units.show_count(50331648) == "50,331,648"
+    assert units.three(1234567) == "1,234,567"
