@@ -16,6 +16,8 @@ from typing import Any
 
 from replayer.errors import Impossible
 
+_OURS = ".made-by-replayer"
+
 
 @dataclass(frozen=True, slots=True)
 class Note:
@@ -51,13 +53,28 @@ def home() -> Path:
         shared = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
         folder = Path(shared) / "replayer"
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        if not folder.is_dir():
+            folder.mkdir(parents=True, exist_ok=True)
+            # A server's unprivileged user must be able to reach it, whatever the umask.
+            folder.chmod(0o755)
+            (folder / _OURS).touch()
     except OSError as error:
         raise Impossible(
             f"replayer's own folder {folder} cannot be made ({error.strerror}); "
             f"set REPLAYER_HOME to a folder that you may write"
         ) from error
     return folder
+
+
+def leave() -> None:
+    """Remove replayer's own folder, if nothing of use is left in it and replayer made it."""
+    folder = home()
+    for part in ("taken", "data", "programs", "elsewhere"):
+        with contextlib.suppress(OSError):
+            (folder / part).rmdir()
+    if [path.name for path in folder.iterdir()] == [_OURS]:
+        (folder / _OURS).unlink()
+        folder.rmdir()
 
 
 def take(kind: str, **details: Any) -> Note:

@@ -98,8 +98,8 @@ class DataFolder:
         """
         marker = self.marker()
         if marker is None:
-            marker = self.write(Marker(engine, major, dict(init), made_folder=made))
             _remember(self.path)
+            marker = self.write(Marker(engine, major, dict(init), made_folder=made))
         if (marker.engine, marker.major) != (engine, major):
             raise Impossible(
                 f"the data in {self.path} was made by {marker.engine} {marker.major}, and this is "
@@ -203,17 +203,25 @@ class DataFolder:
             # `replayer clean` removed the file between our open and our lock.
             os.close(descriptor)
 
+    def check_free(self) -> None:
+        """Raise Impossible when another replayer uses it."""
+        with self.locked():
+            pass
+
     def remove(self) -> None:
         """Remove everything of replayer's in it, and the folder itself if replayer made it.
 
         Raises Impossible when it is not replayer's, is in use or cannot be removed.
         """
         marker = self.marker()
-        if marker is None:
+        inside = self.path.parent == _inside()
+        if marker is None and not inside:
             raise Impossible(f"{self.path} was not made by replayer")
         with self.locked():
             try:
-                if self.data.is_dir():
+                if self.data.is_symlink():
+                    self.data.unlink()
+                elif self.data.is_dir():
                     shutil.rmtree(self.data)
                 for name in (
                     self.log.name,
@@ -223,7 +231,7 @@ class DataFolder:
                     "lock",
                 ):
                     (self.path / name).unlink(missing_ok=True)
-                if marker.made_folder and not any(self.path.iterdir()):
+                if (inside or (marker and marker.made_folder)) and not any(self.path.iterdir()):
                     self.path.rmdir()
             except OSError as error:
                 raise Impossible(f"{self.path} cannot be removed: {error}") from error
@@ -233,12 +241,12 @@ class DataFolder:
 def standard(engine: str, major: int, init: Mapping[str, str]) -> Path:
     """Return where the data goes when no --data-dir is given: one folder per version and choice."""
     choices = [f"{name}-{value}" for name, value in sorted(init.items())]
-    return own_folder(custody.home() / "data") / "-".join([engine, str(major), *choices])
+    return own_folder(_inside()) / "-".join([engine, str(major), *choices])
 
 
 def every() -> list[DataFolder]:
     """Return every data folder that replayer made and that still is, wherever it lies."""
-    inside = {path.parent for path in (custody.home() / "data").glob(f"*/{_MARKER}")}
+    inside = {path for path in _inside().glob("*") if path.is_dir()}
     outside = set()
     for note in _elsewhere().glob("*.path"):
         with contextlib.suppress(OSError):
@@ -248,6 +256,10 @@ def every() -> list[DataFolder]:
             else:
                 note.unlink()
     return [DataFolder(path) for path in sorted(inside | outside)]
+
+
+def _inside() -> Path:
+    return Path(os.path.realpath(custody.home() / "data"))
 
 
 def _elsewhere() -> Path:

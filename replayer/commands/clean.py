@@ -1,0 +1,166 @@
+"""Remove what replayer made on this machine: servers, data, copied programs; never results.
+
+It lists what it will remove and asks.  Leftovers of a killed run - a running server, a cgroup,
+reserved huge pages - are given back first.  What a running replayer uses is not touched.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable, Iterator
+
+    from replayer.datafolder import DataFolder
+
+EPILOG = """\
+examples:
+  replayer clean                    list what is there, and ask
+  replayer clean --yes              do not ask
+  replayer clean --data-dir /mnt/nvme/replayer
+"""
+
+
+class _Thing(NamedTuple):
+    """Something to remove: what it is, where, its bytes on disk (None: not a file), and how."""
+
+    what: str
+    where: str
+    size: int | None
+    remove: Callable[[], object]
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.epilog = EPILOG
+    parser.add_argument("--yes", action="store_true", help="remove without asking")
+    parser.add_argument(
+        "--data-dir", type=Path, metavar="DIR", help="remove the data in this folder only"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """List, ask, remove; return 1 when the answer was no."""
+    from replayer.errors import Impossible
+
+    things = list(_one(args.data_dir) if args.data_dir else _everything())
+    if not things:
+        _remove_home()
+        _say("there is nothing of replayer's to remove")
+        return 0
+    _list(things)
+    if not args.yes:
+        if not sys.stdin.isatty():
+            raise Impossible("nothing was removed: give --yes to remove without being asked")
+        if not _agreed():
+            _say("nothing was removed")
+            return 1
+    for thing in things:
+        thing.remove()
+    _remove_home()
+    _say("removed")
+    return 0
+
+
+def _everything() -> Iterator[_Thing]:
+    """Yield all that replayer made; raise Impossible when a running replayer uses some of it."""
+    from replayer import custody, datafolder
+
+    used = next((note for note in custody.notes() if not note.abandoned), None)
+    if used is not None:
+        from replayer.errors import Impossible
+
+        raise Impossible(
+            f"replayer runs (process {used.owner.split(':')[1]}): nothing is removed until it ends"
+        )
+    yield from _leftovers()
+    for folder in datafolder.every():
+        yield _data(folder)
+    home = custody.home()
+    for copy in sorted((home / "programs").glob("*")):
+        yield _Thing("copied programs", str(copy), _size(copy), lambda copy=copy: _remove(copy))  # type: ignore[misc]
+    for draft in sorted((home / "taken").glob("*.new")):
+        yield _Thing("unfinished note", str(draft), _size(draft), draft.unlink)
+
+
+def _one(path: Path) -> Iterator[_Thing]:
+    """Yield the data in one folder; raise Impossible when it is not replayer's, or is in use."""
+    from replayer import custody, datafolder
+    from replayer.errors import Impossible
+
+    folder = datafolder.DataFolder(Path(path).resolve())
+    if folder.marker() is None:
+        raise Impossible(f"{path} was not made by replayer, and is not removed by it")
+    yield from _leftovers(lambda note: note.details.get("data") == str(folder.data))
+    used = [n for n in custody.notes("server") if n.details["data"] == str(folder.data)]
+    if not any(note.abandoned for note in used):
+        folder.check_free()
+    yield _data(folder)
+
+
+def _leftovers(wanted: Callable[..., bool] = lambda _: True) -> Iterator[_Thing]:
+    from replayer import custody
+    from replayer.leftovers import RECOVER
+
+    for note in custody.notes():
+        if note.abandoned and note.kind in RECOVER and wanted(note):
+            yield _Thing(
+                f"{note.kind} left by a killed run",
+                str(next(iter(note.details.values()), "")),
+                None,
+                lambda note=note: _say(RECOVER[note.kind](note)),  # type: ignore[misc]
+            )
+
+
+def _data(folder: DataFolder) -> _Thing:
+    folder.check_free()
+    return _Thing("data of a server", str(folder.path), _size(folder.path), folder.remove)
+
+
+def _list(things: list[_Thing]) -> None:
+    from replayer.units import show_size
+
+    print("replayer made this, and will remove it:")  # noqa: T201
+    width = max(len(thing.what) for thing in things)
+    for thing in things:
+        size = "" if thing.size is None else show_size(thing.size)
+        print(f"  {thing.what:{width}}  {size:>10}  {thing.where}")  # noqa: T201
+
+
+def _agreed() -> bool:
+    print("Remove all of it? [y/N] ", end="", file=sys.stderr, flush=True)  # noqa: T201
+    return sys.stdin.readline().strip().lower() in {"y", "yes"}
+
+
+def _size(path: Path) -> int:
+    """Return the bytes that a file or folder takes on disk."""
+    total = 0
+    for part in (path, *path.rglob("*")):
+        with contextlib.suppress(OSError):
+            total += part.lstat().st_blocks * 512
+    return total
+
+
+def _remove(path: Path) -> None:
+    from replayer.errors import ReplayerError
+
+    try:
+        shutil.rmtree(path)
+    except OSError as error:
+        raise ReplayerError(f"{path} cannot be removed: {error.strerror or error}") from error
+
+
+def _remove_home() -> None:
+    """Remove replayer's own folder if nothing is left in it and replayer made it."""
+    from replayer import custody
+
+    custody.leave()
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr)  # noqa: T201
