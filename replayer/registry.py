@@ -1,19 +1,25 @@
-"""Find plug-ins: a file in a plug-in package is a plug-in, and its name is its name."""
+"""Find plug-ins: a file in a plug-in package is a plug-in, and its name is its name.
+
+A name that Python keeps for itself has an underscore after it in the file's name: `import_.py`.
+"""
 
 import importlib
+import keyword
 import pkgutil
 from types import ModuleType
 
 from replayer.errors import NotFound, nearest
 
-KINDS = ("collectors", "commands", "probes", "steps")
+KINDS = ("collectors", "commands", "imports", "probes", "steps")
 
 
 def names(kind: str) -> list[str]:
     """Return the sorted names of all plug-ins of a kind, without importing any of them."""
     package = importlib.import_module(f"replayer.{kind}")
     return sorted(
-        found.name for found in pkgutil.iter_modules(package.__path__) if found.name[0] != "_"
+        found.name.removesuffix("_")
+        for found in pkgutil.iter_modules(package.__path__)
+        if found.name[0] != "_"
     )
 
 
@@ -25,4 +31,5 @@ def load(kind: str, name: str) -> ModuleType:
     known = names(kind)
     if name not in known:
         raise NotFound(f"there is no {kind[:-1]} {name!r}{nearest(name, known)}")
-    return importlib.import_module(f"replayer.{kind}.{name}")
+    module = f"{name}_" if keyword.iskeyword(name) else name
+    return importlib.import_module(f"replayer.{kind}.{module}")

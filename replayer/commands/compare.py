@@ -1,0 +1,145 @@
+"""Compare two groups of runs: what differs, by how much, and whether it can be believed.
+
+A and B are result files, folders of them, labels, or ids; A is the base.  With --by one group is
+made for each value of a fact, such as host.kernel.  A plan file made by `replayer plan` is compared
+by its two kernels.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import argparse
+    from pathlib import Path
+
+    from replayer.comparison import Comparison
+    from replayer.selection import Chosen
+
+EPILOG = """\
+examples:
+  replayer compare stock uek
+  replayer compare results-stock/ results-uek/ --metric 'sessions.*'
+  replayer compare --by host.kernel results/
+  replayer compare --by host.kernel=6.1.0-44-amd64,6.12.9-amd64 results/
+  replayer compare boots.plan --html comparison.html
+  replayer compare stock uek --fail-if-worse 5
+exit status: 3 if something is worse by more than --fail-if-worse
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.epilog = EPILOG
+    add = parser.add_argument
+    add("runs", nargs="+", metavar="A B", help="files, folders, labels, ids, or one plan file")
+    add("--by", default="", metavar="FACT", help="group the runs by a fact, such as host.kernel")
+    add(
+        "--where",
+        action="append",
+        default=[],
+        metavar="FACT=VALUE",
+        help="only runs with this fact, such as workload.name=demo",
+    )
+    add(
+        "--metric",
+        action="append",
+        default=[],
+        metavar="PATTERN",
+        help="only these metrics, such as 'sessions.*': fewer are corrected for less",
+    )
+    add(
+        "--allow",
+        action="append",
+        default=[],
+        metavar="FACT",
+        help="compare although this differs, such as engine.version",
+    )
+    add(
+        "--threshold",
+        type=float,
+        default=2.0,
+        metavar="PERCENT",
+        help="what is of practical interest (default: 2)",
+    )
+    add(
+        "--fail-if-worse",
+        type=float,
+        metavar="PERCENT",
+        help="exit with 3 if a metric is worse, by at least this much",
+    )
+    add("--json", action="store_true", help="print the comparison as JSON")
+    for form in ("html", "csv", "markdown"):
+        add(f"--{form}", metavar="FILE", help=f"write it as {form} (- is stdout)")
+    add(
+        "--results",
+        metavar="DIR",
+        help="where labels and ids are looked up (default: $REPLAYER_RESULTS or ./results)",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the comparison on stdout, what was passed over on stderr."""
+    from replayer import store
+    from replayer.comparison import compare
+    from replayer.errors import Impossible
+    from replayer.report.words import clean
+    from replayer.selection import pair
+
+    if not 0 < args.threshold < 100 or (args.fail_if_worse or 0) < 0:
+        raise Impossible("--threshold and --fail-if-worse are percents above 0, such as 2")
+    chosen = _chosen(args, store.folder(args.results))
+    for words in chosen.said:
+        print(f"note: {clean(words)}", file=sys.stderr)  # noqa: T201
+    base, other = pair(chosen)
+    found = compare(
+        base,
+        other,
+        by=chosen.by,
+        allowed=args.allow,
+        threshold=args.threshold / 100,
+        metrics=args.metric,
+    )
+    _tell(args, chosen, found)
+    _fail_if_worse(found, args.fail_if_worse)
+    return 0
+
+
+def _chosen(args: argparse.Namespace, where: Path) -> Chosen:
+    from replayer import schedule
+    from replayer.selection import choose
+
+    plan = schedule.load_if_plan(args.runs[0]) if len(args.runs) == 1 and not args.by else None
+    if plan is None:
+        return choose(args.runs, where, by=args.by, only=args.where)
+    return schedule.chosen(plan)
+
+
+def _tell(args: argparse.Namespace, chosen: Chosen, found: Comparison) -> None:
+    from replayer.report import files
+
+    written = files.write(chosen.sides, found, html=args.html, csv=args.csv, markdown=args.markdown)
+    if args.json:
+        print(found.model_dump_json(indent=1))  # noqa: T201
+    elif not written.stdout:
+        from replayer.report import comparison, screen
+
+        screen.write(comparison.render(found))
+    for path in written.files:
+        print(f"written: {path}", file=sys.stderr)  # noqa: T201
+
+
+def _fail_if_worse(found: Comparison, percent: float | None) -> None:
+    from replayer.comparison import Verdict
+    from replayer.errors import Worse
+
+    if percent is None:
+        return
+    worse = [
+        f"{row.title} by {row.change:.1%}" if row.change is not None else row.title
+        for row in found.rows
+        if row.verdict is Verdict.WORSE and (row.change is None or row.change >= percent / 100)
+    ]
+    if worse:
+        raise Worse(f"{found.other.name} is worse than {found.base.name}: {', '.join(worse)}")

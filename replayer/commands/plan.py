@@ -1,0 +1,84 @@
+"""Write a plan of boots for comparing kernels, in an order that drift cannot mistake for them.
+
+One run a kernel proves little: kernels differ from boot to boot.  The plan alternates them
+(A B B A) or draws each round at random; `replayer step PLAN` after each boot does what is due.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import argparse
+
+EPILOG = """\
+examples:
+  replayer plan --kernels 6.1.0-44-amd64,6.12.9-amd64 --boots 12
+  replayer plan --kernels '5.15.0-*uek*,5.14.0-*' --boots 12 --random --seed 7
+  replayer plan --kernels A,B --boots 12 --out nvme.plan -- kernel-compare --data-dir /mnt/nvme
+  replayer step boots.plan          after each boot
+  replayer compare boots.plan       at the end, or meanwhile
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.epilog = EPILOG
+    add = parser.add_argument
+    add(
+        "--kernels",
+        required=True,
+        metavar="A,B",
+        help="releases as `uname -r` prints them, or patterns; the first is the base",
+    )
+    add("--boots", required=True, type=int, metavar="N", help="how many boots in all")
+    add("--random", action="store_true", help="draw each round at random instead of A B B A")
+    add("--seed", type=int, metavar="N", help="the seed of --random (default: drawn)")
+    add(
+        "--out", type=Path, default=Path("boots.plan"), metavar="FILE", help="(default: boots.plan)"
+    )
+    add(
+        "arguments",
+        nargs="*",
+        metavar="WORKLOAD …",
+        help="what `replayer run` is to do at each boot, after -- (default: kernel-compare)",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Write the plan file and print the order."""
+    import secrets
+
+    from replayer import schedule
+    from replayer.errors import Impossible
+
+    if args.seed is not None and not args.random:
+        raise Impossible("--seed is for --random: A B B A needs none")
+    words = args.arguments or ["kernel-compare"]
+    _check(words)
+    seed = args.seed if args.seed is not None else secrets.randbelow(1 << 31)
+    drawn = schedule.draw(args.kernels.split(","), args.boots, seed=seed if args.random else None)
+    drawn = drawn.model_copy(update={"arguments": tuple(words)})
+    schedule.write(args.out, drawn)
+    for number, kernel in enumerate(drawn.order, start=1):
+        print(f"{number:3}  {kernel}")  # noqa: T201
+    print(schedule.worth(drawn))  # noqa: T201
+    print(schedule.what_next(drawn, [], args.out))  # noqa: T201
+    return 0
+
+
+def _check(words: list[str]) -> None:
+    """Refuse now what `replayer run` would refuse at the first boot."""
+    import argparse
+
+    from replayer import plan, registry
+    from replayer.errors import Impossible
+
+    parser = argparse.ArgumentParser(prog="replayer run", allow_abbrev=False)
+    registry.load("commands", "run").configure(parser)
+    asked = parser.parse_args(words)
+    taken = [f"--{name}" for name in ("label", "results", "json") if getattr(asked, name, None)]
+    if taken:
+        raise Impossible(f"{' and '.join(taken)} cannot be planned: a plan sets them itself")
+    plan.load(asked.workload, asked.overrides, repeat=asked.repeat, settings=asked.settings)

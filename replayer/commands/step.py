@@ -1,0 +1,51 @@
+"""Do what a plan of boots has for this boot, and say what to boot next.
+
+Refuses a kernel whose turn it is not, and a boot that was used before.  The runs are kept in a
+folder beside the plan.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import argparse
+
+EPILOG = """\
+examples:
+  replayer step boots.plan
+  replayer step boots.plan --next   only say what to boot
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.epilog = EPILOG
+    parser.add_argument("plan", type=Path, metavar="PLAN", help="a file made by `replayer plan`")
+    parser.add_argument("--next", action="store_true", help="only say what to boot next")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the plan's workload if it is this boot's turn."""
+    import argparse
+
+    from replayer import registry, schedule
+    from replayer.host import Host
+
+    planned, host = schedule.load(args.plan), Host()
+    made = schedule.runs(args.plan)
+    if args.next:
+        print(schedule.what_next(planned, made, args.plan))  # noqa: T201
+        return 0
+    release = host.read("proc/sys/kernel/osrelease")
+    turn = schedule.admit(planned, made, release, host.boot_id())
+    kernel = planned.order[turn - 1]
+    command = registry.load("commands", "run")
+    parser = argparse.ArgumentParser(prog="replayer run", allow_abbrev=False)
+    command.configure(parser)
+    own = ["--label", kernel, "--results", str(schedule.folder(args.plan))]
+    status: int = command.run(parser.parse_args([*planned.arguments, *own]))
+    print(f"turn {turn} of {len(planned.order)} ({kernel}) is done")  # noqa: T201
+    print(schedule.what_next(planned, schedule.runs(args.plan), args.plan))  # noqa: T201
+    return status

@@ -1,0 +1,174 @@
+"""A comparison on at most 100 columns: what else differs first, then every metric's verdict."""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.rule import Rule
+from rich.table import Table
+from rich.text import Text
+
+from replayer.comparison import Comparison, Row, Verdict
+from replayer.difference import Difference, Sort
+from replayer.report.tables import INDENT, line, pairs
+from replayer.report.words import clean
+from replayer.stats import MOST
+from replayer.units import show
+
+STYLE = {
+    Verdict.BETTER: "bold green",
+    Verdict.WORSE: "bold red",
+    Verdict.SAME: "cyan",
+    Verdict.UNCLEAR: "yellow",
+}
+SORTS = {
+    Sort.ASKED: "asked for",
+    Sort.EXPLAINS: "may explain a difference",
+    Sort.NOISE: "noise",
+    Sort.REFUSED: "not the same work",
+}
+_MOST_WARNINGS = 12
+_VALUE_WIDTH = 30
+
+
+def render(comparison: Comparison) -> Group:
+    """Return the report of a comparison."""
+    parts: list[RenderableType] = [*_head(comparison), *_differences(comparison)]
+    parts += _warnings(comparison.warnings)
+    for step in dict.fromkeys(row.step for row in comparison.rows):
+        rows = [row for row in comparison.rows if row.step == step]
+        parts += ["", Rule(Text(clean(step), style="bold"), align="left", style="dim")]
+        parts.append(Padding(_table(rows, comparison), (0, 0, 0, INDENT), expand=False))
+    return Group(*parts, "", *_tail(comparison))
+
+
+def sentence(comparison: Comparison) -> str:
+    """Return the verdicts counted, in one line."""
+    judged = [row.verdict for row in comparison.rows if row.verdict is not None]
+    counts = [(verdict.value, judged.count(verdict)) for verdict in Verdict]
+    told = ", ".join(f"{count} {word}" for word, count in counts if count) or "nothing to judge"
+    return f"{clean(comparison.other.name)} against {clean(comparison.base.name)}: {told}"
+
+
+def verdict(row: Row, unit: str) -> str:
+    """Return a row's verdict in words, with what would settle an unclear one."""
+    if row.verdict is None:
+        return ""
+    if row.verdict is not Verdict.UNCLEAR:
+        return row.verdict.value
+    if row.more is None:
+        return "unclear" if row.ratio is None else f"unclear, over {MOST:,} more"
+    return f"unclear, ~{row.more} more {unit}{'s' if row.more > 1 else ''}"
+
+
+def explained(comparison: Comparison) -> list[str]:
+    """Return how to read the table, a sentence each."""
+    names = f"{clean(comparison.other.name)} / {clean(comparison.base.name)}"
+    ratio = f"Ratio: {names} of the medians, with its 95 % interval (bootstrap over "
+    different = (
+        f"Better, worse: a rank test at 5 %, corrected (Holm) for {comparison.family} metrics, "
+    )
+    same = (
+        f"Same: the interval lies within {comparison.threshold * 100:g} %.  Unclear: nothing was "
+    )
+    return [
+        f"{ratio}{comparison.unit.value}s).",
+        f"{different}and an interval without 1.",
+        f"{same}shown, which is not the same as no difference; N more: of each side.",
+    ]
+
+
+def _head(comparison: Comparison) -> Iterator[RenderableType]:
+    yield Text(sentence(comparison), style="bold")
+    yield pairs(
+        [
+            (clean(group.name), f"{_count(len(group.runs), 'run')}{_boots(group.boots)}{role}")
+            for group, role in ((comparison.base, ", the base"), (comparison.other, ""))
+        ]
+    )
+    yield line(comparison.worth, indent=0)
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def _boots(boots: int) -> str:
+    return f" in {_count(boots, 'boot')}" if boots else ""
+
+
+def _differences(comparison: Comparison) -> Iterator[RenderableType]:
+    yield ""
+    yield Rule(Text("what else differs", style="bold"), align="left", style="dim")
+    for sort in (Sort.ASKED, Sort.EXPLAINS):
+        found = [one for one in comparison.differences if one.sort is sort]
+        yield line(f"{SORTS[sort]}:" if found else f"{SORTS[sort]}: nothing")
+        if found:
+            yield Padding(_facts(found, comparison), (0, 0, 0, 2 * INDENT), expand=False)
+    noise = [clean(one.key) for one in comparison.differences if one.sort is Sort.NOISE]
+    if noise:
+        yield line(f"{SORTS[Sort.NOISE]}: {', '.join(noise)}", style="dim")
+
+
+def _facts(found: Sequence[Difference], comparison: Comparison) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
+    table.add_column("")
+    for group in (comparison.base, comparison.other):
+        table.add_column(Text(clean(group.name)), max_width=_VALUE_WIDTH, overflow="fold")
+    for one in found:
+        table.add_row(Text(clean(one.key)), Text(values(one.base)), Text(values(one.other)))
+    return table
+
+
+def values(distinct: Iterable[str]) -> str:
+    """Return the values that a fact has on one side, the first few of many."""
+    known = [clean(value) for value in distinct]
+    return " | ".join(known[:4]) + (f" | … {len(known) - 4} more" if len(known) > 4 else "")
+
+
+def _warnings(warnings: Sequence[str]) -> Iterator[RenderableType]:
+    if not warnings:
+        return
+    yield ""
+    yield Rule(Text("attention", style="bold yellow"), align="left", style="dim")
+    for warning in warnings[:_MOST_WARNINGS]:
+        yield line(clean(warning))
+    if len(warnings) > _MOST_WARNINGS:
+        yield line(f"and {len(warnings) - _MOST_WARNINGS} more, all of them with --json")
+
+
+def _table(rows: Sequence[Row], comparison: Comparison) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
+    table.add_column("", overflow="fold")
+    for name in (comparison.base.name, comparison.other.name):
+        table.add_column(Text(clean(name)[:16]), justify="right", no_wrap=True)
+    table.add_column("ratio", justify="right", no_wrap=True)
+    table.add_column("95 % interval", no_wrap=True)
+    table.add_column("p", justify="right", no_wrap=True)
+    table.add_column("", overflow="fold", min_width=8)
+    for row in rows:
+        table.add_row(*_cells(row, comparison.unit.value))
+    return table
+
+
+def _cells(row: Row, unit: str) -> list[Text]:
+    name = row.metric.removeprefix(f"{row.step}.")
+    ratio = "" if row.ratio is None else f"{row.ratio:.3f}"
+    interval = "" if row.low is None or row.high is None else f"{row.low:.3f} to {row.high:.3f}"
+    p = "" if row.p_holm is None else "<0.001" if row.p_holm < 0.001 else f"{row.p_holm:.3f}"
+    style = STYLE[row.verdict] if row.verdict else ""
+    words = verdict(row, unit) + (f" ({row.note})" if row.note else "")
+    return [
+        Text(clean(name)),
+        Text(show(row.base, row.unit)),
+        Text(show(row.other, row.unit)),
+        Text(ratio),
+        Text(interval),
+        Text(p),
+        Text(words, style=style),
+    ]
+
+
+def _tail(comparison: Comparison) -> Iterator[RenderableType]:
+    for words in explained(comparison):
+        yield line(words, style="dim", indent=0)

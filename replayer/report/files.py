@@ -1,0 +1,68 @@
+"""Write reports into files, or on stdout where the file is `-`."""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from replayer.comparison import Comparison
+from replayer.errors import Impossible
+from replayer.evidence import Side
+
+
+class Written(NamedTuple):
+    """Where reports went."""
+
+    files: list[Path]
+    stdout: bool
+    """Whether one went there, so that nothing else should."""
+
+
+def write(
+    sides: Sequence[Side],
+    comparison: Comparison | None,
+    *,
+    html: str | None = None,
+    csv: str | None = None,
+    markdown: str | None = None,
+    refused: str = "",
+) -> Written:
+    """Write the reports that were asked for and return where they are.
+
+    `refused` is why there is no comparison of two sides.  Raises Impossible for a file that cannot
+    be written.
+    """
+    files = []
+    on_stdout = False
+    for wanted, kind in ((html, "html"), (csv, "csv"), (markdown, "markdown")):
+        if wanted is None:
+            continue
+        text = _text(kind, sides, comparison, refused)
+        if wanted == "-":
+            sys.stdout.write(text)
+            on_stdout = True
+        else:
+            files.append(_file(Path(wanted), text))
+    return Written(files, on_stdout)
+
+
+def _text(kind: str, sides: Sequence[Side], comparison: Comparison | None, refused: str) -> str:
+    if kind == "html":
+        from replayer.report import html
+
+        return html.page(sides, comparison, refused)
+    if kind == "csv":
+        from replayer.report import csv
+
+        return csv.table(sides, comparison)
+    from replayer.report import markdown
+
+    return markdown.page(sides, comparison, refused)
+
+
+def _file(path: Path, text: str) -> Path:
+    try:
+        path.write_text(text, encoding="utf-8", errors="replace")
+    except OSError as error:
+        raise Impossible(f"the report {path} cannot be written: {error.strerror}") from error
+    return path
