@@ -18,6 +18,8 @@ class ReplayerError(Exception):
     """Something went wrong while running; the steps already done are kept."""
 
     status = 1
+    outcome: object = None
+    """The model.Outcome of the part of a step that was finished before, or None."""
 
 
 class Impossible(ReplayerError):

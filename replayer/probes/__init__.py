@@ -1,1 +1,25 @@
-"""Measurements of the machine without a database: one file each, all over one I/O engine."""
+"""Measurements of the machine without a database: one file each, all over one I/O engine.
+
+A probe module has a docstring (its first line says which tool's job it does), a `Spec` (a subclass
+of `ProbeSpec`: the keys of the TOML table), `run(spec, rig) -> None`, which adds what it finds to
+`rig.findings` as it goes, and may have `needs(spec, host) -> int`, the bytes of files it will make.
+"""
+
+from typing import Any, Protocol
+
+from replayer.host import Host
+from replayer.rig import ProbeSpec, Rig
+
+
+class Probe(Protocol):
+    """What the probe step needs of a probe module."""
+
+    Spec: type[ProbeSpec]
+
+    def needs(self, spec: Any, host: Host) -> int:
+        """Return the bytes of files that one client's part takes."""
+        ...
+
+    def run(self, spec: Any, rig: Rig) -> None:
+        """Measure, and add every figure to the rig's findings as soon as it is known."""
+        ...

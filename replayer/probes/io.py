@@ -1,0 +1,141 @@
+"""Reads and writes of one kind, with every key of the I/O engine (as fio does)."""
+
+from collections.abc import Sequence
+from typing import Literal
+
+from pydantic import Field, model_validator
+
+from replayer.disk import peers
+from replayer.disk.load import Access, Load, Sync, Target
+from replayer.errors import Impossible
+from replayer.host import Host
+from replayer.model import Better
+from replayer.rig import ProbeSpec, Rig, label
+from replayer.units import Count, Duration, Size
+
+_FIO = {
+    (Access.RANDOM, 1.0): "randread",
+    (Access.RANDOM, 0.0): "randwrite",
+    (Access.SEQUENTIAL, 1.0): "read",
+    (Access.SEQUENTIAL, 0.0): "write",
+}
+
+
+class Spec(ProbeSpec):
+    """What is read and written, how, and for how long."""
+
+    access: Access = Access.RANDOM
+    operation: Literal["read", "write", "mixed"] = "read"
+    read_percent: float = Field(default=70, gt=0, lt=100)
+    """The share of reads where operation = "mixed"."""
+    block_size: Size = Field(default=8192, ge=1, le=1 << 30)
+    depth: int = Field(default=1, ge=1, le=4096)
+    """Threads of each client: so many requests are under way at a time."""
+    files: int = Field(default=1, ge=1, le=65536)
+    size: Size = Field(default=1 << 30, ge=512)
+    """Of all files of a client together."""
+    working_set: Size | None = None
+    """The part of them that is used; all of it if not given."""
+    duration: Duration | None = Field(default=30.0, gt=0)
+    amount: Size | None = None
+    """Bytes to move instead of, or at most within, the duration."""
+    warm_up: Duration = Field(default=2.0, ge=0)
+    """Worked but not counted; none where an amount is given."""
+    direct: bool = True
+    """O_DIRECT; false goes through the page cache."""
+    dsync: bool = False
+    """O_DSYNC: every write is on the disk before it counts."""
+    fsync_every: int = Field(default=0, ge=0)
+    """An fdatasync after so many writes of a thread, inside the latency; 0 for none."""
+    rate: Count | None = None
+    """Operations per second of each client at most."""
+    theta: float = Field(default=1.1, gt=0, le=4)
+    """The exponent where access = "zipf": the larger, the hotter the hottest blocks."""
+
+    @model_validator(mode="after")
+    def _ends(self) -> "Spec":
+        if self.duration is None and self.amount is None:
+            raise ValueError("it needs a duration or an amount")
+        return self
+
+
+def needs(spec: Spec, host: Host) -> int:  # noqa: ARG001 - the signature is every probe's
+    """Return the bytes of one client's files."""
+    return spec.size
+
+
+def run(spec: Spec, rig: Rig) -> None:
+    """Lay out the files, run the load, add its figures."""
+    rig.writable(writes=spec.operation != "read")
+    each = spec.size // spec.files
+    if each < spec.block_size:
+        raise Impossible(
+            f"{spec.name}: {spec.files} files of {spec.size} bytes hold no block of "
+            f"{spec.block_size} bytes each; ask for fewer files or a larger size"
+        )
+    targets = rig.files("io", spec.files, each, block_size=spec.block_size)
+    load = _load(spec)
+    found = rig.exercise(f"{spec.name}: {label(load)}", [load], targets)
+    rig.io_rows(found, [load], targets)
+    tally = found.of()
+    findings = rig.findings
+    findings.measure("io.iops", tally.iops, "IOPS")
+    findings.measure("io.throughput", tally.throughput, "bytes/s")
+    findings.percentiles("io.latency", tally.latencies)
+    findings.measure("io.cpu_per_operation", found.cpu_per_operation, "s", Better.LESS)
+    if spec.cross_check:
+        _cross_check(spec, rig, load, targets[:1])
+
+
+def _load(spec: Spec) -> Load:
+    share = {"read": 1.0, "write": 0.0, "mixed": spec.read_percent / 100}[spec.operation]
+    return Load(
+        name=spec.name,
+        threads=spec.depth,
+        block_size=spec.block_size,
+        access=spec.access,
+        read_share=share,
+        direct=spec.direct,
+        dsync=spec.dsync,
+        sync=Sync.FDATASYNC if spec.fsync_every else Sync.NONE,
+        sync_every=max(1, spec.fsync_every),
+        seconds=spec.duration,
+        operations=None if spec.amount is None else max(1, spec.amount // spec.block_size),
+        warmup=0.0 if spec.amount is not None else spec.warm_up,
+        rate=spec.rate,
+        working_set=spec.working_set,
+        theta=spec.theta,
+        seed=spec.seed,
+    )
+
+
+def _cross_check(spec: Spec, rig: Rig, load: Load, targets: Sequence[Target]) -> None:
+    """Run fio on the first client's file, in turn."""
+    mode = _FIO.get((spec.access, load.read_share))
+    plain = not (spec.dsync or spec.fsync_every or spec.rate or spec.working_set)
+    if mode is None or not plain or spec.files > 1 or spec.device or spec.duration is None:
+        rig.findings.note(
+            "cross-check skipped: fio is compared on one file, with random or sequential reads or "
+            "writes for a duration, without fsync, rate or working set"
+        )
+        return
+    seconds = spec.duration
+    path = targets[0].paths[0]
+
+    def ours() -> float:
+        return rig.exercise("replayer", [load], targets).of().iops
+
+    def theirs() -> float:
+        return peers.fio(
+            path,
+            mode=mode,
+            block_size=spec.block_size,
+            jobs=spec.depth,
+            seconds=seconds,
+            size=spec.size,
+            warmup=load.warmup,
+            direct=spec.direct,
+            regions=spec.access is Access.SEQUENTIAL,
+        ).iops
+
+    rig.alternate(label(load), "fio", "IOPS", ours, theirs)

@@ -1,0 +1,67 @@
+"""Measure the machine without a database: storage, processors or memory.
+
+`probe` names the plug-in, whose own keys follow: `replayer list probes -v`.
+"""
+
+from typing import Any
+
+from replayer import registry
+from replayer.context import Context
+from replayer.disk.workspace import Workspace, enough
+from replayer.errors import Impossible, ReplayerError
+from replayer.model import Outcome, StepSpec
+from replayer.rig import Findings, ProbeSpec, Rig
+
+NEEDS_DATABASE = False
+
+Spec = ProbeSpec
+
+
+def spec_of(table: dict[str, Any]) -> type[StepSpec]:
+    """Return the Spec of the probe that a table names.
+
+    Raises NotFound for a probe that is not there, Impossible for a table without one.
+    """
+    name = table.get("probe")
+    if not isinstance(name, str):
+        raise Impossible('a probe step needs a line such as probe = "orion"')
+    spec: type[StepSpec] = registry.load("probes", name.replace("-", "_")).Spec
+    return spec
+
+
+def check(spec: ProbeSpec, context: Context) -> None:
+    """Refuse what cannot be done before anything is written: too little space, a wrong device."""
+    module = _module(spec)
+    needs = getattr(module, "needs", None)
+    if needs is not None and not spec.device:
+        enough(context.storage, spec.clients * needs(spec, context.host))
+    if needs is None and spec.device:
+        raise Impossible(f"{spec.name}: the probe {spec.probe} does not work on a device")
+
+
+def run(spec: ProbeSpec, context: Context) -> Outcome:
+    """Run the probe in a folder of its own, which is removed; what it found before an error stays.
+
+    An error carries the findings so far as its `outcome`.
+    """
+    findings = Findings()
+    try:
+        with Workspace(context.storage) as workspace:
+            rig = Rig(
+                spec=spec,
+                host=context.host,
+                progress=context.progress,
+                sampler=context.sampler,
+                storage=context.storage,
+                findings=findings,
+                workspace=workspace,
+            )
+            _module(spec).run(spec, rig)
+    except ReplayerError as error:
+        error.outcome = findings.outcome()
+        raise
+    return findings.outcome()
+
+
+def _module(spec: ProbeSpec) -> Any:
+    return registry.load("probes", spec.probe.replace("-", "_"))
