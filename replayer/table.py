@@ -98,7 +98,7 @@ def bytes_(database: "Database") -> int:
 
 
 def drop(database: "Database", layout: str) -> None:
-    """Remove the table that replayer made, a segment at a time; a removal cut short is resumable."""
+    """Remove the table that replayer made, a segment at a time."""
     database.execute("table/forget")
     told(database, f"{layout}/unpublish")
     for segment in segments(database):

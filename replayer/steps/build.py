@@ -1,0 +1,435 @@
+"""Build the table: six rows, doubled until there are as many as asked for.
+
+The last doubling by itself is a benchmark of the CPU: half of all rows are made in it.
+"""
+
+import contextlib
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field
+
+from replayer import __version__, doubling, table, units
+from replayer.context import Context, Task
+from replayer.database import Database
+from replayer.doubling import Builder, Doubling
+from replayer.engine import Engine
+from replayer.errors import Impossible, ReplayerError, nearest
+from replayer.model import Better, Fact, Measurement, Outcome, StepSpec
+from replayer.processes import CpuSeconds
+from replayer.table import Shape, State
+
+_MOST_SEGMENTS = 1024
+"""Where the size of a segment is not given it grows, so that there are no more than this."""
+_MARGIN_BYTES = 256 << 20
+_MARGIN_SHARE = 0.05
+
+
+class Spec(StepSpec):
+    """The keys of a build step."""
+
+    rows: units.Count = Field(50_331_648, ge=1)
+    """The table is doubled until it has at least so many."""
+    layout: str = "columnstore"
+    """A folder of the engine: columnstore, or rowstore as the control."""
+    sessions: int | None = Field(None, ge=1, le=1024)
+    """Sessions that build; one for each core if not given."""
+    segment_rows: units.Count | None = Field(None, ge=1)
+    """Rows of a segment: 6 times a power of 2; the engine's choice if not given."""
+    compression: str | None = None
+    """lz4, pglz or none, where the layout compresses; the best that the server has if not given."""
+    rebuild: bool = True
+    """Build again if the table is there as a whole; false takes it as it is."""
+
+
+def check(spec: Spec, context: Context) -> None:
+    """Raise Impossible for a table that could not be built on any server of this engine."""
+    layout = _layout(spec, context.engine)
+    _segment_rows(spec, context.engine, layout)
+    _checked_length(spec.rows)
+
+
+def run(spec: Spec, context: Context) -> Outcome:
+    """Build the table, go on with an interrupted build, or take the whole one that is there."""
+    with context.database() as database:
+        shape = _shape(spec, database)
+        found = table.state(database)
+        if found is not None and not _goes_on(spec, shape, found):
+            if not spec.rebuild and _fits(spec, shape, found):
+                return _reused(database, found)
+            _check_space(spec, shape, context, database, freed=table.bytes_(database))
+            table.drop(database, found.shape.layout)
+            found = None
+        else:
+            there = table.bytes_(database) if found is not None else 0
+            _check_space(spec, shape, context, database, freed=there)
+        return _Build(spec, context, database, _Story(shape)).run(found)
+
+
+# What is to be built
+
+
+def _layout(spec: Spec, engine: Engine) -> str:
+    layouts = engine.layouts()
+    if spec.layout not in layouts:
+        raise Impossible(
+            f"{engine.title} has no layout {spec.layout!r}{nearest(spec.layout, layouts)}"
+        )
+    return spec.layout
+
+
+def _segment_rows(spec: Spec, engine: Engine, layout: str) -> int:
+    seeds = len(doubling.SEEDS)
+    keys = engine.keys.get("layouts", {}).get(layout, {})
+    if spec.segment_rows is None:
+        rows = int(keys.get("segment_rows", 98_304))
+        while spec.rows > rows * _MOST_SEGMENTS:
+            rows *= 2
+        return rows
+    times, rest = divmod(spec.segment_rows, seeds)
+    if rest or times & (times - 1):
+        raise Impossible(
+            f"segment_rows = {spec.segment_rows} must be {seeds} times a power of 2, such as 98304"
+        )
+    most = int(keys.get("most_segment_rows", spec.segment_rows))
+    if spec.segment_rows > most:
+        raise Impossible(
+            f"segment_rows = {spec.segment_rows} is too many: a segment of the {layout} holds at "
+            f"most {most} rows"
+        )
+    return spec.segment_rows
+
+
+def _checked_length(rows: int) -> None:
+    most = 0
+    while doubling.longest_name(most + 1) <= doubling.LONGEST_NAME:
+        most += 1
+    if rows > doubling.rows_after(most):
+        raise Impossible(
+            f"rows = {rows:,} is too many: after {most} doublings "
+            f"({doubling.rows_after(most):,} rows) a last name would be longer than "
+            f"{doubling.LONGEST_NAME} characters"
+        )
+
+
+def _shape(spec: Spec, database: Database) -> Shape:
+    layout = _layout(spec, database.engine)
+    compression = _compression(spec, database, layout)
+    shape = Shape(layout, compression, _segment_rows(spec, database.engine, layout))
+    _check_locks(spec, shape, database)
+    return shape
+
+
+def _compression(spec: Spec, database: Database, layout: str) -> str:
+    """Return the compression to use; raise Impossible for one that this server does not have."""
+    verb = database.engine.verb(f"{layout}/compressions")
+    if verb is None:
+        if spec.compression not in {None, "none"}:
+            raise Impossible(
+                f"compression = {spec.compression!r}: the layout {layout} has no compression; "
+                f"leave the key out"
+            )
+        return ""
+    names = [row["name"] for row in database.execute(verb)]
+    if spec.compression is None:
+        return str(names[0])
+    if spec.compression not in names:
+        raise Impossible(
+            f"compression = {spec.compression!r} is not in this server ({database.engine.title} "
+            f"{database.engine.version}); it has {' and '.join(names)}"
+        )
+    return spec.compression
+
+
+def _check_locks(spec: Spec, shape: Shape, database: Database) -> None:
+    """Raise Impossible if one query could not lock all segments."""
+    verb = database.engine.verb(f"{shape.layout}/locks")
+    if verb is None:
+        return
+    segments = _segments(spec, shape)
+    (row,) = database.execute(verb, segments=segments)
+    if row["needed"] > row["available"]:
+        raise Impossible(
+            f"{segments:,} segments need about {row['needed']:,} locks and the server has "
+            f"{row['available']:,}: set {row['setting']} to {row['value']} or more, or give a "
+            f"larger segment_rows"
+        )
+
+
+def _segments(spec: Spec, shape: Shape) -> int:
+    return max(1, _rows_built(spec) // shape.segment_rows)
+
+
+def _rows_built(spec: Spec) -> int:
+    return doubling.rows_after(len(doubling.doublings(spec.rows)))
+
+
+def _goes_on(spec: Spec, shape: Shape, found: State) -> bool:
+    """Tell whether an interrupted build of the same table is there."""
+    same = found.shape == shape and found.rows_wanted == spec.rows
+    return same and not found.whole and found.doubling is not None
+
+
+def _fits(spec: Spec, shape: Shape, found: State) -> bool:
+    return found.whole and found.shape == shape and found.rows == _rows_built(spec)
+
+
+def _check_space(
+    spec: Spec, shape: Shape, context: Context, database: Database, *, freed: int
+) -> None:
+    """Raise Impossible when the data's file system is too small, with both numbers."""
+    folder = context.place.data_directory()
+    verb = database.engine.verb(f"{shape.layout}/estimate")
+    if folder is None or verb is None:
+        return
+    doublings = len(doubling.doublings(spec.rows))
+    (row,) = database.execute(
+        verb,
+        rows=doubling.rows_after(doublings),
+        lastname_bytes=doubling.average_name(doublings),
+        compression=shape.compression,
+        segments=_segments(spec, shape),
+    )
+    data, wal = int(row["table_bytes"]), int(row["wal_bytes"])
+    wanted = data + wal + _MARGIN_BYTES + int(_MARGIN_SHARE * (data + wal))
+    free = _free_bytes(folder) + freed
+    if wanted > free:
+        raise Impossible(
+            f"building {doubling.rows_after(doublings):,} rows needs about "
+            f"{units.show_size(wanted)} ({units.show_size(data)} of table, "
+            f"{units.show_size(wal)} of WAL, the rest as margin) and {folder} has "
+            f"{units.show_size(free)} free: free some space, ask for fewer rows, or put the data "
+            f"on another disk with --data-dir"
+        )
+
+
+def _free_bytes(folder: Path) -> int:
+    try:
+        found = os.statvfs(folder)
+    except OSError as error:
+        raise Impossible(f"the free space of {folder} is not known: {error.strerror}") from error
+    return found.f_bavail * found.f_frsize
+
+
+# Building
+
+
+@dataclass(frozen=True, slots=True)
+class _Point:
+    """The counters at one end of a doubling."""
+
+    clock_ns: int
+    wal_bytes: int | None
+    cpu: CpuSeconds
+
+
+@dataclass
+class _Story:
+    """What was done so far, also when the build ends in its middle."""
+
+    shape: Shape
+    sessions: int = 0
+    doublings: list[dict[str, Any]] = field(default_factory=list)
+    cpu: CpuSeconds | None = None
+    """Of the last doubling."""
+    resumed: bool = False
+    elapsed: float | None = None
+    notes: list[str] = field(default_factory=list)
+
+    def outcome(self) -> Outcome:
+        """Return what a result holds of it."""
+        return Outcome(
+            measurements=tuple(self._measurements()),
+            tables={"doublings": tuple(self.doublings)} if self.doublings else {},
+            facts=self._facts(),
+            notes=tuple(self.notes),
+        )
+
+    def _measurements(self) -> Iterator[Measurement]:
+        if self.elapsed is None:
+            return
+        last = self.doublings[-1]
+        yield _measured("rows", last["rows"], "rows", Better.NEITHER)
+        yield _measured("table_bytes", last["table_bytes"], "bytes", Better.LESS)
+        if last["doubling"] > 0 and last["seconds"] is not None:
+            yield _measured("last_doubling", last["seconds"], "s", Better.LESS)
+        if self.resumed:
+            return
+        yield _measured("elapsed", self.elapsed, "s", Better.LESS)
+        yield _measured("rows_per_second", last["rows"] / self.elapsed, "rows/s", Better.MORE)
+        wal = [row["wal_bytes"] for row in self.doublings]
+        if None not in wal:
+            yield _measured("wal_bytes", sum(wal), "bytes", Better.LESS)
+
+    def _facts(self) -> dict[str, Fact]:
+        facts = _facts(self.shape, self.doublings[-1]["rows"] if self.doublings else 0)
+        facts["sessions"] = self.sessions
+        if self.cpu is not None:
+            facts["last_doubling.server_user"] = round(self.cpu.user, 2)
+            facts["last_doubling.server_system"] = round(self.cpu.system, 2)
+        return facts
+
+
+@dataclass(frozen=True)
+class _Build:
+    """One build, or the rest of one."""
+
+    spec: Spec
+    context: Context
+    database: Database
+    story: _Story
+
+    def run(self, found: State | None) -> Outcome:
+        """Do it; what was committed before an error travels with the error into the result."""
+        try:
+            with _told_what_is_kept(self.story):
+                self._doublings(found)
+        except ReplayerError as error:
+            error.outcome = self.story.outcome()
+            raise
+        return self.story.outcome()
+
+    def _doublings(self, found: State | None) -> None:
+        shape, story = self.story.shape, self.story
+        done = self._resume(found) if found is not None else 0
+        todo = doubling.doublings(self.spec.rows, after=done)
+        sessions = self.spec.sessions or len(os.sched_getaffinity(0))
+        rows = _rows_built(self.spec)
+        progress = self.context.progress
+        with (
+            progress.task(f"build {rows:,} rows", total=rows - doubling.rows_after(done)) as task,
+            Builder(self.database, shape, todo, sessions) as builder,
+        ):
+            story.sessions = builder.sessions
+            begun = time.monotonic_ns()
+            if found is None:
+                self._create()
+                with self._watched(0, len(doubling.SEEDS)):
+                    builder.seed()
+            for one in todo:
+                with self._watched(one.number, one.rows):
+                    self._double(builder, one, task)
+            story.elapsed = (time.monotonic_ns() - begun) / 1e9
+
+    def _create(self) -> None:
+        shape = self.story.shape
+        with table.transaction(self.database):
+            self.database.execute(
+                "table/create",
+                made_by=f"replayer {__version__}",
+                layout=shape.layout,
+                compression=shape.compression,
+                segment_rows=shape.segment_rows,
+                rows_wanted=self.spec.rows,
+            )
+
+    def _resume(self, found: State) -> int:
+        """Remove what is left of a doubling that was cut short; return the last whole one."""
+        done = found.doubling or 0
+        for segment in table.segments(self.database):
+            if segment.doubling > done:
+                with table.transaction(self.database):
+                    self.database.execute(
+                        f"{found.shape.layout}/discard", {"segment": segment.number}
+                    )
+        for row in self.database.execute("table/doublings"):
+            new = row["rows"] // 2 if row["doubling"] else row["rows"]
+            speed = new / row["seconds"] if row["seconds"] else None
+            self.story.doublings.append({**row, "rows_per_second": speed})
+        self.story.resumed = True
+        self.story.notes.append(
+            f"an interrupted build went on after doubling {done} ({found.rows:,} rows), so its "
+            f"time as a whole was not measured"
+        )
+        return done
+
+    @contextlib.contextmanager
+    def _watched(self, number: int, new_rows: int) -> Iterator[None]:
+        """Note what a doubling took; doubling 0 makes the first six rows."""
+        before = self._point()
+        yield
+        after = self._point()
+        seconds = (after.clock_ns - before.clock_ns) / 1e9
+        row = {
+            "doubling": number,
+            "rows": doubling.rows_after(number),
+            "seconds": seconds,
+            "rows_per_second": new_rows / seconds,
+            "table_bytes": table.bytes_(self.database),
+            "wal_bytes": _difference(before.wal_bytes, after.wal_bytes),
+        }
+        self.database.execute("table/measured", {"doubling": number}, **row)
+        self.story.doublings.append(row)
+        user, system = after.cpu.user - before.cpu.user, after.cpu.system - before.cpu.system
+        self.story.cpu = CpuSeconds(user, system)
+
+    def _double(self, builder: Builder, one: Doubling, task: Task) -> None:
+        """Do one doubling and show how it goes."""
+        begun = time.monotonic_ns()
+        size = self.story.doublings[-1]["table_bytes"] or 0
+        made = 0
+        for said in builder.double(one):
+            if said is not None:
+                made += said.task.rows
+                size += said.bytes
+                task.advance(said.task.rows)
+            speed = made * 1e9 / (time.monotonic_ns() - begun)
+            task.update(
+                note=f"doubling {one.number}, {one.rows + made:,} rows, "
+                f"{units.show_count(round(speed))} rows/s, {units.show_size(size)}"
+            )
+        task.advance(one.rows - made)
+
+    def _point(self) -> _Point:
+        verb = self.database.engine.verb("wal")
+        cpu = self.context.place.cpu_seconds()
+        wal = int(self.database.value(verb)) if verb is not None else None
+        return _Point(time.monotonic_ns(), wal, cpu)
+
+
+@contextlib.contextmanager
+def _told_what_is_kept(story: _Story) -> Iterator[None]:
+    """Add to what went wrong on the server what is left of the table."""
+    try:
+        yield
+    except ReplayerError as error:
+        if error.status != ReplayerError.status or not story.doublings:
+            raise
+        last = story.doublings[-1]
+        raise ReplayerError(
+            f"{error}; {last['rows']:,} rows ({last['doubling']} doublings) are kept, and the next "
+            f"build goes on from there"
+        ) from error
+
+
+def _measured(quantity: str, value: float, unit: str, better: Better) -> Measurement:
+    return Measurement(metric=f"build.{quantity}", value=value, unit=unit, better=better)
+
+
+def _difference(before: int | None, after: int | None) -> int | None:
+    return None if before is None or after is None else after - before
+
+
+def _facts(shape: Shape, rows: int) -> dict[str, Fact]:
+    return {
+        "layout": shape.layout,
+        "compression": shape.compression or "none",
+        "segment_rows": shape.segment_rows,
+        "segments": max(1, rows // shape.segment_rows),
+    }
+
+
+def _reused(database: Database, found: State) -> Outcome:
+    """Return what is known of a whole table of an earlier run; nothing was measured."""
+    return Outcome(
+        measurements=(
+            _measured("rows", found.rows, "rows", Better.NEITHER),
+            _measured("table_bytes", table.bytes_(database), "bytes", Better.LESS),
+        ),
+        facts={**_facts(found.shape, found.rows), "reused": True},
+        notes=("the table of an earlier build was reused, so no time was measured",),
+    )
