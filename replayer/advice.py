@@ -15,7 +15,7 @@ from replayer.units import show_size
 
 _MANY_REPEATS = 10
 _FEW_REPEATS = 3
-_LARGE_READ_AHEAD_KB = 1024
+LARGE_READ_AHEAD_KB = 1024
 _OWN_WRITES = ("build", "flush", "sessions")
 _SLOW_CLOCKS = ("hpet", "acpi_pm", "jiffies", "refined-jiffies")
 
@@ -227,7 +227,7 @@ def uncooled_read_ahead(run: Run) -> str:
         and step.ledger is None
         and step.spec.get("mode") != "direct"
     ]
-    if not cold or kb < _LARGE_READ_AHEAD_KB:
+    if not cold or kb < LARGE_READ_AHEAD_KB:
         return ""
     return (
         f"{_steps(cold)}: read_ahead_kb of {run.host.get('device.name')} is {kb:.0f}, which "

@@ -1,0 +1,100 @@
+"""Say, line by line, what this machine allows, and what to do about the rest.
+
+Everything is tried, harmlessly, and not guessed: files are opened and not written, caches are not
+dropped, and what is made for a try is removed.
+
+Exit status: 0, also where something is limited; 2 if `replayer run` itself is impossible here.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator, Sequence
+
+    from rich.console import RenderableType
+
+    from replayer.readiness import Case, Line
+
+EPILOG = """\
+examples:
+  replayer check
+  replayer check --data-dir /mnt/nvme/replayer
+  replayer check --json
+"""
+_IMPOSSIBLE = 2
+_STYLES = {"ok": "green", "limited": "yellow", "no": "red"}
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.epilog = EPILOG
+    parser.add_argument(
+        "--data-dir",
+        type=Path,
+        metavar="DIR",
+        help="the folder on the disk under test, as for `replayer run`",
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Ask every question and print the answers on stdout."""
+    from replayer import custody, readiness
+    from replayer.host import Host
+
+    case = readiness.Case(Host(), args.data_dir)
+    try:
+        lines = list(readiness.lines(case))
+    finally:
+        custody.leave()
+    blocking = [line for line in lines if line.needed and line.answer is readiness.Answer.NO]
+    if args.json:
+        print(_as_json(case, lines, possible=not blocking))  # noqa: T201
+    else:
+        from replayer.report import screen
+
+        screen.write(*_shown(case, lines, blocking))
+    return _IMPOSSIBLE if blocking else 0
+
+
+def _as_json(case: Case, lines: Sequence[Line], *, possible: bool) -> str:
+    shown = [line._asdict() for line in lines]
+    found = {"possible": possible, "data_dir": str(case.data), "lines": shown}
+    return json.dumps(found, indent=1)
+
+
+def _shown(case: Case, lines: Sequence[Line], blocking: Sequence[Line]) -> Iterator[RenderableType]:
+    from rich.table import Table
+    from rich.text import Text
+
+    from replayer.report.words import clean
+
+    yield Text(f"what this machine allows, with the data in {clean(case.data)}", style="bold")
+    yield Text("")
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, show_header=False)
+    table.add_column(no_wrap=True)
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    for line in lines:
+        words = Text(clean(line.found))
+        if line.todo:
+            words.append(f"\n-> {clean(line.todo)}", style="dim")
+        status = Text(line.answer.value, style=_STYLES[line.answer.value])
+        table.add_row(status, Text(line.name), words)
+    yield table
+    yield Text("")
+    yield Text(_verdict(case, lines, blocking), style="bold red" if blocking else "bold")
+
+
+def _verdict(case: Case, lines: Sequence[Line], blocking: Sequence[Line]) -> str:
+    if blocking:
+        names = ", ".join(line.name for line in blocking)
+        return f"`replayer run` is impossible here: {names}"
+    limited = sum(line.answer.value != "ok" for line in lines)
+    rest = f"; {limited} of {len(lines)} lines are limited" if limited else ""
+    return f"`replayer run {case.workload}` can run here{rest}"
