@@ -163,6 +163,8 @@ def show(value: float, unit: str) -> str:
         return show_duration(value)
     if unit == "bytes/s":
         return f"{show_count(value / 1e6)} MB/s"
+    if unit.startswith("1/"):
+        return f"{show_count(value)}{unit[1:]}"
     return f"{show_count(value)} {unit}".rstrip()
 
 

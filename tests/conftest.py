@@ -17,6 +17,11 @@ from replayer.server import open_place
 UNITS = {"riops": ("1/s", Better.MORE), "p99": ("s", Better.LESS), "rows": ("", Better.NEITHER)}
 
 
+def pytest_addoption(parser):
+    """Add the option that rewrites tests/golden; its diff is reviewed like code."""
+    parser.addoption("--update-golden", action="store_true", help="rewrite tests/golden")
+
+
 @pytest.fixture
 def run_of():
     """Return a function that makes a run with these values, one per repeat, of each metric."""

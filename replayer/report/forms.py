@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from rich.console import RenderableType
 
 from replayer.model import Latency, Measurement, StepResult
-from replayer.report.tables import Sheet, whole
+from replayer.report.tables import Sheet, indented, whole
 from replayer.report.words import clean
 from replayer.units import show_count, show_duration
 
@@ -54,11 +54,15 @@ def of_walk(result: StepResult) -> Form:
 
 
 def of_sessions(result: StepResult) -> Form:
-    """Return pgio's line, as it is: programs look for it."""
+    """Return pgio's line, as it is: programs look for it; and the sessions' shares."""
     found = {key: text for key, text in result.facts.items() if _is_pgio(text)}
     # Not part of a padding or a table: those would cut it at the right edge.
     texts = [whole(clean(text)) for text in found.values()]
-    return Form(parts=texts, verbatim=texts, facts=frozenset(found))
+    rows = result.tables.get("sessions", ())
+    done = [row["operations"] for row in rows if isinstance(row.get("operations"), int)]
+    each = f"{show_count(min(done))} to {show_count(max(done))} statements each" if done else ""
+    shared = [indented([("sessions", f"{len(done)}, {each}")])] if done else []
+    return Form([*texts, *shared], texts, facts=frozenset(found), tables=frozenset({"sessions"}))
 
 
 def percentiles(latency: Latency) -> str:

@@ -139,7 +139,7 @@ class Bars:
 
     def __init__(self, stream: TextIO, clock: Clock = time.monotonic) -> None:
         self._clock = clock
-        self._console = Console(file=stream, highlight=False, markup=False, emoji=False)
+        self._console = _Console(file=stream, highlight=False, markup=False, emoji=False)
         narrow = self._console.width < _NARROW
         self._rich = Rich(
             TextColumn("{task.description}", markup=False, table_column=Column(no_wrap=True)),
@@ -172,7 +172,8 @@ class Bars:
         with contextlib.ExitStack() as stack:
             self._open += 1
             stack.callback(self._close)
-            self._rich.start()
+            with contextlib.suppress(OSError):
+                self._rich.start()
             number = self._rich.add_task(title, total=total, note="")
             stack.callback(self._rich.remove_task, number)
             self.redraw()
@@ -199,6 +200,14 @@ class Bars:
         self._open -= 1
         if not self._open:
             self._rich.stop()
+
+
+class _Console(Console):
+    """A console that falls silent when its reader goes away; rich's own would end the program."""
+
+    def on_broken_pipe(self) -> None:
+        """Say nothing more."""
+        self.quiet = True
 
 
 class _BarTask:

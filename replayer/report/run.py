@@ -21,6 +21,7 @@ from replayer.report.tables import (
     Spark,
     averages,
     cell,
+    heading,
     indented,
     line,
     pairs,
@@ -34,6 +35,7 @@ LOUD = "bold red"
 _STATUS_STYLE = {Status.DONE: "green", Status.SKIPPED: "yellow", Status.RUNNING: "yellow"}
 _LABEL = 10
 _MOST_SETTINGS = 24
+_SHORT = 24
 _EMPTY: tuple[object, ...] = (None, "", ())
 
 # sysstat's own columns, in its own order, of what is worth a line in a report.
@@ -187,7 +189,7 @@ def _step(result: StepResult, run: Run) -> Iterator[RenderableType]:
     yield from _latencies(result)
     yield from _proof(result)
     facts = {key: value for key, value in result.facts.items() if key not in form.facts}
-    yield from _facts(facts)
+    yield from _facts(facts, result.step)
     yield from _watched(result, run)
     yield from _notes([result])
 
@@ -223,7 +225,7 @@ def _summary(results: Sequence[StepResult]) -> Sheet:
         values, unit = [m.value for m in found], found[0].unit
         middle = statistics.median(values)
         spread = f"{(max(values) - min(values)) / abs(middle):.1%}" if middle else "-"
-        shown = [show(value, unit) for value in (middle, min(values), max(values))]
+        shown = [clean(show(value, unit)) for value in (middle, min(values), max(values))]
         rows.append([clean(metric), *shown, spread, str(len(values))])
     return Sheet(["metric", "median", "least", "most", "range / median", "n"], rows)
 
@@ -261,7 +263,7 @@ def _measurements(measurements: Sequence[Measurement]) -> Iterator[RenderableTyp
     for group, found in groupby(measurements, key=forms.group):
         same = list(found)
         if group:
-            words = (f"{forms.leaf(m)} {show(m.value, m.unit)}" for m in same)
+            words = (f"{forms.leaf(m)} {_value(m)}" for m in same)
             items.append((clean(group), lines(words, "   ")))
         else:
             items += [(clean(forms.leaf(m)), _value(m)) for m in same]
@@ -271,10 +273,8 @@ def _measurements(measurements: Sequence[Measurement]) -> Iterator[RenderableTyp
 
 def _value(measurement: Measurement) -> str:
     """Return a value with its unit, once: `files 1,542`, not `files 1,542 files`."""
-    unit = "" if measurement.unit == forms.leaf(measurement) else measurement.unit
-    if measurement.unit in ("bytes", "s"):
-        unit = measurement.unit
-    return show(measurement.value, unit)
+    told = measurement.unit == forms.leaf(measurement) and measurement.unit != "bytes"
+    return clean(show(measurement.value, "" if told else measurement.unit))
 
 
 def _latencies(result: StepResult) -> Iterator[RenderableType]:
@@ -368,10 +368,25 @@ def _per_second(value: float | None) -> str:
     return "unknown" if value is None else f"{value:,.0f}/s"
 
 
-def _facts(facts: dict[str, Fact]) -> Iterator[RenderableType]:
-    items = [(clean(key), _fact(key, value)) for key, value in facts.items() if value not in _EMPTY]
+def _facts(facts: dict[str, Fact], step: str) -> Iterator[RenderableType]:
+    """Yield short facts beside each other, long ones line by line, and those of `a.*` on a line."""
+    short: list[str] = []
+    items: dict[str, list[str]] = {}
+    for key, value in facts.items():
+        kind, dot, rest = key.partition(".")
+        text = _fact(key, value)
+        if value in _EMPTY:
+            continue
+        if dot and kind != step:
+            items.setdefault(clean(kind), []).append(f"{clean(rest)}={text}")
+        elif len(text) <= _SHORT:
+            short.append(f"{heading(rest or kind)} {text}")
+        else:
+            items[heading(rest or kind)] = [text]
+    if short:
+        yield line(" · ".join(short))
     if items:
-        yield indented(items)
+        yield indented((label, lines(texts, "  ")) for label, texts in items.items())
 
 
 def _fact(key: str, value: Fact) -> str:

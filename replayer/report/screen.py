@@ -20,6 +20,10 @@ class Screen(Console):
         """Print as rich does, uncropped."""
         super().print(*objects, **{"crop": False, **how})
 
+    def on_broken_pipe(self) -> None:
+        """Leave it to __main__, which ends in peace; rich would end the program with status 1."""
+        raise BrokenPipeError
+
 
 def screen(stream: TextIO | None = None) -> Screen:
     """Return a console for a stream, stdout unless given: as wide as the terminal, at most 100."""

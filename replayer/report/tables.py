@@ -25,10 +25,12 @@ _SUFFIXES = {
     "_per_second": ("/s", show_count),
     "_bytes": ("", show_size),
     "_seconds": ("", show_duration),
+    "_s": ("", show_duration),
+    "_share": (" share", lambda value: f"{value:.1%}"),
     "_ns": ("", lambda value: show_duration(value / 1e9)),
     "_ms": ("", lambda value: show_duration(value / 1e3)),
     "_us": ("", lambda value: show_duration(value / 1e6)),
-    "_percent": (" %", lambda value: f"{value:.1f}"),
+    "_percent": ("", lambda value: f"{value:.1f} %"),
 }
 _WHOLE = {"bytes": show_size, "seconds": show_duration, "elapsed": show_duration}
 

@@ -162,6 +162,7 @@ def test_durations_are_shown_in_the_unit_that_fits(value, expected):
         (0.25, "s", "250 ms"),
         (405.6e6, "bytes/s", "406 MB/s"),
         (393232.4, "blocks/s", "393,232 blocks/s"),
+        (393232.4, "1/s", "393,232/s"),
         (31.25, "reads/s", "31.2 reads/s"),
         (12, "files", "12 files"),
         (0.5, "", "0.500"),

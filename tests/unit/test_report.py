@@ -1,0 +1,476 @@
+"""report: a run on the terminal, whole and honest at 100 and at 80 columns."""
+
+import io
+import re
+
+import pytest
+from rich.cells import cell_len
+
+from replayer.model import Better, Cold, Ledger, Mark, Measurement, Series, Status, StepResult
+from replayer.report import forms, run, screen, tables
+from replayer.report.words import clean
+
+PGIO = (
+    "DBNAME:  pgio. 4 schemas, 1 threads(each). Run time: 300 seconds. "
+    "RIOPS >393232< CACHE_HITS/s >15711<"
+)
+LEDGER = (
+    "shared-buffer hits 15,711/s | page-cache hits 393,200/s | device reads 32/s -> "
+    "cached (ratio 0.000)"
+)
+
+
+def shown(found, width=100, path=None):
+    """Return a run's report as plain text."""
+    return screen.text(run.render(found, path), width=width)
+
+
+def with_steps(found, *steps, **changes):
+    """Return a run of just these steps."""
+    return found.model_copy(update={"steps": steps, **changes})
+
+
+def step(found, name):
+    """Return a run's step of that name."""
+    return next(one for one in found.steps if one.name == name)
+
+
+def repeated(found, changes):
+    """Return a run with its sessions repeated, each repeat with its own changes."""
+    sessions = found.steps[-2:]
+    steps = [
+        one.model_copy(update={"repeat": number, **change(one)})
+        for number, change in enumerate(changes, 1)
+        for one in sessions
+    ]
+    workload = found.workload.model_copy(update={"repeat": len(changes)})
+    return with_steps(found, found.steps[0], *steps, workload=workload)
+
+
+def faster(factor):
+    """Return a change that multiplies RIOPS."""
+
+    def change(one):
+        measurements = [
+            m.model_copy(update={"value": m.value * factor}) if m.metric == "sessions.riops" else m
+            for m in one.measurements
+        ]
+        return {"measurements": tuple(measurements)}
+
+    return change
+
+
+def failed(_):
+    """Return a change that makes a repeat a failed one."""
+    return {
+        "status": Status.FAILED,
+        "reason": "4 of 4 sessions lost the server (server closed the connection unexpectedly)",
+        **dict.fromkeys(("cold", "ledger", "series")),
+        **dict.fromkeys(("measurements", "notes"), ()),
+        **{name: {} for name in ("latency", "tables", "facts")},
+    }
+
+
+@pytest.mark.parametrize("width", [100, 80])
+def test_the_report_of_a_run(stored, golden, width):
+    """A run of every kind of step is shown as it was when a person last looked at it."""
+    golden(shown(stored, width, "results/20261120.json"), f"run-{width}.txt")
+
+
+def test_the_report_of_repeats(stored, golden):
+    """Repeats are shown as medians and ranges, with every line and every failure that counts."""
+    found = repeated(stored, [faster(1.0), faster(1.02), faster(0.97), failed])
+
+    golden(shown(found), "repeats-100.txt")
+
+
+def test_the_report_of_a_run_that_failed(stored, golden):
+    """A run that failed in its second step says so at its head, at the step and at its end."""
+    broken = step(stored, "flush").model_copy(
+        update={
+            "status": Status.FAILED,
+            "reason": "the server ended: no space left on device",
+            **dict.fromkeys(("measurements",), ()),
+            "facts": {},
+        }
+    )
+    found = with_steps(
+        stored,
+        stored.steps[0],
+        broken,
+        status=Status.FAILED,
+        error="flush: the server ended: no space left on device",
+        advice=(),
+    )
+
+    golden(shown(found), "failed-100.txt")
+
+
+def test_a_step_that_nobody_knows(stored, golden):
+    """A plug-in's numbers, tables, facts and series are shown without a line of code for it."""
+    probe = StepResult(
+        step="orion",
+        name="orion",
+        repeat=1,
+        status="done",
+        started="2026-11-20T15:45:00+00:00",
+        elapsed=12.5,
+        spec={
+            "step": "orion",
+            "name": "orion",
+            "once": False,
+            "block_size": "8k",
+            "depths": [1, 2],
+        },
+        measurements=(
+            Measurement(metric="orion.small.iops", value=12345.6, unit="1/s", better=Better.MORE),
+            Measurement(metric="orion.small.latency", value=8.1e-5, unit="s", better=Better.LESS),
+            Measurement(metric="orion.large", value=1.9e9, unit="bytes/s", better=Better.MORE),
+        ),
+        latency={"small": step(stored, "walk").latency["read"]},
+        tables={
+            "depths": (
+                {"depth": 1, "kind": "small", "iops": 12345.6, "throughput_bytes": 101134950},
+                {"depth": 2, "kind": "large", "iops": 1812.0, "throughput_bytes": 1900020000},
+            )
+        },
+        facts={"direct": True, "path": "/mnt/nvme/replayer/orion", "tags": ("a", "b")},
+        series=Series(
+            started="2026-11-20T15:45:00+00:00",
+            seconds=(1.0, 2.0, 3.0),
+            columns={"orion.iops": (1.0, None, 4.0), "cpu.%usr": (1.0, 2.0, 3.0)},
+        ),
+    )
+
+    golden(shown(with_steps(stored, probe, engine=None, advice=())), "unknown-step-100.txt")
+
+
+@pytest.mark.parametrize("width", [100, 80])
+def test_nothing_is_wider_than_asked_but_the_lines_that_programs_read(stored, width):
+    """Every line fits; pgio's line and the ledger are whole even where they do not."""
+    lines = shown(stored, width, "x" * 300).splitlines()
+
+    wide = [line for line in lines if cell_len(line) > width]
+    assert all(line.startswith(("DBNAME:", "shared-buffer hits")) for line in wide)
+    assert PGIO in lines
+    assert LEDGER in lines
+    assert not any(line.endswith(" ") for line in lines)
+
+
+def test_a_pipe_gets_the_plain_report(stored, capsys):
+    """Without a terminal there is no escape sequence, and pgio's line stands alone on its line."""
+    screen.show(stored)
+
+    out = capsys.readouterr().out
+    assert "\x1b" not in out
+    assert PGIO in out.splitlines()
+
+
+def test_a_terminal_gets_colour_and_no_colour_takes_it(stored, monkeypatch):
+    """Loud lines are red on a terminal, and NO_COLOR takes the colour away, not the words."""
+    monkeypatch.setenv("TERM", "xterm-256color")
+    coloured, plain = io.StringIO(), io.StringIO()
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    terminal = screen.Screen(file=coloured, force_terminal=True, width=100)
+    terminal.print(run.render(stored))
+    monkeypatch.setenv("NO_COLOR", "1")
+    screen.Screen(file=plain, force_terminal=True, width=100).print(run.render(stored))
+
+    assert re.search(r"\x1b\[1;31m[^\x1b]*NOT COLD", coloured.getvalue())
+    assert not re.search(r"\x1b\[[0-9;]*3[0-7]m", plain.getvalue())
+    assert "NOT COLD" in plain.getvalue()
+
+
+def test_an_ascii_terminal_gets_ascii(stored, monkeypatch):
+    """Where the output cannot hold blocks and dashes, the report is still written whole."""
+    raw = io.BytesIO()
+    stream = io.TextIOWrapper(raw, encoding="ascii")
+    monkeypatch.setattr("sys.stdout", stream)
+    screen.show(stored.model_copy(update={"label": "ядро"}))
+    stream.flush()
+
+    text = raw.getvalue().decode("ascii")
+    assert "label" in text
+    assert PGIO in text
+    assert "result" in text
+
+
+@pytest.mark.parametrize(
+    "evil",
+    [
+        "\x1b[2J\x1b[31mred",
+        "\x9b31m",
+        "a\nb",
+        "\u202egnp.exe",
+        "[bold red]x[/]",
+        "\x07\x08",
+        "\ud800",
+    ],
+)
+def test_words_of_others_cannot_steer_the_terminal(evil):
+    """No control, direction or lone surrogate character of a label or hostname gets through."""
+    text = screen.text(tables.line(clean(evil)))
+
+    assert text.count("\n") == 1
+    assert text[:-1].isprintable()
+    assert "[bold red]x[/]" in text or evil[0] != "["
+
+
+def test_every_string_of_a_run_is_cleaned(stored):
+    """A run in which every string is hostile is shown with every escape written out."""
+
+    def poison(value):
+        if isinstance(value, str) and value not in {"build", "walk", "sessions"}:
+            return value + "\x1b[2J\u202e[bold]"
+        if isinstance(value, dict):
+            return {poison(k) if "." in k else k: poison(v) for k, v in value.items()}
+        if isinstance(value, tuple):
+            return tuple(poison(one) for one in value)
+        return value
+
+    steps = tuple(
+        one.model_copy(
+            update={
+                "name": poison(one.name),
+                "reason": poison(one.reason),
+                "notes": poison(("note",)),
+                "facts": poison(one.facts),
+                "spec": poison(one.spec),
+                "tables": {poison(name): poison(rows) for name, rows in one.tables.items()},
+                "cold": one.cold
+                and one.cold.model_copy(
+                    update={"why": poison("why"), "proof": poison("p"), "method": poison("m")}
+                ),
+                "measurements": tuple(
+                    m.model_copy(update={"metric": poison(m.metric), "unit": poison(m.unit)})
+                    for m in one.measurements
+                ),
+            }
+        )
+        for one in stored.steps
+    )
+    found = stored.model_copy(
+        update={
+            "steps": steps,
+            "id": poison(stored.id),
+            "label": poison(stored.label),
+            "error": poison("error"),
+            "advice": poison(("advice",)),
+            "started": poison("x"),
+            "host": poison(stored.host),
+            "engine": stored.engine.model_copy(
+                update={"name": poison("pg"), "settings": {poison("a.b"): poison("c")}}
+            ),
+            "workload": stored.workload.model_copy(
+                update={"name": poison("demo"), "source": poison("/a")}
+            ),
+        }
+    )
+
+    for text in (shown(found, path="/tmp/\x1b[2J"), shown(repeated(found, [lambda _: {}] * 2))):
+        assert [line for line in text.splitlines() if not line.isprintable()] == []
+        assert "\\x1b[2J" in text
+
+
+def test_what_was_not_cold_is_loud(stored):
+    """Asked cold and got lukewarm is said at the step and again at the end, with the share."""
+    text = shown(stored)
+
+    said = "NOT COLD: asked cold, got lukewarm, 10.0% was in memory"
+    assert text.count(said) == 2
+    assert text.count("NOT PHYSICAL: asked physical, got mixed") == 2
+
+
+@pytest.mark.parametrize(
+    ("asked", "got", "loud"),
+    [
+        ("cold", "cold", False),
+        ("cold", "lukewarm", True),
+        ("cold", "hot", True),
+        ("cold", "unknown", True),
+        ("hot", "lukewarm", True),
+        ("hot", "hot", False),
+        ("unknown", "hot", False),
+    ],
+)
+def test_coldness_is_loud_exactly_if_it_is_not_as_asked(stored, asked, got, loud):
+    """Every coldness but the one asked for is loud, an unproven one too."""
+    walk = step(stored, "walk").model_copy(
+        update={"cold": Cold(asked=asked, got=got, method="", proof="", why="")}
+    )
+
+    assert bool(run.attention(with_steps(stored, walk))) == loud
+
+
+@pytest.mark.parametrize(
+    ("asked", "verdict", "loud"),
+    [
+        (None, "mixed", False),
+        ("cached", "cached", False),
+        ("physical", "mixed", True),
+        ("physical", "unknown", True),
+        ("cached", "physical", True),
+    ],
+)
+def test_the_ledger_is_loud_exactly_if_it_is_not_as_asked(stored, asked, verdict, loud):
+    """Every verdict but the one asked for is loud, an unproven one too."""
+    ledger = Ledger(
+        asked=asked,
+        verdict=verdict,
+        window_seconds=30,
+        riops=1000,
+        buffer_hits=5,
+        page_cache_hits=None,
+        device_reads=None,
+        device_read_bytes=None,
+        ratio=None,
+        device=None,
+        note="the device's counters cannot be read",
+    )
+    found = with_steps(stored, step(stored, "cached").model_copy(update={"ledger": ledger}))
+
+    assert bool(run.attention(found)) == loud
+    assert "page-cache hits unknown | device reads unknown" in shown(found)
+    assert "the device's counters cannot be read" in shown(found)
+
+
+def test_a_run_that_has_only_begun_is_shown(stored):
+    """A reserved run without host, engine or steps has a report, and it says `not finished`."""
+    begun = stored.model_copy(
+        update={
+            "steps": (),
+            "host": {},
+            "engine": None,
+            "finished": None,
+            "status": Status.RUNNING,
+            "advice": (),
+        }
+    )
+
+    text = shown(begun)
+    assert "running" in text
+    assert "not finished" in text
+
+
+def test_every_measurement_is_in_the_report(stored):
+    """No measurement of any step is dropped on the way to the screen."""
+    for result in stored.steps:
+        text = shown(with_steps(stored, result))
+        for m in result.measurements:
+            bare = result.model_copy(
+                update={"measurements": tuple(n for n in result.measurements if n != m)}
+            )
+            assert text != shown(with_steps(stored, bare)), m.metric
+
+
+def test_averages_are_weighted_by_time_and_by_requests():
+    """A mean is over time; r_await and areq-sz are means over requests, as of the whole window."""
+    series = Series(
+        started="",
+        seconds=(1.0, 4.0),
+        columns={
+            "diskstats.r/s": (300.0, 100.0),
+            "diskstats.w/s": (0.0, 0.0),
+            "diskstats.r_await": (1.0, 4.0),
+            "diskstats.areq-sz": (8.0, 16.0),
+            "diskstats.%util": (None, 50.0),
+        },
+    )
+
+    sheet = tables.averages(series, "diskstats")
+
+    # 300 requests in the first second and 300 in the next three: 600 in 4 s.
+    assert dict(zip(sheet.headings, sheet.rows[0], strict=True)) == {
+        "r/s": "150",
+        "w/s": "0",
+        "r_await": "2.50",
+        "areq-sz": "12.0",
+        "%util": "50.0",
+    }
+
+
+def test_averages_are_of_the_measured_window_only():
+    """What was sampled before and after the window does not count."""
+    series = Series(
+        started="",
+        seconds=(1.0, 2.0, 3.0, 4.0),
+        columns={"vmstat.us": (99.0, 10.0, 20.0, 99.0), "vmstat.wa": (None, None, None, 1.0)},
+        window=(1.0, 3.0),
+    )
+
+    assert tables.averages(series, "vmstat").rows == [["15.0", "-"]]
+
+
+@pytest.mark.parametrize(
+    ("values", "room", "expected"),
+    [
+        ([0, 1, 2, 3, 4, 5, 6, 7], 8, "▁▂▃▄▅▆▇█"),
+        ([7.0] * 4, 8, "████"),
+        ([0.0, 0.0], 8, "▁▁"),
+        ([1.0, None, 1.0], 8, "█ █"),
+        ([0, 0, 4, 4, 8, 8], 3, "▁▅█"),
+        ([], 8, ""),
+    ],
+)
+def test_a_spark_line_starts_at_nothing(values, room, expected):
+    """The lowest block is 0, the highest the largest value; a gap is a blank; means if crowded."""
+    assert tables.spark(values, room) == expected
+
+
+def test_a_sheet_too_wide_is_continued_below():
+    """No digit is ever cut off: columns go below, their rows' first word repeated."""
+    headings = [f"column {i}" for i in range(20)]
+    rows = [["first", *[f"{i}{i:06d}" for i in range(1, 20)]], ["second", *["1"] * 19]]
+
+    text = screen.text(tables.Sheet(headings, rows), width=60)
+
+    assert all(cell in text for cell in rows[0])
+    assert "…" not in text
+    assert max(map(len, text.splitlines())) <= 60
+    assert text.count("second") > 2
+
+
+def test_the_middle_of_a_long_table_is_left_out():
+    """Of 500 rows the first three and the last seven are shown, and a mark between them."""
+    sheet = tables.records([{"doubling": i, "table_bytes": 1024 * i} for i in range(500)])
+
+    assert [row[0] for row in sheet.rows] == [*"012…", *map(str, range(493, 500))]
+    assert sheet.headings == ["doubling", "table"]
+    assert sheet.rows[-1][1] == "499 KiB"
+
+
+@pytest.mark.parametrize(
+    ("metric", "group", "leaf"),
+    [
+        ("sessions.riops", "", "riops"),
+        ("sessions.latency.p99.9", "latency", "p99.9"),
+        ("sessions.latency.max", "latency", "max"),
+        ("walk.read.real", "read", "real"),
+        ("alone", "", "alone"),
+        ("a.b.c.d", "b.c", "d"),
+    ],
+)
+def test_metrics_are_grouped_by_what_they_share(metric, group, leaf):
+    """A metric is the step, what it shares with its neighbours, and its last word."""
+    m = Measurement(metric=metric, value=1, unit="s", better=Better.LESS)
+
+    assert (forms.group(m), forms.leaf(m)) == (group, leaf)
+
+
+def test_a_histogram_that_cannot_be_read_is_told(stored):
+    """A payload edited by hand is a sentence in the report, no traceback."""
+    latency = step(stored, "walk").latency["read"]
+
+    assert "p50" in forms.percentiles(latency)
+    broken = latency.model_copy(update={"payload": "rubbish"})
+    assert forms.percentiles(broken) == "the histogram cannot be read"
+
+
+def test_marks_of_a_series_are_told(stored):
+    """A checkpoint in the measured time stands under the numbers it may have changed."""
+    series = step(stored, "cached").series.model_copy(
+        update={"marks": (Mark(at=7.4, kind="autovacuum", text="of table slob1"),)}
+    )
+    cached = step(stored, "cached").model_copy(update={"series": series})
+
+    assert "at 7 s: autovacuum: of table slob1" in shown(with_steps(stored, cached))
