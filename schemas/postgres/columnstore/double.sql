@@ -1,3 +1,7 @@
+-- The commit that publishes the doubling waits for the disk, and with it for all that was written
+-- before: the commits of single segments need not.
+SET LOCAL synchronous_commit = off
+-- then
 -- A new segment from an old one, a column at a time.  unnest and generate_series run in lockstep in
 -- the select list, which is faster than WITH ORDINALITY.
 INSERT INTO persons1_s{{target}}_id (minimum, maximum, v)

@@ -1,3 +1,7 @@
+-- The commit that publishes the doubling waits for the disk, and with it for all that was written
+-- before: the commits of single segments need not.
+SET LOCAL synchronous_commit = off
+-- then
 -- CREATE TABLE AS and not INSERT: it appends strictly, where an INSERT may put a short row into a gap of
 -- an earlier page, and the stored order is what numbers the rows.  It also writes no WAL for the rows
 -- when wal_level is minimal.
