@@ -25,6 +25,9 @@ _CHUNK_ROWS = 16_384
 SESSIONS_PER_PROCESS = 256
 _FOREVER = 1e11
 """A deadline that no server's clock reaches, in seconds since 1970."""
+_LONG = 1e9
+"""A slice without an end of its own, in seconds."""
+_MANY = 1 << 62
 
 
 @dataclass(frozen=True, slots=True)
@@ -343,70 +346,76 @@ class Lost:
 
 def session(job: SessionJob, gate: Gate, report: Report) -> Tally | Lost:
     """Be one session: connect, warm up, wait for the gate, work slice by slice."""
-    units = (job.numbers["work_unit"], job.numbers["update_work_unit"])
-    tally = Tally(job.number, job.table, *units)
     driver_error = wire.driver_error(job.recipe)
     with contextlib.closing(wire.connect(job.recipe, *job.first)) as connection:
-        cursor = connection.cursor()
+        wire.sleep_soundly(connection)
+        own = _Session(job, connection.cursor())
         try:
-            tally.plan = tuple(_lines(cursor, job.plan))
-            _warm_up(cursor, job)
+            own.warm_up()
         except driver_error as error:
             raise ReplayerError(
                 f"session {job.number}: the database said: {wire.explain(error)}"
             ) from error
         gate.wait()
         try:
-            _work(cursor, job, tally)
-            _lines(cursor, job.settle)
+            own.work()
         except driver_error as error:
             lost = Lost(job.number, wire.explain(error))
             report(lost)
             return lost
-    return tally
+    return own.tally
 
 
-def _warm_up(cursor: Any, job: SessionJob) -> None:
-    """Have the procedure compiled and its plans made, then start the random numbers anew."""
-    for percentage in (0, 100) if job.numbers["update_pct"] else (0,):
-        _call(cursor, job, {"update_pct": percentage, "operations": 1, "seconds": 1e9})
-    _lines(cursor, job.settle)
-    cursor.execute(job.seed, {"seed": job.random_seed})
+class _Session:
+    """A session's cursor and what it has done so far."""
 
+    def __init__(self, job: SessionJob, cursor: Any) -> None:
+        self._job = job
+        self._cursor = cursor
+        self._names: list[str] = []
+        units = (job.numbers["work_unit"], job.numbers["update_work_unit"])
+        self.tally = Tally(job.number, job.table, *units)
 
-def _work(cursor: Any, job: SessionJob, tally: Tally) -> None:
-    left = job.operations
-    until = _FOREVER
-    seconds = job.first_slice_seconds
-    state = {"window_left": 0, "updates_left": 0}
-    if job.run_time is not None:
-        seconds = min(seconds, job.run_time)
-    while True:
-        wanted = {"operations": left if left is not None else 1 << 62}
-        row = _call(cursor, job, {**state, **wanted, "stop_at": until, "seconds": seconds})
-        tally.add(row)
-        state = {name: row[name] for name in state}
-        if job.run_time is not None:
-            # The deadline is the server's own: its clock at the first slice, and the run time.
-            until = tally.began + job.run_time
-        if left is not None:
-            left -= row["selects"] + row["updates"]
-        if left == 0 or row["ended"] >= until:
-            return
-        seconds = job.slice_seconds
+    def warm_up(self) -> None:
+        """Have the procedure compiled and its plans made, then start the random numbers anew."""
+        self.tally.plan = tuple(self._lines(self._job.plan))
+        for percentage in (0, 100) if self._job.numbers["update_pct"] else (0,):
+            self._slice({"update_pct": percentage, "operations": 1, "seconds": _LONG})
+        self._lines(self._job.settle)
+        self._cursor.execute(self._job.seed, {"seed": self._job.random_seed})
 
+    def work(self) -> None:
+        """Do slices until the run time is over or the operations are done."""
+        job, tally = self._job, self.tally
+        left, until = job.operations, _FOREVER
+        seconds = min(job.first_slice_seconds, job.run_time or _LONG)
+        state: dict[str, Any] = {"window_left": 0, "updates_left": 0}
+        while left != 0 and tally.ended < until:
+            operations = _MANY if left is None else left
+            row = self._slice(
+                {**state, "operations": operations, "stop_at": until, "seconds": seconds}
+            )
+            tally.add(row)
+            state = {name: row[name] for name in state}
+            if job.run_time is not None:
+                # The deadline is the server's own: its clock at the first slice, and the run time.
+                until = tally.began + job.run_time
+            if left is not None:
+                left -= row["selects"] + row["updates"]
+            seconds = job.slice_seconds
+        self._lines(job.settle)
 
-def _call(cursor: Any, job: SessionJob, own: Mapping[str, Any]) -> dict[str, Any]:
-    start = {"window_left": 0, "updates_left": 0, "stop_at": _FOREVER}
-    cursor.execute(job.slice, {**start, **job.numbers, **own})
-    names = [column[0] for column in cursor.description]
-    return dict(zip(names, cursor.fetchone(), strict=True))
+    def _slice(self, own: Mapping[str, Any]) -> dict[str, Any]:
+        start = {"window_left": 0, "updates_left": 0, "stop_at": _FOREVER}
+        self._cursor.execute(self._job.slice, {**start, **self._job.numbers, **own})
+        # The same columns each time, and a driver takes a while to describe them.
+        self._names = self._names or [column[0] for column in self._cursor.description]
+        return dict(zip(self._names, self._cursor.fetchone(), strict=True))
 
-
-def _lines(cursor: Any, statements: Sequence[str]) -> list[str]:
-    lines: list[str] = []
-    for statement in statements:
-        cursor.execute(statement)
-        if cursor.description:
-            lines += [str(row[0]) for row in cursor.fetchall()]
-    return lines
+    def _lines(self, statements: Sequence[str]) -> list[str]:
+        lines: list[str] = []
+        for statement in statements:
+            self._cursor.execute(statement)
+            if self._cursor.description:
+                lines += [str(row[0]) for row in self._cursor.fetchall()]
+        return lines

@@ -1,8 +1,8 @@
 """Sessions of the SLOB method, as pgio runs them: random reads of tables with one row per block.
 
 Every session runs a loop inside the server, in slices of a second at most.  RIOPS are the blocks
-that the server missed in its own buffers, per second of the server's clock; the ledger says how many
-of them came from the page cache and how many from the device.
+that the server missed in its own buffers, per second of the server's clock; the ledger says how
+many of them came from the page cache and how many from the device.
 """
 
 import contextlib
@@ -10,6 +10,7 @@ import hashlib
 import itertools
 import math
 import os
+import re
 import resource
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,7 +20,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field
 
-from replayer import __version__, cache, ledger, memory, pages, slob, units
+from replayer import __version__, cache, ledger, memory, pages, processes, slob, units
 from replayer.context import Context
 from replayer.database import Database
 from replayer.errors import Impossible, ReplayerError
@@ -124,10 +125,13 @@ class Spec(StepSpec):
         least = max(_MIB, self.sessions * 8 * block_size)
         return max(least, min(16 * _MIB, share))
 
+    def needs(self, block_size: int) -> int:
+        """Return the memory that the server's processes need for themselves, as measured."""
+        return self.buffers(block_size) + (8 + 3 * self.sessions) * _MIB
+
     def limit(self, block_size: int) -> int:
-        """Return the limit of a cgroup: as given, else what the server itself needs and 64 MiB."""
-        needs = self.buffers(block_size) + 6 * _MIB * self.sessions
-        return self.memory_limit or needs + 64 * _MIB
+        """Return the limit of a cgroup: as given, else what the server itself needs and 40 MiB."""
+        return self.memory_limit or self.needs(block_size) + 40 * _MIB
 
 
 def check(spec: Spec, context: Context) -> None:
@@ -183,6 +187,11 @@ def _refused(kind: str, spec: Spec, context: Context) -> str:
             f"it would leave {units.show_size(left)}, where all {units.show_size(tables)} of the "
             f"tables fit in: set {key} lower or scale higher"
         )
+    if kind == "cgroup" and left < spec.needs(block_size):
+        return (
+            f"memory_limit is {units.show_size(left)}, and the server's processes alone need about "
+            f"{units.show_size(spec.needs(block_size))}"
+        )
     return memory.possible(kind, context.host)
 
 
@@ -222,11 +231,9 @@ def run(spec: Spec, context: Context) -> Outcome:
         files = _files(database, wanted, context)
         with _bounded(spec, context) as taken:
             cold = _temperature(spec, files, context)
-            window = _measure(spec, wanted, context, database)
-            killed = memory.killed_for_memory(taken) if taken else 0
+            with _memory_told(taken):
+                window = _measure(spec, wanted, context, database)
         shown = {row["name"]: row["value"] for row in database.execute("settings")}
-    if killed:
-        notes.append(f"the kernel killed {killed} processes in the cgroup: set memory_limit higher")
     if place.can_stop:
         place.start({})
     facts: dict[str, Fact] = {
@@ -343,6 +350,21 @@ def _bounded(spec: Spec, context: Context) -> Iterator[memory.Bound | None]:
         yield taken
 
 
+@contextlib.contextmanager
+def _memory_told(taken: memory.Bound | None) -> Iterator[None]:
+    """Say so when it was the limit that ended the server."""
+    try:
+        yield
+    except ReplayerError as error:
+        killed = memory.killed_for_memory(taken) if taken else 0
+        if not killed:
+            raise
+        raise ReplayerError(
+            f"the kernel killed {killed} server processes for want of memory in the cgroup: "
+            f"set memory_limit higher ({error})"
+        ) from error
+
+
 def _temperature(spec: Spec, files: Sequence[Path], context: Context) -> Cold:
     """Fill the page cache with the tables, or drop them from it, and measure what was achieved."""
     asked = Temperature.HOT if spec.asked is Verdict.CACHED else Temperature.COLD
@@ -410,6 +432,8 @@ class _Window:
     last_done: float = 0.0
     updated: int = 0
     hot: int = 0
+    own_bytes: int | None = None
+    """What the server's processes read from the device, if they can be asked."""
     slice_seconds: float = 0.0
 
     @property
@@ -438,13 +462,14 @@ def _settled(database: Database) -> Counters:
 
 def _measure(spec: Spec, wanted: TableSet, context: Context, database: Database) -> _Window:
     """Connect every session, open the gate, watch, and read the counters after the last slice."""
-    slice_seconds = min(1.0, max(0.25, spec.sessions / 64))
+    slice_seconds = min(1.0, max(0.25, spec.sessions / 128))
     jobs = list(_jobs(spec, wanted, database, slice_seconds))
     crowd = Crowd(slob.session, jobs, processes=math.ceil(len(jobs) / slob.SESSIONS_PER_PROCESS))
     with crowd:
         with context.progress.task(f"connect {len(jobs)} sessions"):
             crowd.ready(timeout=60 + len(jobs))
         updates = database.execute("slob/updates")[0]
+        own = _own_reads(context)
         before = _settled(database)
         cpu = _own_cpu()
         begin_ns = context.sampler.mark()
@@ -455,6 +480,8 @@ def _measure(spec: Spec, wanted: TableSet, context: Context, database: Database)
         tallies = crowd.results()
         window.end_ns = context.sampler.mark()
         window.after = _settled(database)
+        read = _own_reads(context)
+        window.own_bytes = None if own is None or read is None else read - own
         window.cpu_seconds = sum(crowd.usage) + _own_cpu() - cpu
         window.first_done = ((crowd.first_done_ns or opened_ns) - opened_ns) / 1e9
         window.last_done = ((crowd.last_done_ns or opened_ns) - opened_ns) / 1e9
@@ -469,6 +496,23 @@ def _measure(spec: Spec, wanted: TableSet, context: Context, database: Database)
     window.updated = moved["updated"] - updates["updated"]
     window.hot = moved["hot"] - updates["hot"]
     return window
+
+
+def _own_reads(context: Context) -> int | None:
+    """Return the bytes that the server's processes had read from devices so far, None if unknown.
+
+    /proc/PID/io, where a process has the account of its children that ended; so the main process
+    and those that live, all at once: again while any come or go.
+    """
+    pids = context.place.pids()
+    for _ in range(_SETTLE_TRIES if pids else 0):
+        before = processes.family(pids[0], ended=True)
+        texts = [context.host.read(f"proc/{pid}/io") for pid in before]
+        found = [re.search(r"^read_bytes: (\d+)$", text, re.MULTILINE) for text in texts]
+        if all(found) and processes.family(pids[0], ended=True) == before:
+            return sum(int(match[1]) for match in found if match)
+        time.sleep(_SETTLE_SECONDS / 20)
+    return None
 
 
 def _own_cpu() -> float:
@@ -577,6 +621,7 @@ def _outcome(  # noqa: PLR0917
         delta if local else None,
         context.sampler.device if local else None,
         context.engine.block_size,
+        own_bytes=window.own_bytes,
     )
     histograms = _histograms(window.tallies)
     steady, steady_note = _steadiness(window)

@@ -88,6 +88,36 @@ def test_device_that_cannot_be_counted_gives_no_verdict():
     assert made.note
 
 
+def test_other_readers_do_not_change_the_verdict_where_the_server_can_be_asked():
+    """A whole device's reads are not the server's: its own bytes decide, the others are told of."""
+    busy = device(5000, block=4 * BLOCK)
+    cached = balance(Verdict.CACHED, 10.0, 10_000, 0, busy, "vda", BLOCK, own_bytes=0)
+    physical = balance(None, 10.0, 1000, 0, busy, "vda", BLOCK, own_bytes=1000 * BLOCK)
+    unknown = balance(None, 10.0, 10_000, 0, busy, "vda", BLOCK)
+
+    assert cached.verdict == Verdict.CACHED
+    assert cached.page_cache_hits == cached.riops
+    assert "other processes read 156 MiB" in cached.note
+    assert physical.verdict == Verdict.PHYSICAL
+    assert unknown.verdict == Verdict.PHYSICAL
+
+
+def test_read_ahead_of_the_server_is_not_taken_for_missed_blocks():
+    """Own bytes above one block per read do not lift the share above what the requests say."""
+    made = balance(
+        None,
+        10.0,
+        1000,
+        0,
+        DeviceDelta(10.0, 500, 700 * BLOCK, 0, 0),
+        "vda",
+        BLOCK,
+        own_bytes=950 * BLOCK,
+    )
+
+    assert made.verdict == Verdict.MIXED
+
+
 def test_other_readers_and_writers_are_told_of():
     """The whole device is counted, so what others did on it is said when it was large."""
     quiet = balance(None, 10.0, 100_000, 0, device(100_000), "vda", BLOCK)
