@@ -37,6 +37,7 @@ from replayer.sampler import Sampler
 from replayer.units import show_size
 
 _MIB = 1 << 20
+_LONG_PATH = 50
 _BUSY_CPU = 10.0
 _BUSY_DEVICE = 5.0
 _TOOLS = {"fio": "fio", "iostat": "sysstat", "hyperfine": "hyperfine"}
@@ -131,7 +132,10 @@ def server(case: Case) -> Line:
         return Line("server", Answer.NO, case.server, "", needed=True)
     found = case.server
     who = f", run by the user {found.user.name}" if found.user else ""
-    return Line("server", Answer.OK, f"{case.engine.title} {found.version} in {found.folder}{who}")
+    where = found.folder
+    if len(str(where)) > _LONG_PATH:
+        where = Path("…", *where.parts[-3:])
+    return Line("server", Answer.OK, f"{case.engine.title} {found.version} in {where}{who}")
 
 
 def data_folder(case: Case) -> Line:
@@ -309,7 +313,7 @@ def other_load(case: Case) -> Line:
     load = case.host.load()
     found = f"CPU {busy:.0f} % busy, device {used:.0f} % busy"
     found += f", load average {load[0]:.2f}" if load else ""
-    calm = busy < _BUSY_CPU and used < _BUSY_DEVICE
+    calm = busy < _BUSY_CPU and used < _BUSY_DEVICE and not advice.other_load(case.facts)
     todo = "" if calm else "stop what else runs (`pidstat -ud 1` shows it), or wait"
     return Line("other load", Answer.OK if calm else Answer.LIMITED, found, todo)
 

@@ -95,6 +95,6 @@ def _verdict(case: Case, lines: Sequence[Line], blocking: Sequence[Line]) -> str
     if blocking:
         names = ", ".join(line.name for line in blocking)
         return f"`replayer run` is impossible here: {names}"
-    limited = sum(line.answer.value != "ok" for line in lines)
-    rest = f"; {limited} of {len(lines)} lines are limited" if limited else ""
+    less = sum(line.answer.value != "ok" for line in lines)
+    rest = f"; {less} of {len(lines)} lines are not ok" if less else ""
     return f"`replayer run {case.workload}` can run here{rest}"
