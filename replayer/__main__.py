@@ -28,7 +28,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = parser().parse_args(argv)
     signals.install()
     try:
-        status: int = args.run(args)
+        status: int = args.perform(args)
         sys.stdout.flush()
     except ReplayerError as error:
         print(f"replayer: error: {printable(str(error))}", file=sys.stderr)  # noqa: T201
@@ -62,7 +62,7 @@ def parser() -> argparse.ArgumentParser:
             allow_abbrev=False,
         )
         module.configure(command)
-        command.set_defaults(run=module.run)
+        command.set_defaults(perform=module.run)  # "run" is what some arguments are called
     return top
 
 
