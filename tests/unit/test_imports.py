@@ -1,0 +1,257 @@
+"""Other tools' results become runs, from files as they write them, and nothing is guessed."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from replayer import registry, store
+from replayer.errors import Impossible
+from replayer.model import Status
+
+FILES = Path(__file__).parents[1] / "fixtures" / "imports"
+
+
+def read(tool, path, label=""):
+    """Return what an import makes of a file."""
+    return registry.load("imports", tool).read(path, label)
+
+
+def values(step):
+    """Return metric -> value."""
+    return {m.metric: m.value for m in step.measurements}
+
+
+def test_every_dbname_line_of_pgio_is_a_repeat():
+    """Three readable DBNAME lines, one with a file name before it, are three repeats of one run."""
+    sheaf = read("pgio", FILES / "pgio" / "runit.out", "uek")
+    (run,) = sheaf.runs
+
+    assert [values(step)["sessions.riops"] for step in run.steps] == [393232, 392001, 391500]
+    assert [step.elapsed for step in run.steps] == [300, 301, 300]
+    assert (run.label, run.steps[0].started) == ("uek", "2018-10-10T16:30:36+00:00")
+    assert run.host == {
+        "host.name": "db1.example.org",
+        "kernel.release": "4.14.35-1818.3.3.el7uek.x86_64",
+        "kernel.version": "#2 SMP Mon Sep 24 14:45:01 PDT 2018",
+        "os.name": "Oracle Linux Server 7.5",
+    }
+    assert run.steps[0].spec["scale"] == "1G"
+    assert run.steps[0].facts["shared_buffers"] == "500MB"
+
+
+def test_an_unreadable_dbname_line_is_named_with_its_number():
+    """The line whose RIOPS are missing is no repeat: it is named, with its number."""
+    (words,) = read("pgio", FILES / "pgio" / "runit.out").unread
+
+    assert "line 20" in words
+    assert "RIOPS" not in words or "DBNAME" in words
+
+
+def test_an_imported_pgio_run_warns_of_its_window():
+    """The README's 1 TB run: the warning, and what its own rows give over the same seconds."""
+    (run,) = read("pgio", FILES / "pgio" / "README-1TB.txt").runs
+    (step,) = run.steps
+
+    assert values(step)["sessions.riops"] == 390969
+    assert values(step)["sessions.riops_same_window"] == 132475
+    assert values(step)["sessions.cache_hits_same_window"] == 2820
+    assert any("clock after" in words for words in run.advice)
+    assert any("2.95 times" in note for note in step.notes)
+    assert any("288 s" in note for note in step.notes)
+
+
+def test_files_beside_pgio_belong_to_the_last_run():
+    """Session detail, iostat and vmstat are read; the first lines, since boot, are not."""
+    (run,) = read("pgio", FILES / "pgio" / "runit.out").runs
+    last = run.steps[-1]
+
+    assert [row["sql_selects"] for row in last.tables["session_detail"]] == [115301, 115002]
+    assert last.series.columns["diskstats.r/s"] == (3.0, 5.0)
+    assert last.series.columns["vmstat.us"] == (60.0, 61.0)
+    assert last.series.seconds == (3.0, 6.0)
+    assert run.steps[0].series is None
+
+
+def test_a_host_told_after_the_line_is_taken_only_if_it_is_the_only_one(tmp_path):
+    """One uname after the DBNAME line is its host; two of different kernels would be a guess."""
+    line = (FILES / "pgio" / "README-1TB.txt").read_text().splitlines()[-1]
+    uname = "Linux h 5.{}.0-1 #1 SMP Mon Sep 24 14:45:01 PDT 2018 x86_64 GNU/Linux"
+    one, two = tmp_path / "one", tmp_path / "two"
+    one.write_text(f"{line}\n{uname.format(4)}\n")
+    two.write_text(f"{line}\n{uname.format(4)}\n{line}\n{uname.format(10)}\n")
+
+    assert read("pgio", one).runs[0].host["kernel.release"] == "5.4.0-1"
+    sheaf = read("pgio", two)
+    assert all("kernel.release" not in run.host for run in sheaf.runs)
+    assert any("several kernels" in words for words in sheaf.unread)
+
+
+def test_two_kernels_in_one_file_are_two_runs(tmp_path):
+    """Where each DBNAME line has its uname before it, each kernel has a run of its own."""
+    line = (FILES / "pgio" / "README-1TB.txt").read_text().splitlines()[-1]
+    uname = "Linux h 5.{}.0-1 #1 SMP Mon Sep 24 14:45:01 PDT 2018 x86_64 GNU/Linux"
+    path = tmp_path / "out"
+    path.write_text("".join(f"{uname.format(n)}\n{line}\n" for n in (4, 4, 10)))
+    runs = read("pgio", path).runs
+
+    assert [run.host["kernel.release"] for run in runs] == ["5.4.0-1", "5.10.0-1"]
+    assert [len(run.steps) for run in runs] == [2, 1]
+
+
+def test_fio_jobs_are_steps_with_reads_and_writes_apart():
+    """Every value is what fio wrote, in replayer's units; jobs under one name are told apart."""
+    path = FILES / "fio" / "randrw.json"
+    job = json.loads(path.read_text())["jobs"][0]
+    (run,) = read("fio", path, "x").runs
+
+    assert [step.name for step in run.steps] == ["randread", "randread-2"]
+    found = values(run.steps[0])
+    assert found["fio.read.iops"] == job["read"]["iops"]
+    assert found["fio.write.throughput"] == job["write"]["bw_bytes"]
+    p999 = job["read"]["clat_ns"]["percentile"]["99.900000"]
+    assert found["fio.read.latency.p999"] == pytest.approx(p999 / 1e9)
+    assert run.steps[0].spec["bs"] == "8k"
+    assert run.status is Status.DONE
+
+
+def test_fios_bins_become_a_histogram():
+    """json+ has every latency: the histogram's median is fio's own, to its three digits."""
+    from hdrh.histogram import HdrHistogram
+
+    (run,) = read("fio", FILES / "fio" / "json-plus.json").runs
+    latency = run.steps[0].latency["read"]
+    median = HdrHistogram.decode(latency.payload).get_value_at_percentile(50) / 1e9
+
+    assert latency.operations == 32
+    assert median == pytest.approx(values(run.steps[0])["fio.read.latency.p50"], rel=0.02)
+
+
+def test_warnings_before_fios_json_are_passed_over(tmp_path):
+    """A terminal's capture begins with fio's warnings."""
+    path = tmp_path / "out.json"
+    path.write_text("fio: a warning\n" + (FILES / "fio" / "randrw.json").read_text())
+
+    assert len(read("fio", path).runs[0].steps) == 2
+
+
+def test_a_failed_fio_job_is_a_failed_run(tmp_path):
+    """An error number of fio makes the step and the run failed."""
+    keys = json.loads((FILES / "fio" / "randrw.json").read_text())
+    keys["jobs"][1]["error"] = 5
+    path = tmp_path / "out.json"
+    path.write_text(json.dumps(keys))
+    (run,) = read("fio", path).runs
+
+    assert run.status is Status.FAILED
+    assert "error 5" in run.error
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        (
+            "cpu",
+            {
+                "sysbench.events_per_second": 4829.58,
+                "sysbench.latency.p95": 0.00021,
+                "sysbench.elapsed": 1.0019,
+                "sysbench.events": 4843,
+            },
+        ),
+        ("memory", {"sysbench.operations": 7877581.47, "sysbench.throughput": 7692.95 * (1 << 20)}),
+        (
+            "fileio",
+            {
+                "sysbench.reads": 68840.66,
+                "sysbench.fsyncs": 4591.37,
+                "sysbench.read_throughput": 1075.64 * (1 << 20),
+                "sysbench.latency.p99": 0.0002,
+            },
+        ),
+    ],
+)
+def test_sysbench_reports_are_read_whole(name, expected):
+    """Every number of sysbench 1.0.20's own output is taken, and no line is left over."""
+    sheaf = read("sysbench", FILES / "sysbench" / f"{name}.txt")
+    (run,) = sheaf.runs
+    found = values(run.steps[0])
+
+    assert sheaf.unread == ()
+    assert run.workload.name == f"sysbench-{name}"
+    assert {metric: found[metric] for metric in expected} == pytest.approx(expected)
+
+
+def test_sysbenchs_lines_of_each_second_are_a_series():
+    """--report-interval makes a series."""
+    (run,) = read("sysbench", FILES / "sysbench" / "fileio.txt").runs
+
+    assert run.steps[0].series.columns["sysbench.reads"] == (1077.15,)
+
+
+def test_reports_of_one_test_in_one_file_are_repeats(tmp_path):
+    """Two reports of the same test are two repeats; one of another test is another run."""
+    cpu, memory = ((FILES / "sysbench" / f"{n}.txt").read_text() for n in ("cpu", "memory"))
+    path = tmp_path / "all.txt"
+    path.write_text(cpu + memory + cpu)
+    runs = read("sysbench", path).runs
+
+    assert [(run.workload.name, len(run.steps)) for run in runs] == [
+        ("sysbench-cpu", 2),
+        ("sysbench-memory", 1),
+    ]
+
+
+def test_an_unknown_line_of_sysbench_is_named(tmp_path):
+    """A number that is none is named with its line, and is no measurement."""
+    text = (FILES / "sysbench" / "cpu.txt").read_text().replace("4829.58", "a lot")
+    path = tmp_path / "cpu.txt"
+    path.write_text(text)
+    sheaf = read("sysbench", path)
+
+    assert ["a lot" in words and "line 15" in words for words in sheaf.unread] == [True]
+
+
+@pytest.mark.parametrize("tool", ["pgio", "fio", "sysbench"])
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"hello\n",
+        b"\0\1\2",
+        b"{}",
+        b"[1, 2]",
+        b'{"jobs": [1]}',
+        b"DBNAME: \n",
+        b"sysbench 1.0.20\n",
+        None,
+    ],
+)
+def test_foreign_files_are_refused_in_one_sentence(tool, content, tmp_path):
+    """Empty, binary, foreign, cut-off and missing files: one sentence that names the file."""
+    path = tmp_path / "file"
+    if content is not None:
+        path.write_bytes(content)
+
+    with pytest.raises(Impossible, match=str(path)) as error:
+        read(tool, path)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("tool", "name"),
+    [
+        ("pgio", "pgio/runit.out"),
+        ("fio", "fio/json-plus.json"),
+        ("sysbench", "sysbench/fileio.txt"),
+    ],
+)
+def test_an_import_is_stored_and_loaded_as_it_is(tool, name, tmp_path):
+    """An imported run survives its file, and importing the same bytes again gives the same id."""
+    copy = shutil.copytree((FILES / name).parent, tmp_path / "in") / Path(name).name
+    (run,) = read(tool, FILES / name).runs
+    path = store.reserve(tmp_path, run)
+
+    assert store.load(path) == run
+    assert read(tool, copy).runs[0].id == run.id
