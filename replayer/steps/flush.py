@@ -1,0 +1,164 @@
+"""Flush the table to disk, and prove that nothing of it is left to write.
+
+Rows are frozen first, or the first reader would write their hint bits.  Then checkpoint, fsync of
+every file and folder; then no buffer of the server and no page of the kernel may be dirty.
+"""
+
+import os
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from replayer import cache, chores, table
+from replayer.context import Context
+from replayer.database import Database
+from replayer.errors import ReplayerError
+from replayer.model import Better, Fact, Measurement, Outcome, StepSpec
+from replayer.table import State
+
+_TRIES = 40
+_PAUSE_SECONDS = 0.25
+
+
+class Spec(StepSpec):
+    """A flush step has no keys of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Left:
+    """What is not on disk yet; None is what could not be counted, and `why` says why."""
+
+    buffers: int | None
+    pages_bytes: int | None
+    why: tuple[str, ...]
+
+    @property
+    def clean(self) -> bool:
+        """Tell whether nothing of what could be counted is left."""
+        return not self.buffers and not self.pages_bytes
+
+    @property
+    def proven(self) -> bool:
+        """Tell whether all was counted and nothing is left."""
+        return self.buffers == 0 and self.pages_bytes == 0
+
+
+def run(_spec: Spec, context: Context) -> Outcome:
+    """Flush, and prove it."""
+    with context.database() as database:
+        state = table.needs(database)
+        before = _wal(database)
+        begun = time.monotonic_ns()
+        _vacuum(state, context, database)
+        database.execute("flush")
+        files, why_not = _files(context, database)
+        _sync(files)
+        elapsed = (time.monotonic_ns() - begun) / 1e9
+        after = _wal(database)
+        left = _left(database, files, why_not)
+        for _ in range(_TRIES):
+            if left.clean:
+                break
+            time.sleep(_PAUSE_SECONDS)  # somebody may have touched the table, or a write goes on
+            left = _left(database, files, why_not)
+    facts: dict[str, Fact] = {
+        "proven": left.proven,
+        "buffers.dirty": left.buffers,
+        "pages.dirty_bytes": left.pages_bytes,
+        "files": len(files) if files is not None else None,
+    }
+    if before is not None and after is not None:
+        facts["wal_bytes"] = after - before
+    return Outcome(
+        measurements=(
+            Measurement(metric="flush.elapsed", value=elapsed, unit="s", better=Better.LESS),
+        ),
+        facts=facts,
+        notes=_notes(left),
+    )
+
+
+def _wal(database: Database) -> int | None:
+    verb = database.engine.verb("wal")
+    return int(database.value(verb)) if verb is not None else None
+
+
+def _vacuum(state: State, context: Context, database: Database) -> None:
+    """Freeze every segment, and gather the statistics that the planner needs."""
+    layout = state.shape.layout
+    verb = database.engine.verb(f"{layout}/vacuum")
+    if verb is not None:
+        found = table.segments(database)
+        work = [verb.statements(segment=segment.number) for segment in found]
+        with context.progress.task("vacuum", total=len(work)) as task:
+            for done in chores.execute(database, work, len(os.sched_getaffinity(0))):
+                task.advance(done)
+    table.told(database, f"{layout}/vacuum_all")
+    table.told(database, "table/vacuum")
+
+
+def _files(context: Context, database: Database) -> tuple[list[Path] | None, str]:
+    """Return the table's files, or why they cannot be reached."""
+    folder = context.place.data_directory()
+    if folder is None:
+        return None, "the server's data files are not on this machine"
+    return table.files(database, folder), ""
+
+
+def _sync(files: Iterable[Path] | None) -> None:
+    """Have the disk take every file and the folders they are in."""
+    found = list(files or ())
+    for path in (*found, *sorted({path.parent for path in found})):
+        try:
+            descriptor = os.open(path, os.O_RDONLY)
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            raise ReplayerError(f"{path} cannot be flushed: {error.strerror}") from error
+        try:
+            os.fsync(descriptor)
+        except OSError as error:
+            raise ReplayerError(f"{path} cannot be flushed: {error.strerror}") from error
+        finally:
+            os.close(descriptor)
+
+
+def _left(database: Database, files: list[Path] | None, why_not: str) -> _Left:
+    buffers, why_buffers = _dirty_buffers(database)
+    pages, why_pages = (None, why_not) if files is None else _dirty_pages(files)
+    return _Left(buffers, pages, tuple(why for why in (why_buffers, why_pages) if why))
+
+
+def _dirty_buffers(database: Database) -> tuple[int | None, str]:
+    """Return how many buffers of the table are dirty, or None and why that is not known."""
+    engine = database.engine
+    if engine.verb("dirty") is None:
+        return None, f"{engine.title} does not tell which of its buffers are dirty"
+    where = engine.verb("buffercache")
+    rows = database.execute(where) if where is not None else [{"schema": "", "allowed": True}]
+    if not rows:
+        return None, "the extension pg_buffercache is not installed in the server"
+    if not rows[0]["allowed"]:
+        return None, "this database user may not read pg_buffercache (grant pg_monitor)"
+    (row,) = database.execute("dirty", {"schema": str(rows[0]["schema"])})
+    return int(row["dirty"]), ""
+
+
+def _dirty_pages(files: list[Path]) -> tuple[int | None, str]:
+    """Return the bytes of dirty pages and of pages being written, or None and why."""
+    found = cache.residency(files)
+    if found.dirty_bytes is None or found.writeback_bytes is None:
+        return None, found.why or "this kernel does not tell which pages are dirty (Linux 6.5 does)"
+    return found.dirty_bytes + found.writeback_bytes, ""
+
+
+def _notes(left: _Left) -> tuple[str, ...]:
+    if left.proven:
+        return ()
+    found = [f"not proven to be on disk: {why}" for why in left.why]
+    if left.buffers:
+        found.append(f"{left.buffers:,} buffers of the table are still dirty in the server")
+    if left.pages_bytes:
+        found.append(f"{left.pages_bytes:,} bytes of the table are still dirty in the page cache")
+    return tuple(found)
