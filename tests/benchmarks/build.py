@@ -9,7 +9,6 @@ import sys
 
 from replayer import engine as engines
 from replayer.context import Context
-from replayer.database import Database
 from replayer.host import Host
 from replayer.sampler import Sampler
 from replayer.server import open_place

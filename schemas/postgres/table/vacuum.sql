@@ -1,0 +1,1 @@
+VACUUM (FREEZE, ANALYZE) persons1_build, persons1_doublings, persons1_segments
