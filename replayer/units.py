@@ -5,11 +5,11 @@ Sizes are binary (k = 1024 bytes, as in fio and PostgreSQL), counts decimal (M =
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from decimal import Decimal
-from typing import Annotated
+from typing import Annotated, Any
 
-from pydantic import BeforeValidator
+from pydantic import BeforeValidator, PlainSerializer
 
 from replayer.errors import Impossible
 
@@ -94,20 +94,37 @@ def _whole(value: Decimal, text: str | float) -> int:
     return int(value)
 
 
-def _checked(parse: object) -> BeforeValidator:
-    def before(value: object) -> object:
+def _checked(parse: Callable[[str | float], float]) -> BeforeValidator:
+    def before(value: Any) -> float:
         try:
-            return parse(value)  # type: ignore[operator]
+            return parse(value)
         except Impossible as error:
             raise ValueError(str(error)) from error
 
     return BeforeValidator(before)
 
 
-Size = Annotated[int, _checked(size)]
-"""Bytes, written as 8k or 1G in a workload file."""
-Duration = Annotated[float, _checked(duration)]
-"""Seconds, written as 30s or 5min in a workload file."""
+def write_size(bytes_: int) -> str:
+    """Return bytes as a workload file would have them, exactly: 8k, 1G, 1000."""
+    for unit in ("t", "g", "m", "k"):
+        if bytes_ and bytes_ % int(_SIZE[unit]) == 0:
+            return f"{bytes_ // int(_SIZE[unit])}{unit if unit == 'k' else unit.upper()}"
+    return str(bytes_)
+
+
+def write_duration(seconds: float) -> str:
+    """Return seconds as a workload file would have them: 30s, 0.5s."""
+    return f"{seconds:.15g}s"
+
+
+def _written(write: Callable[[Any], str]) -> PlainSerializer:
+    return PlainSerializer(write, return_type=str, when_used="json")
+
+
+Size = Annotated[int, _checked(size), _written(write_size)]
+"""Bytes, written as 8k or 1G in a workload file, and in the result of its run."""
+Duration = Annotated[float, _checked(duration), _written(write_duration)]
+"""Seconds, written as 30s or 5min in a workload file, as 30s or 300s in the result of its run."""
 Count = Annotated[int, _checked(count)]
 """A number of things, written as 20M or 50331648 in a workload file."""
 

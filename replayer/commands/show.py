@@ -24,7 +24,9 @@ examples:
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     parser.epilog = EPILOG
-    parser.add_argument("run", metavar="RUN", help="an id or its start, a label, a path, or latest")
+    parser.add_argument(
+        "which", metavar="RUN", help="an id or its start, a label, a path, or latest"
+    )
     parser.add_argument("--json", action="store_true", help="print the result file instead")
     parser.add_argument(
         "--results",
@@ -37,7 +39,7 @@ def run(args: argparse.Namespace) -> int:
     """Print the run's report, or its JSON, on stdout."""
     from replayer import store
 
-    path = store.find(args.run, store.folder(args.results))
+    path = store.find(args.which, store.folder(args.results))
     found = store.load(path)
     if args.json:
         sys.stdout.write(store.text(found))

@@ -10,11 +10,12 @@ from dataclasses import dataclass
 from rich.console import RenderableType
 
 from replayer.model import Latency, Measurement, StepResult
-from replayer.report.tables import Sheet, indented, whole
+from replayer.report.tables import Flow, Sheet, indented, whole
 from replayer.report.words import clean
 from replayer.units import show_count, show_duration
 
 _LEAF = re.compile(r"(?P<group>.*?)\.?(?P<leaf>p\d+(?:\.\d+)?|[^.]+)")
+_CLOSE = re.compile(r"^(p\d\d)(\d+)$")
 _PERCENTILES = (50, 95, 99, 99.9)
 
 
@@ -35,6 +36,21 @@ def of(result: StepResult) -> Form:
     form = globals().get(f"of_{result.step}")
     found: Form = form(result) if form else Form()
     return found
+
+
+def of_build(result: StepResult) -> Form:
+    """Return the last doubling, which is the CPU benchmark, with what the server used for it."""
+    seconds = result.value("build.last_doubling")
+    if seconds is None:
+        return Form()
+    words = [show_duration(seconds)]
+    told = {f"last_doubling.server_{kind}": kind for kind in ("user", "system")}
+    for key, kind in told.items():
+        used = result.facts.get(key)
+        if isinstance(used, int | float):
+            words.append(f"{kind} {show_duration(used)}")
+    parts = [indented([("last doubling", Flow(words, "   "))])]
+    return Form(parts, metrics=frozenset({"build.last_doubling"}), facts=frozenset(told))
 
 
 def of_walk(result: StepResult) -> Form:
@@ -65,7 +81,7 @@ def of_sessions(result: StepResult) -> Form:
     return Form([*texts, *shared], texts, facts=frozenset(found), tables=frozenset({"sessions"}))
 
 
-def percentiles(latency: Latency) -> str:
+def percentiles(latency: Latency) -> str | Flow:
     """Return the percentiles of a histogram in nanoseconds."""
     from hdrh.histogram import HdrHistogram
 
@@ -75,7 +91,7 @@ def percentiles(latency: Latency) -> str:
         return "the histogram cannot be read"
     told = [f"p{p:g} {show_duration(read.get_value_at_percentile(p) / 1e9)}" for p in _PERCENTILES]
     told.append(f"max {show_duration(read.get_max_value() / 1e9)}")
-    return f"{'   '.join(told)}   ({show_count(latency.operations)} operations)"
+    return Flow([*told, f"({show_count(latency.operations)} operations)"], "   ")
 
 
 def group(measurement: Measurement) -> str:
@@ -85,9 +101,9 @@ def group(measurement: Measurement) -> str:
 
 
 def leaf(measurement: Measurement) -> str:
-    """Return the last word of a metric: `p99.9` of sessions.latency.p99.9."""
+    """Return the last word of a metric: `p99.9` of sessions.latency.p999 or .p99.9."""
     found = _LEAF.fullmatch(_within(measurement))
-    return found["leaf"] if found else measurement.metric
+    return _CLOSE.sub(r"\1.\2", found["leaf"]) if found else measurement.metric
 
 
 def _within(measurement: Measurement) -> str:

@@ -4,19 +4,22 @@ Measurements, tables, facts, latencies and series of any step are shown by what 
 whose users know its numbers in another form has a function of its name in `forms`.
 """
 
+import re
 import statistics
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from datetime import datetime
 from itertools import groupby
 from pathlib import Path
+from typing import TypeVar
 
 from rich.console import Group, RenderableType
 from rich.rule import Rule
 from rich.text import Text
 
-from replayer.model import Fact, Ledger, Measurement, Run, Status, StepResult, Temperature, Verdict
+from replayer.model import Cold, Fact, Measurement, Run, Status, StepResult, Temperature, Verdict
 from replayer.report import forms
 from replayer.report.tables import (
+    Flow,
     Sheet,
     Spark,
     averages,
@@ -29,23 +32,30 @@ from replayer.report.tables import (
     whole,
 )
 from replayer.report.words import clean, lines
-from replayer.units import show, show_count, show_duration, show_size
+from replayer.units import show, show_duration, show_size
+
+Kind = TypeVar("Kind", bound=Hashable)
 
 LOUD = "bold red"
 _STATUS_STYLE = {Status.DONE: "green", Status.SKIPPED: "yellow", Status.RUNNING: "yellow"}
 _LABEL = 10
-_MOST_SETTINGS = 24
+# Settings that say where and in which language, not how.
+_QUIET = re.compile(
+    r"lc_|log|listen_|unix_socket|port$|socket$|.*(?:zone|style|_config|_directory|_file)$",
+    re.IGNORECASE,
+)
 _SHORT = 24
+_MANY_TIMES = 10
 _EMPTY: tuple[object, ...] = (None, "", ())
 
 # sysstat's own columns, in its own order, of what is worth a line in a report.
 _WATCHED = {
     "diskstats": (
-        "device {device} as iostat -x shows it, awaits in ms, sizes in kB",
+        "device {device} over {time}, as iostat -x: awaits in ms, sizes in kB",
         "r/s rkB/s r_await rareq-sz w/s wkB/s w_await wareq-sz areq-sz aqu-sz %util",
     ),
     "vmstat": (
-        "machine as vmstat shows it, memory and I/O in KiB, CPU in %",
+        "machine over {time}, as vmstat: memory and I/O in KiB, CPU in %",
         "r b swpd free buff cache si so bi bo in cs us sy id wa st",
     ),
 }
@@ -54,21 +64,60 @@ _WATCHED = {
 def render(run: Run, path: Path | None = None) -> Group:
     """Return the report of a run, with where its file is if that is given."""
     parts: list[RenderableType] = [*_head(run)]
-    for name in dict.fromkeys(step.name for step in run.steps):
-        results = [step for step in run.steps if step.name == name]
+    for results in _by_name(run):
         parts += _step(results[0], run) if len(results) == 1 else _repeats(results, run)
     return Group(*parts, *_tail(run, path))
 
 
 def attention(run: Run) -> list[str]:
-    """Return what was not as asked, a sentence each: failures, skips, coldness, ledger."""
+    """Return what was not as asked, a sentence for each step: failures, skips, coldness, ledger."""
     said = []
-    for result in run.steps:
-        where = _where(result, run)
-        if result.status is not Status.DONE:
-            said.append(f"{where} was {result.status.value}: {result.reason}")
-        said += [f"{where}: {text}" for text in (_not_cold(result), _not_served(result)) if text]
+    for results in _by_name(run):
+        name, several = clean(results[0].name), len(results) > 1
+        for (status, reason), same in _alike(results, lambda r: (r.status, r.reason)):
+            if status is not Status.DONE:
+                where = f"{name}{_repeats_of(same) if several else ''}"
+                said.append(f"{where}: {status.value}: {clean(reason)}")
+        for text, same in _alike(results, _other_than_asked):
+            if text:
+                said.append(f"{name}{_repeats_of(same) if several else ''}: {text}")
     return said
+
+
+def _by_name(run: Run) -> list[list[StepResult]]:
+    """Return the results of each step, told apart by name, in order."""
+    names = dict.fromkeys(step.name for step in run.steps)
+    return [[step for step in run.steps if step.name == name] for name in names]
+
+
+def _alike(
+    results: Iterable[StepResult], key: Callable[[StepResult], Kind]
+) -> list[tuple[Kind, list[StepResult]]]:
+    """Return results in groups of the same key, in order."""
+    groups: dict[Kind, list[StepResult]] = {}
+    for result in results:
+        groups.setdefault(key(result), []).append(result)
+    return list(groups.items())
+
+
+def _repeats_of(results: Sequence[StepResult]) -> str:
+    numbers = [str(result.repeat) for result in results]
+    return f" in repeat{'s' if len(numbers) > 1 else ''} {', '.join(numbers)}"
+
+
+def _other_than_asked(result: StepResult) -> str:
+    """Return what was asked for and what was had instead, or "" if they are the same."""
+    cold, ledger = result.cold, result.ledger
+    words = []
+    if cold is not None and _is_not_cold(result):
+        words.append(_asked_and_got(cold.asked, cold.got))
+    if ledger is not None and ledger.asked is not None and _is_not_served(result):
+        words.append(_asked_and_got(ledger.asked, ledger.verdict))
+    return ", ".join(words)
+
+
+def _asked_and_got(asked: str, got: str) -> str:
+    return f"asked {asked}, got {got}"
 
 
 def _head(run: Run) -> Iterator[RenderableType]:
@@ -154,18 +203,17 @@ def _host(host: dict[str, Fact]) -> Iterator[tuple[str, str]]:
     )
 
 
-def _engine(run: Run) -> Iterator[tuple[str, str]]:
+def _engine(run: Run) -> Iterator[tuple[str, str | Flow]]:
     engine = run.engine
     if engine is None:
         return
     place = "private server" if engine.place == "private" else "running server"
     yield "engine", lines([f"{engine.name} {engine.version}", place])
     known = sorted(engine.settings.items(), key=lambda item: item[0] not in run.workload.settings)
-    settings = [f"{name}={value}" for name, value in known]
-    more = len(settings) - _MOST_SETTINGS
-    if more > 0:
-        settings[_MOST_SETTINGS:] = [f"and {more} more in the result file"]
-    yield "settings", lines(settings, "  ")
+    told = [f"{clean(name)}={clean(value)}" for name, value in known if not _QUIET.match(name)]
+    if len(told) < len(known):
+        told.append(f"(and {len(known) - len(told)} of locale, log and addresses)")
+    yield "settings", Flow(told)
     yield from (
         (clean(key), _fact(key, value))
         for key, value in engine.facts.items()
@@ -195,27 +243,53 @@ def _step(result: StepResult, run: Run) -> Iterator[RenderableType]:
 
 
 def _repeats(results: Sequence[StepResult], run: Run) -> Iterator[RenderableType]:
-    """Yield several repeats of a step: each metric's median and range, and every proof, counted."""
+    """Yield several repeats of a step: each metric's median and range, and all proofs together."""
     done = [result for result in results if result.status is Status.DONE]
     took = show_duration(sum(result.elapsed for result in results))
     yield from _title(results[0].name, results[0], f"{len(results)} repeats, {took}")
-    for result in results:
-        if result.status is not Status.DONE:
-            text = f"repeat {result.repeat} {result.status.value}: {clean(result.reason)}"
-            yield line(text, _STATUS_STYLE.get(result.status, LOUD))
+    for (status, reason), same in _alike(results, lambda r: (r.status, r.reason)):
+        if status is not Status.DONE:
+            text = f"{status.value}{_repeats_of(same)}: {clean(reason)}"
+            yield line(text, _STATUS_STYLE.get(status, LOUD))
     for result in results:
         yield from forms.of(result).verbatim
     if done:
         yield _summary(done)
-    for items in (_counted(_cold_words(r) for r in done), _counted(_ledger_words(r) for r in done)):
-        for text in items:
-            yield line(text)
-    for result in results:
-        for text in (_not_cold(result), _not_served(result)):
-            if text:
-                yield line(f"repeat {result.repeat}: {text}", LOUD)
-    yield from _watched(done[-1], run, f"repeat {done[-1].repeat}: ") if done else ()
+        yield from _common_proof(done)
+        yield from _watched(done[-1], run, f"repeat {done[-1].repeat}, ")
     yield from _notes(results)
+
+
+def _common_proof(results: Sequence[StepResult]) -> Iterator[RenderableType]:
+    """Yield how cold the repeats were and the medians of their ledgers, loudly if not as asked."""
+    colds = [result.cold for result in results if result.cold is not None]
+    ledgers = [result.ledger for result in results if result.ledger is not None]
+    if colds:
+        had = _counted([cold.got.value for cold in colds])
+        shares = [cold.resident_share for cold in colds if cold.resident_share is not None]
+        told = f"{min(shares):.1%} to {max(shares):.1%}" if shares else "an unknown share"
+        yield line(f"{had}; {told} of the files was in memory before the clock", "green")
+    if ledgers:
+        layers = [
+            _median([getattr(ledger, name) for ledger in ledgers])
+            for name in ("buffer_hits", "page_cache_hits", "device_reads", "ratio")
+        ]
+        had = _counted([ledger.verdict.value for ledger in ledgers])
+        had = had.partition(" ")[0] if "," not in had else had
+        yield whole(_layers(layers[:3], had, layers[3]), "green")
+    for text, same in _alike(results, _other_than_asked):
+        if text:
+            yield line(f"NOT AS ASKED{_repeats_of(same)}: {text}", LOUD)
+
+
+def _median(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return statistics.median(known) if known else None
+
+
+def _counted(words: Sequence[str]) -> str:
+    """Return each different word with how many of all it is: `cold 9 of 10, lukewarm 1 of 10`."""
+    return ", ".join(f"{word} {words.count(word)} of {len(words)}" for word in dict.fromkeys(words))
 
 
 def _summary(results: Sequence[StepResult]) -> Sheet:
@@ -230,21 +304,19 @@ def _summary(results: Sequence[StepResult]) -> Sheet:
     return Sheet(["metric", "median", "least", "most", "range / median", "n"], rows)
 
 
-def _counted(words: Iterable[str]) -> Iterator[str]:
-    """Yield each different text once, with how often it was said."""
-    for text, same in groupby(sorted(filter(None, words))):
-        yield f"{len(list(same))} x {text}"
-
-
 def _title(name: str, result: StepResult, took: str) -> Iterator[RenderableType]:
     yield Text("")
     kind = "" if name == result.step else f" ({clean(result.step)})"
     yield Rule(
         Text.assemble((f"{clean(name)}{kind}", "bold"), f" · {took}"), align="left", style="dim"
     )
-    asked = [f"{key}={_plain(value)}" for key, value in result.spec.items() if _telling(key, value)]
+    asked = [
+        clean(f"{key}={_plain(value)}")
+        for key, value in result.spec.items()
+        if _telling(key, value)
+    ]
     if asked:
-        yield line(lines(asked, "  "), "dim")
+        yield line(Flow(asked, style="dim"))
 
 
 def _telling(key: str, value: object) -> bool:
@@ -259,12 +331,12 @@ def _plain(value: object) -> str:
 
 def _measurements(measurements: Sequence[Measurement]) -> Iterator[RenderableType]:
     """Yield plain quantities line by line, and those that share a name, `a.b.*`, on one line."""
-    items = []
+    items: list[tuple[str, str | Flow]] = []
     for group, found in groupby(measurements, key=forms.group):
         same = list(found)
         if group:
-            words = (f"{forms.leaf(m)} {_value(m)}" for m in same)
-            items.append((clean(group), lines(words, "   ")))
+            words = [clean(f"{forms.leaf(m)} {_value(m)}") for m in same]
+            items.append((clean(group), Flow(words, "   ")))
         else:
             items += [(clean(forms.leaf(m)), _value(m)) for m in same]
     if items:
@@ -280,7 +352,7 @@ def _value(measurement: Measurement) -> str:
 def _latencies(result: StepResult) -> Iterator[RenderableType]:
     """Yield percentiles of every histogram whose percentiles were not measured by the step."""
     measured = {forms.group(m) for m in result.measurements}
-    items = []
+    items: list[tuple[str, str | Flow]] = []
     for kind, latency in result.latency.items():
         if not {kind, "latency", f"{kind}.latency", f"latency.{kind}"} & measured:
             items.append((f"{clean(kind)} latency", forms.percentiles(latency)))
@@ -309,59 +381,68 @@ def _cold_words(result: StepResult) -> str:
     words = [f"{cold.got.value}, asked {cold.asked.value}"]
     if cold.resident_share is not None and cold.file_bytes is not None:
         words.append(
-            f"{cold.resident_share:.1%} of {show_size(cold.file_bytes)} were in memory before the "
+            f"{cold.resident_share:.1%} of {show_size(cold.file_bytes)} was in memory before the "
             f"clock ({clean(cold.proof)})"
         )
     else:
         words.append("what was in memory before the clock is not known")
     if cold.device_bytes is not None:
-        share = f" ({cold.device_bytes / cold.file_bytes:.0%})" if cold.file_bytes else ""
-        words.append(f"the device delivered {show_size(cold.device_bytes)}{share}")
+        words.append(f"the device delivered {show_size(cold.device_bytes)}{_times(cold)}")
     if cold.method:
         words.append(f"by: {clean(cold.method)}")
     return "; ".join(words)
 
 
+def _times(cold: Cold) -> str:
+    """Return what the device delivered as a share of the files, or how many times it was that."""
+    if not cold.file_bytes or cold.device_bytes is None:
+        return ""
+    share = cold.device_bytes / cold.file_bytes
+    return f" ({share:.0%})" if share < _MANY_TIMES else f" ({share:,.0f} times as much)"
+
+
+def _is_not_cold(result: StepResult) -> bool:
+    cold = result.cold
+    return cold is not None and cold.asked not in (cold.got, Temperature.UNKNOWN)
+
+
 def _not_cold(result: StepResult) -> str:
     cold = result.cold
-    if cold is None or cold.asked in (cold.got, Temperature.UNKNOWN):
+    if cold is None or not _is_not_cold(result):
         return ""
-    share = cold.resident_share
-    part = f", {share:.1%} was in memory" if share is not None else ""
+    share = "" if cold.resident_share is None else f", {cold.resident_share:.1%} was in memory"
     why = f": {clean(cold.why)}" if cold.why else ""
-    return (
-        f"NOT {cold.asked.value.upper()}: asked {cold.asked.value}, got {cold.got.value}{part}{why}"
-    )
+    return f"NOT {cold.asked.value.upper()}: {_asked_and_got(cold.asked, cold.got)}{share}{why}"
 
 
 def _ledger_words(result: StepResult) -> str:
     ledger = result.ledger
     if ledger is None:
         return ""
-    layers = (
-        ("shared-buffer hits", ledger.buffer_hits),
-        ("page-cache hits", ledger.page_cache_hits),
-        ("device reads", ledger.device_reads),
-    )
-    told = " | ".join(f"{name} {_per_second(value)}" for name, value in layers)
-    ratio = "" if ledger.ratio is None else f" (ratio {ledger.ratio:.3f})"
-    return f"{told} -> {ledger.verdict.value}{ratio}"
+    layers = (ledger.buffer_hits, ledger.page_cache_hits, ledger.device_reads)
+    return _layers(layers, ledger.verdict.value, ledger.ratio)
+
+
+def _layers(layers: Sequence[float | None], verdict: str, ratio: float | None) -> str:
+    """Return the three layers of every read, per second, with the verdict."""
+    names = ("shared-buffer hits", "page-cache hits", "device reads")
+    told = [f"{name} {_per_second(value)}" for name, value in zip(names, layers, strict=True)]
+    end = "" if ratio is None else f" (ratio {ratio:.3f})"
+    return f"{' | '.join(told)} -> {verdict}{end}"
+
+
+def _is_not_served(result: StepResult) -> bool:
+    ledger = result.ledger
+    return ledger is not None and ledger.asked not in (ledger.verdict, Verdict.UNKNOWN, None)
 
 
 def _not_served(result: StepResult) -> str:
     ledger = result.ledger
-    if ledger is None or ledger.asked is None or ledger.asked in (ledger.verdict, Verdict.UNKNOWN):
+    if ledger is None or ledger.asked is None or not _is_not_served(result):
         return ""
-    return (
-        f"NOT {ledger.asked.value.upper()}: asked {ledger.asked.value}, got "
-        f"{ledger.verdict.value}{_reads(ledger)}"
-    )
-
-
-def _reads(ledger: Ledger) -> str:
-    if ledger.ratio is None:
-        return ""
-    return f" ({show_count(round(ledger.ratio, 3))} device reads for each block that was missed)"
+    ratio = "" if ledger.ratio is None else f" ({ledger.ratio:.3f} device reads for each miss)"
+    asked, got = ledger.asked.value, ledger.verdict.value
+    return f"NOT {asked.upper()}: {_asked_and_got(asked, got)}{ratio}"
 
 
 def _per_second(value: float | None) -> str:
@@ -384,13 +465,13 @@ def _facts(facts: dict[str, Fact], step: str) -> Iterator[RenderableType]:
         else:
             items[heading(rest or kind)] = [text]
     if short:
-        yield line(" · ".join(short))
+        yield line(Flow(short, " · "))
     if items:
-        yield indented((label, lines(texts, "  ")) for label, texts in items.items())
+        yield indented((label, Flow(texts)) for label, texts in items.items())
 
 
 def _fact(key: str, value: Fact) -> str:
-    return lines(value) if isinstance(value, tuple) else cell(key, value)
+    return lines(one.strip() for one in value) if isinstance(value, tuple) else cell(key, value)
 
 
 def _watched(result: StepResult, run: Run, begin: str = "") -> Iterator[RenderableType]:
@@ -399,12 +480,12 @@ def _watched(result: StepResult, run: Run, begin: str = "") -> Iterator[Renderab
     if series is None or not series.seconds:
         return
     inside = series.window or (0.0, series.seconds[-1])
-    told = f"{begin}average of {show_duration(inside[1] - inside[0])}"
+    time = show_duration(inside[1] - inside[0])
     device = run.host.get("device.name") or "of the data"
     for collector, (title, wanted) in _WATCHED.items():
         sheet = averages(series, collector, wanted.split())
         if sheet is not None:
-            yield line(f"{told}: {title.format(device=clean(device))}", "dim")
+            yield line(begin + title.format(device=clean(device), time=time), "dim")
             yield sheet
     collectors = {name.partition(".")[0] for name in series.columns}
     own = sorted(name for name in series.columns if name.startswith(f"{result.step}."))
@@ -430,16 +511,12 @@ def _tail(run: Run, path: Path | None) -> Iterator[RenderableType]:
         yield Rule(
             Text("what to know about these numbers", style="bold"), align="left", style="dim"
         )
-    if run.error:
-        yield line(f"the run was {run.status.value}: {clean(run.error)}", LOUD)
+    if run.error and run.error not in {step.reason for step in run.steps}:
+        yield line(f"{run.status.value}: {clean(run.error)}", LOUD)
     for text in wrong:
-        yield line(clean(text), LOUD)
+        yield line(text, LOUD)
     for text in run.advice:
         yield line(clean(text), "yellow")
     if path is not None:
         yield Text("")
         yield Text(f"result file: {clean(path)}", overflow="fold")
-
-
-def _where(result: StepResult, run: Run) -> str:
-    return f"{result.name}, repeat {result.repeat}" if run.workload.repeat > 1 else result.name

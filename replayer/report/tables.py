@@ -26,6 +26,7 @@ _SUFFIXES = {
     "_bytes": ("", show_size),
     "_seconds": ("", show_duration),
     "_s": ("", show_duration),
+    "_size": (" size", show_size),
     "_share": (" share", lambda value: f"{value:.1%}"),
     "_ns": ("", lambda value: show_duration(value / 1e9)),
     "_ms": ("", lambda value: show_duration(value / 1e3)),
@@ -33,6 +34,28 @@ _SUFFIXES = {
     "_percent": ("", lambda value: f"{value:.1f} %"),
 }
 _WHOLE = {"bytes": show_size, "seconds": show_duration, "elapsed": show_duration}
+
+
+@dataclass(frozen=True)
+class Flow:
+    """Short texts beside each other, broken between them only, as wide as there is room for."""
+
+    texts: Sequence[str]
+    gap: str = "  "
+    style: str = ""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Yield one line after the other."""
+        row = ""
+        for text in self.texts:
+            longer = f"{row}{self.gap}{text}" if row else text
+            if row and cell_len(longer) > options.max_width:
+                yield Text(row, style=self.style, overflow="fold")
+                row = text
+            else:
+                row = longer
+        if row:
+            yield Text(row, style=self.style, overflow="fold")
 
 
 @dataclass(frozen=True)
@@ -93,7 +116,7 @@ def listing(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
     return table
 
 
-def pairs(items: Iterable[tuple[str, str | Text]], width: int = 0) -> Table:
+def pairs(items: Iterable[tuple[str, str | Flow]], width: int = 0) -> Table:
     """Return labels with their values behind them, each on its own line, long values folded."""
     items = list(items)
     longest = max((cell_len(label) for label, _ in items), default=0)
@@ -101,14 +124,14 @@ def pairs(items: Iterable[tuple[str, str | Text]], width: int = 0) -> Table:
     table.add_column(style="dim", no_wrap=True, width=max(longest, width))
     table.add_column(overflow="fold")
     for label, value in items:
-        table.add_row(Text(label), value if isinstance(value, Text) else Text(value))
+        table.add_row(Text(label), Text(value) if isinstance(value, str) else value)
     return table
 
 
-def line(text: str | Text, style: str = "", indent: int = INDENT) -> Padding:
-    """Return a line of a step's part of the report."""
+def line(text: str | Flow, style: str = "") -> Padding:
+    """Return a line of a step's part of the report, folded where it is too long."""
     words = Text(text, style=style) if isinstance(text, str) else text
-    return Padding(words, (0, 0, 0, indent), expand=False)
+    return Padding(words, (0, 0, 0, INDENT), expand=False)
 
 
 def whole(text: str, style: str = "") -> Text:
@@ -116,7 +139,7 @@ def whole(text: str, style: str = "") -> Text:
     return Text(text, style=style, no_wrap=True, overflow="ignore")
 
 
-def indented(items: Iterable[tuple[str, str | Text]]) -> Padding:
+def indented(items: Iterable[tuple[str, str | Flow]]) -> Padding:
     """Return `pairs` below a step's title, their values below each other throughout the step."""
     return Padding(pairs(items, _LABEL), (0, 0, 0, INDENT), expand=False)
 

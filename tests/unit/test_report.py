@@ -6,7 +6,17 @@ import re
 import pytest
 from rich.cells import cell_len
 
-from replayer.model import Better, Cold, Ledger, Mark, Measurement, Series, Status, StepResult
+from replayer.model import (
+    Better,
+    Cold,
+    Ledger,
+    Mark,
+    Measurement,
+    Series,
+    Status,
+    StepResult,
+    Verdict,
+)
 from replayer.report import forms, run, screen, tables
 from replayer.report.words import clean
 
@@ -276,9 +286,31 @@ def test_what_was_not_cold_is_loud(stored):
     """Asked cold and got lukewarm is said at the step and again at the end, with the share."""
     text = shown(stored)
 
-    said = "NOT COLD: asked cold, got lukewarm, 10.0% was in memory"
-    assert text.count(said) == 2
-    assert text.count("NOT PHYSICAL: asked physical, got mixed") == 2
+    assert "NOT COLD: asked cold, got lukewarm, 10.0% was in memory" in text
+    assert "NOT PHYSICAL: asked physical, got mixed" in text
+    last = text[text.index("what to know") :]
+    assert "walk: asked cold, got lukewarm" in last
+    assert "physical: asked physical, got mixed" in last
+
+
+def test_repeats_that_differ_are_told_apart(stored):
+    """Each way in which repeats were not as asked names its repeats, and verdicts are counted."""
+    cached = step(stored, "cached")
+    physical = cached.ledger.model_copy(update={"verdict": Verdict.PHYSICAL})
+    found = with_steps(
+        stored,
+        *(
+            cached.model_copy(
+                update={"repeat": number, "ledger": physical if number in (2, 4) else cached.ledger}
+            )
+            for number in range(1, 6)
+        ),
+    )
+
+    text = shown(found)
+    assert "-> cached 3 of 5, physical 2 of 5" in text
+    assert "NOT AS ASKED in repeats 2, 4: asked cached, got physical" in text
+    assert run.attention(found) == ["cached in repeats 2, 4: asked cached, got physical"]
 
 
 @pytest.mark.parametrize(
@@ -461,7 +493,7 @@ def test_a_histogram_that_cannot_be_read_is_told(stored):
     """A payload edited by hand is a sentence in the report, no traceback."""
     latency = step(stored, "walk").latency["read"]
 
-    assert "p50" in forms.percentiles(latency)
+    assert forms.percentiles(latency).texts[0].startswith("p50 ")
     broken = latency.model_copy(update={"payload": "rubbish"})
     assert forms.percentiles(broken) == "the histogram cannot be read"
 

@@ -4,6 +4,7 @@ import math
 import random
 
 import pytest
+from pydantic import BaseModel
 
 from replayer import units
 from replayer.errors import Impossible
@@ -191,3 +192,37 @@ def test_a_large_number_keeps_all_its_digits():
     """Thousands are separated, and no digit before the point is rounded away."""
     assert units.show_count(50331648) == "50,331,648"
     assert units.three(1234567) == "1,234,567"
+
+
+def test_sizes_and_durations_are_written_into_results_as_people_write_them():
+    """A spec's JSON holds `8k` and `30s`, which mean exactly what was given when read again."""
+
+    class Spec(BaseModel):
+        block: units.Size
+        time: units.Duration
+        limit: units.Size | None = None
+        rows: units.Count = 6
+
+    spec = Spec(block="8 KiB", time="0.5min", limit="1.5G", rows="20M")
+    written = spec.model_dump(mode="json")
+
+    assert written == {"block": "8k", "time": "30s", "limit": "1536M", "rows": 20_000_000}
+    assert Spec(**written) == spec
+    assert Spec(block=1000, time=0.1).model_dump(mode="json")["block"] == "1000"
+    assert Spec(block=0, time=1e-7).model_dump() == {
+        "block": 0,
+        "time": 1e-7,
+        "limit": None,
+        "rows": 6,
+    }
+
+
+def test_writing_a_size_or_duration_loses_nothing():
+    """Whatever is written is read back exactly."""
+    draw = random.Random(3)
+    for _ in range(2000):
+        bytes_ = draw.getrandbits(draw.randint(0, 50)) << draw.randint(0, 9)
+        seconds = round(10 ** draw.uniform(-3, 6), 6)
+
+        assert units.size(units.write_size(bytes_)) == bytes_
+        assert units.duration(units.write_duration(seconds)) == seconds
