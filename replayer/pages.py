@@ -3,12 +3,14 @@
 Direct system calls and nothing else, so that a worker process can import it at once.
 """
 
+import contextlib
 import ctypes
 import errno
 import mmap
 import os
 import platform
 import threading
+from collections.abc import Iterator
 from functools import cache
 from typing import NamedTuple
 
@@ -46,7 +48,7 @@ class _Stat(ctypes.Structure):
 
 
 def cachestat(fd: int, size: int) -> Pages:
-    """Ask by cachestat(2), Linux 6.5, how many bytes of an open file are in the page cache.
+    """Ask by the system call of Linux 6.5 how many bytes of an open file are in the page cache.
 
     Raises OSError: ENOSYS on older kernels, EPERM for a file that is neither ours nor writable.
     """
@@ -65,26 +67,37 @@ def cachestat(fd: int, size: int) -> Pages:
 
 
 def mincore(fd: int, size: int) -> Pages:
-    """Ask by mincore(2) how many bytes of an open file are in the page cache.
+    """Ask by the old system call how many bytes of an open file are in the page cache.
 
     Raises OSError; EPERM for a file that is neither ours nor writable, of which the kernel would
     say that every page is resident (can_do_mincore in mm/mincore.c).
     """
     if not _may_ask(fd):
         raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
-    if size == 0:
-        return Pages(0, None, None)
+    with mapped(fd, size) as view:
+        flags = (ctypes.c_ubyte * ((size + PAGE - 1) // PAGE))()
+        if _libc.mincore(ctypes.addressof(view), size, flags) != 0:
+            raise _failure()
+    resident = sum(flag & 1 for flag in bytes(flags))
+    return Pages(min(resident * PAGE, size), None, None)
+
+
+@contextlib.contextmanager
+def mapped(fd: int, size: int) -> Iterator["ctypes.Array[ctypes.c_ubyte]"]:
+    """Map an open file for reading, for as long as the `with` block runs; raise OSError.
+
+    Unlike mmap.mmap it lets other threads run while the kernel maps and unmaps.
+    """
+    if not size:
+        yield (ctypes.c_ubyte * 0)()
+        return
     address = _libc.mmap(None, size, mmap.PROT_READ, mmap.MAP_SHARED, fd, 0)
     if address == _MAP_FAILED:
         raise _failure()
     try:
-        flags = (ctypes.c_ubyte * ((size + PAGE - 1) // PAGE))()
-        if _libc.mincore(address, size, flags) != 0:
-            raise _failure()
+        yield (ctypes.c_ubyte * size).from_address(address)
     finally:
         _libc.munmap(address, size)
-    resident = sum(flag & 1 for flag in bytes(flags))
-    return Pages(min(resident * PAGE, size), None, None)
 
 
 @cache

@@ -38,6 +38,7 @@ _HINTS = {
     "SIGKILL": " (often by the kernel's out-of-memory killer: see dmesg)",
     "SIGBUS": " (a mapped file shrank, or the disk could not read it: see dmesg)",
 }
+_PARENT_DECIDES = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _PR_SET_PDEATHSIG = 1
 _STACK_BYTES = 512 << 10
 _PIPE_BYTES = 1 << 20
@@ -411,7 +412,7 @@ def _main(
     parent: int,
 ) -> None:
     """Be a worker process: one thread for each job, then one message with all results."""
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in _PARENT_DECIDES:
         signal.signal(number, signal.SIG_IGN)
     _die_with(parent)
     share = _Share(len(jobs), pipe)
@@ -450,9 +451,9 @@ def _failure(known: ReplayerError | None, text: str, trace: str) -> ReplayerErro
 
 @contextlib.contextmanager
 def _signals_held() -> Iterator[None]:
-    """Hold back SIGINT and SIGTERM: a process that is being started does not ignore them yet."""
+    """Hold back signals: a process that is being started does not ignore them yet."""
     resource_tracker.ensure_running()  # it would let the signals through itself
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _PARENT_DECIDES)
     try:
         yield
     finally:
