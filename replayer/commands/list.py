@@ -284,7 +284,7 @@ def _runs(
 ) -> Iterator[RenderableType]:
     from rich.text import Text
 
-    from replayer.report.tables import listing
+    from replayer.report.tables import Listing
     from replayer.report.words import clean
     from replayer.store import Summary
 
@@ -297,7 +297,7 @@ def _runs(
     if few:
         headings = ["id", "took", "status", "label", "kernel"]
         extra = ["engine", "file"] if verbose else []
-        yield listing([*headings, *extra], [_row(one, verbose=verbose) for one in few])
+        yield Listing([*headings, *extra], [_row(one, verbose=verbose) for one in few])
     else:
         yield Text("  none" if titled else f"there are no runs in {clean(where)}/")
     shown = others if verbose else others[:_FEW_REASONS]

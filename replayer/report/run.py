@@ -168,13 +168,14 @@ def _took(run: Run) -> str:
 def _host(host: dict[str, Fact]) -> Iterator[tuple[str, str]]:
     def get(key: str, form: str = "{}") -> str:
         value = host.get(key)
-        return "" if value in (None, "", "none") else form.format(clean(value))
+        return "" if value in _EMPTY else form.format(clean(value))
 
     def size(key: str, form: str) -> str:
         value = host.get(key)
         return form.format(show_size(value)) if isinstance(value, int | float) and value else ""
 
-    yield "host", lines([get("host.name"), get("os.name"), get("virtualisation"), get("container")])
+    inside = [kind for kind in (get("virtualisation"), get("container")) if kind != "none"]
+    yield "host", lines([get("host.name"), get("os.name"), *inside])
     yield "kernel", lines([get("kernel.release"), get("kernel.machine")], " ")
     mhz = host.get("cpu.mhz")
     speed = f"{mhz:,.0f} MHz" if isinstance(mhz, int | float) else ""

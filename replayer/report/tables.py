@@ -18,6 +18,7 @@ from replayer.units import show_count, show_duration, show_size
 INDENT = 2
 _GAP = 2
 _LABEL = 16
+_NARROWEST = 12
 _BLOCKS = "▁▂▃▄▅▆▇█"
 _PLAIN_BLOCKS = "_.-:=+*#"
 _SUFFIXES = {
@@ -103,17 +104,34 @@ def _chunks(widths: Sequence[int], room: int, gap: int, *, repeat: bool) -> Iter
         yield chosen
 
 
-def listing(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
-    """Return rows of words: the first column is always whole, the others give way."""
-    used = [i for i in range(len(headings)) if any(row[i] for row in rows)]
-    table = Table(box=None, padding=(0, _GAP, 0, 0), pad_edge=False, header_style="dim")
-    for i in used:
-        table.add_column(headings[i], no_wrap=True, overflow="ellipsis")
-    if used:
-        table.columns[0].min_width = max(cell_len(row[used[0]]) for row in rows)
-    for row in rows:
-        table.add_row(*(Text(row[i]) for i in used))
-    return table
+@dataclass(frozen=True)
+class Listing:
+    """Rows of words: the first column is always whole, the widest of the others give way."""
+
+    headings: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Yield the table without the columns that no row has anything in."""
+        used = [i for i in range(len(self.headings)) if any(row[i] for row in self.rows)]
+        widths = {i: max(cell_len(text) for text in self._column(i)) for i in used}
+        others = used[1:]
+        while others and sum(widths.values()) + _GAP * len(others) > options.max_width:
+            widest = max(others, key=lambda i: widths[i])
+            if widths[widest] <= _NARROWEST:
+                others = others[:-1]
+                del widths[max(widths)]
+            else:
+                widths[widest] -= 1
+        table = Table(box=None, padding=(0, _GAP, 0, 0), pad_edge=False, header_style="dim")
+        for i, width in widths.items():
+            table.add_column(self.headings[i], no_wrap=True, overflow="ellipsis", width=width)
+        for row in self.rows:
+            table.add_row(*(Text(row[i]) for i in widths))
+        yield table
+
+    def _column(self, number: int) -> list[str]:
+        return [self.headings[number], *(row[number] for row in self.rows)]
 
 
 def pairs(items: Iterable[tuple[str, str | Flow]], width: int = 0) -> Table:
