@@ -216,7 +216,7 @@ def processor_bound(run: Run) -> str:
     )
 
 
-def uncooled_read_ahead(run: Run) -> str:
+def large_read_ahead(run: Run) -> str:
     """Warn of a read-ahead so large that cold sequential reads measure mostly that."""
     kb = _number(run.host.get("device.read_ahead_kb"))
     cold = [

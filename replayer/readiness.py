@@ -38,6 +38,7 @@ from replayer.units import show_size
 
 _MIB = 1 << 20
 _LONG_PATH = 50
+_BUSY_STATES = ("usr", "nice", "sys", "irq", "soft", "steal", "guest", "gnice")
 _BUSY_CPU = 10.0
 _BUSY_DEVICE = 5.0
 _TOOLS = {"fio": "fio", "iostat": "sysstat", "hyperfine": "hyperfine"}
@@ -129,7 +130,7 @@ def lines(case: Case) -> Iterator[Line]:
 def server(case: Case) -> Line:
     """Look for a server that replayer can start."""
     if isinstance(case.server, str):
-        return Line("server", Answer.NO, case.server, "", needed=True)
+        return _refused("server", case.server)
     found = case.server
     who = f", run by the user {found.user.name}" if found.user else ""
     where = found.folder
@@ -140,15 +141,13 @@ def server(case: Case) -> Line:
 
 def data_folder(case: Case) -> Line:
     """Ask whether the data may go where it would go, and write there."""
-    user = case.server.user if isinstance(case.server, Programs) else None
     try:
         if case.data_dir is not None:
-            folder = datafolder.DataFolder(case.data)
-            folder.check(user)
+            _usable(datafolder.DataFolder(case.data), case)
         with tempfile.NamedTemporaryFile(dir=case.here, prefix=".replayer-check-"):
             pass
     except ReplayerError as error:
-        return Line("data folder", Answer.NO, str(error), needed=True)
+        return _refused("data folder", error)
     except OSError as error:
         return Line(
             "data folder",
@@ -304,12 +303,9 @@ def other_load(case: Case) -> Line:
         begin = sampler.mark()
         threading.Event().wait(case.seconds)
         watched = sampler.series(begin, sampler.mark()).columns
-    idle, waiting, used = (
-        (watched.get(column) or (None,))[-1]
-        for column in ("cpu.%idle", "cpu.%iowait", "diskstats.%util")
-    )
-    busy = 100.0 - (100.0 if idle is None else idle) - (waiting or 0.0)
-    used = used or 0.0
+    last = {name: values[-1] or 0.0 for name, values in watched.items() if values}
+    busy = sum(last.get(f"cpu.%{state}", 0.0) for state in _BUSY_STATES)
+    used = last.get("diskstats.%util", 0.0)
     load = case.host.load()
     found = f"CPU {busy:.0f} % busy, device {used:.0f} % busy"
     found += f", load average {load[0]:.2f}" if load else ""
@@ -411,9 +407,26 @@ def _warned(name: str, found: str, warning: str) -> Line:
     return Line(name, Answer.LIMITED if warning else Answer.OK, found, _after(warning))
 
 
+def _refused(name: str, error: object) -> Line:
+    """Return the line of an error: what was found, and after its last colon what to do."""
+    found, _, todo = str(error).rpartition(": ")
+    return Line(name, Answer.NO, found or todo, todo if found else "", needed=True)
+
+
 def _after(warning: str) -> str:
     """Return what a warning says after its first colon: what to do about what is shown."""
     return warning.partition(": ")[2] or warning
+
+
+def _usable(folder: datafolder.DataFolder, case: Case) -> None:
+    """Raise Impossible for a folder that a run would refuse; change nothing."""
+    server = case.server if isinstance(case.server, Programs) else None
+    folder.check(server.user if server else None)
+    if folder.path.exists():
+        folder.make()
+    marker = folder.marker()
+    if server and marker and (marker.engine, marker.major) != (case.engine.name, server.major):
+        folder.claim(case.engine.name, server.major, marker.init, made=False)
 
 
 def _bounding(case: Case, kind: str, found: str) -> Line:
@@ -421,8 +434,9 @@ def _bounding(case: Case, kind: str, found: str) -> Line:
     why = memory.possible(kind, case.host)
     if not why:
         return Line(name, Answer.OK, f"{found} (memory = {kind})")
-    todo = "memory = direct needs no rights at all" if kind != "ballast" else ""
-    return Line(name, Answer.NO, why, todo)
+    found, _, todo = why.rpartition(": ")
+    other = "memory = direct needs no rights at all"
+    return Line(name, Answer.NO, found or todo, f"{todo}; or {other}" if found else other)
 
 
 def _direct(folder: Path) -> str:
