@@ -1,0 +1,407 @@
+"""Read every file of a table whole, with many threads, from a proven cold cache.
+
+It imitates MemSQL's measure_reads.rb: list the files, then read each of them with the next free
+thread of 50.  The database is out of it, so the numbers are the kernel's: many files, page cache,
+read-ahead, device.
+"""
+
+import contextlib
+import os
+import resource
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, Self
+
+from pydantic import Field, model_validator
+
+from replayer import cache, reader, table
+from replayer.context import Context, Task
+from replayer.errors import Impossible, Skip
+from replayer.model import (
+    Better,
+    Cold,
+    Fact,
+    Latency,
+    Measurement,
+    Outcome,
+    StepSpec,
+    Temperature,
+)
+from replayer.reader import Haul, Queue, Said
+from replayer.sampler import Sampler
+from replayer.units import Size, show_size
+from replayer.worker import Crowd
+
+_LONGEST_NS = 3600 * 10**9
+_SECTOR = 512
+_READY_SECONDS = 60.0
+_MUCH_MORE = 1.2
+"""Times the files' bytes: a device that read so much was read by others too."""
+_GREW_WARM = 0.01
+_MOST_NAMES = 3
+
+
+class Spec(StepSpec):
+    """The keys of a walk step."""
+
+    threads: int = Field(50, ge=1, le=4096)
+    mode: Literal["read", "mmap", "direct"] = "read"
+    """`read` copies through the page cache, `mmap` faults pages in, `direct` goes around it."""
+    # 128k: of 32k to 1M it had the most MB/s and among the least CPU seconds, here and with fio;
+    # a buffer of 50 threads still fits a core's second-level cache.
+    block_size: Size = Field(128 << 10, ge=512, le=1 << 30)
+    cold: Temperature = Temperature.COLD
+    """cold; lukewarm leaves the server running; hot reads everything once before."""
+    table: str = table.NAME
+    """Any table of the database, with its schema if that is not replayer's own."""
+    path: Path | None = None
+    """A folder to walk instead, with all folders in it; it is only read."""
+
+    @model_validator(mode="after")
+    def _direct_blocks(self) -> Self:
+        if self.mode == "direct" and self.block_size % reader.ALIGNMENT:
+            raise ValueError(
+                f"block_size must be a multiple of {reader.ALIGNMENT} bytes in direct mode"
+            )
+        return self
+
+
+@dataclass(frozen=True)
+class _Listing:
+    """Every file to read, as the folders give them, and what it took to list them."""
+
+    sizes: dict[str, int]
+    stored_bytes: int
+    """What the files take on the disk, where that is less than their size."""
+    entries: int
+    user: float
+    system: float
+    real: float
+
+    @property
+    def bytes(self) -> int:
+        """Return the sum of the files' sizes."""
+        return sum(self.sizes.values())
+
+
+@dataclass(frozen=True)
+class _Reading:
+    """The read phase: a window of the sampler, and what the threads brought."""
+
+    begin_ns: int
+    end_ns: int
+    opened_ns: int
+    first_done_ns: int
+    last_done_ns: int
+    user: float
+    system: float
+    hauls: Sequence[Haul]
+    points: Sequence[tuple[int, float]]
+    """Bytes read so far by clock."""
+
+    @property
+    def real(self) -> float:
+        """Return seconds from the opening of the gate to the last thread's end."""
+        return self.since_opened(self.last_done_ns)
+
+    @property
+    def bytes(self) -> int:
+        """Return the bytes that all threads read."""
+        return sum(haul.read_bytes for haul in self.hauls)
+
+    @property
+    def reads(self) -> int:
+        """Return the number of blocks that all threads read."""
+        return sum(haul.reads for haul in self.hauls)
+
+    def since_opened(self, clock_ns: int) -> float:
+        """Return seconds between the opening of the gate and a time."""
+        return (clock_ns - self.opened_ns) / 1e9
+
+
+def check(spec: Spec, _context: Context) -> None:
+    """Raise Impossible for a path that is no folder which can be read."""
+    if spec.path is None:
+        return
+    if not spec.path.is_absolute():
+        raise Impossible(f"walk: path = {str(spec.path)!r} must begin with a slash")
+    try:
+        os.scandir(spec.path).close()
+    except OSError as error:
+        raise Impossible(
+            f"walk: the folder {spec.path} cannot be read: {error.strerror}"
+        ) from error
+
+
+def run(spec: Spec, context: Context) -> Outcome:
+    """Make the files cold, list them, read them."""
+    check(spec, context)
+    files = _files(spec, context)
+    place = context.database_place if spec.path is None else None
+    with _watched(spec, context) as sampler:
+        if spec.mode == "direct":
+            _need_direct(files)
+        with context.progress.task(f"walk: making {spec.cold.value}"):
+            cold = cache.make(spec.cold, place, files, context.host)
+        listing = _list(_folders(spec, files), None if spec.path else set(files))
+        reading = _read(spec, context, sampler, listing)
+        delta = sampler.device_delta(reading.begin_ns, reading.end_ns)
+        series = sampler.series(
+            reading.begin_ns, reading.end_ns, cumulative={"walk.bytes": reading.points}
+        )
+    device_bytes = delta.read_bytes if delta is not None else None
+    cold = cache.finish(cold, device_bytes, listing.stored_bytes)
+    return Outcome(
+        measurements=tuple(_measurements(listing, reading)),
+        cold=cold,
+        series=series,
+        latency={"block": _latency(reading.hauls)},
+        facts=_facts(spec, listing, reading),
+        notes=tuple(_notes(spec, files, listing, reading, cold)),
+    )
+
+
+# Files
+
+
+def _files(spec: Spec, context: Context) -> list[str]:
+    """Return the path of every file to read; raise Impossible or Skip if there is none."""
+    if spec.path is not None:
+        found = list(_list((str(spec.path),), None).sizes)
+        if not found:
+            raise Impossible(f"walk: there is no file in {spec.path}")
+        return found
+    folder = context.data_directory()
+    with context.database() as database:
+        if spec.table == table.NAME:
+            table.needs(database)
+            paths = table.files(database, folder)
+        else:
+            paths = table.files(database, folder, "slob/files", name=spec.table)
+    if not paths:
+        raise Impossible(f"walk: the table {spec.table!r} is not there, or has no files")
+    return [str(path) for path in paths]
+
+
+def _folders(spec: Spec, files: Iterable[str]) -> Sequence[str]:
+    if spec.path is not None:
+        return (str(spec.path),)
+    return sorted({str(Path(path).parent) for path in files})
+
+
+def _list(folders: Iterable[str], wanted: set[str] | None) -> _Listing:
+    """List the folders, with those in them if nothing in particular is wanted, and time it."""
+    sizes: dict[str, int] = {}
+    entries = stored = 0
+    before, began = resource.getrusage(resource.RUSAGE_THREAD), time.monotonic_ns()
+    for entry in _entries(folders, deep=wanted is None):
+        entries += 1
+        if wanted is None:
+            if not entry.is_file(follow_symlinks=False):
+                continue
+        elif entry.path not in wanted:
+            continue
+        with contextlib.suppress(FileNotFoundError):
+            about = entry.stat(follow_symlinks=False)
+            sizes[entry.path] = about.st_size
+            stored += min(about.st_size, about.st_blocks * _SECTOR)
+    ended, after = time.monotonic_ns(), resource.getrusage(resource.RUSAGE_THREAD)
+    return _Listing(
+        sizes,
+        stored,
+        entries,
+        user=after.ru_utime - before.ru_utime,
+        system=after.ru_stime - before.ru_stime,
+        real=(ended - began) / 1e9,
+    )
+
+
+def _entries(folders: Iterable[str], *, deep: bool) -> Iterator["os.DirEntry[str]"]:
+    """Yield everything in the folders and, with `deep`, in those below; links are not followed."""
+    left = list(reversed(list(folders)))
+    while left:
+        folder = left.pop()
+        try:
+            with os.scandir(folder) as found:
+                for entry in found:
+                    if deep and entry.is_dir(follow_symlinks=False):
+                        left.append(entry.path)
+                    yield entry
+        except OSError as error:
+            raise Skip(f"the folder {folder} cannot be listed: {error.strerror}") from error
+
+
+def _need_direct(files: Iterable[str]) -> None:
+    """Raise Skip where the file system does not read around the page cache."""
+    first = next(iter(files))
+    why_not = reader.why_not_direct(first)
+    if why_not:
+        raise Skip(
+            f'mode = "direct" was asked for, but {first} cannot be read with O_DIRECT ({why_not}); '
+            f'mode = "read" and mode = "mmap" remain'
+        )
+
+
+# Reading
+
+
+@contextlib.contextmanager
+def _watched(spec: Spec, context: Context) -> Iterator[Sampler]:
+    """Give the sampler of the disk that the files are on: the run's own, but for another disk."""
+    if spec.path is None:
+        yield context.sampler
+        return
+    device = context.host.device_of(spec.path)
+    if device == context.sampler.device:
+        yield context.sampler
+        return
+    with Sampler(context.host, device) as sampler:
+        yield sampler
+
+
+def _read(spec: Spec, context: Context, sampler: Sampler, listing: _Listing) -> _Reading:
+    """Read every file with all threads."""
+    queue = Queue(
+        paths=tuple(listing.sizes),
+        sizes=tuple(listing.sizes.values()),
+        mode=spec.mode,
+        block_size=spec.block_size,
+    )
+    processes = min(len(os.sched_getaffinity(0)), spec.threads)
+    with (
+        context.progress.task("walk", total=listing.bytes) as task,
+        Crowd(reader.read_all, [queue] * spec.threads, processes=processes) as crowd,
+    ):
+        crowd.ready(timeout=_READY_SECONDS)
+        begin_ns = sampler.mark()
+        opened_ns = crowd.open()
+        said = list(_said(crowd, task, opened_ns))
+        hauls = crowd.results()
+        end_ns = sampler.mark()
+        last_ns = crowd.last_done_ns or end_ns
+        return _Reading(
+            begin_ns,
+            end_ns,
+            opened_ns,
+            crowd.first_done_ns or end_ns,
+            last_ns,
+            *crowd.usage,
+            hauls=hauls,
+            points=_points(said, opened_ns, last_ns, sum(haul.read_bytes for haul in hauls)),
+        )
+
+
+def _said(crowd: Crowd, task: Task, opened_ns: int) -> Iterator[Said]:
+    """Yield what the processes report, and show it."""
+    latest: dict[int, int] = {}
+    for said in crowd.reports(timeout=0.5):
+        if said is None:
+            continue
+        latest[said.pid] = said.read_bytes
+        done = sum(latest.values())
+        seconds = max((said.clock_ns - opened_ns) / 1e9, 1e-3)
+        task.update(done=done, note=f"{show_size(done)}, {done / seconds / 1e6:,.0f} MB/s")
+        yield said
+
+
+def _points(
+    said: Iterable[Said], opened_ns: int, last_ns: int, total: int
+) -> list[tuple[int, float]]:
+    """Return the bytes that all processes had read by clock, from nothing to all."""
+    points = [(opened_ns, 0.0)]
+    latest: dict[int, int] = {}
+    for one in sorted(said, key=lambda one: one.clock_ns):
+        latest[one.pid] = max(one.read_bytes, latest.get(one.pid, 0))
+        points.append((one.clock_ns, float(sum(latest.values()))))
+    return [*points, (last_ns, float(total))]
+
+
+# What is told
+
+
+def _measurements(listing: _Listing, reading: _Reading) -> Iterator[Measurement]:
+    def measured(metric: str, value: float, unit: str, better: Better) -> Measurement:
+        return Measurement(metric=f"walk.{metric}", value=value, unit=unit, better=better)
+
+    yield measured("files", sum(len(haul.files) for haul in reading.hauls), "", Better.NEITHER)
+    yield measured("bytes", reading.bytes, "bytes", Better.NEITHER)
+    for kind, phase in (("list", listing), ("read", reading)):
+        for name in ("user", "system", "real"):
+            yield measured(f"{kind}.{name}", getattr(phase, name), "s", Better.LESS)
+    yield measured("throughput", reading.bytes / reading.real, "bytes/s", Better.MORE)
+    yield measured("iops", reading.reads / reading.real, "1/s", Better.MORE)
+
+
+def _facts(spec: Spec, listing: _Listing, reading: _Reading) -> dict[str, Fact]:
+    return {
+        "threads": spec.threads,
+        "mode": spec.mode,
+        "block_size_bytes": spec.block_size,
+        "directory_entries": listing.entries,
+        "reads": reading.reads,
+        "first_thread_done_seconds": reading.since_opened(reading.first_done_ns),
+        "last_thread_done_seconds": reading.real,
+    }
+
+
+def _latency(hauls: Iterable[Haul]) -> Latency:
+    from hdrh.histogram import HdrHistogram
+
+    histogram = HdrHistogram(1, _LONGEST_NS, 3)
+    together: Counter[int] = Counter()
+    for haul in hauls:
+        together.update(haul.latencies)
+    for nanoseconds, reads in together.items():
+        histogram.record_value(min(max(nanoseconds, 1), _LONGEST_NS), reads)
+    return Latency(payload=histogram.encode().decode(), operations=histogram.total_count)
+
+
+def _notes(
+    spec: Spec,
+    files: Sequence[str],
+    listing: _Listing,
+    reading: _Reading,
+    cold: Cold,
+) -> Iterator[str]:
+    paths = list(listing.sizes)
+    missing = {paths[number] for haul in reading.hauls for number in haul.missing}
+    yield from _named("vanished before it was read", missing | (set(files) - set(paths)))
+    got = {paths[number]: size for haul in reading.hauls for number, size in haul.files}
+    yield from _named("shrank", {path for path, size in got.items() if size < listing.sizes[path]})
+    yield from _named("grew", {path for path in got if _size(path) > listing.sizes[path]})
+    if cold.device_bytes is not None and cold.device_bytes > _MUCH_MORE * listing.bytes:
+        yield (
+            f"the device delivered {show_size(cold.device_bytes)} for {show_size(listing.bytes)} "
+            f"of files: something else read from it meanwhile"
+        )
+    if spec.mode == "direct":
+        yield from _not_around(files, cold)
+
+
+def _named(what: str, paths: Iterable[str]) -> Iterator[str]:
+    """Yield one sentence that names the first of some files."""
+    found = sorted(paths)
+    if found:
+        more = len(found) - _MOST_NAMES
+        names = ", ".join(found[:_MOST_NAMES]) + (f" and {more:,} more" if more > 0 else "")
+        yield f"{what} while the walk went on: {names}"
+
+
+def _not_around(files: Sequence[str], cold: Cold) -> Iterator[str]:
+    """Yield a sentence if direct reads have filled the page cache, as btrfs does at times."""
+    share = cache.residency(files).share
+    if share is not None and share > (cold.resident_share or 0.0) + _GREW_WARM:
+        yield (
+            f"the file system read around O_DIRECT: {share:.0%} of the files are in the page cache "
+            f"after the walk"
+        )
+
+
+def _size(path: str) -> int:
+    try:
+        return Path(path).stat().st_size
+    except OSError:
+        return 0
