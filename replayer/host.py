@@ -153,7 +153,7 @@ class Host:
         limits = [
             self.number(f"{folder}/{name}")
             for folder in self.cgroups("memory")
-            for name in ("memory.max", "memory.limit_in_bytes")
+            for name in ("memory.max", "memory.high", "memory.limit_in_bytes")
         ]
         return min(
             (limit for limit in limits if limit is not None and limit < _UNLIMITED), default=None
@@ -480,7 +480,7 @@ def _virtualisation(host: Host) -> str | None:
     ).lower()
     xen = host.read("sys/hypervisor/type")
     intel = bool(re.search(r"^flags\s*:", host.read("proc/cpuinfo"), re.MULTILINE))
-    if intel and not flagged and not xen:
+    if (intel and not flagged and not xen) or re.search(r"\bamazon ec2 \S+\.metal\b", dmi):
         return "none"
     clocks = host.read("sys/devices/system/clocksource/clocksource0/available_clocksource")
     for word, name in _HYPERVISORS:
@@ -519,9 +519,8 @@ def _container_marker(host: Host) -> str:
     if named:
         return named[1]
     groups = host.read("proc/self/cgroup") + host.read("proc/1/cgroup")
-    return next(
-        (name for name in _CONTAINERS if name in groups), host.read("run/systemd/container")
-    )
+    manager = host.read("run/host/container-manager") or host.read("run/systemd/container")
+    return next((name for name in _CONTAINERS if name in groups), manager)
 
 
 def _storage(host: Host, data: str | Path) -> dict[str, Fact]:

@@ -341,6 +341,18 @@ def test_a_container_is_proven_by_its_namespaces(tmp_path):
     assert Host(tmp_path).facts()["container"] == "unnamed"
 
 
+def test_bare_metal_of_a_cloud_is_no_guest(tmp_path):
+    """A processor that cannot say so itself is believed by the name of the machine's kind."""
+    dmi = tmp_path / "sys/class/dmi/id"
+    dmi.mkdir(parents=True)
+    (dmi / "sys_vendor").write_text("Amazon EC2\n")
+
+    (dmi / "product_name").write_text("m7g.metal\n")
+    assert Host(tmp_path).facts()["virtualisation"] == "none"
+    (dmi / "product_name").write_text("m7g.large\n")
+    assert Host(tmp_path).facts()["virtualisation"] == "kvm (Amazon EC2)"
+
+
 def test_mount_points_are_unescaped():
     """The kernel writes a space in a path as an octal escape."""
     points = [mount.point for mount in recorded("proc-3.10").mounts()]
