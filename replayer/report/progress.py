@@ -238,8 +238,11 @@ class _Left(ProgressColumn):
 
     def render(self, task: RichTask) -> Text:
         gone, left = task.elapsed or 0.0, task.time_remaining
-        if task.total is None or left is None or not task.completed:
+        if not task.total or not task.completed:
             return Text(_clock_text(gone))
+        if left is None:
+            # Too few reports for rich to know the speed: the mean so far has to do.
+            left = gone * max(0.0, task.total - task.completed) / task.completed
         return Text(f"{_clock_text(gone)}, {_clock_text(left)} left")
 
 

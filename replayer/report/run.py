@@ -23,6 +23,7 @@ from replayer.report.tables import (
     Sheet,
     Spark,
     averages,
+    bullets,
     cell,
     heading,
     indented,
@@ -308,9 +309,7 @@ def _summary(results: Sequence[StepResult]) -> Sheet:
 def _title(name: str, result: StepResult, took: str) -> Iterator[RenderableType]:
     yield Text("")
     kind = "" if name == result.step else f" ({clean(result.step)})"
-    yield Rule(
-        Text.assemble((f"{clean(name)}{kind}", "bold"), f" · {took}"), align="left", style="dim"
-    )
+    yield _rule(Text.assemble((f"{clean(name)}{kind}", "bold"), f" · {took}"))
     asked = [
         clean(f"{key}={_plain(value)}")
         for key, value in result.spec.items()
@@ -506,18 +505,18 @@ def _notes(results: Sequence[StepResult]) -> Iterator[RenderableType]:
 
 
 def _tail(run: Run, path: Path | None) -> Iterator[RenderableType]:
-    wrong = attention(run)
-    if wrong or run.advice or run.error:
-        yield Text("")
-        yield Rule(
-            Text("what to know about these numbers", style="bold"), align="left", style="dim"
-        )
+    items = [(text, LOUD) for text in attention(run)]
     if run.error and run.error not in {step.reason for step in run.steps}:
-        yield line(f"{run.status.value}: {clean(run.error)}", LOUD)
-    for text in wrong:
-        yield line(text, LOUD)
-    for text in run.advice:
-        yield line(clean(text), "yellow")
+        items.insert(0, (f"{run.status.value}: {clean(run.error)}", LOUD))
+    items += [(clean(text), "yellow") for text in run.advice]
+    if items:
+        yield Text("")
+        yield _rule(Text("what to know about these numbers", style="bold"))
+        yield bullets(items)
     if path is not None:
         yield Text("")
         yield Text(f"result file: {clean(path)}", overflow="fold")
+
+
+def _rule(title: Text) -> Rule:
+    return Rule(title, align="left", style="dim")

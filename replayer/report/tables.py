@@ -152,6 +152,16 @@ def line(text: str | Flow, style: str = "") -> Padding:
     return Padding(words, (0, 0, 0, INDENT), expand=False)
 
 
+def bullets(items: Iterable[tuple[str, str]]) -> Padding:
+    """Return texts, each with its style, as a list whose folded lines stand under its words."""
+    table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False, show_header=False)
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    for text, style in items:
+        table.add_row(Text("-", style=style), Text(text, style=style))
+    return Padding(table, (0, 0, 0, INDENT), expand=False)
+
+
 def whole(text: str, style: str = "") -> Text:
     """Return a line that is never wrapped or cut, for eyes and programs that look for it."""
     return Text(text, style=style, no_wrap=True, overflow="ignore")
