@@ -62,13 +62,13 @@ class Layout:
 
     def flaw(self, rows: int) -> str:
         """Return why the method cannot be used on this table for that many rows; "" if it can."""
-        if self.rows < rows:
-            return f"{self.name} has {self.rows:,} rows, fewer than the {rows:,} of scale"
         if self.blocks != self.rows:
             return (
                 f"{self.name} has {self.rows:,} rows in {self.blocks:,} blocks, "
                 f"where each block must hold one row"
             )
+        if self.rows < rows:
+            return f"{self.name} has {self.rows:,} rows, fewer than the {rows:,} of scale"
         if not self.indexed:
             return f"{self.name} has no index on mykey"
         if self.correlation is None:

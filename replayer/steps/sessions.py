@@ -45,6 +45,7 @@ _MIB = 1 << 20
 _HOT_AT_LEAST = 0.99
 _COLD_AT_MOST = 0.01
 _LARGEST_NS = 3600 * 10**9
+_PAGE_CACHE_SHARE = 0.85
 _LOADERS = 8
 _ORDINARY_SESSIONS = 350
 """More sessions than this need a higher limit of connections."""
@@ -114,6 +115,10 @@ class Spec(StepSpec):
         """Return the tables that these keys ask for."""
         return TableSet(self.num_schemas, self.rows(block_size), self.seed)
 
+    def bytes(self, block_size: int) -> int:
+        """Return the bytes of all tables, without their indexes."""
+        return self.num_schemas * self.rows(block_size) * block_size
+
     def buffers(self, block_size: int) -> int:
         """Return the bytes of the server's own cache: as given, else tables / 16, 1 to 16 MiB.
 
@@ -121,7 +126,7 @@ class Spec(StepSpec):
         """
         if self.shared_buffers is not None:
             return self.shared_buffers
-        share = self.num_schemas * self.rows(block_size) * block_size // 16
+        share = self.bytes(block_size) // 16
         least = max(_MIB, self.sessions * 8 * block_size)
         return max(least, min(16 * _MIB, share))
 
@@ -166,20 +171,29 @@ def _check_numbers(spec: Spec, block_size: int) -> None:
 
 def _refused(kind: str, spec: Spec, context: Context) -> str:
     """Return why a kind of memory cannot be used with these keys on this machine; "" if it can."""
-    place, block_size = context.place, context.engine.block_size
-    tables = spec.num_schemas * spec.rows(block_size) * block_size
     if kind == "cached":
-        usable = context.host.usable_memory_bytes()
-        if place.can_stop and usable and tables > 0.85 * usable:
-            return (
-                f"the tables are {units.show_size(tables)}, more than fits into the page cache "
-                f"of {units.show_size(usable)} of memory"
-            )
-        return ""
-    if not place.can_stop:
+        return _no_cached(spec, context)
+    if not context.place.can_stop:
         return "it needs a restart of the server, and this server is not replayer's own"
     if kind == "direct":
         return _no_direct(context)
+    return _no_bound(kind, spec, context) or memory.possible(kind, context.host)
+
+
+def _no_cached(spec: Spec, context: Context) -> str:
+    usable = context.host.usable_memory_bytes() if context.place.can_stop else 0
+    tables = spec.bytes(context.engine.block_size)
+    if not usable or tables <= _PAGE_CACHE_SHARE * usable:
+        return ""
+    return (
+        f"the tables are {units.show_size(tables)}, more than fits into the page cache of a "
+        f"machine with {units.show_size(usable)} of memory"
+    )
+
+
+def _no_bound(kind: str, spec: Spec, context: Context) -> str:
+    block_size = context.engine.block_size
+    tables = spec.bytes(block_size)
     left = spec.limit(block_size) if kind == "cgroup" else spec.keep
     if left >= tables:
         key = "memory_limit" if kind == "cgroup" else "keep"
@@ -192,7 +206,7 @@ def _refused(kind: str, spec: Spec, context: Context) -> str:
             f"memory_limit is {units.show_size(left)}, and the server's processes alone need about "
             f"{units.show_size(spec.needs(block_size))}"
         )
-    return memory.possible(kind, context.host)
+    return ""
 
 
 def _no_direct(context: Context) -> str:

@@ -9,4 +9,6 @@ CREATE TABLE {{table}} (
 -- then
 ALTER TABLE {{table}} ALTER COLUMN filler SET STORAGE PLAIN
 -- then
+-- A line that is already there belongs to a table that somebody dropped by hand.
 INSERT INTO replayer_owned (name, kind, made_by) VALUES (:name, 'slob', :made_by)
+ON CONFLICT (name) DO UPDATE SET kind = excluded.kind, made_by = excluded.made_by

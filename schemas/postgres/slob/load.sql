@@ -10,7 +10,7 @@ FROM (
                 SELECT (z * :factor2 + :addend2) & :mask AS a FROM (
                     SELECT y # (y >> :shift) AS z FROM (
                         SELECT (x * :factor1 + :addend1) & :mask AS y
-                        FROM generate_series(:low, :high - 1) AS x
+                        FROM generate_series(CAST(:low AS bigint), :high - 1) AS x
                         OFFSET 0) AS s1
                     OFFSET 0) AS s2
                 OFFSET 0) AS s3
