@@ -4,8 +4,8 @@ Formulas: sysstat 12, rd_stats.c (compute_ext_disk_stats) and iostat.c (write_ex
 the kernel's Documentation/admin-guide/iostats.rst.  With d for a difference and dt in seconds:
 r/s = d1/dt, rkB/s = d3/2/dt, r_await = d4/d1 ms, rareq-sz = d3/2/d1 kB, aqu-sz = d11/1000/dt,
 %util = d10/10/dt; await and areq-sz are over reads, writes and discards together.
-%util is the share of time in which the device had work, not of what it could do: a device that works
-on many requests at once is not full at 100.
+%util is the share of time in which the device had work, not of what it could do: a device that
+works on many requests at once is not full at 100.
 """
 
 import math
