@@ -134,6 +134,17 @@ class Rig:
                 for client in range(self.spec.clients)
             ]
 
+    def cores(self) -> int:
+        """Return how many processors this process may use."""
+        return len(os.sched_getaffinity(0))
+
+    def file_system(self) -> str:
+        """Return the file system and its device, as ioping shows them: `ext4 vda`."""
+        if self.spec.device:
+            return "block device"
+        mount = self.host.mount_of(self.storage)
+        return f"{mount.type} {mount.source}" if mount else "unknown"
+
     def writable(self, *, writes: bool) -> None:
         """Raise Impossible where a named device may not be written."""
         if self.spec.device and writes:
@@ -282,6 +293,12 @@ class Rig:
                 task.advance(1)
                 other.append(theirs())
                 task.advance(1)
+        self.compared(what, program, unit, mine, other)
+
+    def compared(
+        self, what: str, program: str, unit: str, mine: Sequence[float], other: Sequence[float]
+    ) -> None:
+        """Add the medians of our figures and a tool's, and their ratio, to `cross_check`."""
         self.findings.row(
             "cross_check",
             what=what,
@@ -290,7 +307,7 @@ class Rig:
             replayer=median(mine),
             peer=median(other),
             ratio=median(mine) / median(other) if median(other) else None,
-            rounds=rounds,
+            rounds=len(mine),
         )
 
 

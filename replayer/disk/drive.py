@@ -87,7 +87,7 @@ class _Driver:
         self._job = job
         self._load = job.load
         self._fds: list[int] = []
-        self._seen = (_Bins(), _Bins())
+        self._seen = (Bins(), Bins())
         self._issued = [0, 0]
         self._per_second: dict[int, int] = {}
         self._unsynced = 0
@@ -342,7 +342,7 @@ class _Driver:
                 )
 
 
-class _Bins:
+class Bins:
     """Latencies of one kind, in the bins of an HdrHistogram."""
 
     def __init__(self) -> None:

@@ -134,6 +134,13 @@ class Workspace:
         for path in target.paths:
             os.truncate(path, 0)
 
+    def refill(self, target: Target) -> None:
+        """Write again the files that are shorter than they should be."""
+        for path in map(Path, target.paths):
+            if path.stat().st_size < target.file_bytes:
+                path.unlink()
+                _create(path, target.file_bytes, lambda _: None)
+
     def forget(self, target: Target) -> None:
         """Remove the files of a target."""
         for path in target.paths:

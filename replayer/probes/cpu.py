@@ -1,0 +1,72 @@
+"""Events per second on one to all cores: primes up to a limit, divided out (as sysbench cpu)."""
+
+from pydantic import Field
+
+from replayer.disk import peers
+from replayer.model import Better
+from replayer.processor import Work, spin
+from replayer.rig import ProbeSpec, Rig
+from replayer.units import Duration
+
+
+class Spec(ProbeSpec):
+    """sysbench's own parameters."""
+
+    cpu_max_prime: int = Field(default=10000, ge=3, le=10_000_000)
+    """One event tries every odd and even number up to this one, as sysbench's does."""
+    duration: Duration = Field(default=10.0, gt=0)
+    """Of each number of processes."""
+    threads: tuple[int, ...] = ()
+    """Numbers of processes; 1, 2, 4 and so on to all cores if not given."""
+
+
+def run(spec: Spec, rig: Rig) -> None:
+    """Measure each number of processes; the work is the same sequence of divisions each time."""
+    cores = rig.cores()
+    counts = spec.threads or steps(cores)
+    base: float | None = None
+    for many in counts:
+        work = Work(kind="cpu", seconds=spec.duration, limit=spec.cpu_max_prime)
+        with rig.progress.task(f"{spec.name}: {many} processes"):
+            tally = spin(work, many)
+        rate = tally.operations / tally.seconds
+        base = base or rate / many
+        seen = tally.latencies
+        rig.findings.row(
+            "cpu",
+            processes=many,
+            **{"events/s": rate, "events/s of each": rate / many},
+            scaling=rate / (base * many),
+            min_us=seen.least_ns / 1e3,
+            avg_us=seen.mean_ns / 1e3,
+            max_us=seen.most_ns / 1e3,
+            p95_us=seen.percentile_ns(95) / 1e3,
+        )
+        rig.findings.measure(f"cpu.events.processes_{many}", rate, "events/s")
+        rig.findings.measure(f"cpu.scaling.processes_{many}", rate / (base * many), "", Better.MORE)
+        if spec.cross_check:
+            _cross_check(spec, rig, work, many)
+    if spec.clients > 1:
+        rig.findings.note("several clients are for storage: the processors were measured once")
+
+
+def steps(cores: int) -> tuple[int, ...]:
+    """Return 1, 2, 4, ... and the number of cores."""
+    counts = [1]
+    while counts[-1] * 2 < cores:
+        counts.append(counts[-1] * 2)
+    return (*counts, cores) if cores > 1 else (1,)
+
+
+def _cross_check(spec: Spec, rig: Rig, work: Work, many: int) -> None:
+    """Run sysbench cpu in turn."""
+
+    def theirs() -> float:
+        return peers.sysbench_cpu(threads=many, seconds=spec.duration, max_prime=spec.cpu_max_prime)
+
+    rig.alternate(f"{many} processes", "sysbench", "events/s", lambda: _rate(work, many), theirs)
+
+
+def _rate(work: Work, many: int) -> float:
+    tally = spin(work, many)
+    return tally.operations / tally.seconds

@@ -1,0 +1,77 @@
+"""Write a file with O_DSYNC in one or more writes, then read it back (as dd oflag=dsync does)."""
+
+from pydantic import Field, model_validator
+
+from replayer.disk.load import Access, Load
+from replayer.disk.tally import Tally
+from replayer.host import Host
+from replayer.rig import ProbeSpec, Rig
+from replayer.units import Size, show_size
+
+_LARGEST_WRITE = 1 << 30
+
+
+class Spec(ProbeSpec):
+    """dd's bs= and count=, by their meaning."""
+
+    size: Size = Field(default=1 << 30, ge=512)
+    writes: int = Field(default=1, ge=1)
+    """The file is written in so many writes of equal size."""
+    direct: bool = False
+    """O_DIRECT as well, as with oflag=dsync,direct."""
+
+    @model_validator(mode="after")
+    def _one_system_call(self) -> "Spec":
+        if self.size % self.writes:
+            raise ValueError(f"{self.size} bytes cannot be written in {self.writes} equal writes")
+        if self.size // self.writes > _LARGEST_WRITE:
+            raise ValueError("one write can be at most 1 GiB; ask for more writes")
+        return self
+
+
+def needs(spec: Spec, host: Host) -> int:  # noqa: ARG001 - the signature is every probe's
+    """Return the bytes of one client's file."""
+    return spec.size
+
+
+def run(spec: Spec, rig: Rig) -> None:
+    """Write, then read back from the device."""
+    rig.writable(writes=True)
+    block = spec.size // spec.writes
+    targets = rig.files("dd", 1, spec.size, block_size=block, filled=False)
+    if rig.findings.facts.get("storage.fallback") is None and not spec.device:
+        rig.findings.facts["file"] = "new: the first write allocates"
+    for operation, share in (("write", 0.0), ("read", 1.0)):
+        load = Load(
+            name=f"{spec.name}: {operation}",
+            threads=1,
+            block_size=block,
+            access=Access.SEQUENTIAL,
+            read_share=share,
+            direct=spec.direct,
+            dsync=share == 0,
+            operations=spec.writes,
+            working_set=spec.size,
+            seed=spec.seed,
+        )
+        rig.drop(targets)
+        found = rig.exercise(load.name, [load], targets)
+        rig.io_rows(found, [load], targets)
+        _tell(rig, operation, [tallies[0] for tallies in found.by_client], found.of())
+
+
+def _tell(rig: Rig, operation: str, clients: list[Tally], tally: Tally) -> None:
+    lines = [_line(one) for one in clients]
+    if len(clients) > 1:
+        lines.append(f"all: {_line(tally)}")
+    rig.findings.lines(operation, lines)
+    rig.findings.measure(f"dd_dsync.{operation}.throughput", tally.throughput, "bytes/s")
+
+
+def _line(tally: Tally) -> str:
+    """Return dd's last line."""
+    decimal = tally.bytes / 1e9
+    return (
+        f"{tally.bytes} bytes ({decimal:.1f} GB, {show_size(tally.bytes)}) copied, "
+        f"{tally.seconds:.6g} s, {tally.throughput / 1e6:.1f} MB/s"
+    )

@@ -1,0 +1,125 @@
+"""One request at a time, timed one by one, like a ping to the storage (as ioping does)."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from replayer.disk import peers
+from replayer.disk.load import Load, Sync, Target
+from replayer.disk.tally import Tally
+from replayer.host import Host
+from replayer.model import Better
+from replayer.rig import ProbeSpec, Rig
+from replayer.units import Count, Duration, Size, show_duration, show_size
+
+
+class Spec(ProbeSpec):
+    """ioping's own parameters."""
+
+    operation: Literal["read", "write"] = "read"
+    """A write is followed by fdatasync inside its latency, as in `ioping -WWW`."""
+    block_size: Size = Field(default=4096, ge=512)
+    size: Size = Field(default=64 << 20, ge=4096)
+    """The working set: ioping's default of 1 MiB flatters disks with a cache."""
+    count: Count | None = Field(default=None, ge=1)
+    """Requests after the first one, which does not count."""
+    duration: Duration | None = Field(default=10.0, gt=0)
+    """Seconds, where no count is given."""
+    interval: Duration = Field(default=0.1, ge=0)
+    """From the beginning of one request to that of the next."""
+    direct: bool = False
+    """O_DIRECT; else the block is dropped from the page cache before each request."""
+
+
+def needs(spec: Spec, host: Host) -> int:  # noqa: ARG001 - the signature is every probe's
+    """Return the bytes of one client's file."""
+    return spec.size
+
+
+def run(spec: Spec, rig: Rig) -> None:
+    """Ping, and say it in ioping's words."""
+    rig.writable(writes=spec.operation == "write")
+    targets = rig.files("ioping", 1, spec.size, block_size=spec.block_size)
+    load = _load(spec)
+    found = rig.exercise(spec.name, [load], targets)
+    rig.io_rows(found, [load], targets)
+    findings = rig.findings
+    if len(targets) > 1:
+        for client, tallies in enumerate(found.by_client, 1):
+            findings.lines(f"print.client {client}", _lines(spec, rig, tallies[0]))
+    tally = found.of()
+    findings.lines("print", _lines(spec, rig, tally))
+    findings.measure("ioping.iops", len(targets) * 1e9 / tally.latencies.mean_ns, "IOPS")
+    findings.measure("ioping.latency.avg", tally.latencies.mean_ns / 1e9, "s", Better.LESS)
+    findings.percentiles("ioping.latency", tally.latencies)
+    if spec.cross_check:
+        _cross_check(spec, rig, targets[:1], tally.operations)
+
+
+def _load(spec: Spec, count: int | None = None) -> Load:
+    wanted = count or spec.count
+    writes = spec.operation == "write"
+    return Load(
+        name=spec.name,
+        threads=1,
+        block_size=spec.block_size,
+        read_share=0.0 if writes else 1.0,
+        direct=spec.direct,
+        drop=not spec.direct,
+        sync=Sync.FDATASYNC if writes else Sync.NONE,
+        seconds=None if wanted else spec.duration,
+        operations=wanted,
+        skip=1,
+        rate=1 / spec.interval if spec.interval else None,
+        seed=spec.seed,
+    )
+
+
+def _lines(spec: Spec, rig: Rig, tally: Tally) -> list[str]:
+    """Return ioping's four lines."""
+    seen = tally.latencies
+    total = seen.total_ns / 1e9
+    moved = f"{show_size(tally.bytes)} {'read' if spec.operation == 'read' else 'written'}"
+    issued = tally.issued_reads + tally.issued_writes
+    where = spec.device or str(rig.storage)
+    spread = (seen.least_ns, seen.mean_ns, seen.most_ns, seen.deviation_ns)
+    counted = f"{_thousands(seen.operations / total)} iops, {show_size(tally.bytes / total)}/s"
+    spent = show_duration(tally.seconds)
+    size, rate = issued * spec.block_size, issued / tally.seconds
+    every = f"{_thousands(rate)} iops, {show_size(rate * spec.block_size)}/s"
+    return [
+        f"--- {where} ({rig.file_system()}) ioping statistics ---",
+        f"{seen.operations} requests completed in {show_duration(total)}, {moved}, {counted}",
+        f"generated {issued} requests in {spent}, {show_size(size)}, {every}",
+        "min/avg/max/mdev = " + " / ".join(show_duration(ns / 1e9) for ns in spread),
+    ]
+
+
+def _thousands(value: float) -> str:
+    return f"{value / 1000:.2f} k" if value >= 1000 else f"{value:.0f}"
+
+
+def _cross_check(spec: Spec, rig: Rig, targets: list[Target], operations: int) -> None:
+    """Run ioping on the same file for as many requests, in turn."""
+    count = max(1, operations)
+    load = _load(spec, count)
+
+    def ours() -> float:
+        return rig.exercise(spec.name, [load], targets).of().latencies.mean_ns / 1e3
+
+    def theirs() -> float:
+        found = peers.ioping(
+            targets[0].paths[0],
+            write=spec.operation == "write",
+            size=spec.size,
+            block_size=spec.block_size,
+            count=count,
+            interval=spec.interval,
+            direct=spec.direct,
+        )
+        return found.mean_ns / 1e3
+
+    if spec.device:
+        rig.findings.note("cross-check skipped: ioping is compared on files only")
+        return
+    rig.alternate(f"mean of a {spec.operation}", "ioping", "us", ours, theirs)

@@ -1,0 +1,67 @@
+"""Memory read and written in small and large blocks, on one to all cores (as sysbench memory)."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from replayer.disk import peers
+from replayer.processor import Work, spin
+from replayer.rig import ProbeSpec, Rig
+from replayer.units import Duration, Size, show_size
+
+
+class Spec(ProbeSpec):
+    """sysbench's own parameters."""
+
+    block_sizes: tuple[Size, ...] = (1 << 10, 1 << 20)
+    operations: tuple[Literal["read", "write"], ...] = ("read", "write")
+    duration: Duration = Field(default=3.0, gt=0)
+    """Of each row."""
+    threads: tuple[int, ...] = ()
+    """Numbers of processes; one and all cores if not given."""
+
+
+def run(spec: Spec, rig: Rig) -> None:
+    """Measure every row; each process works on a block of its own, over and over."""
+    counts = spec.threads or tuple(sorted({1, rig.cores()}))
+    for block in spec.block_sizes:
+        for operation in spec.operations:
+            for many in counts:
+                work = Work(kind=operation, seconds=spec.duration, limit=block)
+                what = f"{operation} {show_size(block)} {many} processes"
+                with rig.progress.task(f"{spec.name}: {what}"):
+                    rate = _rate(work, many)
+                rig.findings.row(
+                    "memory",
+                    operation=operation,
+                    block_bytes=block,
+                    processes=many,
+                    **{"MiB/s": rate / (1 << 20)},
+                )
+                name = f"memory.{operation}.{show_size(block).replace(' ', '')}.processes_{many}"
+                rig.findings.measure(name, rate, "bytes/s")
+                if spec.cross_check:
+                    _cross_check(rig, what, work, many)
+    if spec.cross_check:
+        rig.findings.note(
+            "sysbench memory's loop is what its compiler made of it, which may have left reads out: "
+            "the ratio says little about this machine"
+        )
+    if spec.clients > 1:
+        rig.findings.note("several clients are for storage: the memory was measured once")
+
+
+def _cross_check(rig: Rig, what: str, work: Work, many: int) -> None:
+    """Run sysbench memory in turn."""
+
+    def theirs() -> float:
+        return peers.sysbench_memory(
+            operation=work.kind, block_size=work.limit, threads=many, seconds=work.seconds
+        ) / (1 << 20)
+
+    rig.alternate(what, "sysbench", "MiB/s", lambda: _rate(work, many) / (1 << 20), theirs)
+
+
+def _rate(work: Work, many: int) -> float:
+    tally = spin(work, many)
+    return tally.bytes / tally.seconds

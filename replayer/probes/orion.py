@@ -1,0 +1,274 @@
+"""Small random reads at growing depth and large reads at growing streams (as Oracle's ORION does).
+
+Keys and summary lines have ORION's names; a depth is a number of threads that each have one request
+under way, as a database's blocking reads have.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from pydantic import Field, field_validator
+
+from replayer.disk import peers
+from replayer.disk.load import Access, Load, Target
+from replayer.disk.tally import Tally
+from replayer.host import Host
+from replayer.model import Better
+from replayer.rig import Findings, ProbeSpec, Rig, label
+from replayer.units import Duration, Size
+
+
+class Spec(ProbeSpec):
+    """ORION's own parameters."""
+
+    run: Literal["simple", "normal"] = "simple"
+    """simple: small ones alone, then large ones alone; normal: also every combination of both."""
+    small: tuple[int, ...] = (1, 2, 4, 8, 16, 32)
+    """Numbers of small requests under way at a time."""
+    large: tuple[int, ...] = (1, 2, 4, 8)
+    """Numbers of large requests under way at a time."""
+    size_small: Size = Field(default=8 << 10, ge=512)
+    size_large: Size = Field(default=1 << 20, ge=512)
+    type: Literal["rand", "seq"] = "rand"
+    """Where the large reads are: anywhere, or each stream one after the other."""
+    write: float = Field(default=0, ge=0, le=100)
+    """Percent of the small requests that write."""
+    duration: Duration = Field(default=60.0, gt=0)
+    """Of each point."""
+    warm_up: Duration = Field(default=1.0, ge=0)
+    size: Size = Field(default=1 << 30, ge=1 << 20)
+    """Of each client's file."""
+
+    @field_validator("small", "large")
+    @classmethod
+    def _growing(cls, value: tuple[int, ...]) -> tuple[int, ...]:
+        if not value or list(value) != sorted(set(value)) or not 1 <= value[0] <= value[-1] <= 4096:
+            raise ValueError("it must be growing numbers from 1 to 4096, such as [1, 2, 4]")
+        return value
+
+
+@dataclass(frozen=True)
+class _Point:
+    """What one client, or all, reached at so many small and large requests under way."""
+
+    small: int
+    large: int
+    small_tally: Tally | None
+    large_tally: Tally | None
+
+    @property
+    def at(self) -> str:
+        """Return the point in ORION's words."""
+        return f"@ Small={self.small} and Large={self.large}"
+
+
+def needs(spec: Spec, host: Host) -> int:  # noqa: ARG001 - the signature is every probe's
+    """Return the bytes of one client's file."""
+    return spec.size
+
+
+def run(spec: Spec, rig: Rig) -> None:
+    """Measure every point; whatever was measured before an error is summed up all the same."""
+    rig.writable(writes=spec.write > 0)
+    targets = rig.files("orion", 1, spec.size, block_size=spec.size_small)
+    points: dict[str, list[_Point]] = {}
+    try:
+        for small, large in _plan(spec):
+            for client, point in _measure(spec, rig, targets, small, large).items():
+                points.setdefault(client, []).append(point)
+    finally:
+        _sum_up(spec, rig.findings, points)
+    if spec.cross_check:
+        _cross_check(spec, rig, targets[:1])
+
+
+def _plan(spec: Spec) -> list[tuple[int, int]]:
+    if spec.run == "simple":
+        return [(small, 0) for small in spec.small] + [(0, large) for large in spec.large]
+    return [
+        (small, large) for large in (0, *spec.large) for small in (0, *spec.small) if small or large
+    ]
+
+
+def _measure(
+    spec: Spec, rig: Rig, targets: Sequence[Target], small: int, large: int
+) -> dict[str, _Point]:
+    """Return the point of each client, and of all under `all` where there are several."""
+    loads = _loads(spec, small, large)
+    title = f"{spec.name}: small {small}, large {large}"
+    found = rig.exercise(title, loads, targets)
+    rig.io_rows(found, loads, targets)
+    points = {
+        str(client): _point(small, large, tallies)
+        for client, tallies in enumerate(found.by_client, 1)
+    }
+    if len(targets) > 1:
+        points["all"] = _point(small, large, [found.of(place) for place in range(len(loads))])
+    return points
+
+
+def _point(small: int, large: int, tallies: Sequence[Tally]) -> _Point:
+    rest = list(tallies)
+    return _Point(small, large, rest.pop(0) if small else None, rest.pop(0) if large else None)
+
+
+def _loads(spec: Spec, small: int, large: int) -> list[Load]:
+    loads = []
+    if small:
+        loads.append(
+            Load(
+                name=f"{spec.name}: small",
+                threads=small,
+                block_size=spec.size_small,
+                read_share=1 - spec.write / 100,
+                seconds=spec.duration,
+                warmup=spec.warm_up,
+                seed=spec.seed,
+            )
+        )
+    if large:
+        loads.append(
+            Load(
+                name=f"{spec.name}: large",
+                threads=large,
+                block_size=spec.size_large,
+                access=Access.SEQUENTIAL if spec.type == "seq" else Access.RANDOM,
+                seconds=spec.duration,
+                warmup=spec.warm_up,
+                seed=spec.seed + 1,
+            )
+        )
+    return loads
+
+
+def _sum_up(spec: Spec, findings: Findings, points: dict[str, list[_Point]]) -> None:
+    """Add ORION's summary, histogram and CSV of each client and of all together."""
+    for client, own in points.items():
+        several = len(points) > 1
+        findings.lines(f"summary.client {client}" if several else "summary", _summary(own))
+        if not several or client == "all":
+            _measurements(findings, own)
+            _histogram(findings, own)
+            if spec.run == "normal":
+                _matrices(spec, findings, own)
+
+
+def _small_only(points: Sequence[_Point]) -> list[tuple[_Point, Tally]]:
+    return [(point, point.small_tally) for point in points if point.small_tally is not None]
+
+
+def _large_only(points: Sequence[_Point]) -> list[tuple[_Point, Tally]]:
+    return [(point, point.large_tally) for point in points if point.large_tally is not None]
+
+
+def _summary(points: Sequence[_Point]) -> list[str]:
+    lines = []
+    if large := _large_only(points):
+        point, tally = max(large, key=lambda pair: pair[1].throughput)
+        lines.append(f"Maximum Large MBPS={tally.throughput / (1 << 20):.2f} {point.at}")
+    if small := _small_only(points):
+        point, tally = max(small, key=lambda pair: pair[1].iops)
+        lines.append(f"Maximum Small IOPS={tally.iops:.0f} {point.at}")
+        lines += _latency_lines(point, tally)
+        point, tally = min(small, key=lambda pair: pair[1].latencies.mean_ns)
+        lines.append(f"Minimum Small Latency={tally.latencies.mean_ns / 1e3:.2f} usecs {point.at}")
+        lines += _latency_lines(point, tally)
+    return lines
+
+
+def _latency_lines(point: _Point, tally: Tally) -> list[str]:
+    return [
+        f"Small {kind} Latency: avg={seen.mean_ns / 1e3:.0f} us, min={seen.least_ns / 1e3:.0f} us, "
+        f"max={seen.most_ns / 1e3:.0f} us, std dev={seen.deviation_ns / 1e3:.0f} us {point.at}"
+        for kind, seen in (("Read", tally.reads), ("Write", tally.writes))
+        if seen.operations
+    ]
+
+
+def _measurements(findings: Findings, points: Sequence[_Point]) -> None:
+    if large := _large_only(points):
+        _, tally = max(large, key=lambda pair: pair[1].throughput)
+        findings.measure("orion.max_large_throughput", tally.throughput, "bytes/s")
+    if small := _small_only(points):
+        _, fastest = max(small, key=lambda pair: pair[1].iops)
+        _, quickest = min(small, key=lambda pair: pair[1].latencies.mean_ns)
+        findings.measure("orion.max_small_iops", fastest.iops, "IOPS")
+        findings.measure(
+            "orion.min_small_latency", quickest.latencies.mean_ns / 1e9, "s", Better.LESS
+        )
+        findings.percentiles("orion.small_latency", fastest.latencies)
+
+
+def _histogram(findings: Findings, points: Sequence[_Point]) -> None:
+    """Add the latencies at the most IOPS in ORION's buckets, each twice as wide as the last."""
+    small = _small_only(points)
+    if not small:
+        return
+    point, tally = max(small, key=lambda pair: pair[1].iops)
+    reads = {low: (high, many) for low, high, many in tally.reads.doublings()}
+    writes = {low: (high, many) for low, high, many in tally.writes.doublings()}
+    lines = [
+        f"Small Read / Write Latency Histogram {point.at}",
+        f"{'Latency:':<26}{'# of IOs (read)':>18}{'# of IOs (write)':>18}",
+    ]
+    for low in sorted(reads | writes):
+        high = (reads.get(low) or writes[low])[0]
+        read, written = reads.get(low, (0, 0))[1], writes.get(low, (0, 0))[1]
+        lines.append(f"{low:>9} - {high:<9} us: {read:>19}{written:>18}")
+    findings.lines("histogram", lines)
+
+
+def _matrices(spec: Spec, findings: Findings, points: Sequence[_Point]) -> None:
+    """Add the matrices of IOPS, MBPS and latency as CSV: a line for each number of large ones."""
+    known = {(point.small, point.large): point for point in points}
+    rows, columns = (0, *spec.large), (0, *spec.small)
+
+    def csv(name: str, value: str) -> None:
+        head = ", ".join(["Large/Small", *map(str, columns)])
+        body = [
+            ", ".join([str(large), *(_cell(known.get((small, large)), value) for small in columns)])
+            for large in rows
+        ]
+        findings.lines(name, [head, *body])
+
+    csv("iops.csv", "iops")
+    csv("mbps.csv", "mbps")
+    csv("lat.csv", "lat")
+
+
+def _cell(point: _Point | None, value: str) -> str:
+    """Return one value of a matrix, empty where nothing of that kind was under way."""
+    tally = None if point is None else point.large_tally if value == "mbps" else point.small_tally
+    if tally is None:
+        return ""
+    if value == "mbps":
+        return f"{tally.throughput / (1 << 20):.2f}"
+    return f"{tally.iops:.0f}" if value == "iops" else f"{tally.latencies.mean_ns / 1e3:.2f}"
+
+
+def _cross_check(spec: Spec, rig: Rig, targets: Sequence[Target]) -> None:
+    """Run fio at the smallest and the largest depth of small reads and with one large stream."""
+    if spec.device or spec.write:
+        rig.findings.note("cross-check skipped: fio is compared on files and with reads only")
+        return
+    for small, large in ((spec.small[0], 0), (spec.small[-1], 0), (0, spec.large[0])):
+        (load,) = _loads(spec, small, large)
+
+        def ours(load: Load = load) -> float:
+            return rig.exercise(f"{spec.name}: {label(load)}", [load], targets).of().iops
+
+        def theirs(load: Load = load) -> float:
+            return peers.fio(
+                targets[0].paths[0],
+                mode="read" if load.access is Access.SEQUENTIAL else "randread",
+                block_size=load.block_size,
+                jobs=load.threads,
+                seconds=spec.duration,
+                size=spec.size,
+                warmup=spec.warm_up,
+                direct=targets[0].direct,
+                regions=load.access is Access.SEQUENTIAL,
+            ).iops
+
+        rig.alternate(label(load), "fio", "IOPS", ours, theirs)
