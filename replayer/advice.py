@@ -49,9 +49,15 @@ def coldness(run: Run) -> str:
     if not warm:
         return ""
     got = _listed(step.cold.got.value for step in warm if step.cold)
+    dropped = all("drop_caches" in step.cold.method for step in warm if step.cold)
+    todo = (
+        "stop whatever else reads these files, or take a larger table"
+        if dropped
+        else "run as root, so that all caches can be dropped"
+    )
     return (
-        f"{_steps(warm)}: cold was asked for and {got} was had, so that part of it is a memory "
-        f"speed: run as root, so that the caches can be dropped, and stop what else reads the files"
+        f"{_steps(warm)} asked for cold data and got {got}, so that a part of it is the speed of "
+        f"memory: {todo}"
     )
 
 

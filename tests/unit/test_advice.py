@@ -105,7 +105,7 @@ def test_nothing_is_said_of_a_sound_run_on_a_calm_machine(run):
 @pytest.mark.parametrize(
     ("warned", "words", "steps", "facts"),
     [
-        ("coldness", "lukewarm was had", [step(cold=cold(Temperature.LUKEWARM))], {}),
+        ("coldness", "got lukewarm", [step(cold=cold(Temperature.LUKEWARM))], {}),
         (
             "verdict",
             'memory = "direct"',
@@ -194,6 +194,17 @@ def test_every_warning_is_tested():
     known = {ask.__name__ for kind in ("run", "facts") for ask in advice._warnings(kind)}
 
     assert known == tested
+
+
+@pytest.mark.parametrize(
+    ("method", "todo"),
+    [("server stopped, sync, drop_caches", "stop whatever"), ("POSIX_FADV_DONTNEED", "as root")],
+)
+def test_what_to_do_for_cold_depends_on_what_was_done(run, method, todo):
+    """Root's right is no advice for who had it already."""
+    lukewarm = cold(Temperature.LUKEWARM).model_copy(update={"method": method})
+
+    assert todo in advice.coldness(run(step(cold=lukewarm)))
 
 
 @pytest.mark.parametrize(
