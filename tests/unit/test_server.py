@@ -1,0 +1,333 @@
+"""Settings, data folders and processes of a private server, without a server."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from replayer import custody, datafolder, engine, place, private, processes, programs, settings
+from replayer.datafolder import DataFolder
+from replayer.errors import Impossible, NotFound
+from replayer.shell import User
+
+KEYS = engine.load("postgres").keys["server"]
+ROOT = os.geteuid() == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("port", "1", "replayer sets it itself"),
+        ("Data_Directory", "/x", "replayer sets it itself"),
+        ("shared buffers", "1", "no name of a server setting"),
+        ("work_mem", "1\nfsync = off", "line break"),
+        ("data_checksums", "maybe", "there are: off, on"),
+    ],
+)
+def test_a_setting_that_cannot_be_is_refused_by_name(name, value, said):
+    """A setting is refused before anything starts, and the sentence names it."""
+    with pytest.raises(Impossible) as caught:
+        settings.split(KEYS, 18, {name: value})
+
+    assert said in str(caught.value)
+    assert name.lower() in str(caught.value).lower()
+
+
+def test_settings_of_a_new_data_directory_are_told_apart():
+    """What only initdb can choose does not go into the settings file; names ignore case."""
+    assert settings.split(KEYS, 18, {"DATA_checksums": "off", "Work_Mem": "1MB"}) == (
+        {"data_checksums": "off"},
+        {"work_mem": "1MB"},
+    )
+
+
+def test_checksums_off_is_an_argument_only_where_on_is_the_default():
+    """The initdb of 17 does not know --no-data-checksums, and needs no word for it."""
+    off = {"data_checksums": "off"}
+
+    assert settings.init_arguments(KEYS, off, 17) == []
+    assert settings.init_arguments(KEYS, off, 18) == ["--no-data-checksums"]
+    assert settings.init_arguments(KEYS, off, 19) == ["--no-data-checksums"]
+    assert settings.init_arguments(KEYS, {"data_checksums": "on"}, 13) == ["--data-checksums"]
+
+
+@pytest.mark.parametrize(
+    ("memory", "expected"), [(64 << 30, "1024MB"), (4 << 30, "1024MB"), (1 << 30, "256MB")]
+)
+def test_buffer_pool_is_the_same_until_memory_is_too_small(memory, expected):
+    """Two machines with 4 GiB or more get the same buffer pool; a small one is not overfilled."""
+    assert settings.standard(KEYS, memory)["shared_buffers"] == expected
+
+
+def test_a_quote_in_a_value_stays_in_the_value():
+    """A value cannot end its own quotes and become another setting."""
+    text = settings.text(KEYS, {"application_name": "it's a \\ 'x'"})
+
+    assert text == "application_name = 'it''s a \\\\ ''x'''\n"
+
+
+def test_the_message_that_names_a_setting_is_found():
+    """`work_mem` is not found in a message about `maintenance_work_mem`."""
+    lines = ['LOG: invalid value for parameter "maintenance_work_mem": "x"']
+
+    assert settings.named_in(lines, {"work_mem": "x"}) is None
+    assert settings.named_in(lines, {"maintenance_work_mem": "x"}) == (
+        "maintenance_work_mem",
+        lines[0],
+    )
+
+
+def test_a_missing_folder_is_made_and_removed_again(tmp_path):
+    """A folder that replayer made goes away with its data; nothing beside it does."""
+    folder = DataFolder(tmp_path / "new")
+    folder.claim("postgres", 18, {}, made=folder.make())
+    folder.data.mkdir()
+    assert folder in datafolder.every()
+
+    folder.remove()
+
+    assert not folder.path.exists()
+    assert tmp_path.is_dir()
+    assert folder not in datafolder.every()
+
+
+def test_an_empty_folder_of_the_user_is_left_empty(tmp_path):
+    """A folder that the user made stays, as empty as it was."""
+    folder = DataFolder(tmp_path)
+    folder.claim("postgres", 18, {}, made=folder.make())
+    folder.data.mkdir()
+
+    folder.remove()
+
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_the_user_put_beside_the_data_stays(tmp_path):
+    """Only what replayer made is removed, also in a folder that replayer made."""
+    folder = DataFolder(tmp_path / "new")
+    folder.claim("postgres", 18, {}, made=folder.make())
+    (folder.path / "notes.txt").write_text("mine")
+
+    folder.remove()
+
+    assert [path.name for path in folder.path.iterdir()] == ["notes.txt"]
+
+
+def test_a_folder_with_foreign_files_is_refused_untouched(tmp_path):
+    """A folder that is not empty and not replayer's is named, with one thing that is in it."""
+    (tmp_path / "family.jpg").touch()
+
+    with pytest.raises(Impossible, match=r"not made by replayer \(family.jpg is in it\)"):
+        DataFolder(tmp_path).make()
+
+    assert [path.name for path in tmp_path.iterdir()] == ["family.jpg"]
+
+
+def test_data_of_another_version_or_choice_is_refused(tmp_path):
+    """Data that another version, engine or initdb choice made is not started on."""
+    folder = DataFolder(tmp_path)
+    marker = folder.claim("postgres", 15, {}, made=False)
+    folder.write(datafolder.replace(marker, ready=True))
+
+    with pytest.raises(Impossible, match="made by postgres 15, and this is postgres 18"):
+        folder.claim("postgres", 18, {}, made=False)
+    with pytest.raises(Impossible, match="with the defaults, and data_checksums=off was asked"):
+        folder.claim("postgres", 15, {"data_checksums": "off"}, made=False)
+
+
+@pytest.mark.parametrize("name", ['a"b', "a$(x)", "a`x`", "a\\b", "a\nb"])
+def test_names_that_a_shell_reads_are_refused(tmp_path, name):
+    """pg_ctl hands the folder to a shell in double quotes: nothing may end or use them."""
+    with pytest.raises(Impossible, match="has a quote"):
+        DataFolder(tmp_path / name).check(None)
+
+
+def test_a_folder_whose_parent_is_missing_is_refused(tmp_path):
+    """The first folder that is missing is named."""
+    with pytest.raises(Impossible, match=f"{tmp_path}/no is not there"):
+        DataFolder(tmp_path / "no" / "such").check(None)
+
+
+def test_a_file_is_no_data_folder(tmp_path):
+    """A path to a file, or through one, is refused in one sentence."""
+    (tmp_path / "file").touch(mode=0o600)
+
+    for path in (tmp_path / "file", tmp_path / "file" / "below"):
+        with pytest.raises(Impossible, match=r"is no folder|is not there"):
+            DataFolder(path).check(None)
+
+
+def test_too_little_space_is_refused_with_both_numbers(tmp_path):
+    """The sentence has what is free and what is needed."""
+    with pytest.raises(Impossible, match=r"has .*B free, and .* needs 1,024 TiB"):
+        DataFolder(tmp_path).check_space(1 << 50)
+
+
+def test_the_second_replayer_on_a_folder_is_told_who_the_first_is(tmp_path):
+    """The lock holds while its process lives, and is never stale after it."""
+    folder = DataFolder(tmp_path)
+    folder.claim("postgres", 18, {}, made=False)
+    script = (
+        "import pathlib, sys, time; from replayer.datafolder import DataFolder\n"
+        "with DataFolder(pathlib.Path(sys.argv[1])).locked():\n"
+        "    print('locked', flush=True); time.sleep(600)"
+    )
+    arguments = [sys.executable, "-c", script, str(tmp_path)]
+    with subprocess.Popen(arguments, stdout=subprocess.PIPE) as other:
+        other.stdout.readline()
+        with pytest.raises(
+            Impossible, match=rf"in use by another replayer \(process {other.pid}\)"
+        ):
+            folder.check_free()
+        with pytest.raises(Impossible, match="in use"):
+            folder.remove()
+        other.kill()
+
+    folder.check_free()
+
+
+def test_a_lock_file_that_was_removed_meanwhile_does_not_count(tmp_path, monkeypatch):
+    """A replayer that locked a file just removed by `clean` takes the new file instead."""
+    folder = DataFolder(tmp_path)
+    lock = tmp_path / "lock"
+    opened = os.open
+
+    def open_and_lose(path, *args, **kwargs):
+        descriptor = opened(path, *args, **kwargs)
+        if path == lock:
+            lock.unlink()
+            monkeypatch.setattr(os, "open", opened)
+        return descriptor
+
+    monkeypatch.setattr(os, "open", open_and_lose)
+    with folder.locked():
+        assert lock.read_text() == str(os.getpid())
+
+
+@pytest.mark.root
+@pytest.mark.skipif(not ROOT, reason="only root can become another user")
+def test_the_folder_that_blocks_the_servers_user_is_named(tmp_path):
+    """The topmost closed folder is named, and a folder that is open to all is not."""
+    nobody = User("nobody", 65534, 65534)
+    closed = tmp_path / "closed"
+    (closed / "deep").mkdir(parents=True)
+    closed.chmod(0o700)
+    tmp_path.chmod(0o755)
+    names = [path for path in (tmp_path, *tmp_path.parents) if not path.stat().st_mode & 0o001]
+
+    assert programs.blocked(closed / "deep", nobody) == (names[-1] if names else closed)
+    assert programs.blocked(Path("/usr/bin"), nobody) is None
+    with pytest.raises(Impossible, match=r"as nobody, who cannot enter /.*`chmod o\+x /"):
+        DataFolder(closed / "deep").check(nobody)
+
+
+def test_root_without_any_of_the_users_is_refused(monkeypatch):
+    """No user is ever made: the sentence says which ones were looked for."""
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+
+    with pytest.raises(Impossible, match="none of the users no-such-user exists"):
+        programs.server_user(["no-such-user"])
+
+
+def test_programs_are_refused_by_what_is_missing(tmp_path):
+    """--pg-bindir without the server, or without what makes a cluster, names the missing one."""
+    with pytest.raises(Impossible, match=f"there is no postgres in {tmp_path}"):
+        programs.find("PostgreSQL", KEYS, tmp_path)
+
+    (tmp_path / "postgres").touch()
+    with pytest.raises(Impossible, match=f"there is no initdb in {tmp_path}"):
+        programs.find("PostgreSQL", KEYS, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [("postgres (PostgreSQL) 12.3", "needs 13 or later"), ("hello", "which is no version")],
+)
+def test_a_server_that_is_too_old_or_no_server_is_refused(tmp_path, said, expected):
+    """What the program prints as its version decides."""
+    for name in ("postgres", "initdb", "pg_ctl"):
+        (tmp_path / name).write_text(f"#!/bin/sh\necho '{said}'\n")
+        (tmp_path / name).chmod(0o755)
+    reached = [path for path in (tmp_path, *tmp_path.parents) if path.stat().st_uid == os.getuid()]
+    modes = {path: path.stat().st_mode for path in reached if str(path).startswith("/tmp/")}
+    for path in modes:
+        path.chmod(0o755)
+
+    with pytest.raises(Impossible, match=expected):
+        programs.find("PostgreSQL", KEYS, tmp_path)
+
+    for path, mode in modes.items():
+        path.chmod(mode)
+
+
+def test_no_short_folder_for_a_socket_is_a_refusal(tmp_path, monkeypatch):
+    """A socket path that the kernel would cut off is never used."""
+    long = tmp_path / ("x" * 100)
+    long.mkdir()
+    monkeypatch.setattr("tempfile.gettempdir", lambda: str(long))
+    found = programs.Programs(Path("/"), "postgres", "18.1", 18, None)
+
+    with pytest.raises(Impossible, match="too long a path"):
+        private._socket_folder({**KEYS, "socket_folders": [str(long)]}, found)
+
+    assert list(custody.notes("socket")) == []
+
+
+def test_cpu_seconds_of_a_child_that_ended_are_not_lost():
+    """A family's CPU time counts a child while it lives, as a zombie, and once it is reaped."""
+    script = (
+        "import os, sys, time\n"
+        "child = os.fork()\n"
+        "if not child:\n"
+        "    while time.process_time() < 0.2: pass\n"
+        "    os._exit(0)\n"
+        "os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)\n"
+        "print('zombie', flush=True); sys.stdin.readline()\n"
+        "os.wait()\n"
+        "print('reaped', flush=True); sys.stdin.readline()\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as parent:
+        seconds = []
+        for _ in range(2):
+            parent.stdout.readline()
+            family = processes.family(parent.pid, ended=True)
+            seconds.append(sum(processes.cpu_seconds(family)))
+            assert processes.family(parent.pid) == [parent.pid]
+            parent.stdin.write("\n")
+            parent.stdin.flush()
+
+    assert min(seconds) >= 0.19
+    assert processes.family(parent.pid) == []
+
+
+def test_processes_of_a_data_directory_are_those_of_our_programs(tmp_path):
+    """A shell that stands in the data directory is not taken for a server."""
+    with subprocess.Popen(["sleep", "600"], cwd=tmp_path) as sleeper:
+        found = Path(os.readlink(f"/proc/{sleeper.pid}/exe")).parent  # noqa: PTH115
+        try:
+            assert processes.serving(tmp_path, found, None) == [sleeper.pid]
+            assert processes.serving(tmp_path, tmp_path, None) == []
+            assert processes.serving(tmp_path / "other", found, None) == []
+        finally:
+            sleeper.kill()
+
+    assert processes.serving(tmp_path, found, None) == []
+
+
+def test_unknown_engine_choice_names_the_nearest():
+    """A misspelt choice is answered with the right one."""
+    with pytest.raises(NotFound, match="did you mean off"):
+        settings.init_arguments(KEYS, {"data_checksums": "of"}, 18)
+
+
+def test_every_place_keeps_the_contract():
+    """Both kinds of place have every method that a Place promises."""
+    from replayer.remote import Remote
+
+    promised = {name for name in vars(place.Place) if not name.startswith("_")}
+    for kind in (private.PrivateServer, Remote):
+        assert all(callable(getattr(kind, name)) for name in promised)
