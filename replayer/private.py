@@ -245,9 +245,9 @@ class PrivateServer:
         for left in self._socket.iterdir() if self._socket else ():
             left.unlink(missing_ok=True)
         stale = self._folder.data / self._keys["pid_file"]
-        if custody.identity(_pid(stale)):
-            # Its number is another process's by now, which a server would take for itself.
-            stale.unlink(missing_ok=True)
+        # Nothing serves the folder; its number may be another process's by now, or that of a zombie
+        # that nobody has reaped yet, and a server would take either for itself.
+        stale.unlink(missing_ok=True)
 
     def _started(self) -> str:
         """Start the server, wait until it is ready, and return its main process's identity."""
