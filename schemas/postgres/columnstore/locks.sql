@@ -1,9 +1,9 @@
 -- A query on the view locks every table of it, and a new version of the view as well.
-SELECT 3 * :segments + 100 AS needed,
+SELECT 3 * cast(:segments AS bigint) + 100 AS needed,
        current_setting('max_locks_per_transaction')::bigint
        * (current_setting('max_connections')::int
           + current_setting('max_prepared_transactions')::int) AS available,
        'max_locks_per_transaction' AS setting,
-       ceil((3 * :segments + 100)::numeric
+       ceil((3 * cast(:segments AS bigint) + 100)::numeric
             / (current_setting('max_connections')::int
                + current_setting('max_prepared_transactions')::int))::bigint AS value

@@ -1,0 +1,486 @@
+"""Building the table on the real server: its rows, its files, interruptions and refusals."""
+
+import contextlib
+import dataclasses
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from replayer import doubling, table
+from replayer import engine as engines
+from replayer.database import Database
+from replayer.errors import Impossible, NotFound, ReplayerError
+from replayer.server import open_place
+from replayer.steps import build
+
+DEBIAN_15 = Path("/usr/lib/postgresql/15/bin")
+DOUBLINGS = 10
+ROWS = 6 << DOUBLINGS
+SEGMENT_ROWS = 384
+METRICS = {
+    "build.rows": "rows", "build.elapsed": "s", "build.last_doubling": "s",
+    "build.rows_per_second": "rows/s", "build.table_bytes": "bytes", "build.wal_bytes": "bytes",
+}  # fmt: skip
+
+
+def spec_of(**keys):
+    """Return a small spec; every key can be set."""
+    small = {"rows": ROWS, "segment_rows": SEGMENT_ROWS, "sessions": 2}
+    return build.Spec(step="build", name="build", **{**small, **keys})
+
+
+def expected(doublings=DOUBLINGS):
+    """Return the ids and last names that there must be, in a few lines of plain Python."""
+    names = ("Jordan", "Kumar", "Duglas", "Johnson", "Petrov", "Hiraga")
+    rows = list(enumerate(names, 100))
+    for _ in range(doublings):
+        rows += [(id_ + n, name + str(n)) for n, (id_, name) in enumerate(rows, 1)]
+    return rows
+
+
+def stored(database, where=""):
+    """Return the ids and last names that the table gives."""
+    rows = database.query(f"SELECT id, lastname FROM persons1 {where}")
+    return [(row["id"], row["lastname"]) for row in rows]
+
+
+def values(outcome):
+    """Return metric -> value."""
+    return {one.metric: one.value for one in outcome.measurements}
+
+
+# Rows
+
+
+@pytest.mark.parametrize("sessions", [1, 4])
+@pytest.mark.parametrize(
+    "keys",
+    [
+        {"layout": "columnstore"},
+        {"layout": "columnstore", "compression": "none"},
+        {"layout": "rowstore"},
+    ],
+    ids=["pglz", "none", "rowstore"],
+)
+def test_rows_are_those_of_plain_python(context, database, sessions, keys):
+    """For 1 and 4 sessions and each layout the rows are the same, each doubling with its time."""
+    build.run(spec_of(sessions=sessions, **keys), context)
+
+    assert sorted(stored(database)) == sorted(expected())
+    times = database.query('SELECT "time", count(*) AS n FROM persons1 GROUP BY 1 ORDER BY 1')
+    assert [row["n"] for row in times] == [6] + [6 << number for number in range(DOUBLINGS)]
+
+
+def test_columnstore_gives_the_rows_in_their_order(context, database):
+    """The view follows the order in which the rows are numbered."""
+    build.run(spec_of(), context)
+
+    assert stored(database) == expected()
+
+
+def test_columns_have_the_types_of_the_table(context, database):
+    """persons1 is (id bigint, lastname varchar(255), time timestamp) in both layouts."""
+    for layout in ("columnstore", "rowstore"):
+        build.run(spec_of(layout=layout), context)
+        found = database.query(
+            "SELECT column_name AS name, data_type AS type, character_maximum_length AS length "
+            "FROM information_schema.columns "
+            "WHERE table_schema = 'replayer' AND table_name = 'persons1' ORDER BY ordinal_position"
+        )
+
+        assert [tuple(row.values()) for row in found] == [
+            ("id", "bigint", None),
+            ("lastname", "character varying", 255),
+            ("time", "timestamp without time zone", None),
+        ]
+
+
+@pytest.mark.parametrize("rows", [1, 6, 7, 500])
+def test_any_number_is_reached_by_doubling(context, database, rows):
+    """The table has at least as many rows as wanted, and is one segment while it is small."""
+    outcome = build.run(spec_of(rows=rows), context)
+    built = database.query("SELECT count(*) AS n FROM persons1")[0]["n"]
+
+    assert built == values(outcome)["build.rows"] == max(6, 6 << ((rows - 1) // 6).bit_length())
+    assert sorted(stored(database)) == sorted(expected((built // 6).bit_length() - 1))
+
+
+def test_catalogue_knows_each_segment(context, database):
+    """Row count, smallest and largest value of every column are kept beside each segment."""
+    build.run(spec_of(), context)
+    rows = expected()
+    found = database.query("SELECT * FROM persons1_segments ORDER BY segment")
+
+    assert len(found) == ROWS // SEGMENT_ROWS
+    for row in found:
+        part = rows[row["first_row"] : row["first_row"] + row["rows"]]
+        assert len(part) == SEGMENT_ROWS
+        assert (row["id_min"], row["id_max"]) == (min(part)[0], max(part)[0])
+        names = [name for _, name in part]
+        assert (row["lastname_min"], row["lastname_max"]) == (min(names), max(names))
+
+
+# What is reported
+
+
+def test_outcome_tells_of_every_doubling(context, database):
+    """Metrics have their names and units; the last doubling stands by itself with its CPU time."""
+    outcome = build.run(spec_of(), context)
+
+    assert {one.metric: one.unit for one in outcome.measurements} == METRICS
+    rows = outcome.tables["doublings"]
+    assert [row["doubling"] for row in rows] == list(range(DOUBLINGS + 1))
+    assert [row["rows"] for row in rows] == [6 << number for number in range(DOUBLINGS + 1)]
+    assert all(row["seconds"] > 0 and row["wal_bytes"] > 0 for row in rows)
+    assert values(outcome)["build.last_doubling"] == rows[-1]["seconds"]
+    assert values(outcome)["build.wal_bytes"] == sum(row["wal_bytes"] for row in rows)
+    assert values(outcome)["build.elapsed"] >= sum(row["seconds"] for row in rows)
+    assert outcome.facts["segments"] == ROWS // SEGMENT_ROWS
+    assert outcome.facts["last_doubling.server_user"] >= 0
+
+
+def test_table_bytes_are_those_on_disk(context, database):
+    """The bytes reported are those of the files, but for the catalogue beside the segments."""
+    outcome = build.run(spec_of(), context)
+    database.query("CHECKPOINT")
+    files = table.files(database, context.data_directory())
+    catalogue = database.query(
+        "SELECT sum(pg_total_relation_size(oid))::bigint AS n FROM pg_class "
+        "WHERE relname IN ('persons1_build', 'persons1_doublings', 'persons1_segments')"
+    )[0]["n"]
+
+    size = sum(path.stat().st_size for path in files)
+    assert size == values(outcome)["build.table_bytes"] + catalogue
+
+
+def test_many_files_hold_the_columns(context, database):
+    """Each column of each segment is a table of its own, with its TOAST table and index."""
+    build.run(spec_of(), context)
+
+    assert len(table.files(database, context.data_directory())) >= 3 * 3 * ROWS // SEGMENT_ROWS
+
+
+# Again
+
+
+def test_whole_table_is_reused_only_if_it_is_the_same(context, no_table):
+    """With rebuild = false a whole table of the same shape is taken, and nothing is measured."""
+    build.run(spec_of(), context)
+
+    again = build.run(spec_of(rebuild=False), context)
+    other = build.run(spec_of(rebuild=False, segment_rows=768), context)
+
+    assert again.facts["reused"] is True
+    assert set(values(again)) == {"build.rows", "build.table_bytes"}
+    assert "reused" in again.notes[0]
+    assert "reused" not in other.facts
+    assert set(values(other)) == set(METRICS)
+
+
+def test_whole_table_is_built_again(context, database):
+    """By default an earlier table goes, with every relation that belonged to it."""
+    build.run(spec_of(rows=2 * ROWS), context)
+    build.run(spec_of(layout="rowstore"), context)
+    left = database.query(
+        "SELECT relname FROM pg_class WHERE relname ~ '^persons1_s[0-9]+_' AND relkind = 'r'"
+    )
+
+    assert left == []
+    assert sorted(stored(database)) == sorted(expected())
+
+
+@pytest.mark.parametrize("layout", ["columnstore", "rowstore"])
+def test_killed_build_goes_on_from_the_last_whole_doubling(
+    context, database, no_table, tmp_path, layout
+):
+    """After kill -9 in the middle of a doubling nothing of it counts, and the rest is built."""
+    doublings, segment_rows = 15, 192
+    keys = {"rows": 6 << doublings, "segment_rows": segment_rows, "layout": layout}
+    workload = tmp_path / "w.toml"
+    lines = "\n".join(f'{key} = "{value}"' for key, value in keys.items())
+    workload.write_text(f'# x\ndescription = "x"\n[[step]]\nstep = "build"\n{lines}\n')
+    command = [
+        sys.executable, "-m", "replayer", "run", workload, "--results", tmp_path,
+        "--engine", context.place.start().render_as_string(),
+    ]  # fmt: skip
+    child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    half_made = _wait_for_half_a_doubling(database, child, segment_rows)
+    os.kill(child.pid, signal.SIGKILL)
+    child.communicate()
+    _wait_until_alone(database)
+    state = table.state(database)
+
+    assert half_made
+    assert not state.whole
+    assert any(one.doubling > state.doubling for one in table.segments(database))
+    assert sorted(stored(database)) == sorted(expected(state.doubling))
+    outcome = build.run(spec_of(**keys), context)
+    assert "went on after doubling" in outcome.notes[0]
+    assert set(values(outcome)) == {"build.rows", "build.table_bytes", "build.last_doubling"}
+    assert len(outcome.tables["doublings"]) == doublings + 1
+    assert sorted(stored(database)) == sorted(expected(doublings))
+
+
+def _wait_for_half_a_doubling(database, child, segment_rows):
+    """Wait until some segments of a later doubling are there, and not all; tell whether it was."""
+    counts = (
+        "SELECT count(*) AS made, (SELECT max(rows) FROM persons1_doublings) AS rows "
+        "FROM persons1_segments WHERE doubling > "
+        "(SELECT max(doubling) FROM persons1_doublings WHERE rows IS NOT NULL)"
+    )
+    deadline = time.monotonic() + 60
+    while child.poll() is None and time.monotonic() < deadline:
+        with contextlib.suppress(ReplayerError):  # the catalogue is not there yet
+            found = database.query(counts)[0]
+            if found["made"] > 4 and found["rows"] // segment_rows >= 16:
+                return True
+        time.sleep(0.002)
+    raise AssertionError(f"the build ended before it could be killed: {child.communicate()[1]}")
+
+
+def _wait_until_alone(database):
+    """Wait until the sessions of a killed client are gone."""
+    deadline = time.monotonic() + 30
+    others = (
+        "SELECT count(*) AS n FROM pg_stat_activity "
+        "WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"
+    )
+    while database.query(others)[0]["n"]:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def test_removal_that_was_cut_short_is_finished(context, database, no_table):
+    """A table whose removal was interrupted does not count, and the next build starts anew."""
+    build.run(spec_of(), context)
+    database.execute("table/forget")
+    database.execute("columnstore/unpublish")
+    database.execute("columnstore/discard", {"segment": 1})
+
+    outcome = build.run(spec_of(rebuild=False), context)
+
+    assert set(values(outcome)) == set(METRICS)
+    assert stored(database) == expected()
+
+
+def test_server_that_dies_leaves_the_whole_doublings(surroundings, server_home):
+    """After kill -9 of the server one sentence says what is kept, and the next build goes on."""
+    folder = server_home / "dies"
+    with open_place(engines.load("postgres"), data_dir=folder) as place:
+        context = surroundings_after_start(place, surroundings)
+        spec = spec_of(rows=6 << 15, segment_rows=192)
+        with pytest.raises(ReplayerError) as failed:
+            build.run(spec, _at_doubling(context, 14, lambda: os.kill(place.pids()[0], 9)))
+
+        assert failed.value.status == 1
+        assert re.search(r"rows \(\d+ doublings\) are kept", str(failed.value))
+        assert "\n" not in str(failed.value)
+        assert len(failed.value.outcome.tables["doublings"]) >= 13
+        place.stop()
+        outcome = build.run(spec, context)
+        assert values(outcome)["build.rows"] == 6 << 15
+        with context.database() as database:
+            assert sorted(stored(database)) == sorted(expected(15))
+
+
+def surroundings_after_start(place, surroundings):
+    """Start a server and return a step's context on it."""
+    place.start()
+    return surroundings(place)
+
+
+def _at_doubling(context, number, action):
+    """Return the context with a progress display that acts once a doubling has begun."""
+    shown = context.progress
+    done = []
+
+    class Task:
+        def __init__(self, inner):
+            self.advance, self.inner = inner.advance, inner
+
+        def update(self, **told):
+            found = re.match(r"doubling (\d+)", told.get("note", ""))
+            if found and int(found[1]) >= number and not done:
+                done.append(action())
+            self.inner.update(**told)
+
+    class Display:
+        say = shown.say
+
+        @contextlib.contextmanager
+        def task(self, title, total=None):
+            with shown.task(title, total) as inner:
+                yield Task(inner)
+
+    return dataclasses.replace(context, progress=Display())
+
+
+# Refusals
+
+
+def test_foreign_table_is_refused_and_untouched(context, database, no_table):
+    """A table of that name that replayer did not make stays, with its rows."""
+    database.query("CREATE TABLE persons1 (precious text)")
+    try:
+        database.query("INSERT INTO persons1 VALUES ('mine')")
+        with pytest.raises(Impossible, match="persons1 is there and was not made by replayer"):
+            build.run(spec_of(), context)
+
+        assert database.query("SELECT precious FROM persons1") == [{"precious": "mine"}]
+    finally:
+        database.query("DROP TABLE persons1")
+
+
+def test_tables_outside_of_our_schema_are_not_met(context, database, no_table):
+    """A user's own persons1 stays as it is while ours is built, used and removed."""
+    database.query("CREATE TABLE public.persons1 (precious text)")
+    try:
+        build.run(spec_of(), context)
+        build.run(spec_of(layout="rowstore"), context)
+
+        assert database.query("SELECT count(*) AS n FROM public.persons1") == [{"n": 0}]
+    finally:
+        database.query("DROP TABLE public.persons1")
+
+
+def test_too_little_space_is_refused_with_both_numbers(context, database, no_table):
+    """Before anything is written, what is needed and what is free are told."""
+    with pytest.raises(Impossible) as refused:
+        build.run(spec_of(rows=6 << 36, segment_rows=None), context)
+
+    assert re.search(r"needs about [\d,.]+ TiB .* has [\d,.]+ [KMGT]iB free", str(refused.value))
+    assert table.state(database) is None
+
+
+def test_estimate_is_at_least_what_is_taken(context, database):
+    """The space that is asked for is enough, and not absurd: at most three times what is used."""
+    for keys in ({"compression": "pglz"}, {"compression": "none"}, {"layout": "rowstore"}):
+        rows, segment_rows = 6 << 16, 6 << 14
+        outcome = build.run(spec_of(rows=rows, segment_rows=segment_rows, **keys), context)
+        (row,) = database.execute(
+            f"{outcome.facts['layout']}/estimate",
+            rows=rows,
+            lastname_bytes=doubling.average_name(16),
+            compression=keys.get("compression", ""),
+            segments=4,
+        )
+
+        used = values(outcome)["build.table_bytes"]
+        assert used <= row["table_bytes"] <= 3 * used
+
+
+@pytest.mark.parametrize(
+    ("keys", "told"),
+    [
+        ({"layout": "columstore"}, "did you mean columnstore"),
+        ({"segment_rows": 100}, "6 times a power of 2"),
+        ({"segment_rows": 6 << 20}, "at most 1572864"),
+        ({"rows": 6 << 40, "segment_rows": None}, "longer than 255 characters"),
+    ],
+)
+def test_impossible_tables_are_refused_before_the_first_step(context, keys, told):
+    """What no server could build is refused by the check, in one sentence."""
+    with pytest.raises(Impossible, match=told):
+        build.check(spec_of(**keys), context)
+
+
+def test_too_many_segments_are_refused_with_what_to_set(context, no_table):
+    """A query that could not lock all segments is foreseen, and the setting to raise is named."""
+    with pytest.raises(Impossible, match=r"set max_locks_per_transaction to [0-9]+ or more"):
+        build.run(spec_of(rows=6 << 30, segment_rows=6), context)
+
+
+@pytest.mark.parametrize(
+    ("keys", "told"),
+    [
+        ({"compression": "zstd"}, "is not in this server .*it has (lz4 and )?pglz and none"),
+        ({"compression": "pglz", "layout": "rowstore"}, "has no compression"),
+    ],
+)
+def test_unknown_compression_is_refused(context, no_table, keys, told):
+    """A compression that the server or the layout does not have is named, with those it has."""
+    with pytest.raises(Impossible, match=told):
+        build.run(spec_of(**keys), context)
+
+
+def test_lz4_is_refused_where_the_server_lacks_it(context, database):
+    """The wheel's server is built without lz4: asking for it says what there is."""
+    names = [row["name"] for row in database.execute("columnstore/compressions")]
+    if "lz4" in names:
+        pytest.skip("this server has lz4")
+
+    with pytest.raises(Impossible, match=r"'lz4' is not in this server .* pglz and none"):
+        build.run(spec_of(compression="lz4"), context)
+    assert build.run(spec_of(), context).facts["compression"] == "pglz"
+
+
+def test_unknown_layout_names_the_nearest(context):
+    """A misspelt layout is answered with the right one."""
+    with pytest.raises((Impossible, NotFound), match="columnstore"):
+        build.run(spec_of(layout="column-store"), context)
+
+
+# Another server
+
+
+def test_debian_15_builds_with_lz4(surroundings, server_home):
+    """PostgreSQL 15 from Debian has lz4, uses it by default, and gives the same rows."""
+    if not DEBIAN_15.is_dir():
+        pytest.skip("PostgreSQL 15 is not installed")
+    with open_place(
+        engines.load("postgres"), bindir=DEBIAN_15, data_dir=server_home / "fifteen"
+    ) as place:
+        context = surroundings_after_start(place, surroundings)
+        default = build.run(spec_of(rows=6 << 15, segment_rows=6 << 14), context)
+        plain = build.run(spec_of(rows=6 << 15, segment_rows=6 << 14, compression="none"), context)
+        with contextlib.closing(Database(place.engine, place.start())) as database:
+            assert stored(database) == expected(15)
+
+        assert default.facts["compression"] == "lz4"
+        sizes = [values(one)["build.table_bytes"] for one in (default, plain)]
+        assert sizes[0] < 0.8 * sizes[1]
+
+
+# A disk that fills
+
+
+def _fill(ballast):
+    """Write until the disk is full."""
+    with contextlib.suppress(OSError), ballast.open("wb", buffering=0) as file:
+        while True:
+            file.write(bytes(1 << 20))
+
+
+@pytest.mark.root
+def test_disk_that_fills_keeps_the_whole_doublings(surroundings, server_home):
+    """When the disk is full one sentence says so and what is kept; with space the build goes on."""
+    if os.geteuid() != 0:
+        pytest.skip("only root may mount a small file system")
+    mount = server_home / "small"
+    mount.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=900m", "tmpfs", mount], check=True)
+    try:
+        with open_place(engines.load("postgres"), data_dir=mount / "data") as place:
+            context = surroundings_after_start(place, surroundings)
+            spec = spec_of(rows=6 << 18, segment_rows=6 << 13, layout="rowstore")
+            ballast = mount / "ballast"
+            with pytest.raises(ReplayerError) as failed:
+                build.run(spec, _at_doubling(context, 16, lambda: _fill(ballast)))
+
+            assert failed.value.status == 1
+            assert re.search(r"rows \(\d+ doublings\) are kept", str(failed.value))
+            assert re.search("No space left|closed the connection|gone", str(failed.value))
+            ballast.unlink()
+            place.stop()
+            outcome = build.run(spec, context)
+            assert "went on after doubling" in outcome.notes[0]
+            with context.database() as database:
+                assert sorted(stored(database)) == sorted(expected(18))
+    finally:
+        subprocess.run(["umount", mount], check=True)
