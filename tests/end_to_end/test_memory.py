@@ -1,0 +1,286 @@
+"""Memory is really bounded on this machine, and really given back: at the end and after a kill."""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import pytest
+
+from replayer import custody, leftovers, memory
+from replayer.errors import Impossible, ReplayerError
+from replayer.host import Host
+from replayer.model import Verdict
+
+MIB = 1 << 20
+HOST = Host()
+
+
+def needs(kind):
+    """Skip a test on a machine that cannot bound memory that way."""
+    why = memory.possible(kind, HOST)
+    if why:
+        pytest.skip(f"{kind}: {why}")
+
+
+def group_of(pid):
+    """Return the lines of a process's cgroups."""
+    return Path(f"/proc/{pid}/cgroup").read_text()
+
+
+def locked_bytes(pid):
+    """Return how much memory a process has locked."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return next(int(line.split()[1]) << 10 for line in lines if line.startswith("VmLck:"))
+
+
+def left_by_killed(code):
+    """Run Python that takes something and says `taken`, kill it with SIGKILL, return its output."""
+    child = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(code)], stdout=subprocess.PIPE, text=True
+    )
+    said = child.stdout.readline()
+    assert said.startswith("taken"), said
+    child.kill()
+    child.wait()
+    child.stdout.close()
+    return said.split()[1:]
+
+
+def test_cgroup_confines_the_server_and_lets_it_go(place, database):
+    """All processes of the server, also new ones, are in the group, and afterwards home again."""
+    needs("cgroup")
+    before = {pid: group_of(pid) for pid in place.pids()}
+    with memory.bound("cgroup", place, HOST, limit_bytes=256 * MIB) as taken:
+        group = Path(taken.how.rpartition(" ")[2])
+        inside = {int(pid) for pid in (group / "cgroup.procs").read_text().split()}
+        limits = [group / name for name in ("memory.limit_in_bytes", "memory.max")]
+        limit = next(int(path.read_text()) for path in limits if path.exists())
+        session = database.query("SELECT pg_backend_pid() AS pid")[0]["pid"]
+
+        assert inside == set(place.pids())
+        assert session in inside
+        assert limit == 256 * MIB
+        assert len(list(custody.notes("cgroup"))) == 1
+
+    assert not group.exists()
+    assert {pid: group_of(pid) for pid in before} == before
+    assert list(custody.notes("cgroup")) == []
+
+
+def test_cgroup_bounds_the_page_cache(place, database, tmp_path):
+    """A file that is read inside the group stays in the page cache only as far as the limit."""
+    needs("cgroup")
+    from replayer import cache, pages
+
+    large = place.data_directory() / "large-file"
+    large.write_bytes(os.urandom(MIB) * 96)
+    large.chmod(0o644)
+    try:
+        pages.forget(large)
+        with memory.bound("cgroup", place, HOST, limit_bytes=48 * MIB):
+            database.query("SELECT length(pg_read_binary_file('large-file', 0, 1))")
+            for offset in range(0, 96 * MIB, 4 * MIB):
+                database.query(
+                    f"SELECT length(pg_read_binary_file('large-file', {offset}, {4 * MIB}))"
+                )
+            resident = cache.residency([large]).resident_bytes
+    finally:
+        large.unlink()
+
+    assert resident <= 48 * MIB
+
+
+def test_cgroup_is_given_back_at_an_error(place):
+    """Whatever happens inside, the group is gone afterwards."""
+    needs("cgroup")
+    with (
+        contextlib.suppress(RuntimeError),
+        memory.bound("cgroup", place, HOST, limit_bytes=256 * MIB) as taken,
+    ):
+        raise RuntimeError
+
+    assert not Path(taken.how.rpartition(" ")[2]).exists()
+    assert list(custody.notes("cgroup")) == []
+
+
+def test_killed_replayer_leaves_a_cgroup_that_is_given_back(server_home):
+    """After a SIGKILL the next command moves the server's processes home and removes the group."""
+    needs("cgroup")
+    (pid, group) = left_by_killed(
+        """
+        import subprocess, time
+        from replayer import memory
+        from replayer.host import Host
+        class Place:
+            can_stop = True
+            child = subprocess.Popen(["sleep", "60"])
+            def pids(self):
+                return [self.child.pid]
+        with memory.bound("cgroup", Place(), Host(), limit_bytes=64 << 20) as taken:
+            print("taken", Place.child.pid, taken.how.split()[-1], flush=True)
+            time.sleep(60)
+        """
+    )
+    try:
+        assert Path(group).is_dir()
+        said = []
+        leftovers.give_back(said.append)
+
+        assert any(group in text for text in said)
+        assert not Path(group).exists()
+        assert group_of(pid) == group_of(os.getpid())
+    finally:
+        os.kill(int(pid), signal.SIGKILL)
+
+
+def test_huge_pages_are_reserved_and_given_back(place):
+    """Free memory becomes huge pages, and as many as before are there afterwards."""
+    needs("hugepages")
+    before = HOST.memory("HugePages_Total")
+    HOST.write("proc/sys/vm/drop_caches", "1")
+    keep = HOST.memory("MemFree") - 64 * MIB
+    with memory.bound("hugepages", place, HOST, keep_bytes=keep) as taken:
+        during = HOST.memory("HugePages_Total")
+
+        assert during > before
+        assert taken.bytes == (during - before) * HOST.memory("Hugepagesize")
+
+    assert HOST.memory("HugePages_Total") == before
+    assert list(custody.notes("hugepages")) == []
+
+
+def test_killed_replayer_leaves_huge_pages_that_are_given_back(server_home):
+    """After a SIGKILL the next command gives the reserved pages back."""
+    needs("hugepages")
+    before = HOST.memory("HugePages_Total")
+    left_by_killed(
+        """
+        import time
+        from replayer import memory
+        from replayer.host import Host
+        host = Host()
+        host.write("proc/sys/vm/drop_caches", "1")
+        keep = host.memory("MemFree") - (64 << 20)
+        with memory.bound("hugepages", None, host, keep_bytes=keep):
+            print("taken", flush=True)
+            time.sleep(60)
+        """
+    )
+    assert HOST.memory("HugePages_Total") > before
+    said = []
+    leftovers.give_back(said.append)
+
+    assert any("huge pages were given back" in text for text in said)
+    assert HOST.memory("HugePages_Total") == before
+
+
+def test_ballast_is_locked_and_given_back(place):
+    """The memory is held by one child, locked, and free again when it is gone."""
+    needs("ballast")
+    keep = HOST.memory("MemAvailable") - 64 * MIB
+    with memory.bound("ballast", place, HOST, keep_bytes=keep) as taken:
+        child = int(taken.how.split()[-1])
+        locked = locked_bytes(child)
+
+        assert locked >= taken.bytes > 0
+
+    assert not custody.identity(child)
+    assert list(custody.notes("ballast")) == []
+
+
+def test_killed_replayer_takes_its_ballast_along(server_home):
+    """The child that holds the memory dies with replayer, and the note is cleared away."""
+    needs("ballast")
+    (child,) = left_by_killed(
+        """
+        import time
+        from replayer import memory
+        from replayer.host import Host
+        if __name__ == "__main__":
+            host = Host()
+            keep = host.memory("MemAvailable") - (32 << 20)
+            with memory.bound("ballast", None, host, keep_bytes=keep) as taken:
+                print("taken", taken.how.split()[-1], flush=True)
+                time.sleep(60)
+        """
+    )
+    deadline = time.monotonic() + 10
+    while custody.identity(int(child)) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    leftovers.give_back(lambda _: None)
+
+    assert not custody.identity(int(child))
+    assert list(custody.notes("ballast")) == []
+
+
+@pytest.mark.parametrize("kind", ["hugepages", "ballast"])
+def test_more_than_there_is_cannot_be_kept_free(place, kind):
+    """Leaving more memory free than the machine has is an impossible request; nothing is taken."""
+    needs(kind)
+    with (
+        pytest.raises(Impossible, match="set keep lower"),
+        memory.bound(kind, place, HOST, keep_bytes=1 << 50),
+    ):
+        pass
+    assert list(custody.notes(kind)) == []
+
+
+def test_ordinary_user_is_told_why():
+    """Without the rights, each kind says what is missing."""
+    code = """
+        import json, os
+        from replayer import memory
+        from replayer.host import Host
+        if not os.geteuid():
+            os.setgroups([])
+            os.setgid(65534)
+            os.setuid(65534)
+        print(json.dumps({kind: memory.possible(kind, Host()) for kind in memory.KINDS}))
+    """
+    said = subprocess.check_output([sys.executable, "-c", textwrap.dedent(code)], text=True)
+    reasons = json.loads(said)
+
+    assert reasons["hugepages"] == "/proc/sys/vm/nr_hugepages cannot be written (Permission denied)"
+    assert reasons["cgroup"]
+    assert reasons["ballast"]
+
+
+def test_step_in_a_cgroup_reads_from_the_device(place):
+    """With a limit on the server the blocks come from the device, as the ledger proves."""
+    needs("cgroup")
+    from tests.end_to_end.test_sessions import perform
+
+    outcome = perform(
+        place, memory="cgroup", scale="128M", num_schemas=3, work_unit=255, run_time="2s"
+    )
+    assert outcome.ledger.verdict in (Verdict.PHYSICAL, Verdict.MIXED)
+    assert outcome.ledger.ratio > 0.7
+    assert outcome.facts["memory.kind"] == "cgroup"
+
+
+def test_too_small_a_cgroup_is_refused_before_the_kernel_kills(place):
+    """A limit that the server's own processes exceed is refused with what they need."""
+    needs("cgroup")
+    from tests.end_to_end.test_sessions import context_of, sessions, spec_of
+
+    with pytest.raises(Impossible, match="alone need about"):
+        sessions.check(spec_of(memory="cgroup", memory_limit="20M", scale="64M"), context_of(place))
+    with pytest.raises(Impossible, match=r"set memory_limit lower or scale higher; what remains"):
+        sessions.check(spec_of(memory="cgroup", memory_limit="20M"), context_of(place))
+
+
+def test_unknown_limit_is_an_error_and_leaves_nothing(place):
+    """A limit that the kernel refuses leaves no group behind."""
+    needs("cgroup")
+    with (
+        pytest.raises(ReplayerError, match="could not be used"),
+        memory.bound("cgroup", place, HOST, limit_bytes=-5),
+    ):
+        pass
+    assert list(custody.notes("cgroup")) == []

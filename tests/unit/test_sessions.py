@@ -1,0 +1,172 @@
+"""The keys of a sessions step, its histogram, and pgio's line, without a server."""
+
+import math
+
+import pytest
+from pydantic import ValidationError
+
+from replayer import slob
+from replayer.ledger import Counters
+from replayer.model import Verdict
+from replayer.slob import TableSet, Tally
+from replayer.steps import sessions
+
+BLOCK = 8192
+MIB = 1 << 20
+
+
+def spec_of(**keys):
+    """Return a spec with these keys."""
+    return sessions.Spec(step="sessions", name="sessions", **keys)
+
+
+def window_of(rates):
+    """Return a window in which these RIOPS were seen, one per second."""
+    points, reads = [], 0
+    for second, rate in enumerate([0, *rates]):
+        reads += rate
+        points.append((second * 10**9, Counters(clock=float(second), hits=0, reads=reads)))
+    first, last = points[0][1], points[-1][1]
+    return sessions._Window(first, last, 0, points=points)
+
+
+@pytest.mark.parametrize(
+    ("scale", "rows"),
+    [("1G", 131_072), ("8M", 1024), (131_072, 131_072), ("2048", 2048), ("1T", 134_217_728)],
+)
+def test_scale_is_bytes_with_a_unit_and_blocks_without(scale, rows):
+    """Pgio's rule: a suffix means bytes, a bare number blocks."""
+    assert spec_of(scale=scale).rows(BLOCK) == rows
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        {"scale": "0"},
+        {"scale": "-1G"},
+        {"scale": "1X"},
+        {"update_pct": 101},
+        {"num_schemas": 0},
+        {"run_time": "0s"},
+        {"memory": "warm"},
+        {"operations": 0},
+        {"workunit": 255},
+        {"access": "bitmap"},
+    ],
+)
+def test_impossible_keys_are_refused(keys):
+    """What pgio would take silently, or not at all, is an error here."""
+    with pytest.raises(ValidationError):
+        spec_of(**keys)
+
+
+def test_defaults_are_those_of_pgio():
+    """A step without keys is what pgio's shipped pgio.conf runs."""
+    spec = spec_of()
+
+    assert (spec.num_schemas, spec.num_threads, spec.work_unit, spec.update_work_unit) == (
+        4,
+        2,
+        255,
+        8,
+    )
+    assert (spec.update_pct, spec.scale, spec.run_time) == (0, "1G", 120)
+    assert spec.asked == Verdict.PHYSICAL
+    assert spec_of(memory="cached").asked == Verdict.CACHED
+
+
+def test_buffers_are_small_against_the_tables_but_enough_for_all_sessions():
+    """Blocks must be missed in the server's own cache, and every session needs some of its own."""
+    assert spec_of(scale="1G").buffers(BLOCK) == 16 * MIB
+    assert spec_of(scale="8M", num_schemas=2, num_threads=1).buffers(BLOCK) == MIB
+    assert spec_of(scale="1G", num_threads=256).buffers(BLOCK) == 1024 * 8 * BLOCK
+    assert spec_of(scale="1G", shared_buffers="1G").buffers(BLOCK) == 1 << 30
+
+
+def test_line_is_the_one_that_pgio_prints():
+    """Programs look for this line, byte for byte, with numbers cut as awk's %ld cuts them."""
+    spec = spec_of(num_schemas=4, num_threads=1)
+
+    assert sessions.pgio_line("pgio", spec, 300.97, 393_232.99, 15_711.5) == (
+        "DBNAME:  pgio. 4 schemas, 1 threads(each). Run time: 300 seconds. "
+        "RIOPS >393232< CACHE_HITS/s >15711<"
+    )
+
+
+@pytest.mark.parametrize("seconds", [1e-6, 5e-6, 37e-6, 0.00123, 0.5, 1.0, 63.0])
+def test_bucket_stands_for_its_latency_within_two_percent(seconds):
+    """The server's buckets lose at most 1 percent each way, and 1 us below 50 us."""
+    bucket = math.floor(50 * math.log(1 + seconds * 1e6))
+
+    assert sessions._middle(bucket, 100.0) / 1e9 == pytest.approx(seconds, rel=0.011, abs=1e-6)
+
+
+def test_percentiles_come_from_all_sessions_and_never_exceed_the_longest():
+    """Histograms of sessions are added, selects and updates apart and together."""
+    short, long = (math.floor(50 * math.log(1 + us)) for us in (1000, 9000))
+    one = Tally(1, "pgio1", 255, 8, selects=90, select_max=0.001, select={short: 90})
+    two = Tally(2, "pgio1", 255, 8, updates=10, update_max=0.009, update={long: 10})
+    found = sessions._histograms([one, two])
+
+    assert {kind: histogram.total_count for kind, histogram in found.items()} == {
+        "select": 90,
+        "update": 10,
+        "all": 100,
+    }
+    assert found["all"].get_value_at_percentile(50) == pytest.approx(1e6, rel=0.02)
+    assert found["all"].get_value_at_percentile(99) == pytest.approx(9e6, rel=0.02)
+    assert found["all"].get_max_value() <= 9e6 * 1.001
+
+
+def test_slices_are_added_up():
+    """A session's totals are the sums of its slices, from the first's begin to the last's end."""
+    tally = Tally(1, "pgio1", 255, 8)
+    row = {
+        "selects": 3, "updates": 2, "deadlocks": 1, "began": 100.0, "ended": 100.5,
+        "select_max": 0.1, "update_max": 0.2, "select_histogram": "5 2 9 1",
+        "update_histogram": None,
+    }  # fmt: skip
+    tally.add(row)
+    tally.add({**row, "began": 100.5, "ended": 101.0, "select_max": 0.05})
+
+    assert (tally.selects, tally.updates, tally.deadlocks, tally.slices) == (6, 4, 2, 2)
+    assert (tally.began, tally.ended, tally.select_max) == (100.0, 101.0, 0.1)
+    assert tally.select == {5: 4, 9: 2}
+    assert (tally.select_blocks, tally.update_blocks) == (6 * 255, 4 * 8)
+
+
+def test_steadiness_is_told():
+    """A run that is steady, warms up, never settles or is too short says which."""
+    assert sessions._steadiness(window_of([100] * 10)) == ("steady", [])
+    assert "too short" in sessions._steadiness(window_of([100] * 3))[0]
+    warming = [10 * second for second in range(1, 15)] + [150] * 6
+    assert "warming up until second" in sessions._steadiness(window_of(warming))[0]
+    text, notes = sessions._steadiness(window_of([100, 10] * 6))
+    assert text == "never steady"
+    assert "longer" in notes[0]
+
+
+def test_permutation_keeps_every_spot():
+    """Each round of the order of keys can be undone, so no key is lost or met twice."""
+    for rows in (2, 3, 1000, 4096, 5000):
+        found = slob._permutation(TableSet(1, rows, 9), "pgio1")
+        spots = []
+        for start in range(found["mask"] + 1):
+            spot = start
+            for n in (1, 2, 3):
+                spot = (spot * found[f"factor{n}"] + found[f"addend{n}"]) & found["mask"]
+                spot ^= spot >> found["shift"]
+            spots.append(spot)
+
+        assert sorted(spots) == list(range(found["mask"] + 1))
+        assert found["mask"] + 1 >= rows
+
+
+def test_sessions_draw_unlike_numbers():
+    """Every session has a sequence of its own that the seed alone decides."""
+    drawn = [sessions._random_seed(1, number) for number in range(1000)]
+
+    assert len(set(drawn)) == 1000
+    assert all(-1 <= value <= 1 for value in drawn)
+    assert drawn[5] == sessions._random_seed(1, 5)
+    assert drawn[5] != sessions._random_seed(2, 5)
