@@ -10,13 +10,30 @@ from dataclasses import dataclass
 from rich.console import RenderableType
 
 from replayer.model import Latency, Measurement, StepResult
-from replayer.report.tables import Flow, Sheet, indented, whole
+from replayer.report.tables import Flow, Sheet, cell, heading, indented, line, whole
 from replayer.report.words import clean
 from replayer.units import show_count, show_duration
 
 _LEAF = re.compile(r"(?P<group>.*?)\.?(?P<leaf>p\d+(?:\.\d+)?|[^.]+)")
 _CLOSE = re.compile(r"^(p\d\d)(\d+)$")
 _PERCENTILES = (50, 95, 99, 99.9)
+
+GLOSSES = {
+    "build.elapsed": "all doublings",
+    "build.rows_per_second": "over all doublings",
+    "build.table_bytes": "on disk",
+    "build.wal_bytes": "written to the server's log",
+    "flush.elapsed": "vacuum, checkpoint and fsync",
+    "walk.throughput": "file bytes over the real time of reading",
+    "walk.iops": "reads of the walk; the device's are below",
+    "scan.elapsed": "all statements",
+    "sessions.riops": "blocks that the server missed in its own buffers",
+    "sessions.cache_hits": "blocks that it found there",
+    "sessions.device_reads": "reads of the device, all processes",
+    "sessions.operations": "work units",
+    "sessions.client_cpu": "used by replayer's side of the sessions",
+}
+"""What a metric counts, where its name does not say it to a stranger."""
 
 
 @dataclass(frozen=True)
@@ -29,6 +46,8 @@ class Form:
     metrics: frozenset[str] = frozenset()
     tables: frozenset[str] = frozenset()
     facts: frozenset[str] = frozenset()
+    headline: Sequence[str] = ()
+    """The metrics that the end of the report repeats; the first two with a direction if none."""
 
 
 def of(result: StepResult) -> Form:
@@ -40,21 +59,47 @@ def of(result: StepResult) -> Form:
 
 def of_build(result: StepResult) -> Form:
     """Return the last doubling, which is the CPU benchmark, with what the server used for it."""
+    headline = ("build.last_doubling", "build.rows_per_second")
     seconds = result.value("build.last_doubling")
     if seconds is None:
-        return Form()
+        return Form(headline=headline)
     words = [show_duration(seconds)]
     told = {f"last_doubling.server_{kind}": kind for kind in ("user", "system")}
-    for key, kind in told.items():
-        used = result.facts.get(key)
-        if isinstance(used, int | float):
-            words.append(f"{kind} {show_duration(used)}")
-    parts = [indented([("last doubling", Flow(words, "   "))])]
-    return Form(parts, metrics=frozenset({"build.last_doubling"}), facts=frozenset(told))
+    used = {kind: result.facts.get(key) for key, kind in told.items()}
+    words += [
+        f"server {kind} {show_duration(value)}"
+        for kind, value in used.items()
+        if isinstance(value, int | float)
+    ]
+    return Form(
+        [indented([("last doubling", Flow(words, "   "))])],
+        metrics=frozenset({"build.last_doubling"}),
+        facts=frozenset(told),
+        headline=headline,
+    )
+
+
+def of_flush(result: StepResult) -> Form:
+    """Return whether it was proven that nothing dirty is left, in a sentence."""
+    get = result.facts.get
+    if get("proven") is None:
+        return Form()
+    buffers, pages, files = get("buffers.dirty"), get("pages.dirty_bytes"), get("files")
+    words = [
+        f"{_known(buffers)} dirty buffers in the server",
+        f"{cell('bytes', pages) if pages is not None else 'unknown'} dirty in the page cache",
+        f"in {_known(files)} files",
+    ]
+    said = "proven clean" if get("proven") else "NOT PROVEN CLEAN"
+    style = "green" if get("proven") else "bold red"
+    return Form(
+        [line(f"{said}: {', '.join(words)}", style)],
+        facts=frozenset({"proven", "buffers.dirty", "pages.dirty_bytes", "files"}),
+    )
 
 
 def of_walk(result: StepResult) -> Form:
-    """Return the times of listing and reading as measure_reads prints them."""
+    """Return threads, times of listing and reading, and entries, as measure_reads prints them."""
     rows, told = [], set()
     for kind in ("list", "read"):
         times = {name: result.value(f"walk.{kind}.{name}") for name in ("user", "system", "real")}
@@ -65,8 +110,17 @@ def of_walk(result: StepResult) -> Form:
         total = None if None in cpu else sum(value for value in cpu if value is not None)
         seconds = (times["user"], times["system"], total, times["real"])
         rows.append([f"{kind} files", *("-" if s is None else f"{s:.3f}" for s in seconds)])
-    sheet = Sheet(["seconds of", "user", "system", "total", "real"], rows)
-    return Form(parts=[sheet] if rows else [], metrics=frozenset(told))
+    around = [
+        [indented([(heading(key), cell(key, result.facts[key]))])] if key in result.facts else []
+        for key in ("threads", "directory_entries")
+    ]
+    sheet = Sheet(["seconds", "user", "system", "total", "real"], rows)
+    return Form(
+        [*around[0], *([sheet] if rows else []), *around[1]],
+        metrics=frozenset(told),
+        facts=frozenset({"threads", "directory_entries", "mode", "block_size_bytes"}),
+        headline=("walk.throughput", "walk.read.real"),
+    )
 
 
 def of_sessions(result: StepResult) -> Form:
@@ -78,7 +132,13 @@ def of_sessions(result: StepResult) -> Form:
     done = [row["operations"] for row in rows if isinstance(row.get("operations"), int)]
     each = f"{show_count(min(done))} to {show_count(max(done))} statements each" if done else ""
     shared = [indented([("sessions", f"{len(done)}, {each}")])] if done else []
-    return Form([*texts, *shared], texts, facts=frozenset(found), tables=frozenset({"sessions"}))
+    return Form(
+        [*texts, *shared],
+        texts,
+        tables=frozenset({"sessions"}),
+        facts=frozenset({*found, "memory.kind"}),
+        headline=("sessions.riops", "sessions.latency.p50", "sessions.latency.p99"),
+    )
 
 
 def percentiles(latency: Latency) -> str | Flow:
@@ -109,6 +169,10 @@ def leaf(measurement: Measurement) -> str:
 def _within(measurement: Measurement) -> str:
     """Return a metric without the step that begins it."""
     return measurement.metric.partition(".")[2] or measurement.metric
+
+
+def _known(value: object) -> str:
+    return "an unknown number of" if value is None else clean(cell("", value))
 
 
 def _is_pgio(text: object) -> bool:

@@ -16,7 +16,17 @@ from rich.console import Group, RenderableType
 from rich.rule import Rule
 from rich.text import Text
 
-from replayer.model import Cold, Fact, Measurement, Run, Status, StepResult, Temperature, Verdict
+from replayer.model import (
+    Better,
+    Cold,
+    Fact,
+    Measurement,
+    Run,
+    Status,
+    StepResult,
+    Temperature,
+    Verdict,
+)
 from replayer.report import forms
 from replayer.report.tables import (
     Flow,
@@ -67,7 +77,7 @@ def render(run: Run, path: Path | None = None) -> Group:
     parts: list[RenderableType] = [*_head(run)]
     for results in _by_name(run):
         parts += _step(results[0], run) if len(results) == 1 else _repeats(results, run)
-    return Group(*parts, *_tail(run, path))
+    return Group(*parts, *_short(run), *_tail(run, path))
 
 
 def attention(run: Run) -> list[str]:
@@ -205,7 +215,7 @@ def _host(host: dict[str, Fact]) -> Iterator[tuple[str, str]]:
     )
 
 
-def _engine(run: Run) -> Iterator[tuple[str, str | Flow]]:
+def _engine(run: Run) -> Iterator[tuple[str, str | Text | Flow]]:
     engine = run.engine
     if engine is None:
         return
@@ -277,7 +287,6 @@ def _common_proof(results: Sequence[StepResult]) -> Iterator[RenderableType]:
             for name in ("buffer_hits", "page_cache_hits", "device_reads", "ratio")
         ]
         had = _counted([ledger.verdict.value for ledger in ledgers])
-        had = had.partition(" ")[0] if "," not in had else had
         yield whole(_layers(layers[:3], had, layers[3]), "green")
     for text, same in _alike(results, _other_than_asked):
         if text:
@@ -290,8 +299,11 @@ def _median(values: Sequence[float | None]) -> float | None:
 
 
 def _counted(words: Sequence[str]) -> str:
-    """Return each different word with how many of all it is: `cold 9 of 10, lukewarm 1 of 10`."""
-    return ", ".join(f"{word} {words.count(word)} of {len(words)}" for word in dict.fromkeys(words))
+    """Return the word that all are, else how many are what: `cold 9 of 10, lukewarm 1 of 10`."""
+    different = list(dict.fromkeys(words))
+    if len(different) == 1:
+        return different[0]
+    return ", ".join(f"{word} {words.count(word)} of {len(words)}" for word in different)
 
 
 def _summary(results: Sequence[StepResult]) -> Sheet:
@@ -331,16 +343,21 @@ def _plain(value: object) -> str:
 
 def _measurements(measurements: Sequence[Measurement]) -> Iterator[RenderableType]:
     """Yield plain quantities line by line, and those that share a name, `a.b.*`, on one line."""
-    items: list[tuple[str, str | Flow]] = []
+    items: list[tuple[str, str | Text | Flow]] = []
     for group, found in groupby(measurements, key=forms.group):
         same = list(found)
         if group:
             words = [clean(f"{forms.leaf(m)} {_value(m)}") for m in same]
             items.append((clean(group), Flow(words, "   ")))
         else:
-            items += [(clean(forms.leaf(m)), _value(m)) for m in same]
+            items += [(clean(forms.leaf(m)), _explained(m)) for m in same]
     if items:
         yield indented(items)
+
+
+def _explained(measurement: Measurement) -> Text:
+    gloss = forms.GLOSSES.get(measurement.metric, "")
+    return Text.assemble(_value(measurement), (f"   {gloss}" if gloss else "", "dim"))
 
 
 def _value(measurement: Measurement) -> str:
@@ -352,7 +369,7 @@ def _value(measurement: Measurement) -> str:
 def _latencies(result: StepResult) -> Iterator[RenderableType]:
     """Yield percentiles of every histogram whose percentiles were not measured by the step."""
     measured = {forms.group(m) for m in result.measurements}
-    items: list[tuple[str, str | Flow]] = []
+    items: list[tuple[str, str | Text | Flow]] = []
     for kind, latency in result.latency.items():
         if not {kind, "latency", f"{kind}.latency", f"latency.{kind}"} & measured:
             items.append((f"{clean(kind)} latency", forms.percentiles(latency)))
@@ -490,18 +507,66 @@ def _watched(result: StepResult, run: Run, begin: str = "") -> Iterator[Renderab
     collectors = {name.partition(".")[0] for name in series.columns}
     own = sorted(name for name in series.columns if name.startswith(f"{result.step}."))
     for name in own:
-        yield Spark(clean(name.partition(".")[2]), series.columns[name])
+        if len(series.seconds) > 1:
+            yield Spark(clean(name.partition(".")[2]), series.columns[name])
     for mark in series.marks:
         yield line(f"at {mark.at:.0f} s: {clean(mark.kind)}: {clean(mark.text)}", "dim")
     rest = sorted(collectors - set(_WATCHED) - {result.step})
     if rest:
-        text = f"{len(series.seconds)} intervals of {lines(rest)} are in the result file"
+        number = len(series.seconds)
+        text = f"{lines(rest)}: {number} interval{'s' if number > 1 else ''} in the result file"
         yield line(text, "dim")
 
 
 def _notes(results: Sequence[StepResult]) -> Iterator[RenderableType]:
     for text in dict.fromkeys(note for result in results for note in result.notes):
         yield line(f"note: {clean(text)}", "yellow")
+
+
+def _short(run: Run) -> Iterator[RenderableType]:
+    """Yield a line for each step: its main numbers, medians where it was repeated, and its data."""
+    items = [(clean(results[0].name), _headline(results)) for results in _by_name(run)]
+    share = [
+        f"{name} {(_middle(after) / _middle(before) - 1):+.1%}"
+        for name in dict.fromkeys(key.partition(".")[0] for key in run.control)
+        for before, after in [(run.control.get(f"{name}.{w}", ()) for w in ("before", "after"))]
+        if before and after and _middle(before)
+    ]
+    if share:
+        told = "speed after the run against before, no disk or database involved"
+        items.append(("control", Flow([*map(clean, share), f"({told})"], "   ")))
+    if items:
+        yield Text("")
+        yield _rule(Text("in short", style="bold"))
+        yield indented(items)
+
+
+def _headline(results: Sequence[StepResult]) -> str | Flow:
+    """Return a step's main numbers, and where its data was."""
+    done = [result for result in results if result.status is Status.DONE]
+    if not done:
+        return _counted([result.status.value for result in results])
+    measured = [m for m in done[0].measurements if m.better is not Better.NEITHER]
+    wanted = forms.of(done[0]).headline or [m.metric for m in measured[:2]]
+    words = []
+    for metric in wanted:
+        values = [value for result in done if (value := result.value(metric)) is not None]
+        found = next((m for m in done[0].measurements if m.metric == metric), None)
+        if values and found is not None:
+            middle = found.model_copy(update={"value": statistics.median(values)})
+            name = " ".join(filter(None, (forms.group(found), forms.leaf(found))))
+            words.append(clean(f"{name} {_value(middle)}"))
+    data = [
+        _counted([result.ledger.verdict.value for result in done if result.ledger])
+        or _counted([result.cold.got.value for result in done if result.cold]),
+        f"medians of {len(done)}" if len(done) > 1 else "",
+    ]
+    inside = "; ".join(filter(None, data))
+    return Flow([*words, f"({inside})"] if inside else words, "   ")
+
+
+def _middle(values: Sequence[float]) -> float:
+    return statistics.median(values)
 
 
 def _tail(run: Run, path: Path | None) -> Iterator[RenderableType]:

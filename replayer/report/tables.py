@@ -13,7 +13,7 @@ from rich.text import Text
 
 from replayer.model import Series
 from replayer.report.words import clean
-from replayer.units import show_count, show_duration, show_size
+from replayer.units import show, show_count, show_duration, show_size
 
 INDENT = 2
 _GAP = 2
@@ -134,7 +134,7 @@ class Listing:
         return [self.headings[number], *(row[number] for row in self.rows)]
 
 
-def pairs(items: Iterable[tuple[str, str | Flow]], width: int = 0) -> Table:
+def pairs(items: Iterable[tuple[str, str | Text | Flow]], width: int = 0) -> Table:
     """Return labels with their values behind them, each on its own line, long values folded."""
     items = list(items)
     longest = max((cell_len(label) for label, _ in items), default=0)
@@ -167,7 +167,7 @@ def whole(text: str, style: str = "") -> Text:
     return Text(text, style=style, no_wrap=True, overflow="ignore")
 
 
-def indented(items: Iterable[tuple[str, str | Flow]]) -> Padding:
+def indented(items: Iterable[tuple[str, str | Text | Flow]]) -> Padding:
     """Return `pairs` below a step's title, their values below each other throughout the step."""
     return Padding(pairs(items, _LABEL), (0, 0, 0, INDENT), expand=False)
 
@@ -204,9 +204,9 @@ def cell(key: str, value: Any) -> str:
         return clean(value)
     if key in _WHOLE:
         return _WHOLE[key](value)
-    for suffix, (_, show) in _SUFFIXES.items():
+    for suffix, (_, form) in _SUFFIXES.items():
         if key.endswith(suffix):
-            return show(value)
+            return form(value)
     return show_count(value)
 
 
@@ -295,7 +295,11 @@ class Spark:
         if not read:
             return
         label = f"{self.label:{_LABEL}}{' ' * _GAP}"
-        span = f"  {show_count(round(min(read)))} to {show_count(round(max(read)))}/s"
+        shown = [
+            show(value, "bytes/s") if self.label == "bytes" else f"{show_count(round(value))}/s"
+            for value in (min(read), max(read))
+        ]
+        span = f"  {shown[0]} to {shown[1]}"
         room = max(10, options.max_width - cell_len(label) - len(span) - INDENT)
         blocks = _PLAIN_BLOCKS if options.ascii_only else _BLOCKS
         line = spark(self.values, room, blocks)

@@ -137,7 +137,7 @@ def test_a_step_that_nobody_knows(stored, golden):
             Measurement(metric="orion.small.latency", value=8.1e-5, unit="s", better=Better.LESS),
             Measurement(metric="orion.large", value=1.9e9, unit="bytes/s", better=Better.MORE),
         ),
-        latency={"small": step(stored, "walk").latency["read"]},
+        latency={"small": step(stored, "walk").latency["block"]},
         tables={
             "depths": (
                 {"depth": 1, "kind": "small", "iops": 12345.6, "throughput_bytes": 101134950},
@@ -491,7 +491,7 @@ def test_metrics_are_grouped_by_what_they_share(metric, group, leaf):
 
 def test_a_histogram_that_cannot_be_read_is_told(stored):
     """A payload edited by hand is a sentence in the report, no traceback."""
-    latency = step(stored, "walk").latency["read"]
+    latency = step(stored, "walk").latency["block"]
 
     assert forms.percentiles(latency).texts[0].startswith("p50 ")
     broken = latency.model_copy(update={"payload": "rubbish"})
@@ -506,3 +506,39 @@ def test_marks_of_a_series_are_told(stored):
     cached = step(stored, "cached").model_copy(update={"series": series})
 
     assert "at 7 s: autovacuum: of table slob1" in shown(with_steps(stored, cached))
+
+
+def test_every_gloss_is_of_a_metric_that_is_measured(stored):
+    """No explanation outlives the number that it explains."""
+    measured = {m.metric for one in stored.steps for m in one.measurements}
+
+    assert set(forms.GLOSSES) - measured <= {"scan.elapsed"}
+
+
+@pytest.mark.parametrize(
+    ("facts", "said"),
+    [
+        ({"buffers.dirty": 21}, "NOT PROVEN CLEAN: 21 dirty buffers in the server"),
+        ({"pages.dirty_bytes": None}, "unknown dirty in the page cache"),
+        ({"buffers.dirty": None}, "an unknown number of dirty buffers"),
+    ],
+)
+def test_a_flush_that_was_not_proven_is_loud(stored, facts, said):
+    """What is dirty or could not be looked at is in the line that would otherwise say clean."""
+    flush = step(stored, "flush")
+    flush = flush.model_copy(update={"facts": {**flush.facts, "proven": False, **facts}})
+
+    text = shown(with_steps(stored, flush))
+    assert said in text
+    assert "NOT PROVEN CLEAN" in text
+    assert "proven clean" not in text
+
+
+def test_the_end_repeats_the_main_numbers(stored):
+    """The last screen has a line for each step: medians of repeats, and where the data was."""
+    found = repeated(stored, [faster(1.0), faster(1.1), faster(1.3)])
+
+    short = shown(found).partition("in short")[2].partition("what to know")[0]
+    (cached,) = [line for line in short.splitlines() if line.startswith("  cached")]
+    assert f"riops {393232.4 * 1.1:,.0f}/s" in cached
+    assert "medians of 3" in short
