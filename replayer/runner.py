@@ -152,8 +152,9 @@ def _perform(
     started, clock = datetime.now(UTC), time.monotonic_ns()
     outcome, status, failure = Outcome(), Status.DONE, None
     reason = ""
+    sampler = Sampler(host, host.device_of(stage.storage))
     try:
-        with Sampler(host, host.device_of(stage.storage)) as sampler:
+        with sampler:
             outcome = module.run(spec, stage.context(run, sampler, repeat))
     except Skip as skip:
         status, reason = Status.SKIPPED, str(skip)
@@ -161,6 +162,10 @@ def _perform(
         # A step that was cut short may have finished part of its work: it travels with the error.
         outcome = getattr(error, "outcome", None) or outcome
         status, reason, failure = _status(error), str(error), error
+    if not run.steps:
+        # What this machine does not show is said once, not for every step.
+        unread = tuple(f"{name} was not watched: {why}" for name, why in sampler.failures().items())
+        outcome = outcome.model_copy(update={"notes": (*outcome.notes, *unread)})
     result = StepResult(
         **{name: getattr(outcome, name) for name in Outcome.model_fields},
         step=spec.step,
