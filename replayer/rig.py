@@ -166,6 +166,8 @@ class Rig:
         """Run loads with a bar, watch the device meanwhile, and keep their per-second counts."""
         marks: list[int] = []
         loads = [_adapted(load, targets[0]) for load in loads]
+        if any(load.writes for load in loads):
+            self.findings.facts["storage.writes"] = True
         with _bar(self.progress, title, loads) as advance:
             found = exercise(
                 loads,
@@ -323,7 +325,8 @@ def label(load: Load) -> str:
     """Return a load in words: 8 KiB random reads at depth 4."""
     kind = {1.0: "reads", 0.0: "writes"}.get(load.read_share, "reads and writes")
     order = "sequential" if load.access is Access.STRIDED else load.access.value
-    return f"{show_size(load.block_size)} {order} {kind} at depth {load.threads}"
+    size = show_size(load.block_size).replace(".00", "")
+    return f"{size} {order} {kind} at depth {load.threads}"
 
 
 @contextmanager

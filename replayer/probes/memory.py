@@ -44,7 +44,7 @@ def run(spec: Spec, rig: Rig) -> None:
                     _cross_check(rig, what, work, many)
     if spec.cross_check:
         rig.findings.note(
-            "sysbench memory's loop is what its compiler made of it, which may have left reads out: "
+            "sysbench memory's loop is what a compiler made of it, which may have left reads out: "
             "the ratio says little about this machine"
         )
     if spec.clients > 1:
