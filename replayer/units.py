@@ -71,7 +71,7 @@ def _parse(
 ) -> tuple[Decimal, Decimal]:
     """Return the value in the smallest unit, and what one of the unit used is worth."""
     told = text if told is None else told
-    found = _WRITTEN.fullmatch(str(text))
+    found = _WRITTEN.fullmatch(_plain(text))
     if found is None or isinstance(text, bool):
         raise Impossible(f"{told!r} is not {wanted}")
     unit = found[3].lower()
@@ -86,6 +86,12 @@ def _parse(
     if len(number) > _LONGEST or value * factor > _LARGEST:
         raise Impossible(f"{told!r} is larger than any machine: it must be {wanted}")
     return value * factor, factor
+
+
+def _plain(text: str | float) -> str:
+    """Return a number without an exponent; text as it is."""
+    number = isinstance(text, float) and math.isfinite(text)
+    return f"{Decimal(str(text)):f}" if number else str(text)
 
 
 def _whole(value: Decimal, text: str | float) -> int:
@@ -114,7 +120,7 @@ def write_size(bytes_: int) -> str:
 
 def write_duration(seconds: float) -> str:
     """Return seconds as a workload file would have them: 30s, 0.5s."""
-    return f"{seconds:.15g}s"
+    return f"{Decimal(str(seconds)).normalize():f}s"
 
 
 def _written(write: Callable[[Any], str]) -> PlainSerializer:
