@@ -1,0 +1,213 @@
+"""Sessions against pgbench and fio, and what replayer itself costs meanwhile."""
+
+import contextlib
+import io
+import json
+import re
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from replayer import engine, pages, processes, shell
+from replayer.context import Context
+from replayer.database import Database
+from replayer.host import Host
+from replayer.model import Workload
+from replayer.report.progress import Lines
+from replayer.sampler import Sampler
+from replayer.server import open_place
+from replayer.steps import sessions
+
+NAME = "sessions"
+SAMPLES = 3
+SECONDS = 6
+TABLES = {"num_schemas": 4, "scale": "256M"}
+
+
+def run(workdir):
+    """Return all rows; one server and one set of tables for all of them."""
+    rows = []
+    with open_place(engine.load("postgres"), data_dir=workdir / "data") as place:
+        rows += cached(place, workdir)
+        for count in (4, 16):
+            rows += physical(place, workdir, count)
+        rows += own_cpu(place)
+    return rows + own_memory(workdir)
+
+
+def step(place, **keys):
+    """Run one step with these keys and return its outcome."""
+    host = Host()
+    spec = sessions.Spec(
+        step="sessions", name="sessions", **{**TABLES, "run_time": f"{SECONDS}s", **keys}
+    )
+    with Sampler(host, host.device_of(place.data_directory())) as sampler:
+        return sessions.run(spec, context_of(place, host, sampler))
+
+
+def context_of(place, host, sampler):
+    """Return a step's surroundings."""
+    return Context(
+        host=host,
+        workload=Workload(name="bench", source="", description="", comment="", steps=()),
+        progress=Lines(io.StringIO()),
+        sampler=sampler,
+        storage=place.data_directory(),
+        database_place=place,
+    )
+
+
+def value(outcome, metric):
+    """Return one measurement of an outcome."""
+    return next(m.value for m in outcome.measurements if m.metric == metric)
+
+
+def row(what, against, bar, pairs, unit=""):
+    """Return a row with the median of the ratios of (ours, theirs)."""
+    ratios = [ours / theirs for ours, theirs in pairs]
+    return {
+        "what": what, "against": against, "bar": bar, "unit": unit,
+        "ratio": statistics.median(ratios), "samples": pairs,
+    }  # fmt: skip
+
+
+def cached(place, workdir):
+    """Compare block reads per second with pgbench running the same statement."""
+    place.start()
+    pgbench = shell.find("pgbench", place.programs.folder)
+    title, peer, bar = "cached sessions, access=index, 4 sessions", "pgbench -M prepared", ">= 0.97"
+    if pgbench is None:
+        return [{"what": title, "against": peer, "bar": bar, "ratio": None, "samples": [],
+                 "skipped": "pgbench is not installed"}]  # fmt: skip
+    step(place, memory="cached", num_threads=1, run_time="1s")
+    pairs = []
+    for _ in range(SAMPLES):
+        ours = value(step(place, memory="cached", num_threads=1), "sessions.riops")
+        pairs.append((ours, peer_reads(place, workdir, pgbench)))
+    return [row(title, peer, bar, pairs)]
+
+
+def peer_reads(place, workdir, pgbench):
+    """Return the block reads per second of pgbench with the settings and tables of the step."""
+    spec = sessions.Spec(step="sessions", name="sessions", memory="cached", num_threads=1, **TABLES)
+    context = context_of(place, Host(), None)
+    url = place.start(sessions._settings(spec, context))
+    rows = spec.rows(8192)
+    scripts = []
+    for table in spec.tables(8192).names:
+        script = workdir / f"{table}.sql"
+        script.write_text(
+            f"\\set k random(1, {rows - spec.work_unit + 1})\n"
+            f"SELECT sum(scratch) FROM replayer.{table} "
+            f"WHERE mykey BETWEEN :k AND :k + {spec.work_unit} - 1;\n"
+        )
+        scripts += ["-f", str(script)]
+    options = "-c plan_cache_mode=force_generic_plan -c enable_seqscan=off -c enable_bitmapscan=off"
+    with contextlib.closing(Database(place.engine, url)) as database:
+        for file in sessions._files(database, spec.tables(8192), context):
+            pages.load(file)
+        before = sessions._counters(database)
+        said = shell.run(
+            [pgbench, "-n", "-M", "prepared", "-c", "4", "-j", "2", "-T", str(SECONDS), *scripts,
+             "-h", str(url.query["host"]), "-p", str(url.query.get("port", 5432)),
+             "-U", str(url.username), str(url.database)],
+            environment={"PGOPTIONS": options},
+        )  # fmt: skip
+        after = sessions._counters(database)
+    done = int(re.search(r"transactions actually processed: (\d+)", said)[1])
+    rate = float(re.search(r"tps = ([\d.]+)", said)[1])
+    return rate * (after.reads - before.reads) / done
+
+
+def physical(place, workdir, count):
+    """Compare physical reads with fio's on a file of the same size, and with the device's count."""
+    title = f"physical sessions, memory=direct, {count} sessions"
+    fio = shell.find("fio")
+    pairs, counted = [], []
+    step(place, memory="direct", num_threads=count // 4, run_time="1s")
+    for _ in range(SAMPLES):
+        outcome = step(place, memory="direct", num_threads=count // 4)
+        ours = value(outcome, "sessions.riops")
+        counted.append((outcome.ledger.device_reads or 0.0, ours))
+        if fio is not None:
+            pairs.append((ours, fio_iops(fio, workdir, count)))
+    within = row(f"device reads / RIOPS, {count} sessions", "itself", ">= 0.98, <= 1.02", counted)
+    peer, bar = "fio psync direct 8 KiB randread", ">= 0.80"
+    if fio is None:
+        missing = {"what": title, "against": peer, "bar": bar, "ratio": None, "samples": []}
+        return [{**missing, "skipped": "fio is not installed"}, within]
+    return [row(title, peer, bar, pairs), within]
+
+
+def fio_iops(fio, workdir, jobs):
+    """Return fio's IOPS on a file as large as the tables, on the same file system."""
+    said = shell.run(
+        [fio, "--name=peer", f"--filename={workdir / 'fio'}", "--size=1G", "--ioengine=psync",
+         "--direct=1", "--bs=8k", "--rw=randread", f"--numjobs={jobs}", f"--runtime={SECONDS}",
+         "--time_based", "--group_reporting", "--output-format=json", "--randrepeat=0"],
+    )  # fmt: skip
+    return json.loads(said[said.index("{") :])["jobs"][0]["read"]["iops"]
+
+
+def own_cpu(place):
+    """Return the CPU that replayer uses beside 64 sessions, in cores."""
+    used = [
+        value(step(place, memory="cached", num_threads=16, run_time="15s"), "sessions.client_cpu")
+        for _ in range(SAMPLES)
+    ]
+    title = "replayer's own CPU, 64 sessions, sampler on"
+    return [{"what": title, "against": "one core", "bar": "<= 0.02", "unit": "cores",
+             "ratio": statistics.median(used), "samples": used}]  # fmt: skip
+
+
+def own_memory(workdir):
+    """Return the peak memory of all of replayer's processes with 256 sessions, in MB (PSS)."""
+    workload = workdir / "many.toml"
+    workload.write_text(
+        '# 256 sessions\ndescription = "256 sessions"\n[[step]]\nstep = "sessions"\n'
+        'memory = "cached"\nnum_schemas = 4\nnum_threads = 64\nscale = "64M"\nrun_time = "6s"\n'
+    )
+    command = [sys.executable, "-m", "replayer", "run", str(workload), "--results",
+               str(workdir / "results"), "--data-dir", str(workdir / "data")]  # fmt: skip
+    with (workdir / "log").open("wb") as log:
+        child = subprocess.Popen(command, stdout=log, stderr=log)
+        peak = 0
+        while child.poll() is None:
+            peak = max(peak, sum(map(_pss, _of_replayer(child.pid))))
+            time.sleep(0.1)
+    if child.returncode:
+        raise RuntimeError((workdir / "log").read_text()[-500:])
+    return [
+        {
+            "what": "peak memory of replayer, 256 sessions",
+            "against": "all its processes",
+            "bar": "<= 150",
+            "unit": "MB",
+            "ratio": peak / 1e6,
+            "samples": [peak / 1e6],
+        }
+    ]
+
+
+def _of_replayer(pid):
+    """Return the processes of a run that are Python, not the server."""
+    return [member for member in processes.family(pid) if "python" in _program(member)]
+
+
+def _program(pid):
+    try:
+        return Path(f"/proc/{pid}/exe").readlink().name
+    except OSError:
+        return ""
+
+
+def _pss(pid):
+    """Return a process's share of memory in bytes; 0 when it is gone."""
+    try:
+        text = Path(f"/proc/{pid}/smaps_rollup").read_text()
+    except OSError:
+        return 0
+    found = re.search(r"^Pss:\s+(\d+) kB", text, re.MULTILINE)
+    return int(found[1]) << 10 if found else 0
