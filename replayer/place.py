@@ -65,6 +65,13 @@ class Place(Protocol):
         """Return the last thing of weight that the server said, "" if it is not known."""
         ...
 
+    def lost(self) -> str:
+        """Return how the server went away since this was last asked, "" if it did not.
+
+        A server that was stopped by `stop` did not go away.
+        """
+        ...
+
 
 def facts(database: Database, kind: Kind, known: Mapping[str, Fact]) -> EngineFacts:
     """Return what a server is, asked over a connection, with what is known of it besides."""

@@ -76,6 +76,7 @@ class PrivateServer:
         self._child: subprocess.Popen[bytes] | None = None
         self._identity = ""
         self._prepared = False
+        self._lost = ""
 
     def start(self, settings: Mapping[str, str] | None = None) -> URL:
         """Start the server if it is stopped, and return the URL of its database.
@@ -83,6 +84,7 @@ class PrivateServer:
         Raises Impossible for a setting that the server refuses; the settings stay as they were.
         """
         wanted = self._overrides if settings is None else self._checked(settings)
+        self._lost = self._lost or self._gone()
         if self.running() and wanted != self._overrides:
             self.stop()
         if not self.running():
@@ -145,6 +147,17 @@ class PrivateServer:
     def last_words(self) -> str:
         """Return the last thing of weight in the server's log since its last start."""
         return _weightiest(self._said(), self._keys)
+
+    def lost(self) -> str:
+        """Return how the server went away since this was last asked, "" if it did not."""
+        lost, self._lost = self._lost or self._gone(), ""
+        return lost
+
+    def _gone(self) -> str:
+        if not self._identity or self.running():
+            return ""
+        said = self.last_words()
+        return f"the database server went away{f' ({said})' if said else ' without a word'}"
 
     def _checked(self, asked: Mapping[str, str]) -> dict[str, str]:
         """Return a step's settings; raise Impossible for one that only a new data directory has."""

@@ -73,6 +73,10 @@ class Remote:
         with contextlib.closing(Database(self.engine, self._where)) as database:
             return place.facts(database, self.kind, known)
 
+    def lost(self) -> str:
+        """Return "": what happened to somebody else's server is not known here."""
+        return ""
+
     def last_words(self) -> str:
         """Return "": the log of somebody else's server is not ours to read."""
         return ""

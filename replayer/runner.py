@@ -162,6 +162,11 @@ def _perform(
         # A step that was cut short may have finished part of its work: it travels with the error.
         outcome = getattr(error, "outcome", None) or outcome
         status, reason, failure = _status(error), str(error), error
+    lost = stage.place.lost() if stage.place is not None else ""
+    if lost and not isinstance(failure, Interrupted):
+        # Whatever was measured across a crash and its recovery is not what was asked for.
+        failure = ReplayerError(f"{lost} in the middle of this step")
+        status, reason = Status.FAILED, str(failure)
     if not run.steps:
         # What this machine does not show is said once, not for every step.
         unread = tuple(f"{name} was not watched: {why}" for name, why in sampler.failures().items())
