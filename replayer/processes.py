@@ -57,7 +57,7 @@ def serving(data: Path, programs: Path, user: User | None) -> list[int]:
     for pid in every():
         if _owner(pid) != uid or str(Path(_link(pid, "exe", user)).parent) != folder:
             continue
-        if _link(pid, "cwd", user) == home or str(data) in _arguments(pid):
+        if _link(pid, "cwd", user) == home or str(data) in arguments(pid):
             found.append(pid)
     return found
 
@@ -108,7 +108,8 @@ def _owner(pid: int) -> int:
         return -1
 
 
-def _arguments(pid: int) -> str:
+def arguments(pid: int) -> str:
+    """Return a process's command line, its words ended by NULs; "" if it is gone."""
     try:
         return Path(f"/proc/{pid}/cmdline").read_bytes().decode("utf-8", "replace")
     except OSError:

