@@ -126,11 +126,11 @@ class _LineTask:
         self._lines.maybe(self._line)
 
     def _line(self) -> str:
-        words = [show_duration(self.elapsed)]
+        words = [_clock_text(self.elapsed)]
         if self._total and self._done > 0:
             share = min(1.0, self._done / self._total)
-            words = [f"{share:.0%}", *words]
-            words.append(f"{show_duration(self.elapsed / share - self.elapsed)} left")
+            left = self.elapsed / share - self.elapsed
+            words = [f"{share:.0%}", *words, f"{_clock_text(left)} left"]
         return f"{self._title}: {', '.join([*words, *filter(None, [self._note])])}"
 
 

@@ -279,7 +279,8 @@ def _common_proof(results: Sequence[StepResult]) -> Iterator[RenderableType]:
     if colds:
         had = _counted([cold.got.value for cold in colds])
         shares = [cold.resident_share for cold in colds if cold.resident_share is not None]
-        told = f"{min(shares):.1%} to {max(shares):.1%}" if shares else "an unknown share"
+        ends = dict.fromkeys(f"{share:.1%}" for share in sorted(shares)[:: max(1, len(shares) - 1)])
+        told = " to ".join(ends) or "an unknown share"
         yield line(f"{had}; {told} of the files was in memory before the clock", "green")
     if ledgers:
         layers = [

@@ -109,8 +109,8 @@ def test_a_log_gets_a_line_about_every_ten_seconds(clock):
 
     lines = stream.getvalue().splitlines()
     assert lines == [
-        "build: 20%, 10.0 s, 40.0 s left, 1,000 rows/s",
-        "build: 40%, 20.0 s, 30.0 s left, 1,000 rows/s",
+        "build: 20%, 0:10, 0:40 left, 1,000 rows/s",
+        "build: 40%, 0:20, 0:30 left, 1,000 rows/s",
         "build: done in 27.5 s",
     ]
 
@@ -123,7 +123,17 @@ def test_a_task_without_a_total_says_how_long_it_takes(clock):
         task.advance(3)
         task.update(note="table 2 of 3")
 
-    assert stream.getvalue().splitlines() == ["vacuum: 12.0 s", "vacuum: done in 12.0 s"]
+    assert stream.getvalue().splitlines() == ["vacuum: 0:12", "vacuum: done in 12.0 s"]
+
+
+def test_no_time_is_left_when_more_than_all_is_done(clock):
+    """A task that runs over its total has 100 percent done and nothing left, never less."""
+    stream = io.StringIO()
+    with progress.conversation(stream, clock=clock) as told, told.task("sessions", 30) as task:
+        clock.now += 30.1
+        task.update(done=30.1)
+
+    assert stream.getvalue().splitlines()[0] == "sessions: 100%, 0:30, 0:00 left"
 
 
 def test_a_short_task_is_not_worth_a_line(clock):

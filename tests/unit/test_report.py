@@ -542,3 +542,37 @@ def test_the_end_repeats_the_main_numbers(stored):
     (cached,) = [line for line in short.splitlines() if line.startswith("  cached")]
     assert f"riops {393232.4 * 1.1:,.0f}/s" in cached
     assert "medians of 3" in short
+
+
+@pytest.mark.parametrize(
+    ("shares", "said"),
+    [
+        ([0.0, 0.0004, 0.0], "cold; 0.0% of the files"),
+        ([0.002, 0.0, 0.001], "cold; 0.0% to 0.2% of the files"),
+        ([None, None], "cold; an unknown share of the files"),
+    ],
+)
+def test_repeats_tell_the_range_of_what_was_in_memory(stored, shares, said):
+    """The least and the most that was in memory are told, once if they read the same."""
+    walk = step(stored, "walk")
+    found = with_steps(
+        stored,
+        *(
+            walk.model_copy(
+                update={
+                    "repeat": number,
+                    "cold": Cold(
+                        asked="cold",
+                        got="cold",
+                        method="",
+                        proof="",
+                        file_bytes=100_000,
+                        resident_bytes=None if share is None else round(share * 100_000),
+                    ),
+                }
+            )
+            for number, share in enumerate(shares, 1)
+        ),
+    )
+
+    assert said in shown(found)
