@@ -119,7 +119,9 @@ def save(path: str | Path, run: Run) -> None:
 def text(run: Run) -> str:
     """Return a run as JSON, one measurement or table row a line; what is not finite is left out."""
     finite = run.model_copy(update={"steps": tuple(map(_finite, run.steps))})
-    return "".join(_pretty(finite.model_dump(mode="json"), 0)) + "\n"
+    found = "".join(_pretty(finite.model_dump(mode="json"), 0)) + "\n"
+    # A label in another encoding than the locale's has bytes that no JSON can hold.
+    return found.encode(errors="replace").decode()
 
 
 def load(path: str | Path) -> Run:

@@ -187,6 +187,15 @@ def test_a_number_that_no_file_can_hold_is_left_out_and_told(run, tmp_path, valu
     assert any("flush.odd" in note for note in loaded.notes)
 
 
+def test_a_label_that_is_no_text_is_stored(run, tmp_path):
+    """Bytes of a command line that are not UTF-8 become question marks, not an error."""
+    found = run.model_copy(update={"label": os.fsdecode(b"k\xff"), "host": {"host.name": "\ud800"}})
+
+    loaded = store.load(store.reserve(tmp_path, found))
+
+    assert (loaded.label, loaded.host["host.name"]) == ("k?", "?")
+
+
 def test_a_file_is_readable_by_eye_and_by_diff(run):
     """One measurement a line, a column of a series on one line, and still plain JSON."""
     text = store.text(run)
