@@ -9,7 +9,7 @@ import gc
 import mmap
 import os
 import time
-from collections import Counter as Tally
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
@@ -41,7 +41,7 @@ class Haul:
     """Numbers of the files that had vanished."""
     read_bytes: int = 0
     reads: int = 0
-    latencies: Tally[int] = field(default_factory=Tally)
+    latencies: defaultdict[int, int] = field(default_factory=lambda: defaultdict(int))
     """Number of reads by nanoseconds, which are cut to 11 significant bits."""
 
 
@@ -129,22 +129,23 @@ def why_not_direct(path: str) -> str:
 def _read(read_at: ReadAt, size: int, haul: Haul, queue: Queue, report: Report) -> None:
     """Read one open file to its end, with the time of every read."""
     clock, latencies = time.monotonic_ns, haul.latencies
-    offset = 0
+    offset = reads = 0
     while offset < size:
         before = clock()
         length = read_at(offset)
         after = clock()
         if not length:
-            return
+            break
         offset += length
+        reads += 1
         haul.read_bytes += length
-        haul.reads += 1
         took = after - before
         surplus = took.bit_length() - _EXACT_BITS
         latencies[took >> surplus << surplus if surplus > 0 else took] += 1
         if after >= queue.next_said_ns:
             queue.next_said_ns = after + _REPORT_EVERY_NS
             report(queue.said(after))
+    haul.reads += reads
 
 
 Way = Callable[[int, int], contextlib.AbstractContextManager[ReadAt]]

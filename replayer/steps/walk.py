@@ -50,8 +50,8 @@ class Spec(StepSpec):
     threads: int = Field(50, ge=1, le=4096)
     mode: Literal["read", "mmap", "direct"] = "read"
     """`read` copies through the page cache, `mmap` faults pages in, `direct` goes around it."""
-    # 128k: of 32k to 1M it had the most MB/s and among the least CPU seconds, here and with fio;
-    # a buffer of 50 threads still fits a core's second-level cache.
+    # From 32k to 1M the MB/s were the same and the CPU seconds of 1 GiB grew from 0.25 to 0.50,
+    # as with fio; below 128k more than a fifth of them was replayer's own.
     block_size: Size = Field(128 << 10, ge=512, le=1 << 30)
     cold: Temperature = Temperature.COLD
     """cold; lukewarm leaves the server running; hot reads everything once before."""
