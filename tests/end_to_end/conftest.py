@@ -1,15 +1,106 @@
-"""Fixtures of the steps that build and use the table."""
+"""What end-to-end tests share: replayers with a home of their own, and contexts of steps."""
 
 import io
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
 
 import pytest
 
-from replayer import table
+from replayer import custody, processes, table
+from replayer import engine as engines
 from replayer.context import Context
 from replayer.host import Host
 from replayer.model import Workload
 from replayer.report.progress import Lines
 from replayer.sampler import Sampler
+from replayer.server import open_place
+
+HOLDER = """
+import sys
+from pathlib import Path
+from replayer import engine, signals
+from replayer.errors import ReplayerError
+from replayer.server import open_place
+signals.install()
+data = Path(sys.argv[1]) if len(sys.argv) > 1 else None
+try:
+    with open_place(engine.load("postgres"), data_dir=data) as place:
+        place.start()
+        print("ready", place.pids()[0], place.data_directory(), place.facts().facts, flush=True)
+        sys.stdin.readline()
+except ReplayerError as error:
+    print(type(error).__name__, error, flush=True)
+    sys.exit(error.status)
+"""
+"""Start the server in a process of its own, say so, and stop it when told to."""
+
+
+@pytest.fixture
+def own_home(monkeypatch):
+    """Return a home of this test's own, in which nothing may be left that was taken."""
+    home = Path(tempfile.mkdtemp(prefix="replayer-test-", dir="/tmp"))
+    home.chmod(0o755)
+    monkeypatch.setenv("REPLAYER_HOME", str(home))
+    yield home
+    left = [(note.kind, dict(note.details)) for note in custody.notes()]
+    serving = [pid for pid in processes.every() if str(home) in processes.arguments(pid)]
+    for pid in serving:
+        os.kill(pid, signal.SIGINT)
+    # A server that was left may still remove files of its own.
+    shutil.rmtree(home, ignore_errors=bool(serving))
+
+    assert (left, serving) == ([], [])
+
+
+@pytest.fixture(scope="session")
+def ready_made(server_home):
+    """Return a data directory that was made once, to be copied."""
+    with open_place(engines.load("postgres"), data_dir=server_home / "ready-made") as place:
+        place.start()
+    return server_home / "ready-made"
+
+
+@pytest.fixture
+def made_home(ready_made, own_home):
+    """Return a home of this test's own whose data directory is made already."""
+    (own_home / "data").mkdir()
+    target = own_home / "data" / "postgres-18"
+    subprocess.run(["cp", "-a", str(ready_made), str(target)], check=True)
+    return own_home
+
+
+@pytest.fixture
+def holder():
+    """Return a function that starts a replayer of its own, and returns it when it is ready."""
+    started = []
+
+    def start(*arguments, user=None, code=HOLDER, python=sys.executable, **environment):
+        identity = {} if user is None else {"user": user, "group": user, "extra_groups": []}
+        other = subprocess.Popen(
+            [python, "-c", code, *map(str, arguments)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd="/",
+            env={**os.environ, **environment},
+            **identity,
+        )
+        started.append(other)
+        other.said = other.stdout.readline().strip()
+        return other
+
+    start.code = HOLDER
+    yield start
+    for other in started:
+        if other.poll() is None:
+            other.communicate("\n", timeout=60)
+        other.stdin.close()
+        other.stdout.close()
 
 
 @pytest.fixture

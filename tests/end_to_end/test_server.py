@@ -25,83 +25,6 @@ from replayer.server import open_place
 
 ROOT = os.geteuid() == 0
 POSTGRES = engines.load("postgres")
-HOLDER = """
-import sys
-from pathlib import Path
-from replayer import engine, signals
-from replayer.errors import ReplayerError
-from replayer.server import open_place
-signals.install()
-data = Path(sys.argv[1]) if len(sys.argv) > 1 else None
-try:
-    with open_place(engine.load("postgres"), data_dir=data) as place:
-        place.start()
-        print("ready", place.pids()[0], place.data_directory(), place.facts().facts, flush=True)
-        sys.stdin.readline()
-except ReplayerError as error:
-    print(type(error).__name__, error, flush=True)
-    sys.exit(error.status)
-"""
-"""Start the server in a process of its own, say so, and stop it when told to."""
-
-
-@pytest.fixture
-def own_home(monkeypatch):
-    """Return a home of this test's own, in which nothing may be left that was taken."""
-    home = Path(tempfile.mkdtemp(prefix="replayer-test-", dir="/tmp"))
-    home.chmod(0o755)
-    monkeypatch.setenv("REPLAYER_HOME", str(home))
-    yield home
-    left = [(note.kind, dict(note.details)) for note in custody.notes()]
-    serving = [pid for pid in processes.every() if str(home) in processes.arguments(pid)]
-    for pid in serving:
-        os.kill(pid, signal.SIGINT)
-    shutil.rmtree(home)
-
-    assert (left, serving) == ([], [])
-
-
-@pytest.fixture(scope="session")
-def ready_made(server_home):
-    """Return a data directory that was made once, to be copied."""
-    with open_place(POSTGRES, data_dir=server_home / "ready-made") as place:
-        place.start()
-    return server_home / "ready-made"
-
-
-@pytest.fixture
-def made_home(ready_made, own_home):
-    """Return a home of this test's own whose data directory is made already."""
-    (own_home / "data").mkdir()
-    target = own_home / "data" / "postgres-18"
-    subprocess.run(["cp", "-a", str(ready_made), str(target)], check=True)
-    return own_home
-
-
-@pytest.fixture
-def holder():
-    """Return a function that starts a replayer of its own, and returns it when it is ready."""
-    started = []
-
-    def start(*arguments, user=None, code=HOLDER, python=sys.executable, **environment):
-        identity = {} if user is None else {"user": user, "group": user, "extra_groups": []}
-        other = subprocess.Popen(
-            [python, "-c", code, *map(str, arguments)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            cwd="/",
-            env={**os.environ, **environment},
-            **identity,
-        )
-        started.append(other)
-        other.said = other.stdout.readline().strip()
-        return other
-
-    yield start
-    for other in started:
-        other.kill()
-        other.communicate()
 
 
 def told(other):
@@ -330,7 +253,9 @@ def test_a_stopped_replayer_leaves_nothing(made_home, holder, number):
 
 def test_a_replayer_that_is_stopped_while_the_server_is_made_leaves_nothing(own_home, holder):
     """A SIGTERM in the middle of initdb or of the start ends in order too."""
-    code = HOLDER.replace("        place.start()", "        print('go', flush=True); place.start()")
+    code = holder.code.replace(
+        "        place.start()", "        print('go', flush=True); place.start()"
+    )
     for delay in (0.0, 0.1, 0.2, 0.4):
         other = holder(code=code)
         time.sleep(delay)
@@ -484,7 +409,7 @@ def test_a_data_directory_that_the_servers_user_cannot_reach(own_home):
 def test_a_strict_umask_does_not_close_replayers_own_folders(own_home, holder):
     """With umask 077 the folders that replayer makes can still be entered by the server's user."""
     shutil.rmtree(own_home)
-    code = "import os; os.umask(0o077)\n" + HOLDER
+    code = "import os; os.umask(0o077)\n" + holder.code
     other = holder(code=code)
 
     assert server_of(other)

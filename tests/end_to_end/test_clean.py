@@ -1,0 +1,169 @@
+"""`replayer clean`, on what real replayers made and left."""
+
+import os
+import pty
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from replayer import custody, datafolder, processes
+from replayer.datafolder import DataFolder
+
+
+def clean(*arguments, **options):
+    """Run `replayer clean` without a terminal, and return what it said and its exit status."""
+    return subprocess.run(
+        [sys.executable, "-m", "replayer", "clean", *map(str, arguments)],
+        check=False,
+        capture_output=True,
+        text=True,
+        stdin=subprocess.DEVNULL,
+        timeout=60,
+        **options,
+    )
+
+
+def clean_on_a_terminal(answer):
+    """Run `replayer clean` on a terminal, give an answer, and return its exit status."""
+    ours, theirs = pty.openpty()
+    try:
+        with subprocess.Popen(
+            [sys.executable, "-m", "replayer", "clean"],
+            stdin=theirs,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        ) as asked:
+            os.write(ours, answer.encode())
+            asked.communicate(timeout=60)
+            return asked.returncode
+    finally:
+        os.close(ours)
+        os.close(theirs)
+
+
+@pytest.fixture
+def elsewhere():
+    """Return a folder outside of replayer's home that the server's user can enter."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        Path(folder).chmod(0o755)
+        yield Path(folder)
+
+
+def claimed(path):
+    """Make a data folder of replayer's, with a file where the server's data would be."""
+    folder = DataFolder(path)
+    folder.claim("postgres", 18, {}, made=folder.make())
+    folder.data.mkdir()
+    (folder.data / "file").write_bytes(b"x" * 100_000)
+    return folder
+
+
+def test_without_a_terminal_it_lists_and_removes_nothing(own_home, elsewhere):
+    """The list has every folder with its size, and exit status 2 says what to do."""
+    inside = claimed(datafolder.standard("postgres", 18, {}))
+    outside = claimed(elsewhere / "data")
+    done = clean()
+
+    assert done.returncode == 2
+    for folder in (inside, outside):
+        [line] = [line for line in done.stdout.splitlines() if line.endswith(str(folder.path))]
+        assert "KiB" in line
+        assert (folder.data / "file").exists()
+    assert "--yes" in done.stderr
+    assert "\n" not in done.stderr.strip()
+
+
+def test_everything_goes_but_results(made_home, elsewhere, holder):
+    """Data, copied programs and what a killed replayer left are gone; nobody else's file is."""
+    other = holder()
+    server = int(other.said.split()[1])
+    other.kill()
+    other.wait()
+    [socket] = [note.details["path"] for note in custody.notes("socket")]
+    outside = claimed(elsewhere / "data")
+    copy = made_home / "programs" / "some-copy"
+    copy.mkdir(parents=True)
+    (made_home / "results").mkdir()
+    (made_home / "results" / "run.json").touch()
+    done = clean("--yes")
+
+    assert done.returncode == 0, done.stderr
+    assert processes.family(server) == []
+    assert not Path(socket).exists()
+    assert not outside.path.exists()
+    assert elsewhere.is_dir()
+    left = sorted(path.relative_to(made_home) for path in made_home.rglob("*"))
+    assert left == [Path("results"), Path("results/run.json")]
+
+
+def test_a_home_that_replayer_made_goes_too(own_home):
+    """Nothing at all is left of a replayer that only looked."""
+    own_home.rmdir()
+    claimed(datafolder.standard("postgres", 18, {}))
+    assert clean("--yes").returncode == 0
+    assert not own_home.exists()
+
+    assert clean().returncode == 0
+    assert not own_home.exists()
+    own_home.mkdir()
+
+
+def test_nothing_is_removed_while_a_replayer_runs(made_home, holder):
+    """What is in use is refused with the process id, and nothing else is touched either."""
+    other = holder()
+    unused = claimed(datafolder.standard("postgres", 17, {}))
+    done = clean("--yes")
+
+    assert done.returncode == 2
+    assert f"replayer runs (process {other.pid})" in done.stderr
+    assert unused.data.is_dir()
+    assert processes.family(int(other.said.split()[1]))
+    refused = clean("--yes", "--data-dir", Path(other.said.split()[2]).parent)
+    assert refused.returncode == 2
+    assert f"in use by another replayer (process {other.pid})" in refused.stderr
+
+
+def test_a_folder_that_is_in_use_without_a_server_is_refused(own_home):
+    """A replayer that has not started its server yet keeps its folder."""
+    folder = claimed(datafolder.standard("postgres", 18, {}))
+    with folder.locked():
+        done = clean("--yes")
+
+    assert done.returncode == 2
+    assert f"in use by another replayer (process {os.getpid()})" in done.stderr
+    assert folder.data.is_dir()
+
+
+def test_one_folder_only(own_home, elsewhere):
+    """--data-dir removes that folder's data and no other."""
+    inside = claimed(datafolder.standard("postgres", 18, {}))
+    outside = claimed(elsewhere)
+    done = clean("--yes", "--data-dir", elsewhere)
+
+    assert done.returncode == 0, done.stderr
+    assert list(outside.path.iterdir()) == []
+    assert inside.data.is_dir()
+
+
+def test_a_folder_that_is_not_replayers_is_refused(own_home, elsewhere):
+    """Somebody else's files are never removed, whatever was asked."""
+    (elsewhere / "precious").touch()
+    done = clean("--yes", "--data-dir", elsewhere)
+
+    assert done.returncode == 2
+    assert "was not made by replayer" in done.stderr
+    assert (elsewhere / "precious").exists()
+
+
+@pytest.mark.parametrize(
+    ("answer", "status", "left"), [("y\n", 0, False), ("n\n", 1, True), ("\n", 1, True)]
+)
+def test_on_a_terminal_it_asks(own_home, answer, status, left):
+    """Only a yes removes."""
+    folder = claimed(datafolder.standard("postgres", 18, {}))
+
+    assert clean_on_a_terminal(answer) == status
+    assert folder.data.is_dir() is left
