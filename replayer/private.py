@@ -22,7 +22,7 @@ from replayer import custody, place, processes, programs, settings, shell, signa
 from replayer.database import Database, url_of
 from replayer.datafolder import DataFolder
 from replayer.engine import load
-from replayer.errors import Impossible, ReplayerError
+from replayer.errors import Impossible, Interrupted, ReplayerError
 from replayer.host import Host
 from replayer.shell import User
 
@@ -268,6 +268,8 @@ class PrivateServer:
             if self._keys.get("stays"):
                 return self._started_beside()
             self._run(self._keys["start"])
+        except Interrupted:
+            raise
         except ReplayerError as error:
             raise self._refusal(error) from error
         return custody.identity(_pid(self._folder.data / self._keys["pid_file"]))
@@ -286,6 +288,8 @@ class PrivateServer:
                 raise ReplayerError("it ended at once")
             try:
                 self._connect("first_database").close()
+            except Interrupted:
+                raise
             except ReplayerError:
                 time.sleep(_PAUSE)
             else:
@@ -303,8 +307,6 @@ class PrivateServer:
 
     def _refusal(self, error: ReplayerError) -> ReplayerError:
         """Return why the server did not start, naming the setting that it did not like."""
-        if isinstance(error, Impossible) or error.status != ReplayerError.status:
-            return error
         said = self._said()
         why = _weightiest(said, self._keys) or str(error)
         named = settings.named_in(said, {**self._overrides, **self._base})
@@ -414,9 +416,13 @@ def _ask_to_stop(
     if "stop" not in keys:
         _kill([main], signal.Signals[keys.get("stop_signal", "SIGTERM")])
         return
-    # It fails when the server ends meanwhile, and the caller looks for itself.
-    with contextlib.suppress(ReplayerError):
+    try:
         _run(_filled(keys["stop"], data, bindir), keys, user)
+    except Interrupted:
+        raise
+    except ReplayerError:
+        # It fails when the server ends meanwhile, and the caller looks for itself.
+        return
 
 
 def _kill(pids: Sequence[int], number: signal.Signals) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from replayer import place, processes
 from replayer.database import Database, url_of
-from replayer.errors import Impossible, ReplayerError, Skip
+from replayer.errors import Impossible, Interrupted, ReplayerError, Skip
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -94,14 +94,21 @@ class Remote:
         """
         if not self._looked:
             self._looked = True
-            with contextlib.suppress(ReplayerError, OSError):
-                with contextlib.closing(Database(self.engine, self._where)) as database:
-                    row = database.execute("location")[0]
-                folder = Path(row["directory"])
-                here = (folder / row["file"]).read_text(encoding="utf-8", errors="replace")
-                if here == row["content"]:
-                    self._data = folder, int(row["process"] or 0)
+            try:
+                self._data = self._look()
+            except Interrupted:
+                raise
+            except (ReplayerError, OSError):
+                # Without the right to ask the server, or to look here, nothing is proven.
+                self._data = None
         return self._data
+
+    def _look(self) -> tuple[Path, int] | None:
+        with contextlib.closing(Database(self.engine, self._where)) as database:
+            row = database.execute("location")[0]
+        folder = Path(row["directory"])
+        here = (folder / row["file"]).read_text(encoding="utf-8", errors="replace")
+        return (folder, int(row["process"] or 0)) if here == row["content"] else None
 
 
 @contextlib.contextmanager
@@ -116,6 +123,8 @@ def connected(engine: Engine, text: str) -> Iterator[Remote]:
         url = url.update_query_dict({"connect_timeout": str(_CONNECT_TIMEOUT)})
     try:
         database = Database(engine, url)
+    except Interrupted:
+        raise
     except ReplayerError as error:
         raise Impossible(str(error)) from error
     with contextlib.closing(database):
