@@ -7,9 +7,10 @@ this module and nothing heavier: 256 sessions must fit into little memory.
 import contextlib
 import hashlib
 import math
+from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from replayer import wire
 from replayer.errors import Impossible, ReplayerError
@@ -275,6 +276,16 @@ class SessionJob:
     """Sessions end their first slices at different times, so that the counters move smoothly."""
 
 
+class Slice(NamedTuple):
+    """One slice of a session, by the server's clock in seconds since 1970."""
+
+    began: float
+    ended: float
+    reads: float
+    """Blocks missed; all that were touched, on an engine that does not count a session's own."""
+    hits: float
+
+
 @dataclass(slots=True)
 class Tally:
     """What one session did; the latencies are bucket -> how many."""
@@ -286,7 +297,8 @@ class Tally:
     selects: int = 0
     updates: int = 0
     deadlocks: int = 0
-    slices: int = 0
+    history: "array[float]" = field(default_factory=lambda: array("d"))
+    """For each slice: when it began and ended, its blocks missed and found, one after another."""
     began: float = 0.0
     ended: float = 0.0
     select_max: float = 0.0
@@ -294,6 +306,12 @@ class Tally:
     select: dict[int, int] = field(default_factory=dict)
     update: dict[int, int] = field(default_factory=dict)
     plan: tuple[str, ...] = ()
+
+    @property
+    def slices(self) -> Iterator[Slice]:
+        """Yield when each slice began and ended, and its blocks missed and found."""
+        values = iter(self.history)
+        return map(Slice._make, zip(values, values, values, values, strict=True))
 
     @property
     def operations(self) -> int:
@@ -312,7 +330,9 @@ class Tally:
 
     def add(self, row: Mapping[str, Any]) -> None:
         """Add one slice."""
-        self.slices += 1
+        touched = row["selects"] * self.work_unit + row["updates"] * self.update_work_unit
+        reads = touched if row["reads"] is None else row["reads"]
+        self.history.extend((row["began"], row["ended"], reads, row["hits"] or 0))
         self.selects += row["selects"]
         self.updates += row["updates"]
         self.deadlocks += row["deadlocks"]

@@ -1,6 +1,6 @@
 """Sessions of the SLOB method, as pgio runs them: random reads of tables with one row per block.
 
-Every session runs a loop inside the server, in slices of a second at most.  RIOPS are the blocks
+Every session runs a loop inside the server, in slices of 1/4 to 2 seconds.  RIOPS are the blocks
 that the server missed in its own buffers, per second of the server's clock; the ledger says how
 many of them came from the page cache and how many from the device.
 """
@@ -52,6 +52,9 @@ _ORDINARY_SESSIONS = 350
 _PERCENTILES = {"p50": 50, "p95": 95, "p99": 99, "p999": 99.9}
 _SETTLE_SECONDS = 0.6
 _SETTLE_TRIES = 20
+_SHORTEST_SLICE = 0.25
+_LONGEST_SLICE = 2.0
+_GRID_SECONDS = 0.25
 _GRACE = 2.0
 """Seconds in which other sessions may also say that the server is gone."""
 
@@ -438,8 +441,6 @@ class _Window:
     after: Counters
     begin_ns: int
     end_ns: int = 0
-    points: list[tuple[int, Counters]] = field(default_factory=list)
-    """The server's counters, polled about once a second, with our clock."""
     tallies: list[Tally] = field(default_factory=list)
     cpu_seconds: float = 0.0
     first_done: float = 0.0
@@ -476,7 +477,7 @@ def _settled(database: Database) -> Counters:
 
 def _measure(spec: Spec, wanted: TableSet, context: Context, database: Database) -> _Window:
     """Connect every session, open the gate, watch, and read the counters after the last slice."""
-    slice_seconds = min(1.0, max(0.25, spec.sessions / 128))
+    slice_seconds = min(_LONGEST_SLICE, max(_SHORTEST_SLICE, spec.sessions / 64))
     jobs = list(_jobs(spec, wanted, database, slice_seconds))
     crowd = Crowd(slob.session, jobs, processes=math.ceil(len(jobs) / slob.SESSIONS_PER_PROCESS))
     with crowd:
@@ -488,7 +489,6 @@ def _measure(spec: Spec, wanted: TableSet, context: Context, database: Database)
         cpu = _own_cpu()
         begin_ns = context.sampler.mark()
         window = _Window(before, before, begin_ns, slice_seconds=slice_seconds)
-        window.points.append((begin_ns, before))
         opened_ns = crowd.open()
         _watch(crowd, spec, context, database, window)
         tallies = crowd.results()
@@ -505,7 +505,6 @@ def _measure(spec: Spec, wanted: TableSet, context: Context, database: Database)
         # Counted late, but done by then: the last slice's end closes the window.
         ended = max(tally.ended for tally in window.tallies)
         window.after = Counters(ended, window.after.hits, window.after.reads)
-    window.points.append((window.end_ns, window.after))
     moved = database.execute("slob/updates")[0]
     window.updated = moved["updated"] - updates["updated"]
     window.hot = moved["hot"] - updates["hot"]
@@ -538,6 +537,7 @@ def _watch(crowd: Crowd, spec: Spec, context: Context, database: Database, windo
     """Poll the server's counters once a second until all sessions are done."""
     lost: list[Lost] = []
     patience = math.inf
+    last = window.before
     total = spec.run_time if spec.operations is None else None
     with context.progress.task("sessions", total) as task:
         for said in crowd.reports(timeout=1.0):
@@ -546,10 +546,9 @@ def _watch(crowd: Crowd, spec: Spec, context: Context, database: Database, windo
                 patience = min(patience, time.monotonic() + _GRACE)
             elif not lost:
                 point = _counters(database)
-                _, last = window.points[-1]
-                window.points.append((time.monotonic_ns(), point))
                 now = ledger.riops(last, point)
                 task.update(done=point.clock - window.before.clock, note=f"{now:,.0f} RIOPS")
+                last = point
             if time.monotonic() > patience:
                 break
     _refuse_lost(lost, spec.sessions, context)
@@ -705,11 +704,9 @@ def _steadiness(window: _Window) -> tuple[str, list[str]]:
     """Return whether RIOPS were steady (the rule of stats.steady), and a note if not."""
     from replayer import stats
 
-    rates = [
-        ledger.riops(one, other)
-        for (_, one), (_, other) in itertools.pairwise(window.points)
-        if other.clock - one.clock > 0.5
-    ]
+    reads = _progress(window, "reads", 1.0)
+    # The last point closes the window, and what it ends is no whole second.
+    rates = [other - one for (_, one), (_, other) in itertools.pairwise(reads[:-1])]
     if len(rates) < stats.WINDOW:
         return f"too short to tell: {len(rates)} seconds", []
     found = stats.steady(rates)
@@ -730,10 +727,44 @@ def _series(context: Context, window: _Window) -> Series:
         window.begin_ns,
         window.end_ns,
         {
-            "sessions.riops": [(clock, point.reads) for clock, point in window.points],
-            "sessions.cache_hits": [(clock, point.hits) for clock, point in window.points],
+            "sessions.riops": _progress(window, "reads", _GRID_SECONDS),
+            "sessions.cache_hits": _progress(window, "hits", _GRID_SECONDS),
         },
     )
+
+
+def _progress(window: _Window, counted: str, step: float) -> list[tuple[int, float]]:
+    """Return a counter of the whole window as points of (our clock in ns, total), `step` s apart.
+
+    The server's counters move when a slice ends.  What a slice did is spread evenly over its time
+    here, and all of it scaled to what the server's counters moved.
+    """
+    first, seconds = window.before.clock, window.seconds
+    bins = [0.0] * max(1, math.ceil(seconds / step))
+    for tally in window.tallies:
+        for done in tally.slices:
+            _spread(bins, step, done.began - first, done.ended - first, getattr(done, counted))
+    known = sum(bins)
+    moved = getattr(window.after, counted) - getattr(window.before, counted)
+    ends = [min(seconds, step * number) for number in range(len(bins) + 1)]
+    totals = itertools.accumulate(bins, initial=0.0)
+    scale = moved / known if known else 0.0
+    return [
+        (window.begin_ns + round(end * 1e9), total * scale)
+        for end, total in zip(ends, totals, strict=True)
+    ]
+
+
+def _spread(bins: list[float], step: float, began: float, ended: float, amount: float) -> None:
+    """Add an amount to the bins that a time from `began` to `ended` touches, by their shares."""
+    last = len(bins) - 1
+    if ended <= began:
+        bins[min(last, max(0, int(ended / step)))] += amount
+        return
+    for number in range(max(0, int(began / step)), min(last, int(ended / step)) + 1):
+        end = math.inf if number == last else step * (number + 1)
+        inside = min(ended, end) - max(began, step * number)
+        bins[number] += amount * max(0.0, inside) / (ended - began)
 
 
 def pgio_line(name: str, spec: Spec, seconds: float, riops: float, cache_hits: float) -> str:

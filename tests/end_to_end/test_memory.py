@@ -257,7 +257,7 @@ def test_step_in_a_cgroup_reads_from_the_device(place):
     from tests.end_to_end.test_sessions import perform
 
     outcome = perform(
-        place, memory="cgroup", scale="128M", num_schemas=3, work_unit=255, run_time="2s"
+        place, memory="cgroup", memory_limit="32M", scale="64M", work_unit=255, run_time="1s"
     )
     assert outcome.ledger.verdict in (Verdict.PHYSICAL, Verdict.MIXED)
     assert outcome.ledger.ratio > 0.7

@@ -21,13 +21,23 @@ def spec_of(**keys):
 
 
 def window_of(rates):
-    """Return a window in which these RIOPS were seen, one per second."""
-    points, reads = [], 0
-    for second, rate in enumerate([0, *rates]):
-        reads += rate
-        points.append((second * 10**9, Counters(clock=float(second), hits=0, reads=reads)))
-    first, last = points[0][1], points[-1][1]
-    return sessions._Window(first, last, 0, points=points)
+    """Return a window of one session that read so many blocks in each second."""
+    tally = Tally(1, "pgio1", 255, 8)
+    for second, rate in enumerate(rates):
+        tally.add(slice_of(began=100.0 + second, ended=101.0 + second, reads=rate))
+    last = 100.0 + len(rates) + 0.001
+    return sessions._Window(
+        Counters(100.0, 0, 50), Counters(last, 0, 50 + sum(rates)), 7, tallies=[tally]
+    )
+
+
+def slice_of(**own):
+    """Return what the server says of a slice."""
+    return {
+        "selects": 3, "updates": 2, "deadlocks": 1, "began": 100.0, "ended": 100.5, "reads": 10,
+        "hits": 1, "select_max": 0.1, "update_max": 0.2, "select_histogram": "5 2 9 1",
+        "update_histogram": None, **own,
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -121,17 +131,14 @@ def test_percentiles_come_from_all_sessions_and_never_exceed_the_longest():
 def test_slices_are_added_up():
     """A session's totals are the sums of its slices, from the first's begin to the last's end."""
     tally = Tally(1, "pgio1", 255, 8)
-    row = {
-        "selects": 3, "updates": 2, "deadlocks": 1, "began": 100.0, "ended": 100.5,
-        "select_max": 0.1, "update_max": 0.2, "select_histogram": "5 2 9 1",
-        "update_histogram": None,
-    }  # fmt: skip
+    row = slice_of()
     tally.add(row)
     tally.add({**row, "began": 100.5, "ended": 101.0, "select_max": 0.05})
 
-    assert (tally.selects, tally.updates, tally.deadlocks, tally.slices) == (6, 4, 2, 2)
+    assert (tally.selects, tally.updates, tally.deadlocks) == (6, 4, 2)
     assert (tally.began, tally.ended, tally.select_max) == (100.0, 101.0, 0.1)
     assert tally.select == {5: 4, 9: 2}
+    assert [tuple(done) for done in tally.slices] == [(100.0, 100.5, 10, 1), (100.5, 101.0, 10, 1)]
     assert (tally.select_blocks, tally.update_blocks) == (6 * 255, 4 * 8)
 
 
@@ -170,3 +177,25 @@ def test_sessions_draw_unlike_numbers():
     assert all(-1 <= value <= 1 for value in drawn)
     assert drawn[5] == sessions._random_seed(1, 5)
     assert drawn[5] != sessions._random_seed(2, 5)
+
+
+def test_series_spreads_a_slice_over_its_time_and_adds_up_to_the_counters():
+    """Counters move when slices end; the series shows when the work was done, all of it."""
+    tally = Tally(1, "pgio1", 255, 8)
+    tally.add(slice_of(began=100.5, ended=102.5, reads=200))
+    tally.add(slice_of(began=102.5, ended=103.0, reads=50))
+    window = sessions._Window(
+        Counters(100.0, 0, 1000), Counters(103.1, 0, 1500), 10**9, tallies=[tally]
+    )
+    points = sessions._progress(window, "reads", 1.0)
+
+    assert [clock for clock, _ in points] == [10**9, 2 * 10**9, 3 * 10**9, 4 * 10**9, 4_100_000_000]
+    assert [total for _, total in points] == pytest.approx([0, 100, 300, 500, 500])
+
+
+def test_slice_without_counts_of_its_own_is_weighed_by_its_blocks():
+    """An engine that cannot count a session's misses still has a series, scaled to the counters."""
+    tally = Tally(1, "pgio1", 10, 5)
+    tally.add(slice_of(reads=None, hits=None))
+
+    assert [tuple(done) for done in tally.slices] == [(100.0, 100.5, 3 * 10 + 2 * 5, 0)]

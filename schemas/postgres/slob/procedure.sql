@@ -13,6 +13,7 @@ CREATE PROCEDURE {{table}}_slice(
     INOUT window_left int, INOUT updates_left int,
     INOUT selects bigint, INOUT updates bigint, INOUT deadlocks bigint,
     INOUT began float8, INOUT ended float8,
+    INOUT reads bigint, INOUT hits bigint,
     INOUT select_max float8, INOUT update_max float8,
     INOUT select_histogram text, INOUT update_histogram text
 ) LANGUAGE plpgsql AS $procedure$
@@ -32,7 +33,14 @@ DECLARE
     answer numeric;
     left_to_do bigint := operations;
     updating boolean := false;
+    fetched bigint;
+    found_before bigint;
 BEGIN
+    -- This session's own counts that are not written yet, of the table and its index.
+    fetched := pg_stat_get_xact_blocks_fetched('{{table}}'::regclass)
+        + pg_stat_get_xact_blocks_fetched('{{table}}_mykey'::regclass);
+    found_before := pg_stat_get_xact_blocks_hit('{{table}}'::regclass)
+        + pg_stat_get_xact_blocks_hit('{{table}}_mykey'::regclass);
     selects := 0;
     updates := 0;
     deadlocks := 0;
@@ -95,6 +103,10 @@ BEGIN
     FROM unnest(select_buckets) WITH ORDINALITY AS u (amount, n) WHERE amount > 0;
     SELECT string_agg((n - 1) || ' ' || amount, ' ') INTO update_histogram
     FROM unnest(update_buckets) WITH ORDINALITY AS u (amount, n) WHERE amount > 0;
+    hits := pg_stat_get_xact_blocks_hit('{{table}}'::regclass)
+        + pg_stat_get_xact_blocks_hit('{{table}}_mykey'::regclass) - found_before;
+    reads := pg_stat_get_xact_blocks_fetched('{{table}}'::regclass)
+        + pg_stat_get_xact_blocks_fetched('{{table}}_mykey'::regclass) - fetched - hits;
     IF current_setting('server_version_num')::int >= 150000 THEN
         -- The counts of this slice are written when the statement ends, not up to a second later.
         PERFORM pg_stat_force_next_flush();
