@@ -74,6 +74,8 @@ def mincore(fd: int, size: int) -> Pages:
     """
     if not _may_ask(fd):
         raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
+    if not size:
+        return Pages(0, None, None)
     with mapped(fd, size) as view:
         flags = (ctypes.c_ubyte * ((size + PAGE - 1) // PAGE))()
         if _libc.mincore(ctypes.addressof(view), size, flags) != 0:
@@ -152,7 +154,7 @@ def _may_ask(fd: int) -> bool:
     about = os.fstat(fd)
     if os.geteuid() in (0, about.st_uid):
         return True
-    return os.access(f"/proc/self/fd/{fd}", os.W_OK)
+    return os.access(f"/proc/self/fd/{fd}", os.W_OK, effective_ids=True)
 
 
 def _failure() -> OSError:

@@ -326,7 +326,7 @@ def _measurements(listing: _Listing, reading: _Reading) -> Iterator[Measurement]
     def measured(metric: str, value: float, unit: str, better: Better) -> Measurement:
         return Measurement(metric=f"walk.{metric}", value=value, unit=unit, better=better)
 
-    yield measured("files", sum(len(haul.files) for haul in reading.hauls), "", Better.NEITHER)
+    yield measured("files", sum(len(haul.files) for haul in reading.hauls), "files", Better.NEITHER)
     yield measured("bytes", reading.bytes, "bytes", Better.NEITHER)
     for kind, phase in (("list", listing), ("read", reading)):
         for name in ("user", "system", "real"):
