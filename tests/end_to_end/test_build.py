@@ -200,7 +200,7 @@ def test_killed_build_goes_on_from_the_last_whole_doubling(
     context, database, no_table, tmp_path, layout
 ):
     """After kill -9 in the middle of a doubling nothing of it counts, and the rest is built."""
-    doublings, segment_rows = 15, 192
+    doublings, segment_rows = 14, 192
     keys = {"rows": 6 << doublings, "segment_rows": segment_rows, "layout": layout}
     workload = tmp_path / "w.toml"
     lines = "\n".join(f'{key} = "{value}"' for key, value in keys.items())
@@ -274,19 +274,19 @@ def test_server_that_dies_leaves_the_whole_doublings(surroundings, server_home):
     folder = server_home / "dies"
     with open_place(engines.load("postgres"), data_dir=folder) as place:
         context = surroundings_after_start(place, surroundings)
-        spec = spec_of(rows=6 << 15, segment_rows=192)
+        spec = spec_of(rows=6 << 13, segment_rows=192)
         with pytest.raises(ReplayerError) as failed:
-            build.run(spec, _at_doubling(context, 14, lambda: os.kill(place.pids()[0], 9)))
+            build.run(spec, _at_doubling(context, 12, lambda: os.kill(place.pids()[0], 9)))
 
         assert failed.value.status == 1
         assert re.search(r"rows \(\d+ doublings\) are kept", str(failed.value))
         assert "\n" not in str(failed.value)
-        assert len(failed.value.outcome.tables["doublings"]) >= 13
+        assert len(failed.value.outcome.tables["doublings"]) >= 12
         place.stop()
         outcome = build.run(spec, context)
-        assert values(outcome)["build.rows"] == 6 << 15
+        assert values(outcome)["build.rows"] == 6 << 13
         with context.database() as database:
-            assert sorted(stored(database)) == sorted(expected(15))
+            assert sorted(stored(database)) == sorted(expected(13))
 
 
 def surroundings_after_start(place, surroundings):

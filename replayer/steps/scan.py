@@ -1,0 +1,141 @@
+"""Scan the table with the database, from cold: what the engine costs beside the kernel.
+
+Each statement begins with everything cold; the server is started before the clock, and what it
+draws in by starting is counted.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from replayer import cache, table
+from replayer.context import Context
+from replayer.errors import ReplayerError
+from replayer.model import Better, Cold, Fact, Measurement, Outcome, Series, StepSpec, Temperature
+
+_STATEMENTS = {"avg": "table/scan", "full count": "table/count"}
+"""What is told of a statement -> its verb."""
+
+
+class Spec(StepSpec):
+    """The keys of a scan step."""
+
+    cold: Temperature = Temperature.COLD
+    """cold, or hot: with the table's files in the page cache."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Scanned:
+    """One statement and its window."""
+
+    name: str
+    cold: Cold
+    begin_ns: int
+    end_ns: int
+    row: Mapping[str, Any]
+    device_bytes: int | None
+    read_bytes: int | None
+    """Bytes of the table's files that the statement brought into the page cache."""
+
+    @property
+    def seconds(self) -> float:
+        """Return how long it took."""
+        return (self.end_ns - self.begin_ns) / 1e9
+
+
+def run(spec: Spec, context: Context) -> Outcome:
+    """Execute each statement from cold."""
+    files: list[Path] = []
+    with context.database() as database:
+        state = table.needs(database)
+        folder = context.place.data_directory()
+        if folder is not None:
+            files = table.files(database, folder)
+    with context.progress.task("scan", total=len(_STATEMENTS)) as task:
+        scanned = []
+        for name, verb in _STATEMENTS.items():
+            task.update(note=f"{name} of {state.rows:,} rows")
+            scanned.append(_scan(spec, context, files, name, verb))
+            task.advance(1)
+    _check(scanned, state.rows)
+    elapsed = sum(one.seconds for one in scanned)
+    facts: dict[str, Fact] = {"layout": state.shape.layout, "rows": state.rows}
+    return Outcome(
+        measurements=(
+            Measurement(metric="scan.elapsed", value=elapsed, unit="s", better=Better.LESS),
+        ),
+        cold=_warmest(scanned),
+        series=_series(context, scanned),
+        tables={"statements": tuple(_row(one, state.rows) for one in scanned)},
+        facts=facts,
+    )
+
+
+def _scan(spec: Spec, context: Context, files: list[Path], name: str, verb: str) -> _Scanned:
+    cold = cache.make(spec.cold, context.place, files, context.host)
+    with context.database() as database:
+        cold, before = _after_start(cold, files)
+        begin = context.sampler.mark()
+        (row,) = database.execute(verb)
+        end = context.sampler.mark()
+        after = cache.residency(files).resident_bytes
+    delta = context.sampler.device_delta(begin, end)
+    read = delta.read_bytes if delta is not None else None
+    # A statement need not read every file: what it brought into the page cache is what it read.
+    needed = None if after is None or before is None else max(0, after - before)
+    return _Scanned(name, cache.finish(cold, read, needed), begin, end, row, read, needed)
+
+
+def _after_start(cold: Cold, files: list[Path]) -> tuple[Cold, int | None]:
+    """Return the coldness that a statement meets, and the bytes that are in the page cache.
+
+    A server that starts may read some of the table by itself.
+    """
+    seen = cache.residency(files)
+    if seen.resident_bytes is None or seen.share is None:
+        return cold, None
+    found = cold.model_copy(update={"resident_bytes": seen.resident_bytes})
+    if cold.got is Temperature.COLD and seen.share > cache.COLD_SHARE:
+        why = f"starting the server brought {seen.share:.1%} of the table into the page cache"
+        found = found.model_copy(update={"got": Temperature.LUKEWARM, "why": why})
+    return found, seen.resident_bytes
+
+
+def _warmest(scanned: Sequence[_Scanned]) -> Cold:
+    """Return the coldness of the statement that got the least of it."""
+    order = (Temperature.COLD, Temperature.LUKEWARM, Temperature.HOT, Temperature.UNKNOWN)
+    asked = scanned[0].cold.asked
+    # Of equals the last one: it read all of the table.
+    colds = [one.cold for one in reversed(scanned)]
+    if asked is Temperature.HOT:
+        return min(colds, key=lambda cold: order.index(cold.got))
+    return max(colds, key=lambda cold: order.index(cold.got))
+
+
+def _series(context: Context, scanned: Sequence[_Scanned]) -> Series:
+    return context.sampler.series(scanned[0].begin_ns, scanned[-1].end_ns)
+
+
+def _row(one: _Scanned, rows: int) -> dict[str, Any]:
+    return {
+        "statement": one.name,
+        "seconds": one.seconds,
+        "rows": rows,
+        "rows_per_second": rows / one.seconds,
+        "result": str(next(iter(one.row.values()))),
+        "file_bytes": one.read_bytes,
+        "device_bytes": one.device_bytes,
+        "cold": one.cold.got.value,
+    }
+
+
+def _check(scanned: Sequence[_Scanned], rows: int) -> None:
+    """Raise ReplayerError for a count that is not the number of rows built."""
+    (counted,) = (one.row for one in scanned if one.name == "full count")
+    for name, found in counted.items():
+        if found != rows:
+            raise ReplayerError(
+                f"the scan counted {found:,} {name} where {rows:,} rows were built: the table is "
+                f"damaged, build it again"
+            )

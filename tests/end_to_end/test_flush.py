@@ -1,0 +1,107 @@
+"""Flushing the table on the real server: frozen, on disk, and proven to be."""
+
+import pytest
+
+from replayer import cache, table
+from replayer.errors import Impossible
+from replayer.steps import build, flush
+
+
+def built(context, **keys):
+    """Build a small table."""
+    small = {"rows": 6 << 12, "segment_rows": 6 << 9, "sessions": 2}
+    build.run(build.Spec(step="build", name="build", **{**small, **keys}), context)
+
+
+def spec():
+    """Return the keys of a flush step: it has none."""
+    return flush.Spec(step="flush", name="flush")
+
+
+@pytest.mark.parametrize("layout", ["columnstore", "rowstore"])
+def test_nothing_is_left_to_write(context, database, layout):
+    """After a flush no buffer and no page of the table is dirty, and there were some before."""
+    built(context, layout=layout)
+    files = table.files(database, context.data_directory())
+    (where,) = database.execute("buffercache")
+    before = database.execute("dirty", {"schema": where["schema"]})[0]["dirty"]
+
+    outcome = flush.run(spec(), context)
+
+    assert before > 0
+    assert outcome.facts["buffers.dirty"] == 0
+    assert database.execute("dirty", {"schema": where["schema"]})[0]["dirty"] == 0
+    found = cache.residency(files)
+    if found.dirty_bytes is None:
+        assert outcome.facts["proven"] is False
+        assert "not proven" in outcome.notes[0]
+    else:
+        assert outcome.facts["proven"] is True
+        assert (found.dirty_bytes, found.writeback_bytes) == (0, 0)
+    assert [(one.metric, one.unit) for one in outcome.measurements] == [("flush.elapsed", "s")]
+
+
+@pytest.mark.parametrize("layout", ["columnstore", "rowstore"])
+def test_reading_afterwards_writes_nothing(context, database, layout):
+    """The rows are frozen, so the first reader has no hint bits to write."""
+    built(context, layout=layout)
+    flush.run(spec(), context)
+    files = table.files(database, context.data_directory())
+    (where,) = database.execute("buffercache")
+
+    database.execute("table/count")
+
+    assert database.execute("dirty", {"schema": where["schema"]})[0]["dirty"] == 0
+    assert not cache.residency(files).dirty_bytes
+
+
+def test_planner_knows_the_rows_of_the_control(context, database):
+    """ANALYZE of the rowstore tells the planner how many rows there are."""
+    built(context, layout="rowstore")
+    flush.run(spec(), context)
+    found = database.query(
+        "SELECT sum(reltuples)::bigint AS rows FROM pg_class "
+        "WHERE relname ~ '^persons1_s[0-9]+$' AND relkind = 'r'"
+    )
+
+    assert found[0]["rows"] == 6 << 12
+
+
+def test_arrays_are_not_unpacked_for_statistics(context, database):
+    """ANALYZE leaves the arrays of the columnstore out."""
+    built(context)
+    flush.run(spec(), context)
+    found = database.query(
+        "SELECT count(*) AS n FROM pg_stats WHERE tablename ~ '^persons1_s' AND attname = 'v'"
+    )
+
+    assert found[0]["n"] == 0
+
+
+def test_without_pg_buffercache_it_says_what_is_not_proven(context, database):
+    """A server without the extension is flushed, and the report says what is not proven."""
+    built(context)
+    database.query("DROP EXTENSION pg_buffercache")
+    try:
+        outcome = flush.run(spec(), context)
+    finally:
+        database.query("CREATE EXTENSION pg_buffercache SCHEMA replayer")
+
+    assert outcome.facts["proven"] is False
+    assert outcome.facts["buffers.dirty"] is None
+    assert "pg_buffercache is not installed" in outcome.notes[0]
+
+
+def test_without_a_table_it_is_refused(context, no_table):
+    """There is nothing to flush before a build."""
+    with pytest.raises(Impossible, match="put a build step before"):
+        flush.run(spec(), context)
+
+
+def test_unfinished_table_is_refused(context, database, no_table):
+    """What an interrupted build left is no table yet."""
+    built(context)
+    database.query("UPDATE persons1_build SET rows_wanted = 6 << 13")
+
+    with pytest.raises(Impossible, match="was interrupted at 24,576 of 49,152 rows"):
+        flush.run(spec(), context)
