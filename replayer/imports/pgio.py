@@ -17,7 +17,7 @@ from replayer import imported
 from replayer.errors import Impossible
 from replayer.imported import measured, quoted
 from replayer.imports import Sheaf
-from replayer.model import Fact, Measurement, Run, Series, Status, StepResult
+from replayer.model import Better, Fact, Measurement, Run, Series, Status, StepResult
 
 WINDOW = (
     "pgio starts its counters before it launches the sessions and its clock after, so RIOPS and "
@@ -199,7 +199,7 @@ def _step(one: _Found, repeat: int) -> StepResult:
         notes.append(f"launching the sessions took {one.values['launch']} s")
     measurements = [
         measured("sessions.riops", int(one.values["riops"]), "1/s"),
-        measured("sessions.cache_hits", int(one.values["hits"]), "1/s"),
+        measured("sessions.cache_hits", int(one.values["hits"]), "1/s", Better.NEITHER),
     ]
     window = list(_same_window(one, seconds))
     if window and window[0].value:
@@ -230,7 +230,7 @@ def _same_window(one: _Found, seconds: int) -> Iterator[Measurement]:
     hits, reads = (one.after[i] - one.before[i] for i in (0, 1))
     if min(hits, reads) >= 0:
         yield measured("sessions.riops_same_window", reads // seconds, "1/s")
-        yield measured("sessions.cache_hits_same_window", hits // seconds, "1/s")
+        yield measured("sessions.cache_hits_same_window", hits // seconds, "1/s", Better.NEITHER)
 
 
 def _started(date: str) -> str:

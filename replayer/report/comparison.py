@@ -86,7 +86,7 @@ def _head(comparison: Comparison) -> Iterator[RenderableType]:
             for group, role in ((comparison.base, ", the base"), (comparison.other, ""))
         ]
     )
-    yield line(comparison.worth, indent=0)
+    yield Text(comparison.worth)
 
 
 def _count(number: int, noun: str) -> str:
@@ -171,4 +171,4 @@ def _cells(row: Row, unit: str) -> list[Text]:
 
 def _tail(comparison: Comparison) -> Iterator[RenderableType]:
     for words in explained(comparison):
-        yield line(words, style="dim", indent=0)
+        yield Text(words, style="dim")

@@ -1,0 +1,97 @@
+"""Report runs: on the terminal, as a page with charts, as CSV or as Markdown.
+
+Each RUN is a file, a folder, a label or an id; two of them are compared in the page as well.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import argparse
+    from pathlib import Path
+
+    from replayer.comparison import Comparison
+    from replayer.selection import Chosen
+
+EPILOG = """\
+examples:
+  replayer report latest --html report.html
+  replayer report stock uek --html comparison.html
+  replayer report --by host.kernel results/ --html comparison.html
+  replayer report results/ --csv all.csv
+  replayer report latest --markdown -
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.epilog = EPILOG
+    add = parser.add_argument
+    add("runs", nargs="+", metavar="RUN", help="files, folders, labels, ids, a plan, or latest")
+    add("--by", default="", metavar="FACT", help="group the runs by a fact, such as host.kernel")
+    add("--where", action="append", default=[], metavar="FACT=VALUE", help="only runs with it")
+    add("--html", metavar="FILE", help="write one self-contained page with charts")
+    add("--csv", metavar="FILE", help="write every measurement (- is stdout)")
+    add("--markdown", metavar="FILE", help="write tables for a ticket (- is stdout)")
+    add(
+        "--results",
+        metavar="DIR",
+        help="where labels and ids are looked up (default: $REPLAYER_RESULTS or ./results)",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Write the reports that were asked for, or print the runs' reports."""
+    from replayer import store
+    from replayer.report import files
+    from replayer.report.words import clean
+
+    chosen = _chosen(args, store.folder(args.results))
+    for words in chosen.said:
+        print(f"note: {clean(words)}", file=sys.stderr)  # noqa: T201
+    if not (args.html or args.csv or args.markdown):
+        from replayer.report import screen
+
+        for side in chosen.sides:
+            for one in side.runs:
+                screen.show(one)
+        return 0
+    comparison, refused = _compared(chosen)
+    written = files.write(
+        chosen.sides,
+        None if args.csv and not (args.html or args.markdown) else comparison,
+        html=args.html,
+        csv=args.csv,
+        markdown=args.markdown,
+        refused=refused,
+    )
+    for path in written.files:
+        print(f"written: {path}", file=sys.stderr)  # noqa: T201
+    return 0
+
+
+def _chosen(args: argparse.Namespace, where: Path) -> Chosen:
+    from replayer import schedule
+    from replayer.selection import choose
+
+    plan = schedule.load_if_plan(args.runs[0]) if len(args.runs) == 1 and not args.by else None
+    if plan is not None:
+        return schedule.chosen(plan)
+    return choose(args.runs, where, by=args.by, only=args.where)
+
+
+def _compared(chosen: Chosen) -> tuple[Comparison | None, str]:
+    """Return the comparison of two groups, or why there is none; more groups are only shown."""
+    from replayer.comparison import compare
+    from replayer.errors import Impossible
+    from replayer.selection import pair
+
+    if len(chosen.sides) != 2:
+        return None, ""
+    try:
+        base, other = pair(chosen)
+        return compare(base, other, by=chosen.by), ""
+    except Impossible as error:
+        return None, str(error)

@@ -1,0 +1,417 @@
+"""The charts of a page, as data: what each shows, in Plotly's terms but without any style.
+
+A chart is `{id, title, note, traces, layout}`.  `color` and `dash` of a trace are numbers that the
+page's script turns into the palette of its light or dark theme.
+"""
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from html import escape
+from statistics import median
+from typing import Any
+
+from replayer.comparison import Comparison, Row, Verdict
+from replayer.evidence import Side
+from replayer.model import Better, Measurement, Run, Series, Status, StepResult
+from replayer.report import packed
+from replayer.report.words import clean
+from replayer.units import show
+
+Chart = dict[str, Any]
+Trace = dict[str, Any]
+
+PERCENTILES = (
+    *(0.0, 10.0, 25.0, 50.0, 75.0, 90.0, 95.0, 97.5, 99.0, 99.5, 99.75, 99.9, 99.95, 99.99),
+    99.999,
+)
+_MOST_NUMBERS = 3_000_000
+"""Of all series of a page: each takes 2.7 bytes, and a page is to stay under 15 MB."""
+_FIRST = ("sessions.riops",)
+_DEVICE = (("diskstats.r/s", "device r/s"), ("diskstats.w/s", "device w/s"))
+_CPU = (
+    ("cpu.%usr", "vmstat.us", "user"),
+    ("cpu.%sys", "vmstat.sy", "system"),
+    ("cpu.%iowait", "vmstat.wa", "waiting for I/O"),
+)
+_KERNEL = ("cpu.", "diskstats.", "meminfo.", "pressure.", "vmstat.", "iostat.")
+_SYMBOLS = {Verdict.BETTER: 0, Verdict.WORSE: 1, Verdict.SAME: 2, Verdict.UNCLEAR: 3}
+
+
+def word(text: object) -> str:
+    """Return text that Plotly shows as it is: nothing in it is a tag or steers anything."""
+    return escape(clean(text), quote=False)
+
+
+def done(side: Side, step: str = "") -> Iterator[tuple[Run, StepResult]]:
+    """Yield the finished steps of a side, of that name or all."""
+    for run in side.runs:
+        for result in run.steps:
+            if result.status is Status.DONE and step in ("", result.name):
+                yield run, result
+
+
+def step_names(sides: Iterable[Side]) -> list[str]:
+    """Return the names of all finished steps, in order."""
+    return list(dict.fromkeys(result.name for side in sides for _, result in done(side)))
+
+
+def leading(results: Sequence[StepResult]) -> Measurement | None:
+    """Return the metric that a step is known by: RIOPS, else its first rate or time."""
+    known = [m for m in results[0].measurements if m.better is not Better.NEITHER]
+    first = [m for m in known if m.metric in _FIRST]
+    rates = [m for m in known if m.better is Better.MORE]
+    return next(iter([*first, *rates, *known]), None)
+
+
+def repeats(sides: Sequence[Side]) -> Iterator[Chart]:
+    """Yield a chart for each step: its leading metric, one point a repeat, a colour a side."""
+    for name in step_names(sides):
+        results = [result for side in sides for _, result in done(side, name)]
+        metric = leading(results)
+        if metric is None:
+            continue
+        traces = []
+        for number, side in enumerate(sides):
+            points = [
+                (f"{word(run.id)}, repeat {result.repeat}", value)
+                for run, result in done(side, name)
+                if (value := result.value(metric.metric)) is not None
+            ]
+            if points:
+                traces.append(
+                    {
+                        "type": "scatter",
+                        "mode": "markers+lines" if len(points) <= 200 else "markers",
+                        "name": word(side.name),
+                        "x": list(range(1, len(points) + 1)),
+                        "y": [value for _, value in points],
+                        "text": [text for text, _ in points],
+                        "color": number,
+                    }
+                )
+        if traces:
+            yield _chart(
+                f"repeats-{word(name)}",
+                f"{word(name)}: {word(metric.metric)} of every repeat",
+                traces,
+                x="repeat",
+                y=_unit(metric.unit),
+                zero=True,
+            )
+
+
+def intervals(comparison: Comparison) -> Chart | None:
+    """Return the ratios of all metrics with their intervals on one axis."""
+    rows = [row for row in comparison.rows if row.ratio is not None and row.low is not None]
+    if not rows:
+        return None
+    rows.reverse()
+    traces = []
+    for verdict in Verdict:
+        chosen = [row for row in rows if row.verdict is verdict]
+        if chosen:
+            traces.append(_interval_trace(chosen, verdict))
+    chart = _chart(
+        "intervals",
+        f"{word(comparison.other.name)} / {word(comparison.base.name)}: ratios and 95 % intervals",
+        traces,
+        x=f"ratio (shaded: within {comparison.threshold * 100:g} %)",
+        y="",
+    )
+    chart["layout"] |= {
+        "height": 160 + 26 * len(rows),
+        "band": [1 / (1 + comparison.threshold), 1 + comparison.threshold],
+        "categories": [word(row.title) for row in rows],
+    }
+    return chart
+
+
+def _interval_trace(rows: Sequence[Row], verdict: Verdict) -> Trace:
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "name": verdict.value,
+        "x": [row.ratio for row in rows],
+        "y": [word(row.title) for row in rows],
+        "text": [
+            f"{verdict.value}: {row.ratio:.3f} ({row.low:.3f} to {row.high:.3f}), "
+            f"{word(show(row.base, row.unit))} and {word(show(row.other, row.unit))}"
+            for row in rows
+        ],
+        "error_x": {
+            "type": "data",
+            "symmetric": False,
+            "array": [_gap(row.high, row.ratio) for row in rows],
+            "arrayminus": [_gap(row.ratio, row.low) for row in rows],
+        },
+        "color": {Verdict.BETTER: 2, Verdict.WORSE: 1, Verdict.SAME: 0, Verdict.UNCLEAR: 5}[
+            verdict
+        ],
+        "symbol": _SYMBOLS[verdict],
+    }
+
+
+def _gap(above: float | None, below: float | None) -> float:
+    return (above or 0.0) - (below or 0.0)
+
+
+def latencies(sides: Sequence[Side]) -> Iterator[Chart]:
+    """Yield a chart for each step that has histograms: latency by percentile, repeats added up."""
+    for name in step_names(sides):
+        traces = []
+        kinds = {
+            kind for side in sides for _, result in done(side, name) for kind in result.latency
+        }
+        for dash, kind in enumerate(sorted(kinds)):
+            for number, side in enumerate(sides):
+                values = _percentiles(_payloads(side, name, kind))
+                if values:
+                    traces.append(
+                        {
+                            "type": "scatter",
+                            "mode": "lines+markers",
+                            "name": f"{word(side.name)} {word(kind)}",
+                            "x": [_nines(p) for p in PERCENTILES],
+                            "y": values,
+                            "text": [f"p{p:g}" for p in PERCENTILES],
+                            "color": number,
+                            "dash": dash,
+                        }
+                    )
+        if traces:
+            chart = _chart(
+                f"latency-{word(name)}",
+                f"{word(name)}: latency by percentile",
+                traces,
+                x="percentile",
+                y="ms",
+            )
+            chart["layout"] |= {
+                "log_y": True,
+                "ticks_x": [[_nines(p), f"{p:g}"] for p in (0, 50, 90, 99, 99.9, 99.99, 99.999)],
+            }
+            yield chart
+
+
+def _payloads(side: Side, name: str, kind: str) -> list[str]:
+    """Return the histograms of one kind of operation of one step."""
+    return [r.latency[kind].payload for _, r in done(side, name) if kind in r.latency]
+
+
+def _nines(percentile: float) -> float:
+    """Return where a percentile is on an axis that gives each further nine the same room."""
+    return -math.log10(1 - percentile / 100)
+
+
+def _percentiles(payloads: Iterable[str]) -> list[float]:
+    """Return milliseconds at each of PERCENTILES, of all histograms added up; none if empty."""
+    from hdrh.histogram import HdrHistogram
+
+    total = None
+    for payload in payloads:
+        try:
+            one = HdrHistogram.decode(payload)
+        except Exception:  # noqa: BLE001, S112 - the library raises whatever its parts do
+            continue
+        if total is None:
+            total = one
+        else:
+            total.add(one)
+    if total is None or not total.get_total_count():
+        return []
+    return [total.get_value_at_percentile(p) / 1e6 for p in PERCENTILES]
+
+
+def ledgers(sides: Sequence[Side]) -> Chart | None:
+    """Return where the blocks came from, per second: medians of each step and side."""
+    layers = {"shared buffers": [], "page cache": [], "device": []}  # type: dict[str, list[float]]
+    names, verdicts = [], []
+    for name in step_names(sides):
+        for side in sides:
+            found = [result.ledger for _, result in done(side, name) if result.ledger is not None]
+            if not found:
+                continue
+            names.append(f"{word(name)}, {word(side.name)}")
+            verdicts.append(" | ".join(sorted({ledger.verdict.value for ledger in found})))
+            layers["shared buffers"].append(median(ledger.buffer_hits for ledger in found))
+            layers["page cache"].append(median(ledger.page_cache_hits or 0 for ledger in found))
+            layers["device"].append(median(ledger.device_reads or 0 for ledger in found))
+    if not names:
+        return None
+    traces = [
+        {
+            "type": "bar",
+            "name": layer,
+            "x": names,
+            "y": values,
+            "text": verdicts,
+            "color": number,
+            "pattern": number,
+        }
+        for number, (layer, values) in enumerate(layers.items())
+    ]
+    chart = _chart("ledger", "The ledger: where the blocks came from", traces, y="blocks/s")
+    chart["layout"]["stack"] = True
+    return chart
+
+
+def doublings(sides: Sequence[Side]) -> Chart | None:
+    """Return rows per second of every doubling of the builds."""
+    traces = []
+    for number, side in enumerate(sides):
+        for run, result in done(side):
+            rows = [
+                row
+                for row in result.tables.get("doublings", ())
+                if row.get("doubling") and row.get("rows_per_second")
+            ]
+            if rows:
+                traces.append(
+                    {
+                        "type": "scatter",
+                        "mode": "lines+markers",
+                        "name": word(side.name),
+                        "x": [row["rows"] for row in rows],
+                        "y": [row["rows_per_second"] for row in rows],
+                        "text": [_doubling(run, row) for row in rows],
+                        "color": number,
+                    }
+                )
+    if not traces:
+        return None
+    chart = _chart(
+        "doublings",
+        "build: rows per second of every doubling",
+        traces,
+        x="rows afterwards",
+        y="rows/s",
+        zero=True,
+    )
+    chart["layout"]["log_x"] = True
+    return chart
+
+
+def _doubling(run: Run, row: Mapping[str, Any]) -> str:
+    size = show(row["table_bytes"], "bytes") if row.get("table_bytes") else ""
+    seconds = show(row["seconds"], "s") if row.get("seconds") else ""
+    return f"{word(run.id)}: doubling {row['doubling']} {seconds} {size}"
+
+
+def walks(sides: Sequence[Side]) -> Iterator[Chart]:
+    """Yield the walk's seconds, by what they were spent on, and its throughput of every repeat."""
+    kinds = [
+        (f"walk.{what}.{kind}", f"{what} {kind}")
+        for what in ("list", "read")
+        for kind in ("user", "system", "real")
+    ]
+    traces = []
+    for number, side in enumerate(sides):
+        found = [result for _, result in done(side) if result.step == "walk"]
+        values = {
+            title: [v for result in found if (v := result.value(metric)) is not None]
+            for metric, title in kinds
+        }
+        known = {title: median(numbers) for title, numbers in values.items() if numbers}
+        if known:
+            traces.append(
+                {
+                    "type": "bar",
+                    "name": word(side.name),
+                    "x": list(known),
+                    "y": list(known.values()),
+                    "color": number,
+                    "pattern": number,
+                }
+            )
+    if traces:
+        yield _chart("walk", "walk: seconds, medians of the repeats", traces, y="s")
+
+
+def series(sides: Sequence[Side]) -> tuple[list[dict[str, Any]], int]:
+    """Return every series packed, and how many intervals were averaged into one point.
+
+    An entry is `{run, side, step, repeat, times, panels, marks, window}`; a panel is
+    `{title, unit, stacked, lines: [{name, low, step, data}]}`.
+    """
+    found = [
+        (side, run, result, result.series)
+        for side in sides
+        for run, result in done(side)
+        if result.series is not None and result.series.seconds
+    ]
+    numbers = sum(
+        len(one.seconds) * sum(len(lines) for _, _, lines in _panels(one)) for *_, one in found
+    )
+    size = max(1, -(-numbers // _MOST_NUMBERS))
+    return [_entry(side, run, result, one, size) for side, run, result, one in found], size
+
+
+def _entry(side: Side, run: Run, result: StepResult, one: Series, size: int) -> dict[str, Any]:
+    # A point stands at the end of the last interval in it, as a single interval does.
+    ends = [*one.seconds[size - 1 :: size]]
+    if len(one.seconds) % size:
+        ends.append(one.seconds[-1])
+    return {
+        "side": word(side.name),
+        "run": word(run.id),
+        "step": word(result.name),
+        "repeat": result.repeat,
+        "times": packed.times(ends),
+        "window": one.window,
+        "marks": [[mark.at, word(mark.kind), word(mark.text)] for mark in one.marks],
+        "panels": [
+            {
+                "title": title,
+                "stacked": stacked,
+                "lines": [
+                    {"name": word(name), **packed.column(packed.binned(values, size))}
+                    for name, values in lines
+                ],
+            }
+            for title, stacked, lines in _panels(one)
+        ],
+    }
+
+
+Line = tuple[str, Sequence[float | None]]
+
+
+def _panels(one: Series) -> list[tuple[str, bool, list[Line]]]:
+    """Return what is drawn of a series, from top to bottom: title, stacked or not, lines."""
+    columns = one.columns
+    own = [name for name in columns if not name.startswith(_KERNEL)]
+    own.sort(key=lambda name: name not in _FIRST)
+    device: list[Line] = [(title, columns[name]) for name, title in _DEVICE if name in columns]
+    if not device:
+        device = [
+            (name.removeprefix("iostat."), values)
+            for name, values in columns.items()
+            if name.startswith("iostat.") and name.endswith((".r/s", ".w/s"))
+        ]
+    cpu: list[Line] = [
+        (title, columns[name])
+        for first, second, title in _CPU
+        for name in [first if first in columns else second]
+        if name in columns
+    ]
+    panels: list[tuple[str, bool, list[Line]]] = [
+        ("per second", False, [(name, columns[name]) for name in own[:2]]),
+        ("device, per second", False, device),
+        ("CPU, %", True, cpu),
+    ]
+    return [(title, stacked, lines) for title, stacked, lines in panels if lines]
+
+
+def _unit(unit: str) -> str:
+    return {"1/s": "per second", "": ""}.get(unit, word(unit))
+
+
+def _chart(
+    identity: str, title: str, traces: list[Trace], *, x: str = "", y: str = "", zero: bool = False
+) -> Chart:
+    return {
+        "id": identity,
+        "title": title,
+        "traces": traces,
+        "layout": {"x": x, "y": y, "zero": zero},
+    }

@@ -1,0 +1,52 @@
+"""Runs or a comparison as comma-separated values, one measurement or metric a line."""
+
+import csv
+import io
+from collections.abc import Iterator, Sequence
+
+from replayer.comparison import Comparison
+from replayer.evidence import Side
+from replayer.report.words import clean
+
+_RUN = (
+    *("group", "label", "run", "started", "kernel", "workload", "step", "repeat", "status"),
+    *("metric", "value", "unit", "better"),
+)
+_ROW = ("step", "metric", "unit", "better", "base", "other", "ratio", "low", "high", "p")
+_COMPARED = (*_ROW, "p_holm", "verdict", "more")
+
+
+def table(sides: Sequence[Side], comparison: Comparison | None) -> str:
+    """Return the comparison's rows if there is one, else every measurement of every repeat."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    for row in _compared(comparison) if comparison else _measured(sides):
+        writer.writerow([_cell(value) for value in row])
+    return text.getvalue()
+
+
+def _cell(value: object) -> object:
+    """Return a value; text that a spreadsheet would take for a formula gets a ' before it."""
+    if not isinstance(value, str):
+        return value
+    words = clean(value)
+    return f"'{words}" if words.startswith(("=", "+", "-", "@")) else words
+
+
+def _measured(sides: Sequence[Side]) -> Iterator[Sequence[object]]:
+    yield _RUN
+    for side in sides:
+        for run in side.runs:
+            kernel = run.host.get("kernel.release") or ""
+            head = (side.name, run.label, run.id, run.started, kernel, run.workload.name)
+            for step in run.steps:
+                for m in step.measurements:
+                    what = (step.name, step.repeat, step.status.value)
+                    yield (*head, *what, m.metric, m.value, m.unit, m.better.value)
+
+
+def _compared(comparison: Comparison) -> Iterator[Sequence[object]]:
+    yield (*_COMPARED, "base_group", "other_group")
+    for row in comparison.rows:
+        keys = row.model_dump(mode="json")
+        yield (*(keys[name] for name in _COMPARED), comparison.base.name, comparison.other.name)

@@ -1,0 +1,92 @@
+"""Runs or a comparison as Markdown tables, for tickets and READMEs."""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from statistics import median
+
+from replayer.comparison import Comparison
+from replayer.difference import Sort
+from replayer.evidence import Side
+from replayer.model import Status
+from replayer.report.comparison import SORTS, explained, sentence, values, verdict
+from replayer.report.words import clean
+from replayer.units import show
+
+_SPECIAL = re.compile(r"([\\`*_{}\[\]<>()#+!|~-])")
+
+
+def page(sides: Sequence[Side], comparison: Comparison | None, refused: str = "") -> str:
+    """Return the comparison if there is one, else a table for each step."""
+    if comparison:
+        parts = _comparison(comparison)
+    else:
+        parts = iter([*([f"Not compared: {_text(refused)}"] if refused else []), *_runs(sides)])
+    return "\n\n".join(parts) + "\n"
+
+
+def _comparison(comparison: Comparison) -> Iterator[str]:
+    yield f"**{_text(sentence(comparison))}**"
+    yield _text(comparison.worth)
+    names = [comparison.base.name, comparison.other.name]
+    facts = [
+        [SORTS[one.sort], one.key, values(one.base), values(one.other)]
+        for one in comparison.differences
+        if one.sort is not Sort.NOISE
+    ]
+    if facts:
+        yield _table(["what else differs", "fact", *names], facts)
+    if comparison.warnings:
+        yield "\n".join(f"- {_text(words)}" for words in comparison.warnings)
+    rows = [
+        [
+            row.title,
+            show(row.base, row.unit),
+            show(row.other, row.unit),
+            "" if row.ratio is None else f"{row.ratio:.3f}",
+            "" if row.low is None or row.high is None else f"{row.low:.3f} to {row.high:.3f}",
+            "" if row.p_holm is None else f"{row.p_holm:.3f}",
+            verdict(row, comparison.unit.value),
+        ]
+        for row in comparison.rows
+    ]
+    yield _table(["metric", *names, "ratio", "95 % interval", "p", "verdict"], rows)
+    yield " ".join(_text(words) for words in explained(comparison))
+
+
+def _runs(sides: Sequence[Side]) -> Iterator[str]:
+    for side in sides:
+        yield f"**{_text(side.name)}**: {', '.join(_text(run.id) for run in side.runs)}"
+        found: dict[tuple[str, str, str], list[float]] = {}
+        for run in side.runs:
+            for step in run.steps:
+                for m in step.measurements if step.status is Status.DONE else ():
+                    found.setdefault((step.name, m.metric, m.unit), []).append(m.value)
+        rows = [
+            [
+                step,
+                metric,
+                *(show(v, unit) for v in (median(all_), min(all_), max(all_))),
+                str(len(all_)),
+            ]
+            for (step, metric, unit), all_ in found.items()
+        ]
+        yield _table(["step", "metric", "median", "least", "most", "n"], rows)
+
+
+def _table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [headings, ["---"] * len(headings)]
+    lines[0] = [_text(text) for text in headings]
+    lines += [[_text(text) for text in row] for row in rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _text(words: object) -> str:
+    """Return text in which nothing is markup, with what is harmless inside words left readable."""
+    return _SPECIAL.sub(_escaped, clean(words))
+
+
+def _escaped(found: re.Match[str]) -> str:
+    sign = found[1]
+    if sign in "()-+!#":
+        return sign
+    return {"<": "&lt;", ">": "&gt;"}.get(sign, f"\\{sign}")

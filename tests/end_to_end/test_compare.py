@@ -1,0 +1,373 @@
+"""compare, plan, step, import and report as a user types them, on stored runs."""
+
+import csv
+import io
+import json
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from replayer import registry, schedule, store
+from replayer.__main__ import main, parser
+from replayer.host import Host
+from replayer.model import Status
+
+FIXTURES = Path(__file__).parents[1] / "fixtures"
+EVIL = "<script>alert(1)</script>\x1b[31m\u202eevil"
+
+
+@pytest.fixture(autouse=True)
+def no_handlers(monkeypatch):
+    """Leave the test process's own signal handlers alone."""
+    monkeypatch.setattr("replayer.signals.install", lambda: None)
+
+
+@pytest.fixture
+def cli(capsys):
+    """Return a function that calls replayer with arguments: its status, stdout and stderr."""
+
+    def call(*arguments, status=0):
+        capsys.readouterr()
+        got = main([str(argument) for argument in arguments])
+        out, err = capsys.readouterr()
+        assert got == status, err
+        return out, err
+
+    return call
+
+
+@pytest.fixture
+def results(run_of, tmp_path, monkeypatch):
+    """Return a folder with 8 runs of stock and 8 of uek, which is 10 percent faster."""
+    folder = tmp_path / "results"
+    folder.mkdir()
+    random = np.random.default_rng(3)
+    for number in range(8):
+        for label, kernel, level in (("stock", "6.1.0-44", 1000), ("uek", "6.12.9", 1100)):
+            run = run_of(
+                random.normal(level, 5, 3),
+                label=label,
+                kernel=kernel,
+                boot=f"{label}{number}",
+                **{"sessions.p99": random.normal(0.1, 0.001, 3)},
+            )
+            store.save(folder / f"{run.id}.json", run)
+    monkeypatch.setenv("REPLAYER_RESULTS", str(folder))
+    monkeypatch.chdir(tmp_path)
+    return folder
+
+
+def test_labels_folders_facts_and_files_mean_the_same(cli, results):
+    """Two labels, two patterns, and one folder grouped by kernel give the same verdicts."""
+    by_label, _ = cli("compare", "stock", "uek", "--json")
+    by_fact, _ = cli("compare", "--by", "host.kernel", results, "--json")
+    by_value, _ = cli("compare", "--by", "host.kernel=6.12.9,6.1.0-44", results, "--json")
+    found, same, turned = (json.loads(text) for text in (by_label, by_fact, by_value))
+
+    assert {row["metric"]: row["verdict"] for row in found["rows"]} == {
+        "sessions.riops": "better",
+        "sessions.p99": "same",
+    }
+    assert same["rows"] == found["rows"]
+    assert turned["rows"][0]["verdict"] == "worse"
+    assert (found["unit"], found["base"]["boots"]) == ("boot", 8)
+
+
+def test_the_screen_is_at_most_100_columns_with_differences_first(cli, results):
+    """What else differs stands before the numbers, and no line is wider than 100 columns."""
+    out, _ = cli("compare", "--by", "host.kernel", results)
+
+    assert max(map(len, out.splitlines())) <= 100
+    assert out.index("what else differs") < out.index("riops")
+    assert re.search(r"riops .* better", out)
+    assert "Each boot counts once, 8 against 8" in out
+
+
+def test_fail_if_worse_exits_with_3_only_above_its_percent(cli, results):
+    """10 percent worse fails at 5 and not at 20, and says which metric."""
+    _, err = cli("compare", "uek", "stock", "--fail-if-worse", "5", status=3)
+    assert "sessions.riops by" in err
+    cli("compare", "uek", "stock", "--fail-if-worse", "20")
+    cli("compare", "stock", "uek", "--fail-if-worse", "0")
+
+
+def test_only_the_runs_with_a_fact_are_taken(cli, results, run_of):
+    """--where leaves out the run of another workload, which would be refused."""
+    other = run_of([1, 2, 3], label="uek", workload="smoke", kernel="6.12.9", boot="x")
+    store.save(results / f"{other.id}.json", other)
+
+    _, err = cli("compare", "stock", "uek", status=2)
+    assert "workload.name is demo" in err
+    assert "--allow workload.name" in err
+    cli("compare", "stock", "uek", "--where", "workload.name=demo")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["stock"], "two groups are compared and 1 were given"),
+        (["stock", "uek", "stock"], "3 were given"),
+        (["stock", "nothing"], "there is no run 'nothing'"),
+        (["stock", "stock"], "both sides"),
+        (["stock", "empty"], "holds no runs"),
+        (["--by", "host.kernal", "results"], "did you mean host.kernel"),
+        (["--by", "label=stock,ukk", "results"], "did you mean uek"),
+        (["--by", "workload.name", "results"], "only one value of workload.name (demo)"),
+        (["--by", "host.boot.id", "results"], "16 values"),
+        (["stock", "uek", "--metric", "walk.*"], "no metric like walk.*"),
+        (["stock", "uek", "--threshold", "0"], "percents above 0"),
+        (["stock", "uek", "--where", "nonsense"], "no condition"),
+        (["stock", "uek", "--html", "no/such/folder.html"], "cannot be written"),
+        (["stock", "broken.json"], "cut off"),
+        (["stock", "newer.json"], "upgrade replayer"),
+        (["stock", "foreign.json"], "not a run of replayer"),
+        (["stock", "nan.json"], "not finite"),
+        (["boots.plan"], "no finished run"),
+    ],
+)
+def test_bad_input_is_one_clear_sentence(cli, results, tmp_path, arguments, said):
+    """Whatever is wrong with groups, facts or files, is said in one sentence with status 2."""
+    one = next(results.glob("*.json")).read_text()
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "broken.json").write_text(one[: len(one) // 2])
+    (tmp_path / "newer.json").write_text(one.replace('"format": 1', '"format": 99', 1))
+    (tmp_path / "foreign.json").write_text('{"format": 1}')
+    (tmp_path / "nan.json").write_text(re.sub(r'"value": [\d.]+', '"value": NaN', one, count=1))
+    cli("plan", "--kernels", "6.1.0-44,6.12.9", "--boots", "4", "smoke")
+    _, err = cli("compare", *arguments, status=2)
+
+    assert said in err
+    assert err.count("\n") == 1
+
+
+def test_files_that_are_no_runs_are_passed_over_and_counted(cli, results):
+    """Three broken files in a folder of runs are one note; the comparison goes on."""
+    for number in range(5):
+        (results / f"broken-{number}.json").write_text("{")
+    _, err = cli("compare", "--by", "host.kernel", results)
+
+    assert "5 files are no runs" in err
+    assert "and 2 more" in err
+
+
+def test_strings_of_a_run_cannot_steer_a_terminal(cli, results, run_of):
+    """A label with escape sequences and a right-to-left mark reaches no output as such."""
+    for number in range(4):
+        run = run_of([1, 2, 3], label=EVIL, boot=f"e{number}", host={"host.name": EVIL})
+        store.save(results / f"{run.id}.json", run)
+    for form in ([], ["--markdown", "-"], ["--csv", "-"]):
+        out, err = cli("compare", "stock", EVIL, *form)
+        assert not {"\x1b", "\u202e"} & set(out + err)
+    markdown, _ = cli("compare", "stock", EVIL, "--markdown", "-")
+    assert "<script" not in markdown
+
+
+def test_csv_and_markdown_say_what_the_screen_says(cli, results):
+    """CSV has a line for each metric, or for each measurement of a report; Markdown has tables."""
+    compared, _ = cli("compare", "stock", "uek", "--csv", "-")
+    rows = list(csv.DictReader(io.StringIO(compared)))
+    assert {row["metric"]: row["verdict"] for row in rows}["sessions.riops"] == "better"
+    measured, _ = cli("report", "stock", "--csv", "-")
+    assert len(list(csv.DictReader(io.StringIO(measured)))) == 8 * 3 * 2
+    markdown, _ = cli("compare", "stock", "uek", "--markdown", "-")
+    assert re.search(r"^\| sessions.riops \|.*\| better \|$", markdown, re.MULTILINE)
+
+
+def test_a_report_without_a_form_is_the_terminal_one(cli, results):
+    """`report` alone prints every run as `show` does."""
+    out, _ = cli("report", "stock")
+
+    assert out.count("replayer run 2026") == 8
+
+
+def test_an_import_is_shown_and_compared(cli, results, tmp_path):
+    """Imported pgio output is stored once, shown with its warning, and compared with another."""
+    source = FIXTURES / "imports" / "pgio" / "runit.out"
+    changed = tmp_path / "faster.out"
+    changed.write_text(source.read_text().replace(">39", ">49"))
+    out, err = cli("import", "pgio", source, "--label", "old")
+    assert "3 steps" in out
+    assert "line 20 cannot be read" in err
+    cli("import", "pgio", source, status=2)
+    cli("import", "pgio", changed, "--label", "new")
+    shown, _ = cli("show", "old")
+    assert "clock after" in shown
+    compared, _ = cli("compare", "old", "new", "--json")
+    assert json.loads(compared)["rows"][0]["ratio"] == pytest.approx(1.25, abs=0.01)
+
+
+def test_a_plan_alternates_and_is_never_overwritten(cli, tmp_path, monkeypatch):
+    """Six boots of two kernels are A B B A A B; a second plan of that name is refused."""
+    monkeypatch.chdir(tmp_path)
+    out, _ = cli("plan", "--kernels", "A,B", "--boots", "6", "smoke")
+    order = re.findall(r"^ +\d+  (\w)$", out, re.MULTILINE)
+
+    assert "".join(order) == "ABBAAB"
+    assert "8 boots can" in out
+    _, err = cli("plan", "--kernels", "A,B", "--boots", "6", "smoke", status=2)
+    assert "already there" in err
+
+
+def test_a_random_plan_is_balanced_and_repeatable():
+    """Each round has every kernel once, and a seed always gives the same order."""
+    drawn = schedule.draw(["A", "B", "C"], 30, seed=5)
+    rounds = [sorted(drawn.order[i : i + 3]) for i in range(0, 30, 3)]
+
+    assert rounds == [["A", "B", "C"]] * 10
+    assert drawn == schedule.draw(["A", "B", "C"], 30, seed=5)
+    assert drawn.order != schedule.draw(["A", "B", "C"], 30, seed=6).order
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--kernels", "A", "--boots", "4"], "two or more"),
+        (["--kernels", "A,A", "--boots", "4"], "two or more"),
+        (["--kernels", "A,B", "--boots", "5"], "ask for 6"),
+        (["--kernels", "A,B", "--boots", "0"], "ask for 2"),
+        (["--kernels", "A,B", "--boots", "4", "--seed", "1"], "--random"),
+        (["--kernels", "A,B", "--boots", "4", "smoek"], "did you mean smoke"),
+        (["--kernels", "A,B", "--boots", "4", "--", "smoke", "--label", "x"], "sets them itself"),
+    ],
+)
+def test_an_impossible_plan_is_refused(cli, tmp_path, monkeypatch, arguments, said):
+    """Too few kernels, an unequal share, an unknown workload: refused before anything is booted."""
+    monkeypatch.chdir(tmp_path)
+    _, err = cli("plan", *arguments, status=2)
+
+    assert said in err
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.fixture
+def plan(tmp_path, run_of, monkeypatch):
+    """Return a plan file of 4 boots, and a function that adds a finished run to it."""
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "boots.plan"
+    schedule.write(path, schedule.draw(["6.1.*", "6.12.9"], 4))
+    schedule.folder(path).mkdir()
+
+    def add(kernel, boot, value=1000.0, **more):
+        run = run_of([value, value + 1, value + 2], kernel=kernel, boot=boot, label=kernel, **more)
+        store.save(schedule.folder(path) / f"{run.id}.json", run)
+
+    return path, add
+
+
+def test_step_admits_only_the_right_kernel_on_a_new_boot(plan):
+    """A wrong kernel, a boot that was used, and a finished plan are refused with what to do."""
+    path, add = plan
+    loaded = schedule.load(path)
+    assert schedule.admit(loaded, [], "6.1.0-44", "b1") == 1
+    with pytest.raises(schedule.Impossible, match=r"this is 6.12.9: boot 6.1.\*"):
+        schedule.admit(loaded, [], "6.12.9", "b1")
+    add("6.1.0-44", "b1")
+    with pytest.raises(schedule.Impossible, match=r"used already.*reboot into 6\.12\.9"):
+        schedule.admit(loaded, schedule.runs(path), "6.12.9", "b1")
+    assert schedule.admit(loaded, schedule.runs(path), "6.12.9", "b2") == 2
+    add("6.12.9", "b2")
+    add("6.12.9", "b3")
+    add("6.1.0-44", "b4")
+    with pytest.raises(schedule.Impossible, match="all 4 boots"):
+        schedule.admit(loaded, schedule.runs(path), "6.1.0-44", "b5")
+
+
+def test_a_failed_run_uses_up_its_boot_but_not_its_turn(plan):
+    """After a run that failed half-way, the same kernel is due again, on another boot."""
+    path, add = plan
+    loaded = schedule.load(path)
+    add("6.1.0-44", "b1", status=Status.FAILED)
+    made = schedule.runs(path)
+
+    assert "0 of 4" in schedule.what_next(loaded, made, path)
+    assert schedule.admit(loaded, made, "6.1.0-44", "b2") == 1
+    with pytest.raises(schedule.Impossible, match="used already"):
+        schedule.admit(loaded, made, "6.1.0-44", "b1")
+
+
+def test_a_plan_is_compared_by_its_kernels_also_unfinished(cli, plan):
+    """Comparing a plan groups by kernel, counts boots, and says what is missing."""
+    path, add = plan
+    add("6.1.0-44", "b1")
+    add("6.12.9", "b2", 1100.0)
+    add("6.12.9", "b3", 1101.0)
+    out, err = cli("compare", path)
+
+    assert "2 of 4" not in out
+    assert "3 of 4 boots done; next: boot 6.1.*" in err
+    assert "Each boot counts once, 1 against 2" in out
+    assert "unclear" in out
+
+
+def test_a_plan_file_that_is_none_is_refused(cli, tmp_path):
+    """A foreign or broken plan: one sentence."""
+    path = tmp_path / "some.plan"
+    for text in (
+        "",
+        "{",
+        "[]",
+        '{"plan": 1}',
+        '{"plan": 99, "kernels": ["a"], "order": ["a"], "method": "random"}',
+        "\udcff",
+    ):
+        path.write_text(text, errors="surrogateescape")
+        _, err = cli("step", path, status=2)
+        assert str(path) in err
+        assert err.count("\n") == 1
+
+
+def test_step_refuses_this_machines_kernel_where_it_is_not_due(cli, tmp_path, monkeypatch):
+    """On this machine a plan of other kernels says what to boot."""
+    monkeypatch.chdir(tmp_path)
+    cli("plan", "--kernels", "0.0.1,0.0.2", "--boots", "2", "smoke")
+    _, err = cli("step", "boots.plan", status=2)
+
+    assert Host().read("proc/sys/kernel/osrelease") in err
+    assert "boot 0.0.1" in err
+    out, _ = cli("step", "boots.plan", "--next")
+    assert "boot 0.0.1" in out
+
+
+@pytest.mark.parametrize("name", ["compare", "import", "plan", "report", "step"])
+def test_the_examples_of_help_are_understood(name):
+    """Every example in the help parses as a command line."""
+    top = parser()
+    command = registry.load("commands", name)
+    own = __import__("argparse").ArgumentParser()
+    command.configure(own)
+    examples = re.findall(r"^  (replayer (?:\S+ )*\S+)", own.epilog, re.MULTILINE)
+
+    assert examples
+    for example in examples:
+        assert top.parse_args(shlex.split(example)[1:])
+
+
+def test_a_user_can_pipe_it(results):
+    """As a process: JSON on stdout alone, and the status of --fail-if-worse."""
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "replayer",
+            "compare",
+            "uek",
+            "stock",
+            "--json",
+            "--fail-if-worse",
+            "1",
+            "--results",
+            str(results),
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+
+    assert done.returncode == 3
+    assert json.loads(done.stdout)["rows"][0]["verdict"] == "worse"

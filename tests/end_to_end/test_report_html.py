@@ -1,0 +1,380 @@
+"""The HTML report in a real browser: opened from disk, every chart drawn, nothing injected."""
+
+import base64
+import shutil
+import tempfile
+
+import numpy as np
+import pytest
+
+from replayer.evidence import Side
+from replayer.model import Latency, Ledger, Mark, Measurement, Series, StepResult
+from replayer.report import charts, html, packed
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+DRIVER = shutil.which("chromedriver")
+EVIL = "</script><img src=x onerror='window.hacked=1'><b onmouseover=\"window.hacked=1\">evil"
+FLAGS = (
+    "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-sync "
+    "--disable-background-networking --disable-component-update --window-size=1280,1000"
+)
+
+
+def latency(seed):
+    """Return a histogram of 500 latencies."""
+    from hdrh.histogram import HdrHistogram
+
+    histogram = HdrHistogram(1, 10**11, 3)
+    for value in np.random.default_rng(seed).lognormal(13, 0.5, 500):
+        histogram.record_value(int(value))
+    return Latency(payload=histogram.encode().decode(), operations=500)
+
+
+def series(seconds, level=1000.0):
+    """Return a series of so many seconds, with a checkpoint in its middle."""
+    ramp = np.linspace(0, 1, seconds)
+    columns = {
+        "sessions.riops": level + ramp,
+        "diskstats.r/s": level - ramp,
+        "diskstats.w/s": 5 + ramp,
+        "cpu.%usr": 20 + ramp,
+        "cpu.%sys": 30 + ramp,
+        "cpu.%iowait": 10 + ramp,
+    }
+    return Series(
+        started="2026-11-20T10:00:00+00:00",
+        seconds=tuple(float(i + 1) for i in range(seconds)),
+        columns={name: tuple(values.tolist()) for name, values in columns.items()},
+        marks=(Mark(at=seconds / 2, kind="checkpoint", text=f"complete {EVIL}"),),
+        window=(1.0, float(seconds)),
+    )
+
+
+def full(run, seconds=30):
+    """Return a run whose steps have everything that a page shows."""
+    ledger = Ledger(
+        asked="physical",
+        verdict="physical",
+        window_seconds=30,
+        riops=1000,
+        buffer_hits=100,
+        page_cache_hits=10,
+        device_reads=990,
+        device_read_bytes=990 * 8192,
+        ratio=0.99,
+        device="vda",
+    )
+    steps = [
+        step.model_copy(
+            update={
+                "series": series(seconds),
+                "ledger": ledger,
+                "latency": {"select": latency(step.repeat)},
+            }
+        )
+        for step in run.steps
+    ]
+    common = {"repeat": 1, "status": "done", "started": "", "elapsed": 1.0}
+    rows = tuple(
+        {
+            "doubling": i,
+            "rows": 6 * 2**i,
+            "rows_per_second": 1000.0 * i,
+            "seconds": 0.1,
+            "table_bytes": 8192,
+        }
+        for i in range(6)
+    )
+    steps.append(
+        StepResult(
+            step="build",
+            name="build",
+            spec={"step": "build", "name": "build"},
+            tables={"doublings": rows},
+            **common,
+        )
+    )
+    times = tuple(
+        Measurement(metric=f"walk.{what}.{kind}", value=1.5, unit="s", better="less")
+        for what in ("list", "read")
+        for kind in ("user", "system", "real")
+    )
+    steps.append(
+        StepResult(
+            step="walk",
+            name="walk",
+            spec={"step": "walk", "name": "walk"},
+            measurements=times,
+            **common,
+        )
+    )
+    return run.model_copy(update={"steps": tuple(steps)})
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """Return headless Chromium, once for all tests of this module."""
+    if not CHROMIUM or not DRIVER:
+        pytest.skip("chromium and chromium-driver are not installed: apt-get install them")
+    from selenium import webdriver
+    from selenium.webdriver.chrome.options import Options
+    from selenium.webdriver.chrome.service import Service
+
+    options = Options()
+    options.binary_location = CHROMIUM
+    with tempfile.TemporaryDirectory(prefix="replayer-chromium-") as profile:
+        for flag in (*FLAGS.split(), f"--user-data-dir={profile}"):
+            options.add_argument(flag)
+        options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+        driver = webdriver.Chrome(options=options, service=Service(DRIVER))
+        yield driver
+        driver.quit()
+
+
+@pytest.fixture
+def sides(run_of):
+    """Return two sides of 4 runs with 3 repeats, with names that try to be markup."""
+    return [
+        Side(
+            name,
+            tuple(
+                full(
+                    run_of(
+                        [level + i + r for r in range(3)],
+                        label=name,
+                        boot=f"{name}{i}",
+                        kernel=kernel,
+                        host={"host.name": EVIL},
+                    )
+                )
+                for i in range(4)
+            ),
+        )
+        for name, kernel, level in (("stock", "6.1", 1000), (f"uek {EVIL}", "6.12", 1200))
+    ]
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory):
+    """Return where the page of a comparison is, once it is made."""
+    return tmp_path_factory.mktemp("page") / "page.html"
+
+
+@pytest.fixture
+def opened(browser, sides, page):
+    """Return the browser with the page of a comparison open, ready."""
+    from replayer.comparison import compare
+
+    if not page.exists():
+        page.write_text(html.page(sides, compare(*sides)), encoding="utf-8")
+    return _open(browser, page)
+
+
+def _open(browser, path):
+    from selenium.webdriver.support.ui import WebDriverWait
+
+    if browser.current_url != f"file://{path}":
+        browser.get(f"file://{path}")
+    WebDriverWait(browser, 30).until(
+        lambda driver: (
+            driver.execute_script("return document.documentElement.dataset.ready") == "yes"
+        )
+    )
+    return browser
+
+
+@pytest.fixture
+def left(browser):
+    """Leave the page after the test, which changes it."""
+    yield
+    browser.get("about:blank")
+
+
+def points(browser):
+    """Return chart id -> points in the data of each of its traces."""
+    return browser.execute_script(
+        "return Object.fromEntries([...document.querySelectorAll('.chart')]"
+        ".map(g => [g.id, g.data.map(t => t.x.length)]))"
+    )
+
+
+def test_every_chart_is_drawn_with_the_right_number_of_points(opened):
+    """Each chart has as many points, lines and bars on the screen as there are in the runs."""
+    drawn = points(opened)
+    n = len(charts.PERCENTILES)
+    on_screen = opened.execute_script(
+        "return Object.fromEntries([...document.querySelectorAll('.chart')].map(g => [g.id, "
+        "[g.querySelectorAll('path.point').length, g.querySelectorAll('.bars .point path').length,"
+        " g.querySelectorAll('path.js-line').length]]))"
+    )
+
+    assert sum(drawn["intervals"]) == on_screen["intervals"][0] == 7
+    assert drawn["repeats-sessions"] == [12, 12]
+    assert on_screen["repeats-sessions"][0] == 24
+    assert drawn["latency-sessions"] == [n, n]
+    assert on_screen["latency-sessions"][0] == 2 * n
+    assert drawn["ledger"] == [2, 2, 2]
+    assert on_screen["ledger"][1] == 6
+    assert drawn["doublings"] == [5] * 8
+    assert drawn["walk"] == [6, 6]
+    assert drawn["series"] == [30] * 6 + [1]
+
+
+def test_the_values_on_the_charts_are_those_of_the_runs(opened, sides):
+    """RIOPS per repeat are exact; the packed series are within a 65,534th of their range."""
+    shown = opened.execute_script("return document.getElementById('repeats-sessions').data[1].y")
+    line = opened.execute_script("return document.getElementById('series').data[0].y")
+    first = sides[0].runs[0].steps[0].series.columns["sessions.riops"]
+
+    assert shown == [
+        m.value for run in sides[1].runs for s in run.steps[:3] for m in s.measurements
+    ]
+    assert np.allclose(line, first, atol=1e-4)
+
+
+def test_the_browser_has_nothing_to_complain_and_asks_no_network(opened):
+    """No console message, no request, and no button that would send a chart away."""
+    asked = opened.execute_script("return performance.getEntriesByType('resource').length")
+    buttons = opened.execute_script(
+        "return [...document.querySelectorAll('.modebar-btn')].map(b => b.dataset.title)"
+    )
+
+    assert opened.get_log("browser") == []
+    assert asked == 0
+    assert not [title for title in buttons if "hare" in title or "loud" in title]
+
+
+def test_strings_of_a_run_are_text_and_nothing_else(opened, left):
+    """Markup in labels, host names and marks is shown as it is, in tables, charts and hovers."""
+    opened.execute_script(
+        "const g = document.getElementById('series');"
+        "Plotly.Fx.hover(g, [{curveNumber: 6, pointNumber: 0}], g._fullLayout._subplots.cartesian)"
+    )
+    found = opened.execute_script(
+        "return [window.hacked, document.querySelectorAll('img, b, [onerror]').length, "
+        "document.title, document.querySelector('#repeats-sessions .legend').textContent]"
+    )
+
+    assert found[0] is None
+    assert found[1] == 0
+    assert EVIL in found[2]
+    assert EVIL in found[3]
+
+
+def test_the_next_repeat_is_drawn(opened, left):
+    """The buttons and the list go through the series of all repeats."""
+    count = opened.execute_script("return document.getElementById('series-choice').length")
+    opened.execute_script("document.getElementById('series-on').click()")
+    chosen = opened.execute_script("return document.getElementById('series-choice').value")
+
+    assert count == 2 * 4 * 3
+    assert chosen == "1"
+    assert points(opened)["series"][0] == 30
+
+
+def test_a_table_can_be_copied(opened, left):
+    """The button copies a table's cells, tab and newline between them."""
+    text = opened.execute_script(
+        "let text = ''; document.execCommand = () => {"
+        " text = document.activeElement.value; return true; };"
+        "document.querySelectorAll('button.copy')[0].click(); return text;"
+    )
+
+    assert text.splitlines()[0].split("\t")[1] == "fact"
+    assert "host.kernel.release\t6.1\t6.12" in text
+
+
+def test_it_fits_a_phone_and_follows_light_and_dark(opened, left):
+    """At 390 pixels only a table's own frame scrolls; the scheme changes ground and palette."""
+
+    def emulate(**features):
+        opened.execute_cdp_cmd(
+            "Emulation.setEmulatedMedia",
+            {"features": [{"name": name, "value": value} for name, value in features.items()]},
+        )
+
+    def look():
+        return opened.execute_script(
+            "return [getComputedStyle(document.body).backgroundColor, "
+            "document.getElementById('repeats-sessions').data[0].line.color]"
+        )
+
+    opened.execute_cdp_cmd(
+        "Emulation.setDeviceMetricsOverride",
+        {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": True},
+    )
+    opened.refresh()
+    widths = opened.execute_script(
+        "return [document.documentElement.scrollWidth, window.innerWidth]"
+    )
+    opened.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+    emulate(**{"prefers-color-scheme": "dark"})
+    dark = look()
+    emulate(**{"prefers-color-scheme": "light"})
+    light = look()
+
+    assert widths[0] <= widths[1] == 390
+    assert dark != light
+    assert light == ["rgb(255, 255, 255)", "#0072b2"]
+
+
+def test_it_prints_light_and_as_wide_as_paper(opened, left):
+    """In the dark, a page is printed in the light palette at a paper's width, and is dark after."""
+    dark = {"features": [{"name": "prefers-color-scheme", "value": "dark"}]}
+    opened.execute_cdp_cmd("Emulation.setEmulatedMedia", dark)
+    look = (
+        "const g = document.getElementById('repeats-sessions');"
+        "return [g.layout.width ?? null, g.data[0].line.color]"
+    )
+    during = opened.execute_script(f"window.dispatchEvent(new Event('beforeprint')); {look}")
+    after = opened.execute_script(f"window.dispatchEvent(new Event('afterprint')); {look}")
+    pdf = base64.b64decode(opened.execute_cdp_cmd("Page.printToPDF", {})["data"])
+    opened.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+
+    assert during == [700, "#0072b2"]
+    assert after == [None, "#56b4e9"]
+    assert pdf.startswith(b"%PDF")
+
+
+def test_a_thousand_repeats_of_ten_minutes_stay_under_15_mb(browser, run_of, tmp_path):
+    """1,000 repeats with 600 s of series make a page under 15 MB with all repeats in it."""
+    ten_minutes = series(600)
+    run = run_of([1000.0 + i % 7 for i in range(1000)])
+    steps = tuple(step.model_copy(update={"series": ten_minutes}) for step in run.steps)
+    text = html.page([Side("all", (run.model_copy(update={"steps": steps}),))], None)
+    path = tmp_path / "page.html"
+    path.write_text(text, encoding="utf-8")
+    opened = _open(browser, path)
+
+    assert len(text.encode()) < 15e6
+    assert points(opened)["repeats-sessions"] == [1000]
+    assert opened.execute_script("return document.getElementById('series-choice').length") == 1000
+    assert points(opened)["series"][0] == 300
+
+
+def test_a_packed_column_gives_its_values_back():
+    """Any column survives packing to a 65,534th of its range, gaps stay gaps."""
+    random = np.random.default_rng(1)
+    values = [*random.normal(1000, 50, 999), None]
+    made = packed.column(values)
+    whole = np.frombuffer(base64.b64decode(made["data"]), dtype="<u2")
+    back = made["low"] + made["step"] * whole[:-1]
+
+    assert whole[-1] == 65535
+    assert np.abs(back - np.array(values[:-1], dtype=float)).max() <= made["step"] / 2 * 1.01
+
+
+@pytest.mark.parametrize("values", [[], [None, None], [7.0], [3.0, 3.0, None]])
+def test_odd_columns_pack_too(values):
+    """Empty, unknown and constant columns have a finite form."""
+    made = packed.column(values)
+
+    assert made["step"] > 0
+    assert len(base64.b64decode(made["data"])) == 2 * len(values)
+
+
+def test_means_of_intervals_skip_gaps():
+    """Binning by 2 averages what is known and keeps a bin without values a gap."""
+    found = packed.binned([1.0, 3.0, None, 5.0, None, None, 7.0], 2)
+
+    assert np.array_equal(found, [2.0, 5.0, np.nan, 7.0], equal_nan=True)
