@@ -31,8 +31,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         status: int = args.perform(args)
         sys.stdout.flush()
     except ReplayerError as error:
-        print(f"replayer: error: {printable(str(error))}", file=sys.stderr)  # noqa: T201
-        return error.status
+        told = signals.interruption() or error
+        print(f"replayer: error: {printable(str(told))}", file=sys.stderr)  # noqa: T201
+        return told.status
     except BrokenPipeError:
         # The reader of our output went away (`| head`): nothing is left to say to it.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

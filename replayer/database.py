@@ -3,6 +3,7 @@
 The only module that imports SQLAlchemy; it is never in a timed loop.
 """
 
+import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -15,6 +16,9 @@ from replayer.engine import Engine, Verb
 from replayer.errors import Impossible, ReplayerError, Skip
 from replayer.wire import Recipe, explain
 
+# A driver warns of a rollback that an interrupted connection could not do; replayer says it itself.
+logging.getLogger("psycopg").setLevel(logging.CRITICAL)
+
 Row = Mapping[str, Any]
 _NOT_PLAIN = ("context",)
 
@@ -24,7 +28,9 @@ class Database:
 
     def __init__(self, engine: Engine, url: URL) -> None:
         self.url = url
-        self._sql = sqlalchemy.create_engine(url, poolclass=NullPool, isolation_level="AUTOCOMMIT")
+        self._sql = sqlalchemy.create_engine(
+            url, poolclass=NullPool, pool_reset_on_return=None, isolation_level="AUTOCOMMIT"
+        )
         self._first = tuple(engine.keys.get("connect", {}).get("statements", ()))
         try:
             self._connection = self._sql.connect()

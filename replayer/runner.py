@@ -1,7 +1,6 @@
 """Order -> ever more complete Runs, so that a later failure loses nothing."""
 
 import contextlib
-import secrets
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -17,7 +16,8 @@ from replayer.host import Host
 from replayer.model import Outcome, Run, Status, StepResult, StepSpec, Workload
 from replayer.sampler import Sampler
 from replayer.server import Place, open_place
-from replayer.store import FORMAT
+from replayer.signals import interruption
+from replayer.store import FORMAT, identify
 
 
 @dataclass(frozen=True)
@@ -94,8 +94,9 @@ def execute(order: Order, progress: Progress) -> Iterator[Run]:
                     raise error
                 yield run
     except ReplayerError as error:
-        yield _end(run, _status(error), str(error))
-        raise
+        told = interruption() or error
+        yield _end(run, _status(told), str(told))
+        raise told from error
     yield _end(run, Status.DONE, "")
 
 
@@ -108,7 +109,7 @@ def _begin(order: Order) -> Run:
     now = datetime.now(UTC)
     return Run(
         format=FORMAT,
-        id=f"{now:%Y%m%d-%H%M%S}-{order.workload.name}-{secrets.token_hex(2)}",
+        id=identify(now, order.workload.name, order.label),
         version=__version__,
         label=order.label,
         started=now.isoformat(timespec="seconds"),
@@ -161,7 +162,8 @@ def _perform(
     except ReplayerError as error:
         # A step that was cut short may have finished part of its work: it travels with the error.
         outcome = getattr(error, "outcome", None) or outcome
-        status, reason, failure = _status(error), str(error), error
+        failure = interruption() or error
+        status, reason = _status(failure), str(failure)
     lost = stage.place.lost() if stage.place is not None else ""
     if lost and not isinstance(failure, Interrupted):
         # Whatever was measured across a crash and its recovery is not what was asked for.

@@ -119,7 +119,9 @@ def _ended(run: Run, path: Path) -> Run:
 def _tell(run: Run, path: Path, *, as_json: bool) -> None:
     """Print the result on stdout, and where it is on stderr."""
     if as_json:
-        print(run.model_dump_json(indent=1))  # noqa: T201
+        from replayer import store
+
+        print(store.text(run), end="")  # noqa: T201
     else:
         from replayer.report import screen
 
