@@ -46,6 +46,7 @@ def execute(database: "Database", chores: Sequence[Chore], sessions: int) -> Ite
 def do_chores(job: Job, gate: Gate, report: Report) -> None:
     """Do chores from the queue until it is empty, as one session."""
     with contextlib.closing(wire.connect(job.recipe)) as connection, connection.cursor() as cursor:
+        wire.sleep_soundly(connection)
         gate.wait()
         while (number := job.queue.take()) < len(job.chores):
             try:

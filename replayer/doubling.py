@@ -237,6 +237,7 @@ def execute(database: "Database", verb: str, **holes: int) -> None:
 def double_segments(job: Job, gate: Gate, report: Report) -> None:
     """Make new segments from the queue until it is empty, as one session; report each."""
     with contextlib.closing(wire.connect(job.recipe, *job.first)) as connection:
+        wire.sleep_soundly(connection)
         cursor = connection.cursor()
         gate.wait()
         while (number := job.queue.take()) < len(job.tasks):

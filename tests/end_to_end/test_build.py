@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
 
@@ -19,7 +18,6 @@ from replayer.errors import Impossible, NotFound, ReplayerError
 from replayer.server import open_place
 from replayer.steps import build
 
-DEBIAN_15 = Path("/usr/lib/postgresql/15/bin")
 DOUBLINGS = 10
 ROWS = 6 << DOUBLINGS
 SEGMENT_ROWS = 384
@@ -429,12 +427,10 @@ def test_unknown_layout_names_the_nearest(context):
 # Another server
 
 
-def test_debian_15_builds_with_lz4(surroundings, server_home):
+def test_debian_15_builds_with_lz4(surroundings, server_home, postgres15):
     """PostgreSQL 15 from Debian has lz4, uses it by default, and gives the same rows."""
-    if not DEBIAN_15.is_dir():
-        pytest.skip("PostgreSQL 15 is not installed")
     with open_place(
-        engines.load("postgres"), bindir=DEBIAN_15, data_dir=server_home / "fifteen"
+        engines.load("postgres"), bindir=postgres15, data_dir=server_home / "fifteen"
     ) as place:
         context = surroundings_after_start(place, surroundings)
         default = build.run(spec_of(rows=6 << 15, segment_rows=6 << 14), context)
