@@ -5,7 +5,7 @@ import shutil
 import subprocess  # noqa: TID251 - this is the one place
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from replayer.errors import ReplayerError
 
@@ -43,7 +43,7 @@ def run(
     """
     command = [str(argument) for argument in arguments]
     try:
-        done = subprocess.run(
+        done: subprocess.CompletedProcess[str] = subprocess.run(
             command,
             input=stdin,
             stdin=subprocess.DEVNULL if stdin is None else None,
@@ -92,7 +92,7 @@ def start(
         raise ReplayerError(f"{command[0]} could not be started: {error.strerror}") from error
 
 
-def _identity(user: User | None) -> dict[str, object]:
+def _identity(user: User | None) -> dict[str, Any]:
     if user is None or user.uid == os.geteuid():
         return {}
     return {"user": user.uid, "group": user.gid, "extra_groups": []}

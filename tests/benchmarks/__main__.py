@@ -16,9 +16,10 @@ import tempfile
 from datetime import UTC, datetime
 from pathlib import Path
 
-from replayer.host import Host
 from rich.console import Console
 from rich.table import Table
+
+from replayer.host import Host
 
 HERE = Path(__file__).parent
 OPERATORS = {">=": operator.ge, "<=": operator.le}
