@@ -148,10 +148,14 @@ def check(spec: Spec, context: Context) -> None:
     context.engine.needs("slob/slice")
     refused = _refused(spec.memory, spec, context)
     if refused:
-        others = [kind for kind in _kinds() if kind != spec.memory]
-        ways = [kind for kind in others if not _refused(kind, spec, context)]
-        remain = f"what remains: {', '.join(ways)}" if ways else "no other way remains"
-        raise Impossible(f"memory = {spec.memory!r}: {refused}; {remain}")
+        raise _impossible(refused, spec, context)
+
+
+def _impossible(refused: str, spec: Spec, context: Context) -> Impossible:
+    others = [kind for kind in _kinds() if kind != spec.memory]
+    ways = [kind for kind in others if not _refused(kind, spec, context)]
+    remain = f"what remains: {', '.join(ways)}" if ways else "no other way remains"
+    return Impossible(f"memory = {spec.memory!r}: {refused}; {remain}")
 
 
 def _kinds() -> Sequence[str]:
@@ -225,6 +229,18 @@ def _no_direct(context: Context) -> str:
     return ""
 
 
+def _probe_direct(spec: Spec, wanted: TableSet, context: Context) -> None:
+    """Raise Impossible where the file system of the tables refuses direct I/O."""
+    with context.database() as database:
+        files = _files(database, wanted, context)
+    for file in files[:1]:
+        try:
+            os.close(os.open(file, os.O_RDONLY | os.O_DIRECT))
+        except OSError as error:
+            refused = f"the file system refuses direct I/O ({error.strerror}) for {file}"
+            raise _impossible(refused, spec, context) from error
+
+
 def _keys(context: Context) -> Mapping[str, Any]:
     keys: Mapping[str, Any] = context.engine.keys.get("sessions", {})
     return keys
@@ -239,6 +255,8 @@ def run(spec: Spec, context: Context) -> Outcome:
         # Loading wants the server's ordinary settings: direct I/O would write block by block.
         place.start({})
     notes = _provide(wanted, context)
+    if spec.memory == "direct":
+        _probe_direct(spec, wanted, context)
     settings = _settings(spec, context)
     if place.can_stop:
         place.start(settings)
@@ -253,9 +271,7 @@ def run(spec: Spec, context: Context) -> Outcome:
         shown = {row["name"]: row["value"] for row in database.execute("settings")}
     if place.can_stop:
         place.start({})
-    facts: dict[str, Fact] = {
-        f"settings.{name}": shown.get(name, settings[name]) for name in settings
-    }
+    facts: dict[str, Fact] = {f"settings.{name}": shown[name] for name in settings if name in shown}
     facts["memory.kind"] = spec.memory
     if taken:
         facts |= {"memory.bytes": taken.bytes, "memory.how": taken.how}
@@ -458,6 +474,10 @@ class _Window:
 
 
 def _counters(database: Database) -> Counters:
+    """Return the server's counters and clock; what this connection itself reads is in them.
+
+    That is a handful of catalogue blocks for each poll, against the sessions' hundred thousands.
+    """
     row = database.execute("counters")[0]
     return Counters(float(row["clock"]), int(row["hits"]), int(row["reads"]))
 
