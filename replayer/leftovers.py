@@ -2,11 +2,12 @@
 
 from collections.abc import Callable, Mapping
 
-from replayer import custody, memory, server
+from replayer import custody, disk, memory, server
 from replayer.custody import Note
 from replayer.errors import ReplayerError
 
 RECOVER: Mapping[str, Callable[[Note], str]] = {
+    "files": disk.recover,
     "server": server.recover,
     "socket": server.recover,
     "cgroup": memory.recover,

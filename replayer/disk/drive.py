@@ -67,6 +67,8 @@ def trouble(error: OSError, job: Job) -> str:
         return f"{what} stopped: {os.strerror(error.errno)}; free some space or ask for less"
     if error.errno == errno.EIO:
         return f"{what} failed: {os.strerror(error.errno)}; see dmesg for what the device said"
+    if error.errno == errno.ENOENT:
+        return f"{what} stopped: the file was deleted by somebody while it was in use"
     if error.errno == errno.ENODATA:
         return f"{what} failed: {error.strerror}"
     return f"{what} failed: {error.strerror or error}"

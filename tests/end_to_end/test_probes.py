@@ -1,0 +1,496 @@
+"""Probes with the real command on real files: results, cross-checks, clients, and every failure."""
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import stat
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from replayer.disk import device, peers
+from replayer.disk.workspace import PREFIX
+from replayer.errors import Impossible
+
+ROOT = os.geteuid() == 0
+SHIM = """
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/uio.h>
+typedef ssize_t (*call)(int, const struct iovec *, int, off_t, int);
+ssize_t preadv2(int file, const struct iovec *parts, int many, off_t offset, int flags) {
+    static int calls = 0;
+    if (calls++ < atoi(getenv("FAIL_AFTER")))
+        return ((call)dlsym(RTLD_NEXT, "preadv2"))(file, parts, many, offset, flags);
+    errno = atoi(getenv("FAIL_WITH"));
+    return -1;
+}
+ssize_t preadv64v2(int file, const struct iovec *parts, int many, off_t offset, int flags) {
+    return preadv2(file, parts, many, offset, flags);
+}
+ssize_t preadv(int file, const struct iovec *parts, int many, off_t offset) {
+    return preadv2(file, parts, many, offset, 0);
+}
+ssize_t preadv64(int file, const struct iovec *parts, int many, off_t offset) {
+    return preadv2(file, parts, many, offset, 0);
+}
+"""
+
+
+@pytest.fixture
+def disk(tmp_path):
+    """Return a folder for the probe's files that must be empty after the test."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    yield folder
+    assert list(folder.iterdir()) == []
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """Return a mounted file system of 96 MiB; nothing of a probe may be left on it."""
+    if not ROOT:
+        pytest.skip("mounting needs root")
+    folder = tmp_path / "small"
+    folder.mkdir()
+    mounted = ["mount", "-t", "tmpfs", "-o", "size=96m", "none", folder]
+    if subprocess.run(mounted, capture_output=True, check=False).returncode:
+        pytest.skip("mounting is not allowed here")
+    yield folder
+    left = list(folder.glob(f"{PREFIX}*"))
+    subprocess.run(["umount", folder], check=True)
+    assert left == []
+
+
+@pytest.fixture
+def workload(tmp_path):
+    """Return a function that writes a workload of probes and returns its path."""
+
+    def write(*tables):
+        path = tmp_path / "probes.toml"
+        steps = [f'[[step]]\nstep = "probe"\n{table}\n' for table in tables]
+        path.write_text("".join(steps))
+        return path
+
+    return write
+
+
+@pytest.fixture
+def start(tmp_path):
+    """Return a function that starts `replayer run`; what still runs at the end is killed."""
+    running = []
+
+    def begin(path, folder, *options, environment=None):
+        command = [sys.executable, "-m", "replayer", "run", path, "--data-dir", folder]
+        process = subprocess.Popen(
+            [*map(str, command), *options, "--json", "--results", str(tmp_path / "results")],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, **(environment or {})},
+        )
+        running.append(process)
+        return process
+
+    yield begin
+    for process in running:
+        process.kill()
+        process.communicate()
+
+
+@pytest.fixture
+def run(start):
+    """Return a function that runs a workload to its end: status, result, stderr."""
+
+    def finish(*args, **keys):
+        process = start(*args, **keys)
+        stdout, stderr = process.communicate(timeout=120)
+        return process.returncode, json.loads(stdout) if stdout else None, stderr
+
+    return finish
+
+
+def values(step):
+    """Return metric -> value of a step of a result."""
+    return {m["metric"]: m["value"] for m in step["measurements"]}
+
+
+def eventually(found, seconds=20.0):
+    """Wait until a function returns something true, and return that."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if result := found():
+            return result
+        time.sleep(0.01)
+    raise AssertionError("it did not happen in time")
+
+
+def last_words(stderr):
+    """Return the error that a command ended with; there must be one, without a traceback."""
+    assert "Traceback" not in stderr
+    (line,) = [line for line in stderr.splitlines() if line.startswith("replayer: error: ")]
+    return line.removeprefix("replayer: error: ")
+
+
+def test_every_storage_probe_runs_and_says_it_in_its_tools_words(workload, run, disk):
+    """Each probe works on real files, finds what its tool finds, and leaves nothing behind."""
+    path = workload(
+        'probe = "io"\nname = "io"\nsize = "8M"\nfiles = 2\ndepth = 3\namount = "184k"\n',
+        'probe = "orion"\nname = "orion"\nsize = "8M"\nsmall = [1, 2]\nlarge = [1]\n'
+        'duration = "200ms"\nwarm_up = 0',
+        'probe = "sysbench_fileio"\nname = "sb"\nsizes = ["4M"]\nfile_num = 4\nthreads = [2]\n'
+        'time = "150ms"',
+        'probe = "ioping"\nname = "ping"\noperation = "write"\ncount = 7\ninterval = "1ms"\n'
+        'size = "1M"',
+        'probe = "dd_dsync"\nname = "dd"\nsize = "4M"\nwrites = 2',
+        'probe = "bonnie"\nname = "bonnie"\nsize = "4M"\nfiles = 1\nseeks = 50\nper_char = "50ms"',
+        'probe = "pg_fsync"\nname = "log"\nduration = "150ms"',
+    )
+
+    status, result, stderr = run(path, disk)
+    steps = {step["name"]: step for step in result["steps"]}
+
+    assert (status, result["status"]) == (0, "done"), stderr
+    assert result["engine"] is None
+    assert steps["io"]["latency"]["io.latency"]["operations"] == 23
+    summary = steps["orion"]["facts"]["summary.lines"]
+    assert summary[0].startswith("Maximum Large MBPS=")
+    assert summary[0].endswith("@ Small=0 and Large=1")
+    assert [row["depth"] for row in steps["orion"]["tables"]["io"]] == [1, 2, 1]
+    csv = steps["sb"]["facts"]["csv.lines"]
+    assert csv[0] == "name,size,mode,threads,MB/s,requests/s,min,avg,max,95th"
+    assert [line.split(",")[2] for line in csv[1:]] == ["seqwr", "seqrd", "rndrd", "rndwr", "rndrw"]
+    printed = steps["ping"]["facts"]["print.lines"]
+    assert printed[1].startswith("7 requests completed in ")
+    assert printed[2].startswith("generated 8 requests in ")
+    assert printed[3].startswith("min/avg/max/mdev = ")
+    assert steps["dd"]["facts"]["write.lines"][0].startswith("4194304 bytes (")
+    line = steps["bonnie"]["facts"]["csv.lines"][0]
+    assert line.count(",") == len(peers.BONNIE_FIELDS) - 1
+    assert "twice the memory" in " ".join(steps["bonnie"]["notes"])
+    assert values(steps["bonnie"])["bonnie.ran_delete"] > 0
+    assert set(values(steps["log"])) == {
+        f"pg_fsync.{method}" for method in ("open_datasync", "fdatasync", "fsync")
+    }
+
+
+def test_processor_and_memory_probes_need_no_files(workload, run, disk):
+    """Events and bytes are counted on one and on all cores; nothing is written."""
+    path = workload(
+        'probe = "cpu"\nname = "cpu"\nduration = "200ms"\nthreads = [1, 2]',
+        'probe = "memory"\nname = "memory"\nduration = "100ms"\nthreads = [1]',
+    )
+
+    status, result, stderr = run(path, disk)
+    processors, memory = result["steps"]
+
+    assert status == 0, stderr
+    assert [row["processes"] for row in processors["tables"]["cpu"]] == [1, 2]
+    assert processors["tables"]["cpu"][0]["scaling"] == 1
+    assert len(memory["tables"]["memory"]) == 4
+    assert all(row["MiB/s"] > 0 for row in memory["tables"]["memory"])
+
+
+def test_clients_are_printed_each_and_as_their_sum(workload, run, disk):
+    """Three clients with files of their own: each has its row, and the sum is their sum."""
+    path = workload('probe = "io"\nname = "io"\nsize = "2M"\nduration = "300ms"\nwarm_up = 0')
+
+    status, result, stderr = run(path, disk, "--set", "io.clients=3")
+    rows = result["steps"][0]["tables"]["io"]
+
+    assert status == 0, stderr
+    assert [(row["client"], row["depth"]) for row in rows] == [
+        ("1", 1), ("2", 1), ("3", 1), ("all", 3),
+    ]  # fmt: skip
+    assert rows[3]["iops"] == pytest.approx(sum(row["iops"] for row in rows[:3]))
+    assert values(result["steps"][0])["io.iops"] == rows[3]["iops"]
+
+
+@pytest.mark.parametrize(
+    ("tool", "table"),
+    [
+        ("fio", 'probe = "io"\nsize = "4M"\nduration = "1s"\nwarm_up = 0'),
+        ("ioping", 'probe = "ioping"\ncount = 5\ninterval = "1ms"\nsize = "1M"'),
+        ("sysbench", 'probe = "sysbench_fileio"\nsizes = ["4M"]\nmodes = ["rndrd"]\ntime = "1s"'),
+    ],
+)
+def test_cross_check_runs_the_tool_in_turn(workload, run, disk, tool, table):
+    """Both figures and their ratio are in the result; the tool's own files are gone as well."""
+    if peers.installed(tool) is None:
+        pytest.skip(f"{tool} is not installed")
+
+    status, result, stderr = run(workload(f"{table}\ncross_check = true"), disk)
+    rows = result["steps"][0]["tables"]["cross_check"]
+
+    assert status == 0, stderr
+    assert rows[0]["tool"] == tool
+    assert rows[0]["rounds"] == 2
+    assert rows[0]["ratio"] == pytest.approx(rows[0]["replayer"] / rows[0]["peer"])
+
+
+def test_cross_check_without_the_tool_is_said(workload, run, disk, tmp_path):
+    """A tool that is not installed is a note, not a failure."""
+    path = workload('probe = "ioping"\ncount = 3\ninterval = 0\nsize = "1M"\ncross_check = true')
+    nothing = tmp_path / "bin"
+    nothing.mkdir()
+
+    if Path("/usr/sbin/ioping").exists() or Path("/usr/local/bin/ioping").exists():
+        pytest.skip("ioping is where it is always found")
+    status, result, stderr = run(path, disk, environment={"PATH": str(nothing)})
+
+    assert status == 0, stderr
+    assert "cross-check skipped: ioping is not installed" in result["steps"][0]["notes"]
+
+
+ORION = (
+    'probe = "orion"\nname = "orion"\nsize = "8M"\nsmall = [1, 2, 3, 4, 5, 6]\nlarge = [1]\n'
+    'duration = "400ms"\nwarm_up = 0'
+)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_interrupted_probe_keeps_its_finished_rows(workload, start, disk, tmp_path, number):
+    """Ctrl-C ends with 130; the points that were done are in the result, the files are gone."""
+    process = start(workload(ORION), disk)
+    eventually(lambda: list(disk.glob(f"{PREFIX}*/orion-0/file.0")))
+    time.sleep(1.8)
+    process.send_signal(number)
+    stdout, stderr = process.communicate(timeout=30)
+    result = json.loads(stdout)
+
+    assert process.returncode == 130
+    assert "Traceback" not in stderr
+    assert result["steps"][0]["status"] == "interrupted"
+    assert 1 <= len(result["steps"][0]["tables"]["io"]) < 7
+    assert result["steps"][0]["facts"]["summary.lines"][0].startswith("Maximum Small IOPS=")
+    assert list(disk.iterdir()) == []
+
+
+def test_files_of_a_killed_replayer_are_removed_by_the_next_command(workload, start, run, disk):
+    """SIGKILL leaves files; their note tells the next command, which removes them."""
+    process = start(workload(ORION), disk)
+    eventually(lambda: list(disk.glob(f"{PREFIX}*/orion-0/file.0")))
+    process.kill()
+    process.communicate()
+    left = list(disk.iterdir())
+
+    table = 'probe = "cpu"\nduration = "50ms"\nthreads = [1]'
+    status, _, stderr = run(workload(table), disk)
+
+    assert len(left) == 1
+    assert status == 0
+    assert f"the files of a probe in {left[0]} were removed" in stderr
+
+
+def test_file_deleted_under_the_run_ends_it_with_one_sentence(workload, start, disk):
+    """Figures of a file that is gone are not kept, and say so at once, not at the end."""
+    path = workload('probe = "io"\nname = "io"\nsize = "4M"\nduration = "60s"')
+    process = start(path, disk)
+    (file,) = eventually(lambda: list(disk.glob(f"{PREFIX}*/io-0/file.0")))
+    time.sleep(1)
+    file.unlink()
+    stdout, stderr = process.communicate(timeout=30)
+
+    assert process.returncode == 1
+    assert "was deleted by somebody while it was in use" in last_words(stderr)
+    assert json.loads(stdout)["steps"][0]["status"] == "failed"
+
+
+@pytest.fixture
+def shim(tmp_path):
+    """Return a library that lets reads fail after so many, where it can be compiled."""
+    compiler = shutil.which("cc")
+    if compiler is None:
+        pytest.skip("no C compiler for the fault injection")
+    source, library = tmp_path / "shim.c", tmp_path / "shim.so"
+    source.write_text(SHIM)
+    subprocess.run([compiler, "-shared", "-fPIC", "-o", library, source, "-ldl"], check=True)
+    return library
+
+
+@pytest.mark.parametrize("fault", [(5, "Input/output error"), (122, "quota exceeded")])
+def test_faults_of_the_storage_keep_what_was_finished(workload, run, disk, tmp_path, number, name):
+    """EIO or a quota in the middle: one sentence, finished steps kept, files removed."""
+    # Every process counts its own calls.
+    path = workload(
+        'probe = "io"\nname = "short"\nsize = "8M"\namount = "800k"\nblock_size = "8k"',
+        'probe = "io"\nname = "long"\nsize = "8M"\namount = "80M"\nblock_size = "8k"',
+    )
+    number, name = fault
+    faults = {"LD_PRELOAD": str(shim), "FAIL_AFTER": "1000", "FAIL_WITH": str(number)}
+
+    status, result, stderr = run(path, disk, environment=faults)
+
+    assert status == 1
+    assert name in last_words(stderr)
+    assert [step["status"] for step in result["steps"]] == ["done", "failed"]
+    assert result["steps"][0]["latency"]["io.latency"]["operations"] == 100
+
+
+def test_disk_that_is_too_small_is_refused_with_both_numbers(workload, run, small_disk):
+    """Free space is checked before anything is written."""
+    status, result, stderr = run(workload('probe = "io"\nsize = "1G"'), small_disk)
+
+    assert status == 2
+    assert "need 1.02 GiB" in last_words(stderr)
+    assert "has 96.0 MiB free" in last_words(stderr)
+    assert result["steps"] == []
+
+
+def test_disk_that_fills_up_meanwhile_ends_the_run(workload, start, small_disk):
+    """Somebody else takes the space while the probe writes: one sentence, everything removed."""
+    path = workload(
+        'probe = "ioping"\nname = "ping"\nsize = "1M"\ncount = 3\ninterval = 0',
+        'probe = "bonnie"\nname = "bonnie"\nsize = "64M"\nfiles = 0\nper_char = "1s"',
+    )
+    process = start(path, small_disk)
+    eventually(lambda: list(small_disk.glob(f"{PREFIX}*/bonnie-0/file.0")))
+    with contextlib.suppress(OSError), (small_disk / "ballast").open("wb", buffering=0) as file:
+        while True:
+            file.write(bytes(1 << 20))
+    stdout, stderr = process.communicate(timeout=60)
+
+    assert process.returncode == 1
+    assert "No space left on device; free some space" in last_words(stderr)
+    assert [step["status"] for step in json.loads(stdout)["steps"]] == ["done", "failed"]
+
+
+def test_read_only_file_system_is_refused(workload, run, small_disk):
+    """No folder can be made there: exit 2 with the reason, before anything is measured."""
+    subprocess.run(["mount", "-o", "remount,ro", small_disk], check=True)
+
+    status, _, stderr = run(workload('probe = "ioping"\nsize = "1M"'), small_disk)
+
+    assert status == 2
+    assert "Read-only file system" in last_words(stderr)
+
+
+@pytest.fixture
+def loop(tmp_path):
+    """Return a function that makes a loop device of 24 MiB and returns its path and its file."""
+    if not ROOT or not Path("/dev/loop-control").exists():
+        pytest.skip("loop devices need root")
+    made = []
+
+    def make(content=b""):
+        file = tmp_path / f"disk-{len(made)}.img"
+        file.write_bytes(content)
+        os.truncate(file, 24 << 20)
+        done = subprocess.run(
+            ["losetup", "--find", "--show", file], capture_output=True, text=True, check=False
+        )
+        if done.returncode:
+            pytest.skip("loop devices are not allowed here")
+        made.append(done.stdout.strip())
+        return made[-1], file
+
+    yield make
+    for name in made:
+        subprocess.run(["losetup", "--detach", name], check=True)
+
+
+def test_device_is_read_without_more_ado(loop, workload, run, disk):
+    """Reading a raw device needs its name only, and does not change a byte of it."""
+    name, file = loop(os.urandom(1 << 20))
+    before = file.read_bytes()
+    path = workload(f'probe = "io"\ndevice = "{name}"\nduration = "200ms"\nwarm_up = 0')
+
+    status, result, stderr = run(path, disk)
+
+    assert status == 0, stderr
+    assert result["steps"][0]["facts"]["storage.device"] == Path(name).name
+    assert file.read_bytes() == before
+
+
+def test_device_is_written_only_by_its_serial_and_never_at_its_ends(loop, workload, run, disk):
+    """The wrong serial is refused; the right one writes, but not the first and last MiB."""
+    name, file = loop()
+    table = f'probe = "io"\ndevice = "{name}"\noperation = "write"\namount = "20M"\n'
+    refused, _, stderr = run(workload(table), disk)
+    also_refused, _, _ = run(workload(f'{table}i_will_lose_data = "123"'), disk)
+    untouched = file.read_bytes()
+
+    status, _, told = run(workload(f'{table}i_will_lose_data = "{file}"'), disk)
+    written = file.read_bytes()
+
+    assert (refused, also_refused) == (2, 2)
+    assert "--i-will-lose-data" in last_words(stderr)
+    assert untouched == bytes(24 << 20)
+    assert status == 0, told
+    assert written[: 1 << 20] == written[-1 << 20 :] == bytes(1 << 20)
+    assert written[1 << 20 : -1 << 20].count(0) < (22 << 20) * 0.7
+
+
+def test_device_that_anybody_uses_is_never_written(loop, tmp_path):
+    """Data, a signature, a mount, a partition: each is told, whatever serial is given."""
+    name, file = loop(b"text" * 100)
+    with pytest.raises(Impossible, match="holds data in its first MiB"):
+        device.may_write(name, str(file))
+
+    subprocess.run(["mkfs.ext4", "-q", "-F", name], check=True)
+    with pytest.raises(Impossible, match="has the signature of an ext file system"):
+        device.may_write(name, str(file))
+
+    mount = tmp_path / "mount"
+    mount.mkdir()
+    subprocess.run(["mount", name, mount], check=True)
+    try:
+        with pytest.raises(Impossible, match=f"is mounted on {mount}"):
+            device.may_write(name, str(file))
+    finally:
+        subprocess.run(["umount", mount], check=True)
+
+
+def test_swap_is_never_written(loop):
+    """Swap that is only prepared is a signature already."""
+    if shutil.which("mkswap") is None:
+        pytest.skip("mkswap is not installed")
+    name, file = loop()
+    subprocess.run(["mkswap", name], check=True, capture_output=True)
+
+    with pytest.raises(Impossible, match="has the signature of swap space"):
+        device.may_write(name, str(file))
+
+
+def test_what_is_no_device_is_refused(tmp_path):
+    """A plain file's name where a device is asked for is a mistake, told as one."""
+    file = tmp_path / "file"
+    file.write_text("x")
+
+    with pytest.raises(Impossible, match="is no block device"):
+        device.target(str(file))
+    with pytest.raises(Impossible, match="cannot be used"):
+        device.target(str(tmp_path / "missing"))
+
+
+def test_the_folder_of_a_probe_is_its_own(workload, start, disk):
+    """Nobody else can look into the folder or the files while they are there."""
+    process = start(workload('probe = "io"\nsize = "4M"\nduration = "60s"'), disk)
+    (file,) = eventually(lambda: list(disk.glob(f"{PREFIX}*/io-0/file.0")))
+
+    assert stat.S_IMODE(file.parents[1].stat().st_mode) == 0o700
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=30)
+
+
+def test_two_probes_at_once_do_not_meet(workload, start, disk):
+    """Two replayers on one folder have files of their own and both end well."""
+    path = workload('probe = "io"\nsize = "4M"\nduration = "500ms"\nwarm_up = 0')
+
+    processes = [start(path, disk) for _ in range(2)]
+    waiting = [threading.Thread(target=process.communicate) for process in processes]
+    for thread in waiting:
+        thread.start()
+    for thread in waiting:
+        thread.join()
+
+    assert [process.returncode for process in processes] == [0, 0]

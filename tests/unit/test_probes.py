@@ -1,0 +1,234 @@
+"""The probes: their keys, their lines as the tools print them, and the ceiling they give."""
+
+import re
+
+import numpy as np
+import pytest
+from pydantic import ValidationError
+
+from replayer import plan, registry
+from replayer.ceiling import ceiling, share
+from replayer.disk import peers
+from replayer.disk.drive import bin_of
+from replayer.disk.load import Load
+from replayer.disk.tally import Latencies, Tally
+from replayer.errors import Impossible, NotFound
+from replayer.model import Status, StepResult
+from replayer.probes import bonnie, cpu, orion
+from replayer.processor import _cpu, _memory
+from replayer.rig import Findings, ProbeSpec, label
+
+
+def tally_of(iops, latency_us=100, block_size=8192, threads=1):
+    """Return a tally of one second with so many reads of the same latency."""
+    ns = latency_us * 1000
+    bins = {int(bin_of(np.array([ns]))[0]): iops}
+    seen = Latencies(bins, iops, iops * ns, float(iops) * ns * ns, ns // 2, ns * 3)
+    load = Load(name="x", threads=threads, block_size=block_size, seconds=1.0)
+    return Tally(load, 1.0, seen, Latencies({}), iops, 0, (iops,), 0)
+
+
+def orion_points():
+    """Return two small points and one large one."""
+    return [
+        orion._Point(1, 0, tally_of(8000, 124), None),
+        orion._Point(17, 0, tally_of(9899, 1711), None),
+        orion._Point(0, 2, None, tally_of(120, 900, 1 << 20)),
+    ]
+
+
+@pytest.mark.parametrize("name", registry.names("probes"))
+def test_probe_keeps_its_contract(name):
+    """A probe has a Spec over ProbeSpec whose keys have defaults, and run()."""
+    module = registry.load("probes", name)
+
+    assert issubclass(module.Spec, ProbeSpec)
+    assert callable(module.run)
+    assert module.Spec(step="probe", probe=name).clients == 1
+
+
+def test_orion_prints_its_own_lines():
+    """The summary has ORION's words, so that whoever greps for them finds them."""
+    at = "std dev=0 us @"
+
+    lines = orion._summary(orion_points())
+
+    assert lines == [
+        "Maximum Large MBPS=120.00 @ Small=0 and Large=2",
+        "Maximum Small IOPS=9899 @ Small=17 and Large=0",
+        f"Small Read Latency: avg=1711 us, min=856 us, max=5133 us, {at} Small=17 and Large=0",
+        "Minimum Small Latency=124.00 usecs @ Small=1 and Large=0",
+        "Small Read Latency: avg=124 us, min=62 us, max=372 us, std dev=0 us @ Small=1 and Large=0",
+    ]
+
+
+def test_orion_normal_is_the_whole_matrix():
+    """Every combination once, both kinds alone included, never nothing at all."""
+    spec = orion.Spec(step="probe", probe="orion", run="normal", small=(1, 4), large=(1, 2))
+
+    planned = orion._plan(spec)
+
+    assert len(planned) == len(set(planned)) == 3 * 3 - 1
+    assert (0, 0) not in planned
+    assert {(4, 2), (0, 1), (1, 0)} <= set(planned)
+
+
+def test_orion_matrix_is_csv_with_a_head_line():
+    """Rows are large, columns small; what was not under way is empty, not 0."""
+    spec = orion.Spec(step="probe", probe="orion", run="normal", small=(1, 17), large=(2,))
+    findings = Findings()
+
+    orion._matrices(spec, findings, orion_points())
+
+    assert findings.facts["iops.csv.lines"] == (
+        "Large/Small, 0, 1, 17",
+        "0, , 8000, 9899",
+        "2, , , ",
+    )
+    assert findings.facts["mbps.csv.lines"][2] == "2, 120.00, , "
+
+
+def bonnie_line(**values):
+    """Return a table line of bonnie with every phase, or with those given."""
+    seen = Latencies({}, 1, 4_815_000, 0.0, 1, 4_815_000)
+    every = (*bonnie._PHASES, *(f"{o}_{v}" for o in ("seq", "ran") for v in bonnie._VERBS))
+    chosen = values or dict.fromkeys(every, 358_000.0)
+    return bonnie._Line(512 << 20, {name: (rate, 99.0, seen) for name, rate in chosen.items()})
+
+
+@pytest.mark.parametrize("line", [bonnie_line(), bonnie_line(rewrite=10.0), bonnie._Line(1 << 40)])
+def test_bonnie_lines_have_bonnies_columns(line):
+    """The table's columns stay under their headings, and the CSV has a value for every field."""
+    spec = bonnie.Spec(step="probe", probe="bonnie")
+
+    rows, csv = bonnie._table(spec, "vm", line), bonnie._csv(spec, "vm", line)
+
+    assert {len(row) for row in (rows[2], rows[3])} == {len(rows[2])}
+    assert all(len(row) <= 80 for row in rows)
+    assert csv.count(",") == len(peers.BONNIE_FIELDS) - 1
+
+
+def test_bonnie_csv_names_agree_with_the_fields():
+    """Each value stands in the field that bonnie++ has for it."""
+    spec = bonnie.Spec(step="probe", probe="bonnie")
+    line = bonnie_line(put_block=366508.4, seeks=12791.0, ran_delete=7.0)
+
+    fields = dict(zip(peers.BONNIE_FIELDS, bonnie._csv(spec, "vm", line).split(","), strict=True))
+
+    assert (fields["put_block"], fields["put_block_cpu"]) == ("366508", "99")
+    assert (fields["seeks"], fields["ran_del"], fields["rewrite"]) == ("12791", "7", "")
+    assert (fields["ran_del_latency"], fields["file_size"]) == ("4815us", "512M")
+
+
+def test_an_event_of_the_cpu_probe_finds_the_primes():
+    """The divisions are not left out by anybody: there are 1,227 primes from 5 to 9,999, and 3."""
+    event, _ = _cpu(10_000)
+
+    assert event() == 1_228
+
+
+def test_cpu_counts_grow_to_all_cores():
+    """1, 2, 4 and so on, the number of cores last and once."""
+    assert cpu.steps(1) == (1,)
+    assert cpu.steps(2) == (1, 2)
+    assert cpu.steps(6) == (1, 2, 4, 6)
+    assert cpu.steps(8) == (1, 2, 4, 8)
+
+
+def test_memory_events_touch_every_word():
+    """A write event changes the whole block, a read event depends on every word of it."""
+    for kind in ("write", "read"):
+        event, times = _memory(kind, 1 << 10)
+        result = event()
+        assert times == 4096
+        if kind == "read":
+            assert len(result) == times
+
+
+@pytest.mark.parametrize(
+    ("keys", "told"),
+    [
+        ({"probe": "io", "duration": None}, "it needs a duration or an amount"),
+        ({"probe": "io", "depth": 0}, "greater than or equal to 1"),
+        ({"probe": "io", "block_size": "8x"}, "size such as 8k"),
+        ({"probe": "dd_dsync", "size": "4G", "writes": 1}, "one write can be at most 1 GiB"),
+        ({"probe": "orion", "small": [4, 1]}, "growing numbers"),
+        ({"probe": "sysbench_fileio", "modes": []}, "at least one"),
+    ],
+)
+def test_impossible_keys_are_refused(keys, told):
+    """What cannot be measured is refused with the reason before anything is written."""
+    with pytest.raises(ValidationError, match=re.escape(told)):
+        registry.load("probes", keys["probe"]).Spec(step="probe", **keys)
+
+
+@pytest.mark.parametrize(
+    ("table", "error", "told"),
+    [
+        ('probe = "orino"', NotFound, "there is no probe 'orino' - did you mean orion?"),
+        ("threads = 4", NotFound, 'needs a line such as probe = "orion"'),
+        ('probe = "orion"\nsmal = [1]', Impossible, "unknown key 'smal' - did you mean small?"),
+    ],
+)
+def test_a_wrong_probe_table_names_the_nearest_right_one(tmp_path, table, error, told):
+    """A workload file's mistakes are told with the file, the step and the right word."""
+    path = tmp_path / "wrong.toml"
+    path.write_text(f'[[step]]\nstep = "probe"\n{table}\n')
+
+    with pytest.raises(error, match=re.escape(told)) as raised:
+        plan.load(str(path))
+
+    assert str(raised.value).startswith("wrong.toml: step 1 (probe): ")
+
+
+def test_label_says_what_was_done():
+    """A load is named as people say it."""
+    load = Load(name="x", threads=4, block_size=8192, seconds=1.0)
+
+    assert label(load) == "8 KiB random reads at depth 4"
+
+
+def probed(run, rows, *, device="vda", status=Status.DONE):
+    """Return a run with a probe step that has these rows of the io table."""
+    step = StepResult(
+        step="probe",
+        name="random",
+        repeat=1,
+        status=status,
+        started="2026-11-20T10:00:00+00:00",
+        elapsed=1.0,
+        spec={},
+        facts={"storage.device": device},
+        tables={"io": tuple(rows)},
+    )
+    return run.model_copy(update={"steps": (step,)})
+
+
+def row(iops, **keys):
+    """Return a row of the io table: 8 KiB random direct reads at depth 4."""
+    plain = {
+        "access": "random", "operation": "read", "client": "1", "block_bytes": 8192, "depth": 4,
+        "direct": True, "iops": iops,
+    }  # fmt: skip
+    return {**plain, **keys}
+
+
+def test_ceiling_is_the_newest_probe_of_the_same_device_size_and_depth(run_of):
+    """Other devices, sizes, depths, writes and buffered reads are no ceiling; newer beats older."""
+    older, newer, failed = run_of([1]), run_of([1]), run_of([1])
+    unlike = [
+        row(1, access="sequential"), row(2, operation="write"), row(3, direct=False),
+        row(4, block_bytes=4096), row(5, depth=16), row(6, client="2"),
+    ]  # fmt: skip
+    runs = [
+        probed(older, [row(40_000)]),
+        probed(newer, [*unlike, row(42_000), row(43_000), row(44_000)]),
+        probed(failed, [row(50_000)], status=Status.FAILED),
+    ]
+
+    assert ceiling(runs, "vda", 8192, 4) == 43_000
+    assert ceiling(runs[::-1], "vda", 8192, 4) == 43_000
+    assert ceiling(runs, "vda", 8192, 16) == 5
+    assert ceiling(runs, "sda", 8192, 4) is None
+    assert ceiling(runs, "vda", 8192, 4, host={"host.name": "elsewhere"}) is None
+    assert share(35_928, 43_000, 8192, 4) == "RIOPS 35,928 = 84 % of 8 KiB random reads at depth 4"

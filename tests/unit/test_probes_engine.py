@@ -1,0 +1,384 @@
+"""The I/O engine: positions, bins, sums, its own files, and what the kernel answers."""
+
+import itertools
+import math
+import os
+import zlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hdrh.histogram import HdrHistogram
+
+from replayer import custody
+from replayer.disk import drive
+from replayer.disk.exercise import exercise
+from replayer.disk.load import Access, Job, Load, Recorded, Share, Sync, Target
+from replayer.disk.tally import Latencies, tally, together
+from replayer.disk.workspace import PREFIX, Workspace, enough, free_bytes, recover
+from replayer.errors import Impossible, ReplayerError
+
+BLOCK = 4096
+
+
+def load_of(**keys):
+    """Return a small load with some keys changed."""
+    plain = {"name": "test", "threads": 1, "block_size": BLOCK, "operations": 23, "direct": False}
+    return Load(**{**plain, **keys})
+
+
+def bins_of(values):
+    """Return the latencies of some nanoseconds."""
+    bins = drive.Bins()
+    for part in np.array_split(np.array(values, dtype=np.int64), 3):
+        bins.add(part)
+    return Latencies.of([bins.recorded()])
+
+
+def positions(load, target, many):
+    """Return the first block numbers of each thread of a load."""
+    found = []
+    for number in range(load.threads):
+        driver = drive._Driver(Job(load, target, number))
+        driver.open()
+        driver._next = 0
+        try:
+            found.append(driver._positions(many).tolist())
+        finally:
+            driver.close()
+    return found
+
+
+@pytest.fixture
+def workspace(tmp_path):
+    """Return a folder of replayer's own that is removed after the test."""
+    with Workspace(tmp_path) as found:
+        yield found
+
+
+def test_bins_are_those_of_an_hdr_histogram():
+    """A latency lands in the very bin that HdrHistogram gives it, over its whole range."""
+    histogram = HdrHistogram(1, 3_600_000_000_000, 3)
+    draw = np.random.default_rng(1)
+    values = np.unique(
+        np.concatenate(
+            (
+                np.arange(1, 5000),
+                [2**power + step for power in range(10, 41) for step in (-1, 0, 1)],
+                (10 ** (draw.random(20_000) * 12)).astype(np.int64),
+            )
+        )
+    ).astype(np.int64)
+
+    expected = [histogram._counts_index_for(int(value)) for value in values]
+
+    assert drive.bin_of(values).tolist() == expected
+
+
+def test_percentiles_are_right_to_a_thousandth_and_sums_exact():
+    """What is read back from the bins agrees with the values themselves."""
+    values = (np.random.default_rng(2).gamma(2.0, 90_000.0, 50_000) + 20_000).astype(np.int64)
+
+    seen = bins_of(values)
+
+    assert seen.operations == len(values)
+    assert (seen.least_ns, seen.most_ns) == (values.min(), values.max())
+    assert seen.mean_ns == pytest.approx(values.mean())
+    assert seen.deviation_ns == pytest.approx(values.std(), rel=1e-6)
+    for share in (1, 50, 95, 99, 99.9, 100):
+        exact = np.sort(values)[math.ceil(len(values) * share / 100) - 1]
+        assert seen.percentile_ns(share) == pytest.approx(exact, rel=1e-3)
+
+
+def test_payload_is_the_same_histogram():
+    """The payload of a result file decodes to the same counts and percentiles."""
+    seen = bins_of(np.random.default_rng(3).integers(10_000, 90_000_000, 3_000))
+
+    payload = seen.payload()
+    decoded = HdrHistogram.decode(payload.payload)
+
+    assert payload.operations == decoded.get_total_count() == 3_000
+    for share in (50, 99, 99.9):
+        assert decoded.get_value_at_percentile(share) == pytest.approx(
+            seen.percentile_ns(share), rel=2e-3
+        )
+
+
+def test_latencies_of_threads_add_up():
+    """The sum of two halves is the whole, whichever way it is cut."""
+    values = np.random.default_rng(4).integers(1_000, 10_000_000, 1_001)
+    whole, parts = bins_of(values), [bins_of(values[:300]), bins_of(values[300:])]
+
+    added = Latencies.of(parts)
+
+    assert added.bins == whole.bins
+    assert added.mean_ns == pytest.approx(whole.mean_ns)
+    assert added.deviation_ns == pytest.approx(whole.deviation_ns)
+    assert Latencies.of([Recorded(), *parts]).least_ns == whole.least_ns
+
+
+def test_orion_buckets_hold_every_operation_once():
+    """Power-of-two buckets: 3 us is in 2 - 4, 100 us in 64 - 128, and none is lost."""
+    buckets = {low: (high, many) for low, high, many in bins_of([3_000, 100_000]).doublings()}
+
+    assert buckets[2] == (4, 1)
+    assert buckets[64] == (128, 1)
+    assert sum(many for _, many in buckets.values()) == 2
+
+
+def test_strided_threads_share_one_walk(workspace):
+    """N threads together visit every block exactly once before any block comes again."""
+    target = workspace.files("f", 3, 40 * BLOCK, block_size=BLOCK)
+    load = load_of(threads=4, access=Access.STRIDED)
+
+    found = positions(load, target, 30)
+
+    assert sorted(itertools.chain(*found)) == list(range(120))
+    assert found[1][:3] == [1, 5, 9]
+
+
+def test_sequential_threads_walk_regions_of_their_own(workspace):
+    """Regions cover all blocks, do not overlap, and are walked again from their start."""
+    target = workspace.files("f", 1, 100 * BLOCK, block_size=BLOCK)
+    load = load_of(threads=3, access=Access.SEQUENTIAL)
+
+    found = positions(load, target, 40)
+
+    assert sorted(set(itertools.chain(*found))) == list(range(100))
+    assert not set(found[0]) & set(found[1])
+    assert found[0] == [*range(33), *range(7)]
+
+
+def test_random_offsets_are_seeded_uniform_and_differ_by_thread(workspace):
+    """The same seed gives the same blocks; threads and seeds differ; all blocks are as likely."""
+    target = workspace.files("f", 2, 50 * BLOCK, block_size=BLOCK)
+    load = load_of(threads=2)
+
+    first, second = positions(load, target, 20_000)
+
+    assert positions(load, target, 20_000) == [first, second]
+    assert first != second
+    assert positions(load_of(threads=2, seed=9), target, 20_000)[0] != first
+    counts = np.bincount(first, minlength=100)
+    assert len(counts) == 100
+    assert abs(counts - 200).max() < 200 * 0.4
+
+
+@pytest.mark.parametrize("theta", [0.5, 1.0, 1.2])
+def test_zipf_follows_its_law_and_spreads_its_favourites(theta):
+    """Rank k is as frequent as x^-theta says, and the two hottest blocks are no neighbours."""
+    many, draws = 1_000, 200_000
+    law = drive._Zipf(many, theta)
+
+    counts = np.bincount(law.draw(np.random.default_rng(5), draws), minlength=many)
+    by_rank = counts[np.arange(many) * law._step % many]
+    borders = np.arange(1.0, many + 2)
+    area = np.log(borders) if theta == 1 else borders ** (1 - theta) / (1 - theta)
+    expected = np.diff(area) / (area[-1] - area[0]) * draws
+
+    assert len(counts) == many
+    assert by_rank[:20] == pytest.approx(expected[:20], rel=0.1)
+    assert abs(int(np.argsort(counts)[-1]) - int(np.argsort(counts)[-2])) > 1
+
+
+@pytest.mark.parametrize("share", [0.0, 1.0, 0.7])
+def test_a_prime_number_of_operations_is_counted_exactly(workspace, share):
+    """23 blocks are asked for, 23 are done and 23 are in the histograms, none twice."""
+    target = workspace.files("f", 2, 64 * BLOCK, block_size=BLOCK)
+
+    found = exercise([load_of(threads=2, read_share=share)], [target]).of()
+
+    assert found.operations == found.issued_reads + found.issued_writes == 23
+    assert found.reads.operations == found.issued_reads
+    assert sum(found.per_second) == 23
+    if share in {0.0, 1.0}:
+        assert found.issued_reads == 23 * share
+
+
+def test_reads_come_from_where_they_should(workspace):
+    """A block that is written at its place is found there: offsets and files are not mixed up."""
+    target = workspace.files("f", 3, 8 * BLOCK, block_size=BLOCK)
+    before = [Path(path).read_bytes() for path in target.paths]
+
+    exercise([load_of(read_share=0.0, access=Access.SEQUENTIAL, operations=10)], [target])
+    after = [Path(path).read_bytes() for path in target.paths]
+
+    changed = [
+        (file, block)
+        for file in range(3)
+        for block in range(8)
+        if before[file][block * BLOCK :][:BLOCK] != after[file][block * BLOCK :][:BLOCK]
+    ]
+    assert changed == [(0, block) for block in range(8)] + [(1, 0), (1, 1)]
+
+
+def test_rewrite_changes_what_was_there(workspace):
+    """A rewritten block differs from itself in one byte: it was read before it was written."""
+    target = workspace.files("f", 1, 4 * BLOCK, block_size=BLOCK)
+    before = Path(target.paths[0]).read_bytes()
+
+    load = load_of(
+        read_share=0.0, rewrite=True, access=Access.SEQUENTIAL, operations=3, finish=Sync.FSYNC
+    )
+    exercise([load], [target])
+    after = Path(target.paths[0]).read_bytes()
+
+    different = [at for at, (old, new) in enumerate(zip(before, after, strict=True)) if old != new]
+    assert different == [0, BLOCK, 2 * BLOCK]
+
+
+def test_files_cannot_be_compressed_and_no_page_comes_twice(workspace):
+    """Storage that compresses or deduplicates gains nothing from the data, old or overwritten."""
+    target = workspace.files("f", 2, 4 << 20, block_size=BLOCK)
+    exercise([load_of(read_share=0.0, access=Access.SEQUENTIAL, operations=64)], [target])
+
+    data = b"".join(Path(path).read_bytes() for path in target.paths)
+    pages = {data[at : at + BLOCK] for at in range(0, len(data), BLOCK)}
+
+    assert len(zlib.compress(data, 1)) > 0.99 * len(data)
+    # The 64 writes take turns with 16 buffers; everything else is unlike.
+    assert len(pages) >= len(data) // BLOCK - 48
+
+
+def test_a_duration_counts_only_what_ended_in_its_window(workspace):
+    """The warm-up and what ends late do not count; the rate is over the window alone."""
+    target = workspace.files("f", 1, 64 * BLOCK, block_size=BLOCK)
+    load = load_of(operations=None, seconds=0.3, warmup=0.2, threads=2)
+
+    found = exercise([load], [target]).of()
+
+    assert found.seconds == 0.3
+    assert found.operations < found.issued_reads
+    assert found.iops == pytest.approx(found.operations / 0.3)
+
+
+def test_rate_is_kept(workspace):
+    """A limit is never exceeded, whatever the storage could do."""
+    target = workspace.files("f", 1, 64 * BLOCK, block_size=BLOCK)
+    load = load_of(operations=None, seconds=0.5, rate=200.0, threads=2)
+
+    found = exercise([load], [target]).of()
+
+    assert 0 < found.operations <= 200 * 0.5 + 2
+
+
+def test_clients_and_loads_are_kept_apart(workspace):
+    """Each client works on its own files, and each load of it has its own figures."""
+    targets = [workspace.files(name, 1, 64 * BLOCK, block_size=BLOCK) for name in "ab"]
+    loads = [load_of(operations=5), load_of(name="writes", operations=7, read_share=0.0)]
+
+    found = exercise(loads, targets)
+
+    assert [[one.operations for one in tallies] for tallies in found.by_client] == [[5, 7]] * 2
+    assert found.of(0).operations == 10
+    assert found.of(1).writes.operations == 14
+
+
+def share_of(*, last_ns, cut, many=1):
+    """Return a share with some operations of 1 us."""
+    bins = drive.Bins()
+    bins.add(np.full(many, 1_000, dtype=np.int64))
+    return Share(0, last_ns, cut, (many, 0), (bins.recorded(), Recorded()), (many,))
+
+
+def test_window_is_the_duration_unless_the_amount_ended_first():
+    """A rate is over the whole duration if the clock ended it, else over what the work took."""
+    timed = load_of(operations=None, seconds=2.0)
+    both = load_of(operations=2, seconds=2.0)
+
+    assert tally(timed, [share_of(last_ns=1_900_000_000, cut=True)]).seconds == 2.0
+    ended = [share_of(last_ns=400_000_000, cut=False), share_of(last_ns=500_000_000, cut=False)]
+    assert tally(both, ended).seconds == 0.5
+    assert together([tally(both, ended)] * 2).iops == pytest.approx(8.0)
+
+
+def test_nothing_done_is_an_error_not_a_zero():
+    """Storage that hangs gives no figure of 0 IOPS."""
+    empty = Share(0, 10, True, (0, 0), (Recorded(), Recorded()), ())
+
+    with pytest.raises(ReplayerError, match="no operation of 4096 bytes ended within 1 s"):
+        tally(load_of(operations=None, seconds=1.0), [empty])
+
+
+def test_too_few_blocks_for_the_threads_are_refused():
+    """More threads than blocks would all read the same ones."""
+    with pytest.raises(Impossible, match="4 threads need as many blocks"):
+        load_of(threads=4).blocks(Target(("/f",), 3 * BLOCK, False))
+
+
+def test_an_input_output_error_is_one_sentence():
+    """The kernel's own EIO ends the exercise with the file, the size and what to look at."""
+    target = Target(("/proc/self/mem",), 64 * BLOCK, False)
+
+    with pytest.raises(ReplayerError) as raised:
+        exercise([load_of()], [target])
+
+    assert str(raised.value) == (
+        "test: reading blocks of 4096 bytes of /proc/self/mem failed: Input/output error; "
+        "see dmesg for what the device said"
+    )
+
+
+def test_a_file_that_was_cut_short_is_told(workspace):
+    """Fewer bytes than asked for are an error: a shorter file is not a faster one."""
+    target = workspace.files("f", 1, 64 * BLOCK, block_size=BLOCK)
+    os.truncate(target.paths[0], 10)
+
+    with pytest.raises(ReplayerError, match=r"fewer bytes .* was cut short, or its disk is full"):
+        exercise([load_of()], [target])
+
+
+def test_a_file_that_was_replaced_is_told(workspace):
+    """Data of a deleted file can still be read, but its figures say nothing about the disk."""
+    target = workspace.files("f", 1, 64 * BLOCK, block_size=BLOCK)
+
+    def replace():
+        path = Path(target.paths[0])
+        path.rename(path.with_suffix(".old"))
+        path.write_bytes(bytes(64 * BLOCK))
+
+    with pytest.raises(ReplayerError, match="deleted or replaced by somebody"):
+        exercise([load_of(operations=None, seconds=0.3)], [target], opened=replace)
+
+
+def test_workspace_removes_everything_and_its_note(tmp_path):
+    """Nothing is left at the end, and nothing after an error in the middle."""
+    for fails in (False, True):
+        try:
+            with Workspace(tmp_path) as workspace:
+                workspace.files("f", 2, 8 * BLOCK, block_size=BLOCK)
+                assert [note.details["path"] for note in custody.notes("files")] == [
+                    str(workspace.folder)
+                ]
+                if fails:
+                    raise ReplayerError("stop")  # noqa: TRY301
+        except ReplayerError:
+            pass
+
+        assert list(tmp_path.iterdir()) == []
+        assert list(custody.notes("files")) == []
+
+
+def test_recover_removes_only_what_is_ours(tmp_path):
+    """A note with another folder's path removes nothing: only our own names are touched."""
+    ours, other = tmp_path / f"{PREFIX}0123", tmp_path / "data"
+    for folder in (ours, other):
+        folder.mkdir()
+        (folder / "file").write_text("x")
+
+    said = [recover(custody.take("files", path=str(folder))) for folder in (ours, other)]
+
+    assert not ours.exists()
+    assert (other / "file").exists()
+    assert "removed" in said[0]
+    assert list(custody.notes("files")) == []
+
+
+def test_too_little_space_is_told_with_both_numbers(tmp_path):
+    """The refusal comes before anything is written, with what is needed and what is free."""
+    free = free_bytes(tmp_path)
+
+    with pytest.raises(Impossible, match=r"need .* and .* has .* free; ask for less"):
+        enough(tmp_path, 2 * free)
+    with pytest.raises(Impossible, match="cannot be used for files: No such file"):
+        enough(tmp_path / "missing", 1)
