@@ -18,7 +18,7 @@ from replayer import stats, store
 from replayer.errors import Impossible
 from replayer.evidence import Side
 from replayer.model import Noun, Run, Status
-from replayer.selection import Chosen
+from replayer.selection import Chosen, Columns, no_column
 
 FORMAT = 1
 
@@ -132,12 +132,12 @@ def folder(path: Path) -> Path:
     return path.with_name(f"{path.stem}.runs")
 
 
-def runs(path: Path) -> list[Run]:
+def runs(path: Path, columns: Columns = no_column) -> list[Run]:
     """Return the runs that a plan made, by start; one that did not begin to work is none."""
     if not folder(path).is_dir():
         return []
     entries = [e for e in store.runs(folder(path)) if isinstance(e, store.Summary)]
-    loaded = [store.load(entry.path) for entry in entries]
+    loaded = [store.load(entry.path, columns) for entry in entries]
     return [run for run in loaded if run.steps]
 
 
@@ -202,10 +202,10 @@ def what_next(schedule: Schedule, made: Sequence[Run], path: Path) -> str:
     return f"{done} of {total} boots done; next: boot {schedule.order[done]}, replayer step {path}"
 
 
-def chosen(path: Path) -> Chosen:
+def chosen(path: Path, columns: Columns = None) -> Chosen:
     """Return the plan's runs grouped by its kernels; raise Impossible if a kernel has none."""
     schedule = load(path)
-    made = finished(schedule, runs(path))
+    made = finished(schedule, runs(path, columns))
     groups: dict[str, list[Run]] = {kernel: [] for kernel in schedule.kernels}
     for run in made:
         groups[planned(schedule, str(run.host["kernel.release"])) or ""].append(run)

@@ -1,7 +1,7 @@
 """Words on a command line -> the runs they mean: files, folders, labels, ids, values of a fact."""
 
 import glob
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -12,6 +12,13 @@ from replayer.evidence import Side
 from replayer.model import Run
 
 _MOST_NAMED = 3
+Columns = Callable[[str], bool] | None
+"""Which columns of series are needed, by name; None means all."""
+
+
+def no_column(_name: str) -> bool:
+    """Want no column of any series."""
+    return False
 
 
 @dataclass
@@ -24,15 +31,23 @@ class Chosen:
     by: str = ""
 
 
-def choose(words: Sequence[str], where: Path, *, by: str = "", only: Sequence[str] = ()) -> Chosen:
+def choose(
+    words: Sequence[str],
+    where: Path,
+    *,
+    by: str = "",
+    only: Sequence[str] = (),
+    columns: Columns = None,
+) -> Chosen:
     """Return a side for each word, or, with `by`, one for each value of that fact.
 
     `by` is a fact, or `fact=base,other`.  `only` are conditions such as workload.name=demo.  Raises
-    Impossible, in one sentence, for words that mean no run and facts that no run has.
+    Impossible, in one sentence, for words that mean no run and facts that no run has.  `columns`
+    tells which columns of series are needed; None means all.
     """
     chosen = Chosen()
     for word in words:
-        runs = _only([store.load(path) for path in _files(word, where, chosen.said)], only)
+        runs = _only([store.load(path, columns) for path in _files(word, where, chosen.said)], only)
         if not runs:
             raise Impossible(f"no run of {word} has {' and '.join(only)}")
         chosen.sides.append(Side(_named(word, runs), tuple(runs)))

@@ -34,6 +34,9 @@ _UPGRADES: Mapping[int, Callable[[dict[str, Any]], dict[str, Any]]] = {}
 _HEAD = 32 * 1024
 """What is read of a file to list it: the keys before `steps` come first and fit."""
 _LISTED = ("format", "id", "label", "started", "status", "workload")
+_COLUMNS = b'\n    "columns": {\n'
+_COLUMNS_END = b"\n    }"
+_COLUMN = b'     "'
 _WIDTH = 100
 
 
@@ -124,14 +127,18 @@ def text(run: Run) -> str:
     return found.encode(errors="replace").decode()
 
 
-def load(path: str | Path) -> Run:
+def load(path: str | Path, wanted: Callable[[str], bool] | None = None) -> Run:
     """Read a run file of any format that was ever written.
 
+    With `wanted`, columns of series for whose names it is false may be left out: they are nearly
+    all of a file, and who reads hundreds of files for something else need not wait for them.
     Raises Impossible, in one sentence that names the file, when it is not there, cut off, no run,
     of a newer format, or has a field that is wrong.
     """
     path = Path(path)
     data = _read(path)
+    if wanted is not None:
+        data = _thinned(data, wanted)
     keys = _json(path, data)
     found = _format(path, keys)
     if found < FORMAT:
@@ -247,6 +254,22 @@ def _read(path: Path) -> bytes:
         raise NotFound(f"the run file {path} is not there") from error
     except OSError as error:
         raise Impossible(f"{path}: {error.strerror}") from error
+
+
+def _thinned(data: bytes, wanted: Callable[[str], bool]) -> bytes:
+    """Return a file without the columns that are not wanted, if it is laid out as by save."""
+    parts = []
+    at = 0
+    while (found := data.find(_COLUMNS, at)) >= 0:
+        begin = found + len(_COLUMNS)
+        end = data.find(_COLUMNS_END, begin)
+        lines = [line.removesuffix(b",") for line in data[begin : max(end, begin)].split(b"\n")]
+        if not all(line.startswith(_COLUMN) and line.endswith(b"]") for line in lines):
+            return data
+        kept = [line for line in lines if wanted(line.split(b'"', 2)[1].decode())]
+        parts += [data[at:begin], b",\n".join(kept)]
+        at = end
+    return b"".join([*parts, data[at:]])
 
 
 def _json(path: Path, data: bytes) -> dict[str, Any]:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from replayer.comparison import Comparison
-    from replayer.selection import Chosen
+    from replayer.selection import Chosen, Columns
 
 EPILOG = """\
 examples:
@@ -110,10 +110,22 @@ def _chosen(args: argparse.Namespace, where: Path) -> Chosen:
     from replayer import schedule
     from replayer.selection import choose
 
+    columns = _columns(args.html)
     plan = schedule.load_if_plan(args.runs[0]) if len(args.runs) == 1 and not args.by else None
     if plan is None:
-        return choose(args.runs, where, by=args.by, only=args.where)
-    return schedule.chosen(plan)
+        return choose(args.runs, where, by=args.by, only=args.where, columns=columns)
+    return schedule.chosen(plan, columns)
+
+
+def _columns(html: str | None) -> Columns:
+    """Return which columns of the runs' series are needed: those that a page draws, or none."""
+    from replayer.selection import no_column
+
+    if html is None:
+        return no_column
+    from replayer.report.charts import needs
+
+    return needs
 
 
 def _tell(args: argparse.Namespace, chosen: Chosen, found: Comparison) -> None:

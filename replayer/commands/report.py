@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from replayer.comparison import Comparison
-    from replayer.selection import Chosen
+    from replayer.selection import Chosen, Columns
 
 EPILOG = """\
 examples:
@@ -76,10 +76,22 @@ def _chosen(args: argparse.Namespace, where: Path) -> Chosen:
     from replayer import schedule
     from replayer.selection import choose
 
+    columns = _columns(args)
     plan = schedule.load_if_plan(args.runs[0]) if len(args.runs) == 1 and not args.by else None
     if plan is not None:
-        return schedule.chosen(plan)
-    return choose(args.runs, where, by=args.by, only=args.where)
+        return schedule.chosen(plan, columns)
+    return choose(args.runs, where, by=args.by, only=args.where, columns=columns)
+
+
+def _columns(args: argparse.Namespace) -> Columns:
+    """Return which columns of the runs' series are needed: all for the terminal's report."""
+    from replayer.selection import no_column
+
+    if args.html:
+        from replayer.report.charts import needs
+
+        return needs
+    return no_column if args.csv or args.markdown else None
 
 
 def _compared(chosen: Chosen) -> tuple[Comparison | None, str]:

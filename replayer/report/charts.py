@@ -37,6 +37,12 @@ _KERNEL = ("cpu.", "diskstats.", "meminfo.", "pressure.", "vmstat.", "iostat.")
 _SYMBOLS = {Verdict.BETTER: 0, Verdict.WORSE: 1, Verdict.SAME: 2, Verdict.UNCLEAR: 3}
 
 
+def needs(column: str) -> bool:
+    """Tell whether a column of a series is drawn."""
+    drawn = {*(name for name, _ in _DEVICE), *(name for cpu in _CPU for name in cpu[:2])}
+    return column in drawn or not column.startswith(_KERNEL) or column.startswith("iostat.")
+
+
 def word(text: object) -> str:
     """Return text that Plotly shows as it is: nothing in it is a tag or steers anything."""
     return escape(clean(text), quote=False)

@@ -469,3 +469,30 @@ def test_the_fixture_has_every_field(run):
     assert empty == set()
     for name in ("cold", "ledger", "series", "latency", "tables", "facts", "notes", "reason"):
         assert any(getattr(step, name) for step in run.steps), name
+
+
+def test_columns_that_are_not_wanted_are_left_out_and_nothing_else(stored, tmp_path):
+    """Loaded thin, a run lacks those columns and is the same otherwise."""
+    path = tmp_path / "run.json"
+    store.save(path, stored)
+    names = {
+        name for step in stored.steps if step.series is not None for name in step.series.columns
+    }
+    kept = min(names)
+    thin = store.load(path, lambda name: name == kept)
+
+    assert len(names) > 1
+    for step, whole in zip(thin.steps, stored.steps, strict=True):
+        columns = whole.series.columns if whole.series else {}
+        assert (step.series.columns if step.series else {}) == {
+            name: values for name, values in columns.items() if name == kept
+        }
+        assert step.model_copy(update={"series": None}) == whole.model_copy(update={"series": None})
+
+
+def test_a_file_of_another_layout_is_loaded_whole(stored, tmp_path):
+    """A run that another program wrote on one line has all of its columns."""
+    path = tmp_path / "run.json"
+    path.write_text(json.dumps(stored.model_dump(mode="json")))
+
+    assert store.load(path, lambda _name: False) == stored
