@@ -60,7 +60,7 @@ class Queue:
 
     paths: tuple[str, ...]
     sizes: tuple[int, ...]
-    """Bytes of each file when it was listed: no more is read, and no read is spent on the end."""
+    """Bytes of each file when it was listed: reading ends there, with no read spent on the end."""
     mode: str
     """read, mmap or direct."""
     block_size: int

@@ -38,8 +38,8 @@ from replayer.worker import Crowd
 _LONGEST_NS = 3600 * 10**9
 _SECTOR = 512
 _READY_SECONDS = 60.0
-_MUCH_MORE = 1.2
-"""Times the files' bytes: a device that read so much was read by others too."""
+_MUCH_MORE = (1.2, 16 << 20)
+"""Times the files' bytes, and more by so many: a device that read so much was read by others."""
 _GREW_WARM = 0.01
 _MOST_NAMES = 3
 
@@ -372,10 +372,12 @@ def _notes(
     got = {paths[number]: size for haul in reading.hauls for number, size in haul.files}
     yield from _named("shrank", {path for path, size in got.items() if size < listing.sizes[path]})
     yield from _named("grew", {path for path in got if _size(path) > listing.sizes[path]})
-    if cold.device_bytes is not None and cold.device_bytes > _MUCH_MORE * listing.bytes:
+    times, more = _MUCH_MORE
+    came = cold.device_bytes or 0
+    if came > max(times * listing.bytes, listing.bytes + more):
         yield (
-            f"the device delivered {show_size(cold.device_bytes)} for {show_size(listing.bytes)} "
-            f"of files: something else read from it meanwhile"
+            f"the device delivered {show_size(came)} for {show_size(listing.bytes)} of files: "
+            f"something else read from it meanwhile"
         )
     if spec.mode == "direct":
         yield from _not_around(files, cold)

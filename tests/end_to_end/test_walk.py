@@ -1,0 +1,422 @@
+"""The walk on real files and on the real server's table: every byte, every proof, every failure."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from hdrh.histogram import HdrHistogram
+
+from replayer import cache, pages, reader, table
+from replayer.custody import alive, identity
+from replayer.errors import Impossible, ReplayerError, Skip
+from replayer.host import Host
+from replayer.model import Temperature
+from replayer.server import open_place
+from replayer.steps import build, walk
+from replayer.worker import Crowd
+
+BLOCK = 4096
+PRIME = 23
+METRICS = {
+    "walk.files": "files", "walk.bytes": "bytes", "walk.list.real": "s", "walk.list.user": "s",
+    "walk.list.system": "s", "walk.read.real": "s", "walk.read.user": "s", "walk.read.system": "s",
+    "walk.throughput": "bytes/s", "walk.iops": "1/s",
+}  # fmt: skip
+MODES = ["read", "mmap", "direct"]
+
+
+def spec_of(**keys):
+    """Return a small spec that leaves files as warm as they are; every key can be set."""
+    small = {"threads": 7, "block_size": BLOCK, "cold": "unknown"}
+    return walk.Spec(step="walk", name="walk", **{**small, **keys})
+
+
+def notes(outcome):
+    """Return the notes, without what other programs on this machine cause."""
+    return [note for note in outcome.notes if "something else read from it" not in note]
+
+
+def values(outcome):
+    """Return metric -> value."""
+    return {one.metric: one.value for one in outcome.measurements}
+
+
+@pytest.fixture
+def folder(server_home, request):
+    """Return an empty folder on a disk; skip where the folder for temporary files is memory."""
+    made = server_home / re.sub(r"\W+", "-", request.node.name)
+    made.mkdir()
+    mount = Host().mount_of(made)
+    if mount is not None and mount.type in {"tmpfs", "ramfs"}:
+        pytest.skip("the pages of a file system in memory cannot be dropped")
+    return made
+
+
+@pytest.fixture
+def tree(folder):
+    """Return 23 files of 23 blocks in several folders, the last block of each cut short."""
+    for number in range(PRIME):
+        below = folder / f"{number % 3}" / "deep"
+        below.mkdir(parents=True, exist_ok=True)
+        (below / f"file-{number}").write_bytes(os.urandom(PRIME * BLOCK - number))
+    os.sync()
+    return folder
+
+
+@pytest.fixture
+def made(context, no_table):
+    """Build a small columnstore table and return the paths of its files."""
+    build.run(build.Spec(step="build", name="build", rows=20_000, segment_rows=3_072), context)
+    with context.database() as database:
+        database.query("CHECKPOINT")
+        return table.files(database, context.data_directory())
+
+
+# Folders
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_prime_number_of_blocks_is_reported_as_such(context, tree, mode):
+    """23 files of 23 blocks are 23 files and 529 reads in every mode, and the bytes are du's."""
+    spec = spec_of(path=tree, mode=mode)
+    try:
+        outcome = walk.run(spec, context)
+    except Skip as skip:
+        pytest.skip(str(skip))
+    found = values(outcome)
+    said = subprocess.run(
+        ["find", tree, "-type", "f", "-exec", "du", "--apparent-size", "--bytes", "{}", "+"],
+        capture_output=True, text=True, check=True,
+    ).stdout  # fmt: skip
+    counted = sum(int(line.split()[0]) for line in said.splitlines())
+
+    assert {one.metric: one.unit for one in outcome.measurements} == METRICS
+    assert (found["walk.files"], found["walk.bytes"]) == (PRIME, counted)
+    assert outcome.facts["reads"] == outcome.latency["block"].operations == PRIME * PRIME
+    assert outcome.facts["directory_entries"] == PRIME + 6
+    assert found["walk.iops"] == pytest.approx(PRIME * PRIME / found["walk.read.real"])
+    assert found["walk.throughput"] == pytest.approx(counted / found["walk.read.real"])
+    assert 0 < outcome.facts["first_thread_done_seconds"] <= found["walk.read.real"]
+    assert outcome.facts["last_thread_done_seconds"] == found["walk.read.real"]
+    assert notes(outcome) == []
+
+
+def test_latencies_are_those_of_the_reads(context, tree):
+    """The histogram holds every read, none longer than the whole."""
+    outcome = walk.run(spec_of(path=tree), context)
+    histogram = HdrHistogram.decode(outcome.latency["block"].payload)
+
+    assert histogram.get_total_count() == PRIME * PRIME
+    assert 0 < histogram.get_value_at_percentile(50) <= histogram.get_max_value()
+    assert histogram.get_max_value() <= values(outcome)["walk.read.real"] * 1e9
+
+
+@pytest.mark.parametrize("mode", ["read", "direct"])
+def test_cold_comes_from_the_device(context, tree, mode):
+    """Coldness is proven before by residency and after by the device's own counters."""
+    size = sum(path.stat().st_size for path in tree.rglob("file-*"))
+    cold = walk.run(spec_of(path=tree, mode=mode, cold="cold"), context).cold
+
+    assert (cold.asked, cold.got, cold.why) == (Temperature.COLD, Temperature.COLD, "")
+    assert (cold.resident_bytes, cold.file_bytes) == (0, size)
+    if cold.device_bytes is not None:
+        assert cold.device_bytes >= 0.95 * size
+
+
+def test_hot_is_in_memory_before_the_walk(context, tree):
+    """What was asked to be hot is read into memory first, and proven to be there."""
+    cold = walk.run(spec_of(path=tree, cold="hot", mode="mmap"), context).cold
+
+    assert (cold.got, cold.resident_share) == (Temperature.HOT, 1.0)
+    assert cold.method == "every file read"
+
+
+@pytest.mark.parametrize(("mode", "share"), [("read", 1.0), ("mmap", 1.0), ("direct", 0.0)])
+def test_modes_fill_the_page_cache_or_go_around_it(context, tree, mode, share):
+    """Each mode does to memory what it is for: every page is touched, or none is kept."""
+    files = sorted(tree.rglob("file-*"))
+    for _ in range(5):  # somebody else on this machine may drop caches just now
+        for path in files:
+            pages.forget(path)
+        try:
+            walk.run(spec_of(path=tree, mode=mode), context)
+        except Skip as skip:
+            pytest.skip(str(skip))
+        found = cache.residency(files).share
+        if found == share:
+            break
+
+    assert found == share
+
+
+def test_a_file_that_stays_in_memory_takes_the_name_cold_away(context, tree, holder):
+    """One of 23 files is mapped by somebody: the walk is lukewarm, with that share."""
+    first = min(tree.rglob("file-*"))
+    code = (
+        "import mmap, sys\n"
+        "file = open(sys.argv[1], 'rb')\n"
+        "view = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)\n"
+        "print(sum(view[::1024]) > 0, flush=True)\n"
+        "sys.stdin.readline()\n"
+    )
+    assert holder(first, code=code).said == "True"
+    cold = walk.run(spec_of(path=tree, cold="cold"), context).cold
+
+    assert (cold.asked, cold.got) == (Temperature.COLD, Temperature.LUKEWARM)
+    assert cold.resident_share == pytest.approx(1 / PRIME, rel=0.01)
+    assert "4.3" in cold.why
+
+
+def test_series_shows_the_bytes(context, tree):
+    """The step's own counter becomes a rate in the same intervals as the kernel's."""
+    outcome = walk.run(spec_of(path=tree, mode="direct", block_size=BLOCK, threads=1), context)
+    series = outcome.series
+    rates = series.columns["walk.bytes"]
+    seconds = [
+        end - begin for begin, end in zip((0, *series.seconds), series.seconds, strict=False)
+    ]
+    moved = sum(rate * took for rate, took in zip(rates, seconds, strict=True) if rate is not None)
+
+    assert len(rates) == len(series.seconds) >= 1
+    assert 0 < moved <= 1.6 * values(outcome)["walk.bytes"]
+
+
+def test_links_are_not_followed_and_empty_files_count(context, folder):
+    """A link to a file elsewhere is a directory entry and no file of this folder."""
+    (folder / "one").write_bytes(b"1")
+    (folder / "empty").touch()
+    (folder / "link").symlink_to("/etc/passwd")
+    (folder / "loop").symlink_to(folder)
+    found = walk.run(spec_of(path=folder, mode="mmap"), context)
+
+    assert (values(found)["walk.files"], values(found)["walk.bytes"]) == (2, 1)
+    assert found.facts["directory_entries"] == 4
+
+
+def test_files_that_changed_are_named(context, tree):
+    """What vanished, shrank or grew after it was listed is in the notes, by name."""
+    spec = spec_of(path=tree)
+    listing = walk._list([str(tree)], None)
+    vanished, shrunk, grown, *_ = sorted(tree.rglob("file-*"))
+    vanished.unlink()
+    os.truncate(shrunk, 5000)
+    with grown.open("ab") as file:
+        file.write(b"more")
+    cold = cache.make(Temperature.UNKNOWN, None, list(listing.sizes), context.host)
+    reading = walk._read(spec, context, context.sampler, listing)
+    told = list(walk._notes(spec, list(listing.sizes), listing, reading, cold))
+
+    assert [note.rpartition(": ")[2] for note in told] == list(map(str, (vanished, shrunk, grown)))
+    assert "vanished" in told[0]
+    assert "shrank" in told[1]
+    assert "grew" in told[2]
+    # What was appended lies in the last block that was listed, so it came with it.
+    lost = listing.sizes[str(vanished)] + listing.sizes[str(shrunk)] - 5000
+    assert reading.bytes == listing.bytes - lost + len("more")
+
+
+def test_a_mapped_file_that_shrank_kills_nobody(context, tree):
+    """Pages behind a file's end are never touched: they would end the worker with SIGBUS."""
+    listing = walk._list([str(tree)], None)
+    shrunk = min(tree.rglob("file-*"))
+    os.truncate(shrunk, 0)
+    reading = walk._read(spec_of(path=tree, mode="mmap"), context, context.sampler, listing)
+
+    assert reading.bytes == listing.bytes - listing.sizes[str(shrunk)]
+
+
+def test_a_read_error_names_the_file_and_the_byte(context):
+    """A read error of the disk is one sentence; /proc/self/mem has one to offer."""
+    queue = reader.Queue(("/proc/self/mem",), (BLOCK,), "read", BLOCK)
+    with Crowd(reader.read_all, [queue], processes=1) as crowd:
+        crowd.open()
+        with pytest.raises(ReplayerError, match="/proc/self/mem could not be read at byte 0: Inp"):
+            crowd.results()
+
+
+def test_every_file_is_read_once_by_whoever_is_free(tree):
+    """The queue is shared by the threads of all processes: nothing is read twice or left out."""
+    paths = sorted(map(str, tree.rglob("file-*")))
+    queue = reader.Queue(tuple(paths), tuple(map(os.path.getsize, paths)), "read", BLOCK)
+    with Crowd(reader.read_all, [queue] * 5, processes=2) as crowd:
+        crowd.open()
+        hauls = crowd.results()
+
+    assert Counter(number for haul in hauls for number, _ in haul.files) == Counter(range(PRIME))
+
+
+@pytest.mark.parametrize(
+    ("path", "says"),
+    [
+        ("relative", "must begin with a slash"),
+        ("/does/not/exist", "/does/not/exist cannot be read: No such file"),
+        ("/etc/passwd", "/etc/passwd cannot be read: Not a directory"),
+    ],
+)
+def test_path_must_be_a_folder(context, path, says):
+    """It is known before anything is done."""
+    with pytest.raises(Impossible, match=says):
+        walk.check(spec_of(path=path), context)
+
+
+def test_an_empty_folder_is_refused(context, folder):
+    """There is nothing to measure."""
+    with pytest.raises(Impossible, match="there is no file in"):
+        walk.run(spec_of(path=folder), context)
+
+
+def test_direct_needs_whole_blocks():
+    """O_DIRECT reads in multiples of the device's block."""
+    with pytest.raises(ValueError, match="multiple of 4096"):
+        spec_of(mode="direct", block_size=5000)
+
+
+def test_direct_is_skipped_where_it_cannot_be(context):
+    """A file system without O_DIRECT is told with the ways that remain."""
+    with pytest.raises(Skip, match=r'/proc/.* cannot be read with O_DIRECT .*mode = "mmap" remain'):
+        walk._need_direct(["/proc/self/status"])
+
+
+# The table
+
+
+def test_true_cold_stops_the_server(context, made):
+    """The table's files are read while no process of the server is left; all bytes are counted."""
+    sizes = [path.stat().st_size for path in made]
+    outcome = walk.run(spec_of(block_size=8192, cold="cold"), context)
+    found = values(outcome)
+
+    assert context.place.pids() == []
+    assert outcome.cold.method.startswith("server stopped, ")
+    assert (outcome.cold.got, outcome.cold.why) == (Temperature.COLD, "")
+    assert (found["walk.files"], found["walk.bytes"]) == (len(made), sum(sizes))
+    assert outcome.facts["directory_entries"] >= len(made)
+    assert notes(outcome) == []
+
+
+def test_lukewarm_leaves_the_server_running(context, made):
+    """The page cache is cold, the server's own buffers are not."""
+    before = context.place.pids()
+    cold = walk.run(spec_of(cold="lukewarm"), context).cold
+
+    assert before[0] in context.place.pids()
+    assert (cold.got, cold.why) == (Temperature.LUKEWARM, "")
+
+
+def test_a_server_of_somebody_else_is_not_stopped(context, made, surroundings):
+    """Cold was asked for and is not claimed: the result says why, and the server goes on."""
+    pids = context.place.pids()
+    url = context.place.start().render_as_string(hide_password=False)
+    with open_place(context.engine, url=url) as remote:
+        if remote.data_directory() is None:
+            pytest.skip("the server's folder is not seen from here")
+        cold = walk.run(spec_of(cold="cold"), surroundings(remote)).cold
+
+    assert (cold.asked, cold.got) == (Temperature.COLD, Temperature.LUKEWARM)
+    assert "was not stopped" in cold.why
+    assert "server not stopped" in cold.method
+    assert pids[0] in context.place.pids()
+
+
+def test_any_table_can_be_walked(context, made):
+    """Its name may have a schema; a name that is not there is refused."""
+    with context.database() as database:
+        files = table.files(
+            database, context.data_directory(), "slob/files", name="pg_catalog.pg_attribute"
+        )
+    found = values(walk.run(spec_of(table="pg_catalog.pg_attribute"), context))
+
+    assert found["walk.files"] == len(files) >= 2
+    with pytest.raises(Impossible, match="'no_such' is not there"):
+        walk.run(spec_of(table="no_such"), context)
+
+
+def test_a_walk_needs_a_table(context, no_table):
+    """Without a build before it, it says so."""
+    with pytest.raises(Impossible, match="put a build step before"):
+        walk.run(spec_of(), context)
+
+
+# The command
+
+
+@pytest.fixture
+def slow(folder):
+    """Return a workload file of a walk that takes long: one thread, direct, small blocks."""
+    files = folder / "files"
+    files.mkdir()
+    (files / "large").write_bytes(os.urandom(64 << 20))
+    path = folder / "slow.toml"
+    path.write_text(
+        '# slow\ndescription = "slow"\n[[step]]\nstep = "walk"\nthreads = 2\nmode = "direct"\n'
+        f'block_size = "4k"\npath = "{files}"\n'
+    )
+    return path
+
+
+@contextmanager
+def walking(context, slow, results):
+    """Run replayer until its workers read, and yield it with their identities."""
+    url = context.place.start().render_as_string(hide_password=False)
+    command = [sys.executable, "-m", "replayer", "run", slow, "--results", results]
+    with subprocess.Popen(
+        [*map(str, command), "--engine", url], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        text=True, start_new_session=True,
+    ) as child:  # fmt: skip
+        deadline = time.monotonic() + 60
+        workers = []
+        while child.poll() is None and not workers and time.monotonic() < deadline:
+            workers = [pid for pid in below(child.pid) if has_read(pid)]
+            time.sleep(0.01)
+        yield child, [identity(pid) for pid in workers]
+
+
+def below(parent):
+    """Return the process ids of a process's children."""
+    try:
+        return list(map(int, Path(f"/proc/{parent}/task/{parent}/children").read_text().split()))
+    except OSError:
+        return []
+
+
+def has_read(pid):
+    """Tell whether a worker process has the large file open."""
+    try:
+        return any(fd.readlink().name == "large" for fd in Path(f"/proc/{pid}/fd").iterdir())
+    except OSError:
+        return False
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_ends_every_process_and_keeps_the_result(context, slow, tmp_path, number):
+    """A signal to all, as a terminal sends it, leaves no worker and exits with 130."""
+    with walking(context, slow, tmp_path) as (child, workers):
+        os.killpg(child.pid, number)
+        child.communicate(timeout=60)
+    (result,) = tmp_path.glob("*.json")
+    (step,) = json.loads(result.read_text())["steps"]
+
+    assert workers
+    assert child.returncode == 130
+    assert not any(map(alive, workers))
+    assert step["status"] == "interrupted"
+
+
+def test_a_killed_worker_ends_the_run_with_one_sentence(context, slow, tmp_path):
+    """The out-of-memory killer takes a worker: the run fails at once and says which way it died."""
+    with walking(context, slow, tmp_path) as (child, workers):
+        os.kill(int(workers[0].split(":")[1]), signal.SIGKILL)
+        _, said = child.communicate(timeout=60)
+
+    assert child.returncode == 1
+    assert "a worker process was killed with SIGKILL" in said
+    assert "Traceback" not in said
+    assert not any(map(alive, workers))
