@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 _PAUSE = 0.02
 _PATIENCE = 600.0
 """Seconds that a start or a stop may take: a crash recovery or a checkpoint of a large cluster."""
-_ORPHANS = 15.0
+_ORPHANS = 10.0
 """Seconds that processes without a main process are given to end by themselves."""
 _SOCKET_LIMIT = 108
 """Bytes of sun_path in unix(7), with the NUL."""
@@ -175,6 +175,8 @@ class PrivateServer:
 
     def _bring_up(self) -> None:
         """Start the server, on a data directory that is made if need be."""
+        self._clear_the_way()
+        self._write_down()
         if self._socket is None:
             self._socket, self._socket_note = _socket_folder(self._keys, self.programs)
         marker = self._folder.marker()
@@ -198,7 +200,6 @@ class PrivateServer:
 
     def _make(self) -> None:
         """Make the data directory, from the beginning if an earlier attempt was cut short."""
-        self._end()
         data = self._folder.data
         try:
             if data.exists():
@@ -236,7 +237,6 @@ class PrivateServer:
 
     def _launch(self) -> None:
         """Start the server's processes with the settings as they are now."""
-        self._clear_the_way()
         try:
             self._write_settings()
             self._begin_log()
@@ -244,17 +244,14 @@ class PrivateServer:
             raise ReplayerError(
                 f"{self.engine.title} cannot be started: {error.filename}: {error.strerror}"
             ) from error
-        self._server_note = custody.take("server", **self._taken())
         self._identity = self._started()
         # Known now: a server that somebody else starts here after a kill of both is not this one.
-        first, self._server_note = self._server_note, custody.take("server", **self._taken())
-        first.drop()
+        self._write_down()
 
     def _clear_the_way(self) -> None:
         """Wait for what a killed server left, so that nothing of it meets the new one."""
         self._end()
-        if self._server_note is not None:
-            self._server_note.drop()
+        self._identity = ""
         for left in self._socket.iterdir() if self._socket else ():
             left.unlink(missing_ok=True)
         stale = self._folder.data / self._keys["pid_file"]
@@ -296,14 +293,19 @@ class PrivateServer:
                 return custody.identity(self._child.pid)
         raise ReplayerError(f"it took no connection within {_PATIENCE:.0f} s")
 
-    def _taken(self) -> dict[str, Any]:
-        return {
-            "data": str(self._folder.data),
-            "programs": str(self.programs.folder),
-            "engine": self.engine.name,
-            "user": list(self.programs.user) if self.programs.user else None,
-            "identity": self._identity,
-        }
+    def _write_down(self) -> None:
+        """Write down which server is about to run, or runs, in place of what was written before."""
+        before = self._server_note
+        self._server_note = custody.take(
+            "server",
+            data=str(self._folder.data),
+            programs=str(self.programs.folder),
+            engine=self.engine.name,
+            user=list(self.programs.user) if self.programs.user else None,
+            identity=self._identity,
+        )
+        if before is not None:
+            before.drop()
 
     def _refusal(self, error: ReplayerError) -> ReplayerError:
         """Return why the server did not start, naming the setting that it did not like."""
@@ -340,7 +342,7 @@ class PrivateServer:
             **settings.standard(self._keys, memory),
             **self._base,
             **self._overrides,
-            **settings.fixed(self._keys, {"socket": self._socket}),
+            **settings.fixed(self._keys, {"socket": self._socket, "data": self._folder.data}),
         }
         path = self._folder.data / self._keys["settings_file"]["path"]
         path.write_text(settings.text(self._keys, asked), encoding="utf-8")

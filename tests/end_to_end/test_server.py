@@ -92,7 +92,7 @@ def test_the_server_does_not_run_as_root(place):
     owner = Path(f"/proc/{place.pids()[0]}").stat().st_uid
 
     assert owner != 0
-    assert pwd.getpwuid(owner).pw_name in {"postgres", "nobody"} or owner == os.geteuid()
+    assert owner == os.geteuid() or pwd.getpwuid(owner).pw_name in {"postgres", "nobody"}
 
 
 def test_the_server_restarts_only_for_other_settings(place):
@@ -264,6 +264,20 @@ def test_a_replayer_that_is_stopped_while_the_server_is_made_leaves_nothing(own_
 
         assert list(custody.notes()) == []
         assert not [pid for pid in processes.every() if str(own_home) in processes.arguments(pid)]
+
+
+def test_after_a_sigkill_in_initdb_the_next_command_ends_it(own_home, holder):
+    """What makes a data directory is not left at work on it either."""
+    code = holder.code.replace("    place.start()", "    print('go', flush=True); place.start()")
+    other = holder(code=code)
+    wait_for((own_home / "data" / "postgres-18" / "data" / "PG_VERSION").exists)
+    other.kill()
+    other.wait()
+
+    leftovers.give_back(lambda _: None)
+
+    assert list(custody.notes()) == []
+    assert not [pid for pid in processes.every() if str(own_home) in processes.arguments(pid)]
 
 
 def test_after_a_sigkill_the_next_command_stops_the_server(made_home, holder):
