@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
-from replayer import __version__, advice, plan, registry
+from replayer import __version__, advice, control, events, plan, registry
 from replayer.context import Context, Progress
 from replayer.custody import home
 from replayer.engine import Engine
@@ -84,6 +84,7 @@ def execute(order: Order, progress: Progress) -> Iterator[Run]:
             run = run.model_copy(update={"host": order.host.facts(stage.storage)})
             for spec in order.workload.steps:
                 _check(spec, stage.context(run, Sampler(order.host, None)))
+            run = _controlled(run, "before")
             if place is not None:
                 place.start()
                 run = run.model_copy(update={"engine": place.facts()})
@@ -93,11 +94,16 @@ def execute(order: Order, progress: Progress) -> Iterator[Run]:
                 if error is not None:
                     raise error
                 yield run
+        run = _controlled(run, "after")
     except ReplayerError as error:
         told = interruption() or error
         yield _end(run, _status(told), str(told))
         raise told from error
     yield _end(run, Status.DONE, "")
+
+
+def _controlled(run: Run, when: str) -> Run:
+    return run.model_copy(update={"control": {**run.control, **control.measure(when)}})
 
 
 def _turns(workload: Workload) -> Iterator[tuple[int, StepSpec]]:
@@ -156,7 +162,7 @@ def _perform(
     sampler = Sampler(host, host.device_of(stage.storage))
     try:
         with sampler:
-            outcome = module.run(spec, stage.context(run, sampler, repeat))
+            outcome = _marked(module.run(spec, stage.context(run, sampler, repeat)), stage)
     except Skip as skip:
         status, reason = Status.SKIPPED, str(skip)
     except ReplayerError as error:
@@ -185,6 +191,13 @@ def _perform(
         spec=spec.model_dump(mode="json"),
     )
     return result, failure
+
+
+def _marked(outcome: Outcome, stage: _Stage) -> Outcome:
+    """Return the outcome with what the server did by itself as marks on its series."""
+    if outcome.series is None or stage.place is None:
+        return outcome
+    return outcome.model_copy(update={"series": events.marked(outcome.series, stage.place)})
 
 
 def _status(error: ReplayerError) -> Status:

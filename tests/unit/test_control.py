@@ -1,0 +1,48 @@
+"""The control measurement: short, named, and telling only of moves beyond its own noise."""
+
+import numpy as np
+
+from replayer import control
+
+
+def test_it_measures_every_control_around_a_run():
+    """Each control has samples above zero, under its name and when it was measured."""
+    found = control.measure("before")
+
+    assert set(found) == {f"{name}.before" for name in control.NAMES}
+    assert all(len(samples) == 10 and min(samples) > 0 for samples in found.values())
+
+
+def test_noise_is_rarely_a_move():
+    """With 3 percent of noise and nothing else, at most 2 percent of 1,000 runs are marked."""
+    random = np.random.default_rng(1)
+    marked = sum(
+        bool(
+            control.moved(
+                {f"cpu.{when}": random.normal(100, 3, 12).tolist() for when in ("before", "after")}
+            )
+        )
+        for _ in range(1000)
+    )
+
+    assert marked <= 20
+
+
+def test_a_tenth_is_a_move():
+    """A loss of 10 percent with 1 percent of noise is marked, with its sign."""
+    random = np.random.default_rng(2)
+    found = control.moved(
+        {
+            "cpu.before": random.normal(100, 1, 12).tolist(),
+            "cpu.after": random.normal(90, 1, 12).tolist(),
+        }
+    )
+
+    assert -0.12 < found["cpu"] < -0.08
+
+
+def test_what_was_not_measured_did_not_move():
+    """Runs without a control, or with half of one, are not marked."""
+    assert control.moved({}) == {}
+    assert control.moved({"cpu.before": (1.0, 2.0)}) == {}
+    assert control.moved({"cpu.before": (0.0,), "cpu.after": (1.0,)}) == {}
