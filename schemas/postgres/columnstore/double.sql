@@ -24,10 +24,9 @@ FROM (
     OFFSET 0
 ) AS s
 -- then
-INSERT INTO persons1_s{{target}}_time (minimum, maximum, v)
-SELECT began, began, array_fill(began, ARRAY[{{rows}}])
-FROM persons1_doublings
-WHERE doubling = {{doubling}}
+-- All values are the same, and are kept once: there is no array.
+INSERT INTO persons1_s{{target}}_time (minimum, maximum)
+SELECT began, began FROM persons1_doublings WHERE doubling = {{doubling}}
 -- then
 INSERT INTO persons1_segments
 SELECT {{target}}, {{doubling}}, {{target_row}}, {{rows}},

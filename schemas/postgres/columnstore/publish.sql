@@ -5,6 +5,7 @@
 --   The LEFT JOIN never loses a row; `HAVING true` says that it never doubles one either, so that
 --   the planner drops it with its condition when no id is asked for.  OFFSET 0 keeps one sub-select
 --   from becoming one for each condition.
+-- A segment whose times are all the same has no array of them.
 -- `v || '{}'` unpacks an array of fixed-length values once, array_append one of strings, so that
 -- each subscript takes the same time.
 DO $do$
@@ -16,7 +17,7 @@ BEGIN
             $branch$
 SELECT b.id,
        (l.lastnames[l.n])::varchar(255) AS lastname,
-       (SELECT v || '{}'::timestamp[] FROM persons1_s%1$s_time)[l.n] AS "time"
+       %5$s AS "time"
 FROM (
     SELECT x.lastnames, generate_series(1, %2$s) AS n
     FROM (
@@ -27,7 +28,12 @@ LEFT JOIN LATERAL (
     SELECT (SELECT v || '{}'::bigint[] FROM persons1_s%1$s_id)[l.n] AS id HAVING true OFFSET 0
 ) AS b ON b.id BETWEEN %3$s AND %4$s
 $branch$,
-            segment, rows, id_min, id_max
+            segment, rows, id_min, id_max,
+            format(
+                CASE WHEN time_min = time_max THEN '(SELECT minimum FROM persons1_s%s_time)'
+                ELSE '(SELECT v || ''{}''::timestamp[] FROM persons1_s%s_time)[l.n]' END,
+                segment
+            )
         ),
         'UNION ALL' ORDER BY segment
     )
