@@ -122,24 +122,46 @@ class Spec(StepSpec):
         """Return the bytes of all tables, without their indexes."""
         return self.num_schemas * self.rows(block_size) * block_size
 
-    def buffers(self, block_size: int) -> int:
+    def buffers(self, block_size: int, least: int = _MIB) -> int:
         """Return the bytes of the server's own cache: as given, else tables / 16, 1 to 16 MiB.
 
-        Never less than 8 blocks for each session, as every session holds some of them.
+        Never less than 8 blocks for each session, as every session holds some of them, nor than
+        `least`, without which the server does not work.
         """
         if self.shared_buffers is not None:
-            return self.shared_buffers
+            return max(least, self.shared_buffers)
         share = self.bytes(block_size) // 16
-        least = max(_MIB, self.sessions * 8 * block_size)
-        return max(least, min(16 * _MIB, share))
+        return max(least, self.sessions * 8 * block_size, min(16 * _MIB, share))
 
-    def needs(self, block_size: int) -> int:
-        """Return the memory that the server's processes need for themselves, as measured."""
-        return self.buffers(block_size) + (8 + 3 * self.sessions) * _MIB
+    def needs(self, memory_of: "_ServerMemory") -> int:
+        """Return the memory that the server's processes need for themselves."""
+        buffers = self.buffers(memory_of.block_size, memory_of.least_buffers)
+        return buffers + memory_of.base + memory_of.per_session * self.sessions
 
-    def limit(self, block_size: int) -> int:
+    def limit(self, memory_of: "_ServerMemory") -> int:
         """Return the limit of a cgroup: as given, else what the server itself needs and 40 MiB."""
-        return self.memory_limit or self.needs(block_size) + 40 * _MIB
+        return self.memory_limit or self.needs(memory_of) + 40 * _MIB
+
+
+@dataclass(frozen=True, slots=True)
+class _ServerMemory:
+    """What an engine's engine.toml says about the memory that its server needs, in bytes."""
+
+    block_size: int
+    least_buffers: int
+    base: int
+    per_session: int
+
+    @classmethod
+    def of(cls, context: Context) -> "_ServerMemory":
+        """Read it from [sessions]."""
+        keys = _keys(context)
+        return cls(
+            context.engine.block_size,
+            units.size(keys.get("buffers", {}).get("least", _MIB)),
+            units.size(keys.get("memory_base", 0)),
+            units.size(keys.get("memory_per_session", 0)),
+        )
 
 
 def check(spec: Spec, context: Context) -> None:
@@ -199,19 +221,19 @@ def _no_cached(spec: Spec, context: Context) -> str:
 
 
 def _no_bound(kind: str, spec: Spec, context: Context) -> str:
-    block_size = context.engine.block_size
-    tables = spec.bytes(block_size)
-    left = spec.limit(block_size) if kind == "cgroup" else spec.keep
+    server = _ServerMemory.of(context)
+    tables = spec.bytes(server.block_size)
+    left = spec.limit(server) if kind == "cgroup" else spec.keep
     if left >= tables:
         key = "memory_limit" if kind == "cgroup" else "keep"
         return (
             f"it would leave {units.show_size(left)}, where all {units.show_size(tables)} of the "
             f"tables fit in: set {key} lower or scale higher"
         )
-    if kind == "cgroup" and left < spec.needs(block_size):
+    if kind == "cgroup" and left < spec.needs(server):
         return (
             f"memory_limit is {units.show_size(left)}, and the server's processes alone need about "
-            f"{units.show_size(spec.needs(block_size))}"
+            f"{units.show_size(spec.needs(server))}"
         )
     return ""
 
@@ -309,7 +331,7 @@ def _load(database: Database, wanted: TableSet, context: Context, why: str) -> f
         for rows in slob.load(database, wanted, sessions, f"replayer {__version__}"):
             task.advance(rows)
     try:
-        database.execute("slob/flush")
+        database.execute("flush")
     except ReplayerError as error:
         context.progress.say(f"what was loaded may still be written during the run: {error}")
     return time.monotonic() - began
@@ -333,13 +355,14 @@ def _check_space(database: Database, wanted: TableSet, context: Context) -> None
 
 def _settings(spec: Spec, context: Context) -> dict[str, str]:
     """Return the server settings of a run."""
-    keys, block_size = _keys(context), context.engine.block_size
+    keys, server = _keys(context), _ServerMemory.of(context)
     settings = {
         **keys.get("settings", {}),
         **keys.get("memory", {}).get(spec.memory, {}).get("settings", {}),
     }
     if "buffers" in keys:
-        settings[keys["buffers"]] = f"{spec.buffers(block_size) >> 10}kB"
+        size = spec.buffers(server.block_size, server.least_buffers)
+        settings[keys["buffers"]["setting"]] = f"{size >> 10}{keys['buffers']['unit']}"
     if "connections" in keys and spec.sessions > _ORDINARY_SESSIONS:
         settings[keys["connections"]] = str(spec.sessions + 50)
     known = ((name, _since(value, context.place.version)) for name, value in settings.items())
@@ -376,7 +399,7 @@ def _bounded(spec: Spec, context: Context) -> Iterator[memory.Bound | None]:
     if spec.memory not in memory.KINDS:
         yield None
         return
-    limit = spec.limit(context.engine.block_size)
+    limit = spec.limit(_ServerMemory.of(context))
     with memory.bound(
         spec.memory, context.place, context.host, limit_bytes=limit, keep_bytes=spec.keep
     ) as taken:
@@ -497,7 +520,7 @@ def _settled(database: Database) -> Counters:
 
 def _measure(spec: Spec, wanted: TableSet, context: Context, database: Database) -> _Window:
     """Connect every session, open the gate, watch, and read the counters after the last slice."""
-    slice_seconds = min(_LONGEST_SLICE, max(_SHORTEST_SLICE, spec.sessions / 64))
+    slice_seconds = min(_LONGEST_SLICE, max(_SHORTEST_SLICE, spec.sessions / 32))
     jobs = list(_jobs(spec, wanted, database, slice_seconds))
     crowd = Crowd(slob.session, jobs, processes=math.ceil(len(jobs) / slob.SESSIONS_PER_PROCESS))
     with crowd:
