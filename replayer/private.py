@@ -40,8 +40,10 @@ if TYPE_CHECKING:
 _PAUSE = 0.02
 _PATIENCE = 600.0
 """Seconds that a start or a stop may take: a crash recovery or a checkpoint of a large cluster."""
-_ORPHANS = 10.0
+_ORPHANS = 1.0
 """Seconds that processes without a main process are given to end by themselves."""
+_STUBBORN = 10.0
+"""Seconds after which they are killed, if they did not end when they were asked to."""
 _SOCKET_LIMIT = 108
 """Bytes of sun_path in unix(7), with the NUL."""
 _TIGHT = 16 << 20
@@ -393,7 +395,8 @@ def end(
     """Stop the server on a data directory and wait until every process of it is gone.
 
     Processes that outlive their killed main process end by themselves when they notice; those that
-    are too busy to notice are ended.  Raises ReplayerError when a server does not stop.
+    are too busy to notice are asked to, and then killed.  Raises ReplayerError when a server does
+    not stop.
     """
     asked = ""
     begin = time.monotonic()
@@ -404,7 +407,7 @@ def end(
             asked = custody.identity(main)
             _ask_to_stop(keys, data, bindir, user, main)
         elif main not in left and waited > _ORPHANS:
-            _kill(left, signal.SIGKILL if waited > 2 * _ORPHANS else signal.SIGTERM)
+            _kill(left, signal.SIGKILL if waited > _STUBBORN else signal.SIGTERM)
         elif waited > _PATIENCE:
             raise ReplayerError(
                 f"the server on {data} did not stop within {_PATIENCE:.0f} s (process {left[0]})"
