@@ -1,0 +1,1 @@
+-- Nothing to make beforehand: a segment is one columnar table, made with its rows.

@@ -1,0 +1,2 @@
+-- For the columnar tables that this transaction makes.
+SET LOCAL columnar.compression = zstd

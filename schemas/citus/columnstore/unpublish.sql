@@ -1,0 +1,1 @@
+-- Nothing to take back: what is dropped leaves the table.

@@ -1,0 +1,2 @@
+-- Statistics of the table as a whole, from a sample of all segments.
+ANALYZE persons1
