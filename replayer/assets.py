@@ -1,5 +1,6 @@
 """Find the data folders, workloads/ and schemas/, in a checkout and when pip-installed."""
 
+import os
 from pathlib import Path
 
 from replayer.errors import NotFound, nearest
@@ -19,10 +20,14 @@ def workloads() -> dict[str, Path]:
 
 
 def engines() -> dict[str, Path]:
-    """Return name -> folder of every engine that ships."""
-    return {
-        path.parent.name: path.parent for path in sorted(folder("schemas").glob("*/engine.toml"))
-    }
+    """Return name -> folder of every engine: those that ship, and those in $REPLAYER_SCHEMAS.
+
+    $REPLAYER_SCHEMAS lists folders as $PATH does; an engine in them hides one that ships.
+    """
+    own = os.environ.get("REPLAYER_SCHEMAS", "").split(os.pathsep)
+    folders = [folder("schemas"), *(Path(name).absolute() for name in reversed(own) if name)]
+    found = [path.parent for one in folders for path in one.glob("*/engine.toml")]
+    return {path.name: path for path in sorted(found, key=lambda path: path.name)}
 
 
 def workload(name: str) -> Path:

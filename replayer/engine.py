@@ -21,6 +21,8 @@ from replayer.errors import Impossible, NotFound, ReplayerError, Skip, nearest
 _HOLE = re.compile(r"\{\{(\w+)\}\}")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
 _SEPARATOR = re.compile(r"^-- then\s*$", re.MULTILINE)
+_OWN = ("default", "url_schemes", "recognise", "verified", "unverified")
+"""Keys that are not inherited: what is inherited is how to speak, not what an engine is."""
 
 
 @dataclass(frozen=True)
@@ -103,11 +105,25 @@ class Engine:
         return None
 
     def needs(self, name: str) -> Verb:
-        """Return the verb; raise Skip with the reason when the engine does not have it."""
+        """Return the verb; raise Skip with the reason when the engine does not have it.
+
+        A file of nothing but comments takes a verb away, and the comments are the reason.
+        """
         found = self.verb(name)
         if found is None:
-            raise Skip(f"{self.title} has no {name}.sql in schemas/{self.name}")
+            raise Skip(self.why_not(name))
         return found
+
+    def why_not(self, name: str) -> str:
+        """Return why the engine does not have a verb, as part of one sentence."""
+        paths = (self._newest(folder, name) for folder in self.folders)
+        path = next((path for path in paths if path is not None), None)
+        said = "" if path is None else _comments(path.read_text(encoding="utf-8"))
+        return (
+            f"{self.title}: {said}"
+            if said
+            else f"{self.title} has no {name}.sql in schemas/{self.name}"
+        )
 
     def _newest(self, folder: Path, name: str) -> Path | None:
         plain = folder / f"{name}.sql"
@@ -137,8 +153,7 @@ def load(name: str) -> Engine:
             f"{folder / 'engine.toml'}: like = {parent!r}{nearest(str(parent), known)}"
         )
     base = load(parent)
-    # What is inherited is how to speak, not the place in a list of engines.
-    inherited = {key: value for key, value in base.keys.items() if key != "default"}
+    inherited = {key: value for key, value in base.keys.items() if key not in _OWN}
     return Engine(name, (folder, *base.folders), _merge(inherited, keys))
 
 
@@ -148,19 +163,39 @@ def default() -> str:
 
 
 def of_url(url: str) -> Engine:
-    """Return the engine that a URL's scheme names: the one that lists it and inherits nothing.
+    """Return the engine that a URL's scheme names: one that lists it, else an engine's own name.
 
-    Raises NotFound when no engine lists the scheme.
+    Raises NotFound when there is neither.
     """
-    scheme = url.split(":", 1)[0].split("+", 1)[0]
-    schemes: dict[str, Engine] = {}
-    for name in assets.engines():
-        engine = load(name)
-        for known in engine.keys.get("url_schemes", ()) if len(engine.folders) == 1 else ():
-            schemes.setdefault(known, engine)
-    if scheme not in schemes:
-        raise NotFound(f"no engine is reached by {scheme}://{nearest(scheme, schemes)}")
-    return schemes[scheme]
+    scheme = _scheme(url)
+    listed, known = _listed(), assets.engines()
+    if scheme in listed:
+        return listed[scheme]
+    if scheme not in known:
+        raise NotFound(f"no engine is reached by {scheme}://{nearest(scheme, {*listed, *known})}")
+    return load(scheme)
+
+
+def alike(url: str, chosen: Engine) -> list[Engine]:
+    """Return the engines that a server at this URL may turn out to be, by their [recognise].
+
+    They speak on the same wire; a URL whose scheme only names an engine leaves no choice.
+    """
+    if _scheme(url) not in _listed():
+        return []
+    return [one for one in _every() if one.wire == chosen.wire and "recognise" in one.keys]
+
+
+def _scheme(url: str) -> str:
+    return url.split(":", 1)[0].split("+", 1)[0]
+
+
+def _listed() -> dict[str, Engine]:
+    return {scheme: one for one in _every() for scheme in one.keys.get("url_schemes", ())}
+
+
+def _every() -> list[Engine]:
+    return [load(name) for name in assets.engines()]
 
 
 def _toml(path: Path) -> dict[str, Any]:
@@ -183,6 +218,11 @@ def _safe(hole: str, value: str | int) -> str:
     if isinstance(value, int) or _NAME.fullmatch(value):
         return str(value)
     raise Impossible(f"{value!r} cannot be the {hole} of an SQL statement: it must be a plain name")
+
+
+def _comments(text: str) -> str:
+    lines = (line.strip().removeprefix("--").strip() for line in text.splitlines())
+    return " ".join(line for line in lines if line).rstrip(".")
 
 
 def _says_something(text: str) -> bool:

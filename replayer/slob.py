@@ -158,11 +158,14 @@ class LoadJob:
 
 @dataclass(frozen=True, slots=True)
 class TableJob:
-    """The statements that load one table; `chunk` is executed again and again with low and high."""
+    """The statements that load one table; `chunk` is executed again and again with low and high.
+
+    The first statement of a chunk makes its rows.
+    """
 
     name: str
     before: tuple[tuple[str, Mapping[str, Any]], ...]
-    chunk: str
+    chunk: tuple[str, ...]
     numbers: Mapping[str, int]
     after: tuple[tuple[str, Mapping[str, Any]], ...]
     finish: tuple[tuple[str, Mapping[str, Any]], ...]
@@ -193,12 +196,12 @@ def _table_job(database: "Database", wanted: TableSet, name: str, made_by: str) 
 
     table = {"table": name}
     mark: dict[str, str | int] = {**table, "rows": wanted.rows, "seed": wanted.seed}
-    ((chunk, numbers),) = told("load", table, **_permutation(wanted, name))
+    chunk = tuple(statement for statement, _ in told("load", table))
     return TableJob(
         name,
         told("create", table, name=name, made_by=made_by),
         chunk,
-        numbers,
+        _permutation(wanted, name),
         told("index", mark),
         told("finish", table),
     )
@@ -241,8 +244,11 @@ def _load_table(cursor: Any, table: TableJob, report: Report) -> None:
     last = table.numbers["mask"] + 1
     for low in range(0, last, _CHUNK_ROWS):
         high = min(low + _CHUNK_ROWS, last)
-        cursor.execute(table.chunk, {**table.numbers, "low": low, "high": high})
-        report(cursor.rowcount)
+        rows = 0
+        for number, statement in enumerate(table.chunk):
+            cursor.execute(statement, {**table.numbers, "low": low, "high": high})
+            rows = rows if number else cursor.rowcount
+        report(rows)
     for statement, parameters in table.after:
         cursor.execute(statement, parameters)
     cursor.execute("COMMIT")
@@ -284,6 +290,7 @@ class Slice(NamedTuple):
     reads: float
     """Blocks missed; all that were touched, on an engine that does not count a session's own."""
     hits: float
+    """Blocks found in the server's buffers; all that were touched, in the same case."""
 
 
 @dataclass(slots=True)
@@ -331,8 +338,10 @@ class Tally:
     def add(self, row: Mapping[str, Any]) -> None:
         """Add one slice."""
         touched = row["selects"] * self.work_unit + row["updates"] * self.update_work_unit
-        reads = touched if row["reads"] is None else row["reads"]
-        self.history.extend((row["began"], row["ended"], reads, row["hits"] or 0))
+        reads, hits = (
+            touched if row[counted] is None else row[counted] for counted in ("reads", "hits")
+        )
+        self.history.extend((row["began"], row["ended"], reads, hits))
         self.selects += row["selects"]
         self.updates += row["updates"]
         self.deadlocks += row["deadlocks"]
@@ -437,5 +446,6 @@ class _Session:
         for statement in statements:
             self._cursor.execute(statement)
             if self._cursor.description:
-                lines += [str(row[0]) for row in self._cursor.fetchall()]
+                rows = self._cursor.fetchall()
+                lines += [" ".join(str(part) for part in row if part is not None) for row in rows]
         return lines

@@ -34,8 +34,9 @@ class Spec(StepSpec):
 
     rows: units.Count = Field(50_331_648, ge=1)
     """The table is doubled until it has at least so many."""
-    layout: str = "columnstore"
-    """A folder of the engine: columnstore, or rowstore as the control."""
+    layout: str | None = None
+    """A folder of the engine: columnstore, or rowstore as the control; the engine's own choice if
+    not given."""
     sessions: int | None = Field(None, ge=1, le=1024)
     """Sessions that build; one for each core if not given."""
     segment_rows: units.Count | None = Field(None, ge=1)
@@ -75,11 +76,10 @@ def run(spec: Spec, context: Context) -> Outcome:
 
 def _layout(spec: Spec, engine: Engine) -> str:
     layouts = engine.layouts()
-    if spec.layout not in layouts:
-        raise Impossible(
-            f"{engine.title} has no layout {spec.layout!r}{nearest(spec.layout, layouts)}"
-        )
-    return spec.layout
+    layout = spec.layout or str(engine.keys.get("layout", ""))
+    if layout not in layouts:
+        raise Impossible(f"{engine.title} has no layout {layout!r}{nearest(layout, layouts)}")
+    return layout
 
 
 def _segment_rows(spec: Spec, engine: Engine, layout: str) -> int:
@@ -330,12 +330,9 @@ class _Build:
     def _resume(self, found: State) -> int:
         """Remove what is left of a doubling that was cut short; return the last whole one."""
         done = found.doubling or 0
-        for segment in table.segments(self.database):
-            if segment.doubling > done:
-                with table.transaction(self.database):
-                    self.database.execute(
-                        f"{found.shape.layout}/discard", {"segment": segment.number}
-                    )
+        every = table.segments(self.database)
+        unfinished = [segment for segment in every if segment.doubling > done]
+        table.discard(self.database, found.shape.layout, unfinished)
         for row in self.database.execute("table/doublings"):
             new = row["rows"] // 2 if row["doubling"] else row["rows"]
             speed = new / row["seconds"] if row["seconds"] else None

@@ -1,0 +1,2 @@
+-- As pgio: the optimizer chooses for every statement.
+SET @replayer_access = 'planner'

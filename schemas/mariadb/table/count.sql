@@ -1,0 +1,18 @@
+-- Every value of every column is counted, so that all of the table is read.  Each segment by itself:
+-- through the view all rows would be copied into a temporary table first.
+SET @replayer_statement = (
+    SELECT CONCAT('SELECT CAST(SUM(a) AS SIGNED) AS `rows`, CAST(SUM(i) AS SIGNED) AS ids, ',
+                  'CAST(SUM(l) AS SIGNED) AS lastnames, CAST(SUM(t) AS SIGNED) AS times FROM (',
+                  GROUP_CONCAT('SELECT COUNT(*) AS a, COUNT(id) AS i, COUNT(lastname) AS l, ',
+                               'COUNT(`time`) AS t FROM persons1_s', s.segment
+                               ORDER BY s.segment SEPARATOR ' UNION ALL '),
+                  ') AS parts')
+    FROM persons1_segments AS s
+    JOIN persons1_doublings AS d ON d.doubling = s.doubling AND d.`rows` IS NOT NULL
+)
+-- then
+PREPARE replayer_statement FROM @replayer_statement
+-- then
+EXECUTE replayer_statement
+-- then
+DEALLOCATE PREPARE replayer_statement

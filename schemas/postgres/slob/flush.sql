@@ -1,2 +1,0 @@
--- What was loaded is written before anything is measured.
-CHECKPOINT
