@@ -3,7 +3,7 @@
 import contextlib
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from replayer.database import Database
 
 NAME = "persons1"
+
+_AT_ONCE = 32
 
 _PIECE = re.compile(r"(.+?)(?:\.\d+|_(?:fsm|vm|init)(?:\.\d+)?)")
 
@@ -98,15 +100,21 @@ def bytes_(database: "Database") -> int:
 
 
 def drop(database: "Database", layout: str) -> None:
-    """Remove the table that replayer made, a segment at a time."""
+    """Remove the table that replayer made; if it is cut short, a build or another drop ends it."""
     database.execute("table/forget")
     told(database, f"{layout}/unpublish")
-    for segment in segments(database):
-        with transaction(database):
-            database.execute(f"{layout}/discard", {"segment": segment.number})
+    discard(database, layout, segments(database))
     with transaction(database):
         told(database, f"{layout}/remove")
         database.execute("table/drop")
+
+
+def discard(database: "Database", layout: str, unwanted: Sequence[Segment]) -> None:
+    """Remove segments, several in a transaction: each commit waits for the disk."""
+    for first in range(0, len(unwanted), _AT_ONCE):
+        with transaction(database):
+            for segment in unwanted[first : first + _AT_ONCE]:
+                database.execute(f"{layout}/discard", {"segment": segment.number})
 
 
 def told(

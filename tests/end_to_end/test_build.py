@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import json
 import os
 import re
 import signal
@@ -200,14 +201,7 @@ def test_killed_build_goes_on_from_the_last_whole_doubling(
     """After kill -9 in the middle of a doubling nothing of it counts, and the rest is built."""
     doublings, segment_rows = 14, 192
     keys = {"rows": 6 << doublings, "segment_rows": segment_rows, "layout": layout}
-    workload = tmp_path / "w.toml"
-    lines = "\n".join(f'{key} = "{value}"' for key, value in keys.items())
-    workload.write_text(f'# x\ndescription = "x"\n[[step]]\nstep = "build"\n{lines}\n')
-    command = [
-        sys.executable, "-m", "replayer", "run", workload, "--results", tmp_path,
-        "--engine", context.place.start().render_as_string(),
-    ]  # fmt: skip
-    child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    child = _build_beside(context, tmp_path, keys)
     half_made = _wait_for_half_a_doubling(database, child, segment_rows)
     os.kill(child.pid, signal.SIGKILL)
     child.communicate()
@@ -223,6 +217,37 @@ def test_killed_build_goes_on_from_the_last_whole_doubling(
     assert set(values(outcome)) == {"build.rows", "build.table_bytes", "build.last_doubling"}
     assert len(outcome.tables["doublings"]) == doublings + 1
     assert sorted(stored(database)) == sorted(expected(doublings))
+
+
+def test_interrupted_build_tells_what_it_did(context, database, no_table, tmp_path):
+    """Ctrl-C in the middle ends with status 130, and the doublings done are in the result file."""
+    child = _build_beside(context, tmp_path, {"rows": 6 << 14, "segment_rows": 192})
+    _wait_for_half_a_doubling(database, child, 192)
+    child.send_signal(signal.SIGINT)
+    said = child.communicate(timeout=60)[1]
+    (path,) = tmp_path.glob("*.json")
+    run = json.loads(path.read_text())
+
+    assert child.returncode == 130
+    assert "Traceback" not in said
+    assert run["status"] == "interrupted"
+    (step,) = run["steps"]
+    assert step["status"] == "interrupted"
+    done = step["tables"]["doublings"]
+    assert [row["doubling"] for row in done] == list(range(len(done)))
+    assert table.state(database).doubling >= done[-1]["doubling"] > 4
+
+
+def _build_beside(context, folder, keys):
+    """Start `replayer run` on the shared server, in a process of its own."""
+    workload = folder / "w.toml"
+    lines = "\n".join(f'{key} = "{value}"' for key, value in keys.items())
+    workload.write_text(f'# x\ndescription = "x"\n[[step]]\nstep = "build"\n{lines}\n')
+    command = [
+        sys.executable, "-m", "replayer", "run", workload, "--results", folder,
+        "--engine", context.place.start().render_as_string(),
+    ]  # fmt: skip
+    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
 
 
 def _wait_for_half_a_doubling(database, child, segment_rows):
