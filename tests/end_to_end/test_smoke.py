@@ -1,0 +1,169 @@
+"""The main job at small scale by the real command line, as root and as an ordinary user."""
+
+import json
+import os
+import shutil
+import site
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+ORDINARY = 1234
+NAMES = [
+    "build.rows",
+    "build.elapsed",
+    "build.last_doubling",
+    "build.rows_per_second",
+    "build.table_bytes",
+    "build.wal_bytes",
+    "flush.elapsed",
+    "walk.files",
+    "walk.bytes",
+    "walk.list.real",
+    "walk.read.real",
+    "walk.read.user",
+    "walk.read.system",
+    "walk.throughput",
+    "walk.iops",
+    "scan.elapsed",
+    "sessions.riops",
+    "sessions.cache_hits",
+    "sessions.device_reads",
+    "sessions.latency.p50",
+    "sessions.latency.p95",
+    "sessions.latency.p99",
+    "sessions.latency.p999",
+    "sessions.latency.max",
+    "sessions.client_cpu",
+]
+"""What people and scripts look for in a result file: these names are a promise."""
+
+
+@pytest.fixture
+def folder():
+    """Return a folder that every user can reach."""
+    path = Path(tempfile.mkdtemp(prefix="replayer-smoke-", dir="/tmp"))
+    path.chmod(0o755)
+    yield path
+    shutil.rmtree(path)
+
+
+@pytest.fixture(params=["as we are", "ordinary"])
+def replayer(request, folder):
+    """Return a function that runs replayer as this user, or as an ordinary one with own copies."""
+    command, environment = [sys.executable, "-m", "replayer"], {}
+    if request.param == "ordinary":
+        if os.geteuid() != 0:
+            pytest.skip("we are an ordinary user already")
+        command, environment = ordinary(folder)
+
+    def run(*words):
+        return subprocess.run(
+            [*command, *map(str, words)],
+            capture_output=True,
+            text=True,
+            check=False,
+            cwd=folder,
+            env={**os.environ, "REPLAYER_HOME": str(folder / "home"), **environment},
+        )
+
+    return run
+
+
+def ordinary(folder):
+    """Return a command and its environment that an ordinary user can run, wherever we are."""
+    name = f"python{sys.version_info.major}.{sys.version_info.minor}"
+    become = ["setpriv", f"--reuid={ORDINARY}", f"--regid={ORDINARY}", "--clear-groups"]
+    # This checkout may be in a folder that is closed to others: they get a copy.
+    packages = folder / "packages"
+    unneeded = shutil.ignore_patterns("scipy*", "mypy*", "ruff*", "pip*", "__pycache__", "plotly*")
+    shutil.copytree(site.getsitepackages()[0], packages, ignore=unneeded)
+    for part in ("replayer", "workloads", "schemas"):
+        shutil.copytree(ROOT / part, packages / part, ignore=unneeded, dirs_exist_ok=True)
+    os.chown(folder, ORDINARY, ORDINARY)
+    environment = {"PYTHONPATH": str(packages), "HOME": str(folder), "PYTHONSAFEPATH": "1"}
+    # A Python under /root may start for others and then not find its own library.
+    trial = (
+        "import os, sys, numpy, psycopg, pydantic; os.stat(sys.executable); os.listdir(sys.prefix)"
+    )
+    for python in (shutil.which(name, path=os.defpath), os.path.realpath(sys.executable)):
+        tried = [*become, python or "", "-c", trial]
+        with_theirs = {**os.environ, **environment}
+        if python and not subprocess.run(tried, check=False, cwd="/", env=with_theirs).returncode:
+            return [*become, python, "-m", "replayer"], environment
+    return pytest.skip(f"no {name} here that an ordinary user may run")
+
+
+def test_smoke_runs_every_step_and_proves_it(replayer, folder):
+    """All steps are done, every promised metric is there, cold is cold, and nothing is left."""
+    done = replayer("run", "smoke", "--label", "first light", "--json")
+
+    assert done.returncode == 0, done.stderr
+    run = json.loads(done.stdout)
+    stored = list((folder / "results").glob("*.json"))
+    assert [json.loads(path.read_text()) for path in stored] == [run]
+    assert run["status"] == "done"
+    assert {step["status"] for step in run["steps"]} == {"done"}
+    measured = {found["metric"] for step in run["steps"] for found in step["measurements"]}
+    assert set(NAMES) <= measured
+    by_name = {step["name"]: step for step in run["steps"]}
+    assert by_name["walk"]["cold"]["asked"] == "cold"
+    assert (
+        by_name["walk"]["cold"]["resident_bytes"] <= 0.001 * by_name["walk"]["cold"]["file_bytes"]
+    )
+    assert by_name["cached"]["ledger"]["asked"] == "cached"
+    assert by_name["physical"]["ledger"]["asked"] == "physical"
+    for name in ("data_checksums", "shared_buffers", "io_method", "effective_io_concurrency"):
+        assert name in run["engine"]["settings"]
+    assert not list((folder / "home" / "taken").iterdir())
+
+    again = replayer("show", "first light")
+
+    assert again.returncode == 0, again.stderr
+    assert max(map(len, again.stdout.splitlines())) <= 105  # the DBNAME line is never wrapped
+    for line in ("DBNAME:  pgio. 2 schemas, 1 threads(each).", "list files", "read files"):
+        assert line in again.stdout
+
+    cleaned = replayer("clean", "--yes")
+
+    assert cleaned.returncode == 0, cleaned.stderr
+    assert not (folder / "home").exists()
+    assert list((folder / "results").glob("*.json")) == stored
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["run", "smok"], "did you mean smoke?"),
+        (["run", "smoke", "--set", "walk.thread=3"], "did you mean threads?"),
+        (["run", "smoke", "--set", "build.rows=-5"], "-5"),
+        (["run", "smoke", "--set", "build.rows=9e99"], "9e99"),
+        (["run", "smoke", "--engine", "postgrs"], "did you mean postgres?"),
+        (["run", "smoke", "--engine", "oracle://x/y"], "oracle://"),
+        (["run", "smoke", "--pg-bindir", "/nowhere"], "/nowhere"),
+        (["run", "smoke", "--data-dir", "/proc/replayer"], "/proc"),
+        (["run", "smoke", "--pg-set", "shared_bufers=1GB"], "shared_bufers"),
+        (["run", "smoke", "--repeat", "0"], "repeat = 0"),
+        (["show", "nothing"], "there are no runs"),
+    ],
+)
+def test_impossible_request_is_one_sentence(folder, words, says):
+    """Exit 2, one line that names what was asked and what is right, no traceback, nothing left."""
+    done = subprocess.run(
+        [sys.executable, "-m", "replayer", *words],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=folder,
+        env={**os.environ, "REPLAYER_HOME": str(folder / "home")},
+    )
+
+    assert done.returncode == 2, done.stderr
+    (line,) = [line for line in done.stderr.splitlines() if line.startswith("replayer: error: ")]
+    assert says in line
+    assert "Traceback" not in done.stderr
+    assert not list((folder / "home").glob("taken/*"))
