@@ -35,10 +35,12 @@ class Order:
     @property
     def needs_database(self) -> bool:
         """Tell whether any step works on a database."""
-        return any(
-            getattr(registry.load("steps", spec.step), "NEEDS_DATABASE", True)
-            for spec in self.workload.steps
-        )
+        return any(map(_needs_database, self.workload.steps))
+
+
+def _needs_database(spec: StepSpec) -> bool:
+    asked = getattr(registry.load("steps", spec.step), "needs_database", None)
+    return True if asked is None else bool(asked(spec))
 
 
 @dataclass(frozen=True)

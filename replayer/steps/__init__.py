@@ -2,7 +2,8 @@
 
 A step module has a docstring, a `Spec` (a subclass of plan's `StepSpec`: the keys of the TOML
 table) and `run(spec, context) -> Outcome`.  It may have `check(spec, context) -> None`, which is
-called for every step before the first one starts and raises Impossible or Skip.
+called for every step before the first one starts and raises Impossible or Skip, and
+`needs_database(spec) -> bool` if it can do without one.
 """
 
 from __future__ import annotations

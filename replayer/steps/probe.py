@@ -7,24 +7,28 @@ from typing import Any
 
 from replayer import registry
 from replayer.context import Context
+from replayer.disk import device
 from replayer.disk.workspace import Workspace, enough
-from replayer.errors import Impossible, ReplayerError
+from replayer.errors import Impossible, NotFound, ReplayerError
 from replayer.model import Outcome, StepSpec
 from replayer.rig import Findings, ProbeSpec, Rig
 
-NEEDS_DATABASE = False
-
 Spec = ProbeSpec
+
+
+def needs_database(_spec: StepSpec) -> bool:
+    """Return that a probe never does."""
+    return False
 
 
 def spec_of(table: dict[str, Any]) -> type[StepSpec]:
     """Return the Spec of the probe that a table names.
 
-    Raises NotFound for a probe that is not there, Impossible for a table without one.
+    Raises NotFound for a probe that is not there, or a table without one.
     """
     name = table.get("probe")
     if not isinstance(name, str):
-        raise Impossible('a probe step needs a line such as probe = "orion"')
+        raise NotFound('a probe step needs a line such as probe = "orion"')
     spec: type[StepSpec] = registry.load("probes", name.replace("-", "_")).Spec
     return spec
 
@@ -35,8 +39,10 @@ def check(spec: ProbeSpec, context: Context) -> None:
     needs = getattr(module, "needs", None)
     if needs is not None and not spec.device:
         enough(context.storage, spec.clients * needs(spec, context.host))
-    if needs is None and spec.device:
-        raise Impossible(f"{spec.name}: the probe {spec.probe} does not work on a device")
+    if spec.device:
+        if not getattr(module, "ON_DEVICE", True) or needs is None:
+            raise Impossible(f"{spec.name}: the probe {spec.probe} does not work on a device")
+        device.target(spec.device)
 
 
 def run(spec: ProbeSpec, context: Context) -> Outcome:

@@ -122,6 +122,11 @@ class _Reading:
         return (clock_ns - self.opened_ns) / 1e9
 
 
+def needs_database(spec: Spec) -> bool:
+    """Return whether the files to read are a table's."""
+    return spec.path is None
+
+
 def check(spec: Spec, _context: Context) -> None:
     """Raise Impossible for a path that is no folder which can be read."""
     if spec.path is None:
