@@ -58,6 +58,15 @@ def perform(place, **keys):
         return sessions.run(spec_of(**keys), context_of(place, sampler))
 
 
+def undisturbed(place, **keys):
+    """Run a cached step, again if somebody else on the machine dropped the page cache meanwhile."""
+    for _ in range(3):
+        outcome = perform(place, memory="cached", **keys)
+        if not any("displaced" in note for note in outcome.notes):
+            break
+    return outcome
+
+
 def provide(place, **keys):
     """Load the tables of a spec where they are not there; return the spec and the notes."""
     spec = spec_of(**keys)
@@ -351,7 +360,7 @@ def test_lost_connection_is_counted_and_told(place, database):
 
 def test_cached_step_is_served_by_the_page_cache(place):
     """RIOPS without device reads, every measurement there, and the line that people look for."""
-    outcome = perform(place, memory="cached", work_unit=255, run_time="2s", scale="16M")
+    outcome = undisturbed(place, work_unit=255, run_time="2s", scale="16M")
     values = {m.metric: m.value for m in outcome.measurements}
 
     assert values.keys() >= NAMES
@@ -451,7 +460,7 @@ def test_older_server_refuses_what_it_cannot_do_and_names_what_remains(server_ho
         with pytest.raises(Impossible, match=r"PostgreSQL 16, and this one is 15; .*cached"):
             sessions.check(spec_of(memory="direct"), context_of(old))
         old.start()
-        outcome = perform(old, memory="cached", work_unit=255, scale="16M")
+        outcome = undisturbed(old, work_unit=255, scale="16M")
 
     assert outcome.ledger.verdict == Verdict.CACHED
     assert outcome.ledger.riops > 1000
