@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 
-.PHONY: demo test lint bench clean
+.PHONY: demo test lint bench kernel-lab packages clean
 
 demo: $(VENV)/.ready
 	$(BIN)/replayer run demo
@@ -19,6 +19,16 @@ lint: $(VENV)/.ready-dev
 
 bench: $(VENV)/.ready-dev
 	$(BIN)/python -m tests.benchmarks
+
+# The Debian packages that tests and benchmarks compare with; nothing of them is needed to run replayer.
+# No server of theirs is started: a private one is started by each test.
+packages:
+	@missing=$$(for p in $$(cat tests/debian-packages.txt); do dpkg -s $$p >/dev/null 2>&1 || echo $$p; done); \
+	if [ -n "$$missing" ]; then \
+	  mkdir -p /etc/postgresql-common && \
+	  { [ -e /etc/postgresql-common/createcluster.conf ] || echo 'create_main_cluster = false' > /etc/postgresql-common/createcluster.conf; } && \
+	  apt-get update -qq && RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing; \
+	fi
 
 clean:
 	@if [ -x $(BIN)/replayer ]; then $(BIN)/replayer clean; fi
