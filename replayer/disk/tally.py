@@ -199,11 +199,11 @@ def _added(many: Sequence[Sequence[int]]) -> tuple[int, ...]:
 def summary(latencies: Latencies) -> dict[str, Any]:
     """Return the columns that every table of latencies has, in microseconds."""
     return {
-        "min_us": latencies.least_ns / 1e3,
         "avg_us": latencies.mean_ns / 1e3,
         "p50_us": latencies.percentile_ns(50) / 1e3,
         "p95_us": latencies.percentile_ns(95) / 1e3,
         "p99_us": latencies.percentile_ns(99) / 1e3,
         "max_us": latencies.most_ns / 1e3,
+        "min_us": latencies.least_ns / 1e3,
         "stddev_us": latencies.deviation_ns / 1e3,
     }

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 PREFIX = ".replayer-probe-"
 _PAGE = 4096
 _PATTERN_BYTES = 8 * MIB
+_NO_LIMIT = 1 << 62
 _SPARE_BYTES = 16 * MIB
 """Left free: a file system needs some for its own books."""
 
@@ -66,7 +67,8 @@ def free_bytes(parent: Path) -> int:
             f"{parent} cannot be used for files: {error.strerror}; make the folder or name another "
             f"one with --data-dir"
         ) from error
-    return found.f_bavail * found.f_frsize
+    # A file system that does not count its blocks, such as ramfs, has no limit of its own.
+    return found.f_bavail * found.f_frsize if found.f_blocks else _NO_LIMIT
 
 
 class Workspace:

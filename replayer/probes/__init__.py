@@ -1,8 +1,9 @@
 """Measurements of the machine without a database: one file each, all over one I/O engine.
 
 A probe module has a docstring (its first line says which tool's job it does), a `Spec` (a subclass
-of `ProbeSpec`: the keys of the TOML table), `run(spec, rig) -> None`, which adds what it finds to
-`rig.findings` as it goes, and may have `needs(spec, host) -> int`, the bytes of files it will make.
+of `ProbeSpec`: the keys of the TOML table) and `run(spec, rig) -> None`, which adds what it finds
+to `rig.findings` as it goes.  It may have `needs(spec, host) -> int`, the bytes of files it will
+make, and `ON_DEVICE = False` if it makes files but cannot work on a raw device instead.
 """
 
 from typing import Any, Protocol

@@ -10,7 +10,16 @@ from dataclasses import dataclass
 from rich.console import RenderableType
 
 from replayer.model import Latency, Measurement, StepResult
-from replayer.report.tables import Flow, Sheet, cell, heading, indented, line, whole
+from replayer.report.tables import (
+    Flow,
+    Sheet,
+    cell,
+    heading,
+    indented,
+    line,
+    records,
+    whole,
+)
 from replayer.report.words import clean
 from replayer.units import show_count, show_duration
 
@@ -169,6 +178,31 @@ def leaf(measurement: Measurement) -> str:
 def _within(measurement: Measurement) -> str:
     """Return a metric without the step that begins it."""
     return measurement.metric.partition(".")[2] or measurement.metric
+
+
+def of_probe(result: StepResult) -> Form:
+    """Return a probe's own tables in full, and the lines of the tool whose job it does."""
+    printed = {
+        key: value
+        for key, value in result.facts.items()
+        if key.endswith(".lines") and isinstance(value, tuple)
+    }
+    verbatim: list[RenderableType] = []
+    for key, texts in printed.items():
+        verbatim.append(line(clean(key.removesuffix(".lines")), "dim"))
+        verbatim += [whole(clean(text)) for text in texts]
+    parts: list[RenderableType] = [*verbatim]
+    # Every row of `io` is also one of the probe's own table, where it has one.
+    hidden = {"io"} if set(result.tables) - {"io", "cross_check"} else set()
+    for name, rows in result.tables.items():
+        if rows and name not in hidden:
+            parts += [line(clean(name.replace("_", " ")), "dim"), records(rows, first=len(rows))]
+    return Form(
+        parts,
+        verbatim,
+        tables=frozenset(result.tables),
+        facts=frozenset(printed) | {"storage.writes"},
+    )
 
 
 def _known(value: object) -> str:

@@ -317,7 +317,7 @@ def shim(tmp_path):
 
 
 @pytest.mark.parametrize("fault", [(5, "Input/output error"), (122, "quota exceeded")])
-def test_faults_of_the_storage_keep_what_was_finished(workload, run, disk, tmp_path, number, name):
+def test_faults_of_the_storage_keep_what_was_finished(workload, run, disk, shim, fault):
     """EIO or a quota in the middle: one sentence, finished steps kept, files removed."""
     # Every process counts its own calls.
     path = workload(
@@ -343,6 +343,25 @@ def test_disk_that_is_too_small_is_refused_with_both_numbers(workload, run, smal
     assert "need 1.02 GiB" in last_words(stderr)
     assert "has 96.0 MiB free" in last_words(stderr)
     assert result["steps"] == []
+
+
+def test_without_direct_io_the_result_says_what_was_done_instead(workload, run, tmp_path):
+    """A mount without O_DIRECT is measured with fsync and fadvise, and never called direct."""
+    folder = tmp_path / "ram"
+    folder.mkdir()
+    if not ROOT or subprocess.run(["mount", "-t", "ramfs", "none", folder], check=False).returncode:
+        pytest.skip("mounting is not allowed here")
+    try:
+        path = workload('probe = "io"\nsize = "1M"\noperation = "mixed"\namount = "200k"')
+        status, result, stderr = run(path, folder)
+    finally:
+        subprocess.run(["umount", folder], check=True)
+    step = result["steps"][0]
+
+    assert status == 0, stderr
+    assert step["facts"]["storage.fallback"] == "fsync and fadvise instead of O_DIRECT"
+    assert any("direct I/O does not work on this mount" in note for note in step["notes"])
+    assert [row["direct"] for row in step["tables"]["io"]] == [False]
 
 
 def test_disk_that_fills_up_meanwhile_ends_the_run(workload, start, small_disk):

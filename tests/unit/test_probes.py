@@ -16,6 +16,8 @@ from replayer.errors import Impossible, NotFound
 from replayer.model import Status, StepResult
 from replayer.probes import bonnie, cpu, orion
 from replayer.processor import _cpu, _memory
+from replayer.report.run import render
+from replayer.report.screen import text
 from replayer.rig import Findings, ProbeSpec, label
 
 
@@ -232,3 +234,15 @@ def test_ceiling_is_the_newest_probe_of_the_same_device_size_and_depth(run_of):
     assert ceiling(runs, "sda", 8192, 4) is None
     assert ceiling(runs, "vda", 8192, 4, host={"host.name": "elsewhere"}) is None
     assert share(35_928, 43_000, 8192, 4) == "RIOPS 35,928 = 84 % of 8 KiB random reads at depth 4"
+
+
+def test_report_prints_a_tools_lines_as_they_are(run_of):
+    """Lines that programs look for are whole, however wide, and every row of a sweep is there."""
+    csv = ",".join(map(str, range(60)))
+    run = probed(run_of([1]), [row(10_000 + depth, depth=depth) for depth in range(1, 31)])
+    step = run.steps[0].model_copy(update={"facts": {"csv.lines": (csv, "a  - b   us:   1")}})
+
+    lines = text(render(run.model_copy(update={"steps": (step,)}))).splitlines()
+
+    assert {csv, "a  - b   us:   1"} <= {line.strip() for line in lines}
+    assert all(any(f"10,{depth:03d}" in line for line in lines) for depth in range(1, 31))

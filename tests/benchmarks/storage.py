@@ -1,0 +1,243 @@
+"""Probes against the tools that people use, in turn, on the same file."""
+
+from pathlib import Path
+from statistics import median
+
+from replayer.disk import peers
+from replayer.disk.exercise import exercise
+from replayer.disk.load import MIB, Access, Load, Sync
+from replayer.disk.workspace import Workspace
+
+NAME = "storage"
+ROUNDS = 5
+SECONDS = 3.0
+WARM_UP = 0.5
+SIZE = 1 << 30
+BONNIE_SIZE = 2 << 30
+"""bonnie++ does not print what takes it less than half a second."""
+PINGS = 300
+
+
+def run(workdir: Path) -> list[dict]:
+    """Return a row for each bar; a tool that is missing gives rows that say so."""
+    with Workspace(workdir) as workspace:
+        target = workspace.files("file", 1, SIZE, block_size=8192)
+        rows = [*_random(target), *_sequential(target), *_ioping(target)]
+        workspace.forget(target)
+        rows += _sysbench(workspace)
+        rows += _bonnie(workspace)
+    return rows
+
+
+def _alternate(ours, theirs):
+    """Return what both gave in ROUNDS rounds, A B then B A, and so on."""
+    pairs = []
+    for turn in range(ROUNDS):
+        if turn % 2:
+            other = theirs()
+            pairs.append((ours(), other))
+        else:
+            mine = ours()
+            pairs.append((mine, theirs()))
+    return pairs
+
+
+def _row(what, against, bar, pairs, unit):
+    """Return a row whose ratio is that of the two medians."""
+    mine, other = (median(side) for side in zip(*pairs, strict=True))
+    return {
+        "what": what,
+        "against": against,
+        "bar": bar,
+        "ratio": mine / other,
+        "samples": [{"replayer": a, "peer": b} for a, b in pairs],
+        "unit": unit,
+    }
+
+
+def _missing(tool, *rows):
+    return [
+        {"what": what, "against": tool, "bar": bar, "ratio": None, "skipped": f"no {tool} here"}
+        for what, bar in rows
+    ]
+
+
+def _load(**keys):
+    return Load(name="bench", **keys)
+
+
+def _random(target):
+    depths = (1, 4, 16, 50)
+    if peers.installed("fio") is None:
+        return _missing("fio psync", *((f"random reads, depth {d}", ">= 0.95") for d in depths))
+    rows = []
+    for depth in depths:
+        load = _load(threads=depth, block_size=8192, seconds=SECONDS, warmup=WARM_UP)
+
+        def ours(load=load):
+            found = exercise([load], [target])
+            tally = found.of()
+            return tally.iops, tally.latencies.percentile_ns(99), found.cpu_per_operation
+
+        def theirs(depth=depth):
+            found = peers.fio(
+                target.paths[0],
+                mode="randread",
+                block_size=8192,
+                jobs=depth,
+                seconds=SECONDS,
+                size=SIZE,
+                warmup=WARM_UP,
+            )
+            return found.iops, found.p99_ns, found.cpu_per_operation
+
+        pairs = _alternate(ours, theirs)
+        iops, p99, cpu = ([(a[i], b[i]) for a, b in pairs] for i in range(3))
+        what = f"8 KiB random direct reads, depth {depth}"
+        rows.append(_row(what, "fio psync", ">= 0.95", iops, "IOPS"))
+        if depth in {1, 4}:
+            rows.append(_row(f"{what}: p99", "fio psync", ">= 0.85, <= 1.15", p99, "ns"))
+        if depth == 16:
+            rows.append(_row(f"{what}: CPU per operation", "fio psync", "<= 2", cpu, "s"))
+    return rows
+
+
+def _sequential(target):
+    cases = [(mode, streams) for mode in ("read", "write") for streams in (1, 8)]
+    if peers.installed("fio") is None:
+        return _missing("fio psync", *((f"1 MiB {m}s, {s} streams", ">= 0.97") for m, s in cases))
+    rows = []
+    for mode, streams in cases:
+        load = _load(
+            threads=streams,
+            block_size=MIB,
+            access=Access.SEQUENTIAL,
+            read_share=float(mode == "read"),
+            seconds=SECONDS,
+            warmup=WARM_UP,
+        )
+
+        def ours(load=load):
+            return exercise([load], [target]).of().throughput / 1e6
+
+        def theirs(mode=mode, streams=streams):
+            found = peers.fio(
+                target.paths[0],
+                mode=mode,
+                block_size=MIB,
+                jobs=streams,
+                seconds=SECONDS,
+                size=SIZE,
+                warmup=WARM_UP,
+                regions=True,
+            )
+            return found.throughput / 1e6
+
+        what = f"1 MiB sequential direct {mode}s, {streams} streams"
+        rows.append(_row(what, "fio psync", ">= 0.97", _alternate(ours, theirs), "MB/s"))
+    return rows
+
+
+def _ioping(target):
+    what, bar = "ioping-write: mean", ">= 0.9, <= 1.1"
+    if peers.installed("ioping") is None:
+        return _missing("ioping -WWW", (what, bar))
+    size, interval = 64 * MIB, 0.005
+    load = _load(
+        threads=1,
+        block_size=4096,
+        read_share=0.0,
+        direct=False,
+        drop=True,
+        sync=Sync.FDATASYNC,
+        operations=PINGS,
+        skip=1,
+        rate=1 / interval,
+        working_set=size,
+    )
+
+    def ours():
+        return exercise([load], [target]).of().latencies.mean_ns / 1e3
+
+    def theirs():
+        found = peers.ioping(
+            target.paths[0], write=True, size=size, block_size=4096, count=PINGS, interval=interval
+        )
+        return found.mean_ns / 1e3
+
+    return [_row(what, "ioping -WWW", bar, _alternate(ours, theirs), "us")]
+
+
+def _sysbench(workspace):
+    modes = {"seqwr": 0.0, "seqrd": 1.0, "rndrd": 1.0, "rndwr": 0.0, "rndrw": 0.6}
+    bar = ">= 0.9, <= 1.1"
+    if peers.installed("sysbench") is None:
+        return _missing("sysbench fileio", *((f"fileio {m}, 4 threads", bar) for m in modes))
+    shape = {"files": 16, "size": 512 * MIB, "block_size": 16384, "threads": 4}
+    target = workspace.files("fileio", 16, 32 * MIB, block_size=16384)
+    folder = workspace.folder / "peer"
+    folder.mkdir()
+    rows = []
+    for mode, share in modes.items():
+        load = _load(
+            threads=4,
+            block_size=16384,
+            access=Access.STRIDED if mode.startswith("seq") else Access.RANDOM,
+            read_share=share,
+            seconds=SECONDS,
+        )
+
+        def ours(mode=mode, load=load):
+            if mode == "seqwr":
+                workspace.empty(target)
+            else:
+                workspace.refill(target)
+            return exercise([load], [target]).of().throughput / 1e6
+
+        def theirs(mode=mode):
+            found = peers.sysbench_fileio(folder, mode=mode, seconds=SECONDS, **shape)
+            return found.throughput / 1e6
+
+        pairs = _alternate(ours, theirs)
+        rows.append(_row(f"fileio {mode}, 4 threads", "sysbench fileio", bar, pairs, "MB/s"))
+    workspace.forget(target)
+    peers.clear(folder)
+    return rows
+
+
+def _bonnie(workspace):
+    phases = ("put_block", "rewrite", "get_block")
+    bar = ">= 0.85, <= 1.15"
+    if peers.installed("bonnie++") is None:
+        return _missing("bonnie++", *((f"bonnie {phase}", bar) for phase in phases))
+    folder = workspace.folder / "bonnie"
+    folder.mkdir()
+
+    def ours():
+        target = workspace.files("ours", 1, BONNIE_SIZE, block_size=8192, filled=False)
+        figures = []
+        for phase in phases:
+            writes = phase != "get_block"
+            load = _load(
+                threads=1,
+                block_size=8192,
+                access=Access.SEQUENTIAL,
+                read_share=float(not writes),
+                rewrite=phase == "rewrite",
+                direct=False,
+                finish=Sync.FSYNC if writes else Sync.NONE,
+                operations=BONNIE_SIZE // 8192,
+            )
+            figures.append(exercise([load], [target]).of().throughput / 1024)
+        workspace.forget(target)
+        return figures
+
+    def theirs():
+        fields = peers.bonnie(folder, size=BONNIE_SIZE, chunk=8192, files=0)
+        return [float(fields[phase].strip("+") or "nan") for phase in phases]
+
+    pairs = _alternate(ours, theirs)
+    return [
+        _row(f"bonnie {phase}", "bonnie++", bar, [(a[i], b[i]) for a, b in pairs], "KiB/s")
+        for i, phase in enumerate(phases)
+    ]
