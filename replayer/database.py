@@ -12,6 +12,7 @@ from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError
 from sqlalchemy.pool import NullPool
 
+from replayer.credentials import show
 from replayer.engine import Engine, Verb
 from replayer.errors import Impossible, ReplayerError, Skip
 from replayer.wire import Recipe, explain
@@ -21,23 +22,28 @@ logging.getLogger("psycopg").setLevel(logging.CRITICAL)
 
 Row = Mapping[str, Any]
 _NOT_PLAIN = ("context",)
+_NOT_OF_A_DRIVER = (OSError, RuntimeError, TypeError, ValueError)
+"""What drivers raise for a certificate that is not there, a package that they want, or a parameter
+of a URL that they do not know."""
 
 
 class Database:
     """A control connection to one database of an engine, in autocommit mode."""
 
-    def __init__(self, engine: Engine, url: URL) -> None:
+    def __init__(self, engine: Engine, url: URL, *, first: Sequence[str] | None = None) -> None:
+        """Connect, and execute `first`: the engine's own statements if they are not given."""
         self.url = url
         self._sql = sqlalchemy.create_engine(
             url, poolclass=NullPool, pool_reset_on_return=None, isolation_level="AUTOCOMMIT"
         )
-        self._first = tuple(engine.keys.get("connect", {}).get("statements", ()))
+        own = engine.keys.get("connect", {}).get("statements", ())
+        self._first = tuple(own if first is None else first)
         try:
             self._connection = self._sql.connect()
             for statement in self._first:
                 self._connection.exec_driver_sql(statement)
-        except DBAPIError as error:
-            said = explain(error.orig or error)
+        except (DBAPIError, *_NOT_OF_A_DRIVER) as error:
+            said = explain(getattr(error, "orig", None) or error)
             raise ReplayerError(
                 f"{engine.title} at {show(url)} refused a connection: {said}"
             ) from error
@@ -106,16 +112,13 @@ def url_of(text: str, engine: Engine) -> URL:
     """
     try:
         url = make_url(text)
-    except (ArgumentError, ValueError) as error:
+    except (ArgumentError, ValueError):
+        # Without the error: what it quotes may be a password.
+        shown = text.rsplit("@", maxsplit=1)[-1]
         raise Impossible(
-            f"{text.rsplit('@', maxsplit=1)[-1]!r} is no database URL such as postgresql://user@host/database"
-        ) from error
+            f"{shown!r} is no database URL such as {engine.wire.split('+')[0]}://user@host/database"
+        ) from None
     return url.set(drivername=engine.wire)
-
-
-def show(url: URL) -> str:
-    """Return a URL without its password."""
-    return url.render_as_string(hide_password=True)
 
 
 def columns(rows: Sequence[Row], name: str) -> list[Any]:

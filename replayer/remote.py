@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from replayer import place, processes
+from replayer import credentials, place, processes
 from replayer.database import Database, url_of
-from replayer.errors import Impossible, Interrupted, ReplayerError, Skip
+from replayer.engine import alike
+from replayer.errors import Impossible, ReplayerError, Skip
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from sqlalchemy.engine import URL
 
@@ -82,7 +84,7 @@ class Remote:
         return ""
 
     def _family(self, found: tuple[Path, int] | None, *, ended: bool) -> list[int]:
-        if found is None or processes.working_folder(found[1]) != found[0]:
+        if found is None or processes.working_folder(found[1]) != found[0].resolve():
             return []
         return processes.family(found[1], ended=ended)
 
@@ -96,8 +98,6 @@ class Remote:
             self._looked = True
             try:
                 self._data = self._look()
-            except Interrupted:
-                raise
             except (ReplayerError, OSError):
                 # Without the right to ask the server, or to look here, nothing is proven.
                 self._data = None
@@ -108,23 +108,36 @@ class Remote:
             row = database.execute("location")[0]
         folder = Path(row["directory"])
         here = (folder / row["file"]).read_text(encoding="utf-8", errors="replace")
-        return (folder, int(row["process"] or 0)) if here == row["content"] else None
+        return (folder, _process(row, folder)) if here == row["content"] else None
+
+
+def _process(row: Mapping[str, Any], folder: Path) -> int:
+    """Return the main process, from the server or its pid file on this machine; 0 if unknown."""
+    said = row["process"]
+    if said is None and row.get("pid_file"):
+        with contextlib.suppress(OSError):
+            said = (folder / row["pid_file"]).read_text(encoding="utf-8", errors="replace")
+    return int(said) if said is not None and str(said).strip().isdigit() else 0
 
 
 @contextlib.contextmanager
-def connected(engine: Engine, text: str) -> Iterator[Remote]:
+def connected(
+    engine: Engine, text: str, *, ask: Callable[[str], str] | None = None
+) -> Iterator[Remote]:
     """Yield the server at a URL, with replayer's schema in its database and other replayers out.
 
+    Which engine it is the server says itself, where several are reached by the URL's scheme.
+    `ask` shows a question and returns a password; None where nobody can be asked.
     Raises Impossible when it cannot be reached, is too old, is in use by another replayer, or has
     a schema of replayer's name that replayer did not make.
     """
-    url = url_of(text, engine)
+    url = credentials.complete(url_of(text, engine), engine.keys.get("password", {}))
     if "connect_timeout" not in url.query:
         url = url.update_query_dict({"connect_timeout": str(_CONNECT_TIMEOUT)})
     try:
+        url = _with_password(engine, url, ask)
+        engine = _recognised(engine, url, alike(text, engine))
         database = Database(engine, url)
-    except Interrupted:
-        raise
     except ReplayerError as error:
         raise Impossible(str(error)) from error
     with contextlib.closing(database):
@@ -138,7 +151,54 @@ def connected(engine: Engine, text: str) -> Iterator[Remote]:
                 "other"
             )
         database.execute("prepare")
-        yield Remote(known, url, version, database)
+        own = known.keys.get("connect", {}).get("database")
+        yield Remote(known, url.set(database=own) if own else url, version, database)
+
+
+def _with_password(engine: Engine, url: URL, ask: Callable[[str], str] | None) -> URL:
+    """Return the URL after a connection was made; ask for a password that the server wants."""
+    keys = engine.keys.get("password", {})
+    try:
+        Database(engine, url, first=()).close()
+    except ReplayerError as error:
+        wanted = keys.get("wanted")
+        if url.password is not None or not wanted or not re.search(wanted, str(error)):
+            raise
+        if ask is None:
+            raise Impossible(f"{error}; give a password {keys['ways']}") from error
+        given = ask(f"password for {credentials.show(url)}: ")
+        url = url.set(password=given)
+        Database(engine, url, first=()).close()
+    return url
+
+
+def _recognised(engine: Engine, url: URL, others: list[Engine]) -> Engine:
+    """Return the engine that a server is by its own words; `engine` where there is no choice."""
+    said: dict[str, str] = {}
+    with contextlib.closing(Database(engine, url, first=())) as database:
+        for one in others:
+            asked = one.keys["recognise"]
+            statement = asked["statement"]
+            if statement not in said:
+                said[statement] = _answer(database, statement)
+            if re.search(asked["pattern"], said[statement]):
+                return engine if one.name == engine.name else one
+    if not others:
+        return engine
+    raise Impossible(
+        f"the server at {credentials.show(url)} says that it is {' and '.join(said.values())}, and "
+        f"replayer knows {', '.join(one.title for one in others)} there; the name of one of them "
+        f"in the place of the URL's scheme takes it for that"
+    )
+
+
+def _answer(database: Database, statement: str) -> str:
+    """Return what a server says of itself; "" if it does not know the question."""
+    try:
+        (row,) = database.query(statement)
+    except ReplayerError:
+        return ""
+    return str(next(iter(row.values())))
 
 
 def _version(database: Database) -> int:

@@ -2,7 +2,7 @@
 
 import contextlib
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -30,6 +30,8 @@ class Order:
     url: str | None = None
     bindir: Path | None = None
     data_dir: Path | None = None
+    ask: Callable[[str], str] | None = None
+    """Asks somebody for the password of a server at a URL."""
     host: Host = field(default_factory=Host)
 
     @property
@@ -97,7 +99,7 @@ def execute(order: Order, progress: Progress) -> Iterator[Run]:
                     raise error
                 yield run
         run = _controlled(run, "after")
-    except ReplayerError as error:
+    except (ReplayerError, Interrupted) as error:
         told = interruption() or error
         yield _end(run, _status(told), str(told))
         raise told from error
@@ -141,6 +143,7 @@ def _place(order: Order) -> contextlib.AbstractContextManager[Place]:
         bindir=order.bindir,
         data_dir=order.data_dir,
         settings=order.workload.settings,
+        ask=order.ask,
     )
 
 
@@ -154,20 +157,20 @@ def _check(spec: StepSpec, context: Context) -> None:
 
 def _perform(
     spec: StepSpec, stage: _Stage, run: Run, repeat: int
-) -> tuple[StepResult, ReplayerError | None]:
+) -> tuple[StepResult, ReplayerError | Interrupted | None]:
     """Run one step; return its result and the error that ended it, if one did."""
     module = registry.load("steps", spec.step)
     host = stage.order.host
     started, clock = datetime.now(UTC), time.monotonic_ns()
-    outcome, status, failure = Outcome(), Status.DONE, None
-    reason = ""
+    outcome, status, reason = Outcome(), Status.DONE, ""
+    failure: ReplayerError | Interrupted | None = None
     sampler = Sampler(host, host.device_of(stage.storage))
     try:
         with sampler:
             outcome = _marked(module.run(spec, stage.context(run, sampler, repeat)), stage)
     except Skip as skip:
         status, reason = Status.SKIPPED, str(skip)
-    except ReplayerError as error:
+    except (ReplayerError, Interrupted) as error:
         # A step that was cut short may have finished part of its work: it travels with the error.
         outcome = getattr(error, "outcome", None) or outcome
         failure = interruption() or error
@@ -202,5 +205,5 @@ def _marked(outcome: Outcome, stage: _Stage) -> Outcome:
     return outcome.model_copy(update={"series": events.marked(outcome.series, stage.place)})
 
 
-def _status(error: ReplayerError) -> Status:
+def _status(error: ReplayerError | Interrupted) -> Status:
     return Status.INTERRUPTED if isinstance(error, Interrupted) else Status.FAILED

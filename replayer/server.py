@@ -15,7 +15,7 @@ from replayer.errors import Impossible
 from replayer.place import Place
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from replayer.custody import Note
     from replayer.engine import Engine
@@ -31,10 +31,12 @@ def open_place(
     bindir: Path | None = None,
     data_dir: Path | None = None,
     settings: Mapping[str, str] | None = None,
+    ask: Callable[[str], str] | None = None,
 ) -> Iterator[Place]:
     """Yield the database's place; at the end a private server is stopped and all is given back.
 
-    A private server is not started yet: `Place.start` does.  Raises Impossible for what cannot be.
+    A private server is not started yet: `Place.start` does.  `ask` asks somebody for the password
+    of a server at a URL, None where nobody is there.  Raises Impossible for what cannot be.
     """
     if url is None:
         with _private(engine, bindir, data_dir, settings or {}) as own:
@@ -45,7 +47,7 @@ def open_place(
             f"the settings {', '.join(settings)} are for a server that replayer starts: set them "
             f"on the server itself"
         )
-    with remote.connected(engine, url) as there:
+    with remote.connected(engine, url, ask=ask) as there:
         yield there
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Callable
 
     from replayer.model import Run, Workload
     from replayer.runner import Order
@@ -130,10 +131,11 @@ def _tell(run: Run, path: Path, *, as_json: bool) -> None:
 
 
 def _order(args: argparse.Namespace, workload: Workload) -> Order:
-    from replayer import engine
+    from replayer import credentials, engine
     from replayer.runner import Order
 
     url = args.engine if args.engine and "://" in args.engine else None
+    credentials.forget_argument(url or "")
     chosen = engine.of_url(url) if url else engine.load(args.engine or engine.default())
     return Order(
         workload=workload,
@@ -142,4 +144,12 @@ def _order(args: argparse.Namespace, workload: Workload) -> Order:
         url=url,
         bindir=args.bindir,
         data_dir=args.data_dir,
+        ask=_asker(),
     )
+
+
+def _asker() -> Callable[[str], str] | None:
+    """Return what asks for a password where somebody sits at a terminal, else None."""
+    import getpass
+
+    return getpass.getpass if sys.stdin.isatty() and sys.stderr.isatty() else None
