@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 
 from replayer import __version__, registry, signals
-from replayer.errors import ReplayerError
+from replayer.errors import Interrupted, ReplayerError
 
 ABOUT = """\
 A database-realistic workload replayer: run the same database work on two machines and learn
@@ -30,7 +30,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         status: int = args.perform(args)
         sys.stdout.flush()
-    except ReplayerError as error:
+    except (ReplayerError, Interrupted) as error:
         told = signals.interruption() or error
         print(f"replayer: error: {printable(str(told))}", file=sys.stderr)  # noqa: T201
         return told.status

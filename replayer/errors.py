@@ -4,8 +4,9 @@ ReplayerError           1  failed while running
 ├── Impossible          2  asked for what cannot be: bad argument, missing right, wrong machine
 │   └── NotFound        2  a name that is not there, with the nearest one that is
 ├── Worse               3  `compare --fail-if-worse` found worse
-├── Interrupted       130  Ctrl-C or SIGTERM
 └── Skip                -  not a failure: this step cannot be done here, and the report says why
+Interrupted           130  Ctrl-C or SIGTERM; no ReplayerError, so that code which goes on after
+                           an error does not go on after it
 
 A message is one sentence: what was asked, what was found, what to do.
 """
@@ -38,10 +39,14 @@ class Worse(ReplayerError):
     status = 3
 
 
-class Interrupted(ReplayerError):
-    """The user or the system asked replayer to stop."""
+class Interrupted(KeyboardInterrupt):
+    """The user or the system asked replayer to stop; the steps already done are kept.
+
+    It is a KeyboardInterrupt, so that a driver that waits for its server cancels the statement.
+    """
 
     status = 130
+    outcome: object = None
 
 
 class Skip(ReplayerError):

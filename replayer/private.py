@@ -22,7 +22,7 @@ from replayer import custody, place, processes, programs, settings, shell, signa
 from replayer.database import Database, url_of
 from replayer.datafolder import DataFolder
 from replayer.engine import load
-from replayer.errors import Impossible, Interrupted, ReplayerError
+from replayer.errors import Impossible, ReplayerError
 from replayer.host import Host
 from replayer.shell import User
 
@@ -267,8 +267,6 @@ class PrivateServer:
             if self._keys.get("stays"):
                 return self._started_beside()
             self._run(self._keys["start"])
-        except Interrupted:
-            raise
         except ReplayerError as error:
             raise self._refusal(error) from error
         return custody.identity(_pid(self._folder.data / self._keys["pid_file"]))
@@ -287,8 +285,6 @@ class PrivateServer:
                 raise ReplayerError("it ended at once")
             try:
                 self._connect("first_database").close()
-            except Interrupted:
-                raise
             except ReplayerError:
                 time.sleep(_PAUSE)
             else:
@@ -423,8 +419,6 @@ def _ask_to_stop(
         return
     try:
         _run(_filled(keys["stop"], data, bindir), keys, user)
-    except Interrupted:
-        raise
     except ReplayerError:
         # It fails when the server ends meanwhile, and the caller looks for itself.
         return

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from replayer import custody, shell
-from replayer.errors import Interrupted, ReplayerError
+from replayer.errors import ReplayerError
 from replayer.shell import User
 
 _TICK = os.sysconf("SC_CLK_TCK")
@@ -127,8 +127,6 @@ def _link(pid: int, name: str, user: User | None) -> str:
         # Root in a container may not look at other users' processes; they themselves may.
         try:
             found = shell.run(["readlink", path], user=user, folder=Path("/")).strip()
-        except Interrupted:
-            raise
         except ReplayerError:
             return ""
     except OSError:

