@@ -23,7 +23,7 @@ from pydantic import AfterValidator, Field
 from replayer import __version__, cache, ledger, memory, pages, processes, slob, units
 from replayer.context import Context
 from replayer.database import Database
-from replayer.errors import Impossible, ReplayerError
+from replayer.errors import Impossible, ReplayerError, Skip
 from replayer.ledger import Counters
 from replayer.model import (
     Better,
@@ -165,12 +165,16 @@ class _ServerMemory:
 
 
 def check(spec: Spec, context: Context) -> None:
-    """Raise Impossible for what cannot be done here, naming the ways that remain."""
+    """Raise Impossible for what cannot be done here, naming the ways that remain.
+
+    What somebody else's server does not allow is a Skip: the other steps go on.
+    """
     _check_numbers(spec, context.engine.block_size)
     context.engine.needs("slob/slice")
     refused = _refused(spec.memory, spec, context)
     if refused:
-        raise _impossible(refused, spec, context)
+        error = _impossible(refused, spec, context)
+        raise error if context.place.can_stop else Skip(str(error))
 
 
 def _impossible(refused: str, spec: Spec, context: Context) -> Impossible:
@@ -200,17 +204,33 @@ def _check_numbers(spec: Spec, block_size: int) -> None:
 
 def _refused(kind: str, spec: Spec, context: Context) -> str:
     """Return why a kind of memory cannot be used with these keys on this machine; "" if it can."""
+    if not context.place.can_stop:
+        return _lacking(kind, context)
     if kind == "cached":
         return _no_cached(spec, context)
-    if not context.place.can_stop:
-        return "it needs a restart of the server, and this server is not replayer's own"
     if kind == "direct":
         return _no_direct(context)
     return _no_bound(kind, spec, context) or memory.possible(kind, context.host)
 
 
+def _lacking(kind: str, context: Context) -> str:
+    """Return what a kind of memory needs that somebody else's server does not have; "" if none."""
+    wanted = _keys(context).get("memory", {}).get(kind, {}).get("settings", {})
+    if kind in memory.KINDS or (kind == "direct" and not wanted):
+        return "it needs a restart of the server, and this server is not replayer's own"
+    with context.database() as database:
+        shown = {row["name"]: row["value"] for row in database.execute("settings")}
+    for name, value in wanted.items():
+        if shown.get(name) != value:
+            return (
+                f"it needs {name} = {value}, which this server does not have, and only its owner "
+                f"can change that"
+            )
+    return ""
+
+
 def _no_cached(spec: Spec, context: Context) -> str:
-    usable = context.host.usable_memory_bytes() if context.place.can_stop else 0
+    usable = context.host.usable_memory_bytes()
     tables = spec.bytes(context.engine.block_size)
     if not usable or tables <= _PAGE_CACHE_SHARE * usable:
         return ""
