@@ -1,0 +1,47 @@
+"""What the README promises is there and runs."""
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from replayer import registry
+
+ROOT = Path(__file__).resolve().parents[2]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+EXAMPLES = [
+    line.removeprefix("$ ")
+    for block in re.findall(r"```console\n(.*?)```", README, re.DOTALL)
+    for line in block.splitlines()
+    if line.startswith("$ ")
+]
+
+
+@pytest.mark.parametrize("name", registry.names("commands"))
+def test_every_command_is_in_the_readme(name):
+    """A command that the README does not name will not be found."""
+    assert re.search(rf"\breplayer {name}\b|`{name}`", README)
+
+
+@pytest.fixture(scope="module")
+def fresh(tmp_path_factory):
+    """Return an empty folder, in which one example finds what the one before it left."""
+    return tmp_path_factory.mktemp("readme")
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_readme_example_runs(example, fresh):
+    """Every console example of the README ends with 0, in the order in which it stands there."""
+    words = shlex.split(example)
+    if words[0] == "make":
+        # demo takes minutes, test would run this again: make must know what to do for them.
+        command = ["make", "--dry-run", "-C", str(ROOT), *words[1:]]
+    else:
+        assert words[0].endswith("replayer")
+        command = [sys.executable, "-m", "replayer", *words[1:]]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=fresh)
+
+    assert done.returncode == 0, done.stderr
