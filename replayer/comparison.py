@@ -35,9 +35,10 @@ class Group(Noun):
 class Row(Noun):
     """One metric of one step on both sides.
 
-    `ratio` is other / base of the medians over units, [low, high] its 95 percent interval; None
-    where a median is not above zero.  `p` is of a rank test, `p_holm` corrected for all
-    metrics of the comparison.  `more` is how many further units of each side would settle it.
+    `ratio` is other / base of the medians over units, None where a median is not above zero;
+    [low, high] is its 95 percent interval, None as well where a side has one value.  `p` is of a
+    rank test, `p_holm` corrected for all metrics of the comparison.  `more` is how many further
+    units of each side would settle it.
     """
 
     step: str
@@ -223,6 +224,10 @@ def _draft(key: Key, base: Evidence, other: Evidence) -> tuple[Row, stats.Ratio 
     below, above = (stats.medians(sample) for sample in samples)
     directed = kind.better is not Better.NEITHER
     found = stats.ratio(*samples) if directed else None
+    # What could not come out as different however it came out is no part of the family: values
+    # that are all the same, and too few of them.
+    several = min(len(below), len(above)) > 1
+    possible = stats.smallest_p(len(below), len(above)) <= stats.ALPHA
     varies = min([*below, *above]) < max([*below, *above])
     row = Row(
         step=key[0],
@@ -234,10 +239,9 @@ def _draft(key: Key, base: Evidence, other: Evidence) -> tuple[Row, stats.Ratio 
         base_values=tuple(below.tolist()),
         other_values=tuple(above.tolist()),
         ratio=found.value if found else None,
-        low=found.low if found else None,
-        high=found.high if found else None,
-        # Values that are all the same cannot come out as different: they are no part of the family.
-        p=stats.rank_test(below, above) if directed and varies else None,
+        low=found.low if found and several else None,
+        high=found.high if found and several else None,
+        p=stats.rank_test(below, above) if directed and varies and possible else None,
         p_holm=None,
         verdict=None,
     )
@@ -249,12 +253,13 @@ def _judge(row: Row, found: stats.Ratio | None, *, threshold: float, family: int
     if row.better is Better.NEITHER:
         return row
     n, m = len(row.base_values), len(row.other_values)
-    note = "" if found else "a median is zero or below, so there is no ratio"
+    note = "" if found else "no ratio: a median is zero or below"
+    note = "one value: more runs needed" if min(n, m) < 2 else note
     if stats.smallest_p(n, m) <= stats.ALPHA:
         if _alike(row, threshold):
             return row.model_copy(update={"verdict": Verdict.SAME, "note": note})
         direction = _direction(row)
-        if direction and (row.p_holm or 0.0) <= stats.ALPHA:
+        if direction and row.p_holm is not None and row.p_holm <= stats.ALPHA:
             return row.model_copy(update={"verdict": direction, "note": note})
     return row.model_copy(
         update={
@@ -287,7 +292,8 @@ def _more(
     found: stats.Ratio | None, n: int, m: int, *, threshold: float, family: int
 ) -> int | None:
     """Return how many further units of each side would settle it, None if nobody would run them."""
-    if found is None:
+    if found is None or min(n, m) < 2:
+        # One value says nothing of how much the next may differ.
         return None
     needed = stats.units_to_settle(found, n, m, threshold=threshold, family=family)
     return None if needed is None else max(1, needed - min(n, m))

@@ -1,7 +1,7 @@
 """What counts of a group of runs: its boots, runs or repeats, and the values measured in each."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -50,21 +50,28 @@ class Evidence:
     def of(cls, side: Side, unit: Unit) -> "Evidence":
         """Sort the values of one side's runs into units."""
         kinds: dict[Key, Measurement] = {}
-        warnings: list[str] = []
+        warnings: dict[str, list[str]] = {}
         parts: dict[object, list[Mapping[Key, list[float]]]] = {}
         for run in side.runs:
             steps, said = counted(run)
             for repeats in _by_repeat(steps) if unit is Unit.REPEAT else [steps]:
                 values, bad = _values(repeats, kinds)
-                said += [f"{run.id}: {sentence}" for sentence in bad]
+                said += bad
                 name = run.host["boot.id"] if unit is Unit.BOOT else len(parts)
                 parts.setdefault(name, []).append(values)
-            warnings += [f"{side.name}: {sentence}" for sentence in said]
-        return cls(side.name, tuple(map(_merge, parts.values())), kinds, tuple(warnings))
+            for sentence in said:
+                warnings.setdefault(sentence, []).append(run.id)
+        told = tuple(f"{side.name}: {_whose(ids)}: {words}" for words, ids in warnings.items())
+        return cls(side.name, tuple(map(_merge, parts.values())), kinds, told)
 
     def sample(self, key: Key) -> list[tuple[float, ...]]:
         """Return the values of one metric, unit by unit."""
         return [unit[key] for unit in self.units if key in unit]
+
+
+def _whose(ids: Sequence[str]) -> str:
+    """Return the runs that a sentence is about, the first of many."""
+    return ", ".join(ids) if len(ids) < 3 else f"{ids[0]} and {len(ids) - 1} more runs"
 
 
 def _by_repeat(steps: Iterable[StepResult]) -> list[list[StepResult]]:
@@ -110,29 +117,45 @@ def counted(run: Run) -> tuple[list[StepResult], list[str]]:
     Repeats before a step's leading metric became steady are kept in the file but not counted; if it
     never did, all count, and it is said.
     """
-    said = []
+    said: dict[str, list[str]] = {}
     if run.status is not Status.DONE:
-        said.append(f"{run.id} is {run.status.value}: only its finished steps count")
+        said[f"it is {run.status.value}: only its finished steps count"] = []
     kept: list[StepResult] = []
     for name in dict.fromkeys(step.name for step in run.steps):
         done = [s for s in run.steps if s.name == name and s.status is Status.DONE]
-        leading = _leading(done)
-        values = [value for step in done if (value := step.value(leading)) is not None]
-        found = stats.steady(values) if len(values) == len(done) else stats.Steady(0)
-        if found.start is None:
-            said.append(
-                f"{run.id}: {name} never settled in {len(done)} repeats "
-                f"({leading} by its slope or deviation): all of them count"
-            )
-        elif found.start:
-            said.append(
-                f"{run.id}: {name} was warming up in the first {found.start} of "
-                f"{len(done)} repeats ({leading}), which do not count"
-            )
-        if found.left:
-            said.append(f"{run.id}: {name} was steady and did not stay so ({leading})")
+        found = _settled(done)
+        for words in (*_unsettled(found, len(done)), *_unsteady(done)):
+            said.setdefault(words, []).append(name)
         kept += done[found.start or 0 :]
-    return kept, said
+    return kept, [f"{', '.join(names)} {words}".strip() for words, names in said.items()]
+
+
+def _settled(repeats: Sequence[StepResult]) -> stats.Steady:
+    """Return from which repeat on a step's leading metric is steady."""
+    leading = _leading(repeats)
+    values = [value for step in repeats if (value := step.value(leading)) is not None]
+    return stats.steady(values) if len(values) == len(repeats) else stats.Steady(0)
+
+
+def _unsettled(found: stats.Steady, repeats: int) -> Iterator[str]:
+    if found.start is None:
+        yield f"never settled in {repeats} repeats (by slope or deviation): all of them count"
+    elif found.start:
+        yield f"warmed up in the first {found.start} of {repeats} repeats, which do not count"
+    if found.left:
+        yield "settled and did not stay so to the last repeat"
+
+
+def _unsteady(repeats: Sequence[StepResult]) -> Iterator[str]:
+    """Yield how many repeats say of themselves that they were not steady inside."""
+    told = [
+        value
+        for step in repeats
+        for key, value in step.facts.items()
+        if key.endswith(".steady") and value != "steady"
+    ]
+    if told:
+        yield f"not steady within {len(told)} of {len(repeats)} repeats ({told[0]})"
 
 
 def _leading(steps: Sequence[StepResult]) -> str:

@@ -23,6 +23,8 @@ MOST = 1000
 """More units than this are never suggested: nobody would run them."""
 RESAMPLES = 4000
 _INNER = 200
+_LARGEST = 1e6
+"""Larger ratios, as of something to almost nothing, are cut."""
 _SEED = 20240229
 _NORMAL = NormalDist()
 _Z = 1.959964
@@ -63,18 +65,14 @@ def ratio(base: Sample, other: Sample, *, resamples: int = RESAMPLES) -> Ratio |
     if np.median(below) <= 0 or np.median(above) <= 0:
         return None
     random = np.random.default_rng(_SEED)
-    draws = _draw(other, random, resamples) / _guarded(_draw(base, random, resamples))
+    drawn = _draw(base, random, resamples), _draw(other, random, resamples)
+    draws = np.minimum(drawn[1] / np.maximum(drawn[0], np.finfo(np.float64).tiny), _LARGEST)
     tail = _tail(min(len(base), len(other)))
     low, high = np.quantile(draws, [tail, 1 - tail])
     with np.errstate(divide="ignore"):
         logs = np.log(draws[draws > 0])
     error = float(np.std(logs)) if logs.size > 1 else math.inf
     return Ratio(float(np.median(above) / np.median(below)), float(low), float(high), error)
-
-
-def _guarded(values: Floats) -> Floats:
-    """Return the values with zeros made tiny, so that a resample of zeros gives a huge ratio."""
-    return np.where(values > 0, values, np.finfo(np.float64).tiny * 1e20)
 
 
 def _draw(sample: Sample, random: np.random.Generator, resamples: int) -> Floats:
@@ -172,7 +170,7 @@ class Steady:
 
 
 WINDOW = 5
-"""Values in the window that must be steady; fewer if there are fewer."""
+"""Values in the window that must be steady."""
 SLOPE = 0.05
 """The window's least-squares line may move by this share of the mean from first to last value."""
 DEVIATION = 0.10
@@ -190,17 +188,16 @@ def steady(
 
     A window of values is steady when its least-squares line moves less than `slope` of the mean
     over the window, and no value is further than `deviation` of the mean from it.  The steady part
-    starts at the first value of the first steady window.  Fewer than 3 values cannot tell: they all
-    count.
+    starts at the first value of the first steady window.  Fewer values than a window cannot tell:
+    all of them count.
     """
     series = np.asarray(values, dtype=np.float64)
-    if series.size < 3:
+    if series.size < window:
         return Steady(0)
-    width = min(window, series.size)
-    windows = np.lib.stride_tricks.sliding_window_view(series, width)
+    windows = np.lib.stride_tricks.sliding_window_view(series, window)
     means = windows.mean(axis=1)
-    x = np.arange(width) - (width - 1) / 2
-    drift = np.abs(windows @ x / (x @ x)) * (width - 1)
+    x = np.arange(window) - (window - 1) / 2
+    drift = np.abs(windows @ x / (x @ x)) * (window - 1)
     furthest = np.abs(windows - means[:, None]).max(axis=1)
     calm = (drift <= slope * np.abs(means)) & (furthest <= deviation * np.abs(means))
     if not calm.any():

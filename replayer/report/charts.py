@@ -27,6 +27,8 @@ PERCENTILES = (
 _MOST_NUMBERS = 3_000_000
 """Of all series of a page: each takes 2.7 bytes, and a page is to stay under 15 MB."""
 _FIRST = ("sessions.riops",)
+_FEW = 12
+"""Repeats up to which each has a tick of its own on the axis."""
 _DEVICE = (("diskstats.r/s", "device r/s"), ("diskstats.w/s", "device w/s"))
 _CPU = (
     ("cpu.%usr", "vmstat.us", "user"),
@@ -76,7 +78,7 @@ def repeats(sides: Sequence[Side]) -> Iterator[Chart]:
         metric = leading(results)
         if metric is None:
             continue
-        traces = []
+        traces: list[Trace] = []
         for number, side in enumerate(sides):
             points = [
                 (f"{word(run.id)}, repeat {result.repeat}", value)
@@ -95,8 +97,9 @@ def repeats(sides: Sequence[Side]) -> Iterator[Chart]:
                         "color": number,
                     }
                 )
-        if traces:
-            yield _chart(
+        most = max((len(trace["x"]) for trace in traces), default=0)
+        if most > 1 or (most and metric.metric in _FIRST):
+            chart = _chart(
                 f"repeats-{word(name)}",
                 f"{word(name)}: {word(metric.metric)} of every repeat",
                 traces,
@@ -104,6 +107,9 @@ def repeats(sides: Sequence[Side]) -> Iterator[Chart]:
                 y=_unit(metric.unit),
                 zero=True,
             )
+            if most <= _FEW:
+                chart["layout"]["every_x"] = 1
+            yield chart
 
 
 def intervals(comparison: Comparison) -> Chart | None:
@@ -126,10 +132,20 @@ def intervals(comparison: Comparison) -> Chart | None:
     )
     chart["layout"] |= {
         "height": 160 + 26 * len(rows),
+        "range_x": _range(rows),
         "band": [1 / (1 + comparison.threshold), 1 + comparison.threshold],
         "categories": [word(row.title) for row in rows],
     }
     return chart
+
+
+def _range(rows: Sequence[Row]) -> list[float]:
+    """Return an axis on which every ratio is seen; an interval without end goes out of it."""
+    low, high = min(row.low or 0.0 for row in rows), max(row.high or 0.0 for row in rows)
+    furthest = max(1.0, *(row.ratio or 0.0 for row in rows))
+    ends = max(0.0, min(low, 0.97)), min(max(high, 1.03), 2 * furthest)
+    room = 0.03 * (ends[1] - ends[0])
+    return [ends[0] - room, ends[1] + room]
 
 
 def _interval_trace(rows: Sequence[Row], verdict: Verdict) -> Trace:

@@ -37,7 +37,7 @@ def render(comparison: Comparison) -> Group:
     parts += _warnings(comparison.warnings)
     for step in dict.fromkeys(row.step for row in comparison.rows):
         rows = [row for row in comparison.rows if row.step == step]
-        parts += ["", Rule(Text(clean(step), style="bold"), align="left", style="dim")]
+        parts += ["", Rule(Text(_heading(rows[0]), style="bold"), align="left", style="dim")]
         parts.append(Padding(_table(rows, comparison), (0, 0, 0, INDENT), expand=False))
     return Group(*parts, "", *_tail(comparison))
 
@@ -50,21 +50,22 @@ def sentence(comparison: Comparison) -> str:
     return f"{clean(comparison.other.name)} against {clean(comparison.base.name)}: {told}"
 
 
-def verdict(row: Row, unit: str) -> str:
+def verdict(row: Row) -> str:
     """Return a row's verdict in words, with what would settle an unclear one."""
     if row.verdict is None:
         return ""
     if row.verdict is not Verdict.UNCLEAR:
         return row.verdict.value
     if row.more is None:
-        return "unclear" if row.ratio is None else f"unclear, over {MOST:,} more"
-    return f"unclear, ~{row.more} more {unit}{'s' if row.more > 1 else ''}"
+        return "unclear" if row.ratio is None or row.note else f"unclear, over {MOST:,} more"
+    return f"unclear, ~{row.more} more"
 
 
 def explained(comparison: Comparison) -> list[str]:
     """Return how to read the table, a sentence each."""
     names = f"{clean(comparison.other.name)} / {clean(comparison.base.name)}"
     ratio = f"Ratio: {names} of the medians, with its 95 % interval (bootstrap over "
+    unit = comparison.unit.value
     different = (
         f"Better, worse: a rank test at 5 %, corrected (Holm) for {comparison.family} metrics, "
     )
@@ -72,9 +73,9 @@ def explained(comparison: Comparison) -> list[str]:
         f"Same: the interval lies within {comparison.threshold * 100:g} %.  Unclear: nothing was "
     )
     return [
-        f"{ratio}{comparison.unit.value}s).",
+        f"{ratio}{unit}s).",
         f"{different}and an interval without 1.",
-        f"{same}shown, which is not the same as no difference; N more: of each side.",
+        f"{same}shown, which is not the same as no difference; N more: {unit}s of each side.",
     ]
 
 
@@ -139,7 +140,7 @@ def _warnings(warnings: Sequence[str]) -> Iterator[RenderableType]:
 
 def _table(rows: Sequence[Row], comparison: Comparison) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
-    table.add_column("", overflow="fold")
+    table.add_column("", overflow="fold", no_wrap=all(len(row.metric) < 40 for row in rows))
     for name in (comparison.base.name, comparison.other.name):
         table.add_column(Text(clean(name)[:16]), justify="right", no_wrap=True)
     table.add_column("ratio", justify="right", no_wrap=True)
@@ -147,23 +148,35 @@ def _table(rows: Sequence[Row], comparison: Comparison) -> Table:
     table.add_column("p", justify="right", no_wrap=True)
     table.add_column("", overflow="fold", min_width=8)
     for row in rows:
-        table.add_row(*_cells(row, comparison.unit.value))
+        table.add_row(*_cells(row))
     return table
 
 
-def _cells(row: Row, unit: str) -> list[Text]:
-    name = row.metric.removeprefix(f"{row.step}.")
+def _heading(row: Row) -> str:
+    """Return a step's name, and what step it is where that is another word."""
+    kind = row.metric.partition(".")[0]
+    return clean(row.step) if kind == row.step else f"{clean(row.step)} ({clean(kind)})"
+
+
+def limits(row: Row) -> str:
+    """Return a row's interval in words; beyond 1,000 it is only said to be more."""
+    if row.low is None or row.high is None:
+        return ""
+    return " to ".join(f"{end:.3f}" if end < 1000 else "over 1,000" for end in (row.low, row.high))
+
+
+def _cells(row: Row) -> list[Text]:
+    name = row.metric.partition(".")[2] or row.metric
     ratio = "" if row.ratio is None else f"{row.ratio:.3f}"
-    interval = "" if row.low is None or row.high is None else f"{row.low:.3f} to {row.high:.3f}"
     p = "" if row.p_holm is None else "<0.001" if row.p_holm < 0.001 else f"{row.p_holm:.3f}"
     style = STYLE[row.verdict] if row.verdict else ""
-    words = verdict(row, unit) + (f" ({row.note})" if row.note else "")
+    words = verdict(row) + (f" ({row.note})" if row.note else "")
     return [
         Text(clean(name)),
         Text(show(row.base, row.unit)),
         Text(show(row.other, row.unit)),
         Text(ratio),
-        Text(interval),
+        Text(limits(row)),
         Text(p),
         Text(words, style=style),
     ]

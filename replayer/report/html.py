@@ -19,7 +19,7 @@ from replayer.difference import Sort, facts
 from replayer.errors import ReplayerError
 from replayer.evidence import Side
 from replayer.report import charts
-from replayer.report.comparison import SORTS, explained, sentence, values, verdict
+from replayer.report.comparison import SORTS, explained, limits, sentence, values, verdict
 from replayer.report.words import clean
 from replayer.units import show
 
@@ -99,23 +99,22 @@ def _comparison(
     names = (comparison.base.name, comparison.other.name)
     yield _table(
         ["step", "metric", *names, "ratio", "95 % interval", "p", "verdict"],
-        [_row(row, comparison.unit.value) for row in comparison.rows],
+        [_row(row) for row in comparison.rows],
         numbers=range(2, 7),
     )
     yield "".join(f'<p class="quiet">{_text(words)}</p>' for words in explained(comparison))
 
 
-def _row(row: Row, unit: str) -> list[str]:
-    interval = "" if row.low is None or row.high is None else f"{row.low:.3f} to {row.high:.3f}"
+def _row(row: Row) -> list[str]:
     return [
         row.step,
         row.metric,
         show(row.base, row.unit),
         show(row.other, row.unit),
         "" if row.ratio is None else f"{row.ratio:.3f}",
-        interval,
+        limits(row),
         "" if row.p_holm is None else f"{row.p_holm:.3f}",
-        verdict(row, unit),
+        verdict(row),
     ]
 
 

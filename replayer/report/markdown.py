@@ -8,7 +8,7 @@ from replayer.comparison import Comparison
 from replayer.difference import Sort
 from replayer.evidence import Side
 from replayer.model import Status
-from replayer.report.comparison import SORTS, explained, sentence, values, verdict
+from replayer.report.comparison import SORTS, explained, limits, sentence, values, verdict
 from replayer.report.words import clean
 from replayer.units import show
 
@@ -43,9 +43,9 @@ def _comparison(comparison: Comparison) -> Iterator[str]:
             show(row.base, row.unit),
             show(row.other, row.unit),
             "" if row.ratio is None else f"{row.ratio:.3f}",
-            "" if row.low is None or row.high is None else f"{row.low:.3f} to {row.high:.3f}",
+            limits(row),
             "" if row.p_holm is None else f"{row.p_holm:.3f}",
-            verdict(row, comparison.unit.value),
+            verdict(row),
         ]
         for row in comparison.rows
     ]

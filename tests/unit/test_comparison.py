@@ -217,7 +217,7 @@ def test_a_run_that_never_settles_says_so(run_of):
 
 def test_metrics_without_a_direction_have_no_verdict(run_of):
     """A row count is shown, not judged, and no part of the family."""
-    sides = [Side(n, (run_of([1, 2, 3], **{"build.rows": [7, 7, 7]}),)) for n in "AB"]
+    sides = [Side(n, (run_of([1, 2, 3, 4], **{"build.rows": [7, 7, 7, 7]}),)) for n in "AB"]
     found = compare(*sides)
     row = next(row for row in found.rows if row.metric == "build.rows")
 

@@ -135,8 +135,8 @@ def test_a_suggestion_never_is_less_than_could_show_anything():
         ([10, 20, 30, 40, 50, 60, 70], stats.Steady(None)),
         ([100, 140, 90, 150, 80, 130, 100], stats.Steady(None)),
         ([100, 100, 100, 100, 100, 60, 55, 50], stats.Steady(0, left=True)),
-        ([1, 99], stats.Steady(0)),
-        ([50, 100, 100], stats.Steady(None)),
+        ([1, 99, 1, 99], stats.Steady(0)),
+        ([50, 100, 100], stats.Steady(0)),
         ([0, 0, 0, 0, 0], stats.Steady(0)),
     ],
 )

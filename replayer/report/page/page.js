@@ -35,7 +35,7 @@
     return {
       autosize: true, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
       font: { color: variable("--text"), size: window.innerWidth < 600 ? 11 : 13 },
-      margin: { l: 50, r: 15, t: 15, b: 45 }, hovermode: "closest",
+      margin: { l: 50, r: 15, t: 15, b: 45 }, hovermode: "closest", showlegend: true,
       legend: { orientation: "h", y: 1.02, yanchor: "bottom", x: 0, traceorder: "normal" },
       modebar: {
         bgcolor: "rgba(0,0,0,0)", color: variable("--quiet"), activecolor: variable("--text"),
@@ -70,6 +70,8 @@
     if (wanted.zero) layout.yaxis.rangemode = "tozero";
     if (wanted.log_x) layout.xaxis.type = "log";
     if (wanted.log_y) Object.assign(layout.yaxis, { type: "log", dtick: "D2" });
+    if (wanted.range_x) layout.xaxis.range = wanted.range_x;
+    if (wanted.every_x) layout.xaxis.dtick = wanted.every_x;
     if (wanted.stack) layout.barmode = "stack";
     if (wanted.ticks_x) {
       layout.xaxis.tickvals = wanted.ticks_x.map((tick) => tick[0]);
@@ -130,7 +132,10 @@
       top = bottom - 0.06 / Math.max(1, panels.length - 1);
       panel.lines.forEach((line) => {
         traces.push({
-          ...styled({ type: "scatter", mode: "lines", name: line.name, x, y: unpack(line), color }),
+          ...styled({
+            type: "scatter", mode: x.length < 30 ? "lines+markers" : "lines", name: line.name, x,
+            y: unpack(line), color,
+          }),
           yaxis: name, xaxis: "x", connectgaps: false,
           ...(panel.stacked ? { stackgroup: name } : {}),
         });
@@ -169,6 +174,13 @@
       text.innerHTML = `${entry.side}: ${entry.step}, repeat ${entry.repeat} (${entry.run})`;
       choice.add(new Option(text.value, String(i)));
     });
+    // What is looked at first: RIOPS if there are any, else the longest.
+    const worth = (entry) =>
+      (entry.panels.some((panel) => panel.lines.some((line) => line.name.endsWith("riops"))) ? 1e9 : 0)
+      + seconds(entry.times).length;
+    const best = data.series.reduce((found, entry, i) =>
+      (worth(entry) > worth(data.series[found]) ? i : found), 0);
+    choice.value = String(best);
     choice.addEventListener("change", () => drawSeries(Number(choice.value)));
     const move = (by) => () => {
       const next = Number(choice.value) + by;
