@@ -10,6 +10,7 @@ import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from replayer import assets, engine
 from replayer.model import Fact, Run, Status, StepResult, Temperature, Verdict
 from replayer.units import show_size
 
@@ -35,6 +36,13 @@ def about(facts: Facts) -> tuple[str, ...]:
 
 
 # The numbers of a run
+
+
+def engine_notes(run: Run) -> str:
+    """Say what the engine's folder says of every number of that engine (notes in engine.toml)."""
+    if run.engine is None or run.engine.name not in assets.engines():
+        return ""
+    return "; ".join(engine.load(run.engine.name).keys.get("notes", ()))
 
 
 def coldness(run: Run) -> str:

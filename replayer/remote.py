@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from replayer import credentials, place, processes
+from replayer import credentials, lab, place, processes
 from replayer.database import Database, url_of
 from replayer.engine import alike
 from replayer.errors import Impossible, ReplayerError, Skip
@@ -51,6 +51,11 @@ class Remote:
         """Raise Skip: a server that replayer did not start is never stopped."""
         raise Skip("the server was not started by replayer, and is never stopped by it")
 
+    def evict(self) -> str:
+        """Empty the server's buffers, which takes nothing from anybody but time."""
+        with contextlib.closing(Database(self.engine, self._where)) as database:
+            return place.evict(database)
+
     def data_directory(self) -> Path | None:
         """Return the server's data directory if it is proven to be on this machine, else None."""
         found = self._found()
@@ -71,6 +76,7 @@ class Remote:
         known: dict[str, Fact] = {
             "server.host": self._where.host or str(self._where.query.get("host", "")),
             "data.directory": str(data) if data else None,
+            **lab.limits(),
         }
         with contextlib.closing(Database(self.engine, self._where)) as database:
             return place.facts(database, self.kind, known)
@@ -106,9 +112,12 @@ class Remote:
     def _look(self) -> tuple[Path, int] | None:
         with contextlib.closing(Database(self.engine, self._where)) as database:
             row = database.execute("location")[0]
-        folder = Path(row["directory"])
-        here = (folder / row["file"]).read_text(encoding="utf-8", errors="replace")
-        return (folder, _process(row, folder)) if here == row["content"] else None
+        for folder in lab.folders(self.engine.name, Path(row["directory"])):
+            with contextlib.suppress(OSError):
+                here = (folder / row["file"]).read_text(encoding="utf-8", errors="replace")
+                if here == row["content"]:
+                    return folder, _process(row, folder)
+        return None
 
 
 def _process(row: Mapping[str, Any], folder: Path) -> int:

@@ -131,10 +131,10 @@ def _tell(run: Run, path: Path, *, as_json: bool) -> None:
 
 
 def _order(args: argparse.Namespace, workload: Workload) -> Order:
-    from replayer import credentials, engine
+    from replayer import credentials, engine, lab
     from replayer.runner import Order
 
-    url = args.engine if args.engine and "://" in args.engine else None
+    url = args.engine if "://" in (args.engine or "") else lab.url(args.engine or "")
     credentials.forget_argument(url or "")
     chosen = engine.of_url(url) if url else engine.load(args.engine or engine.default())
     return Order(

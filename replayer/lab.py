@@ -1,0 +1,46 @@
+"""Servers that are there already, as the environment tells of them: docker-compose.yml does.
+
+For an engine NAME, in capitals and with _ for -:
+REPLAYER_URL_NAME    the URL of its server, which `--engine NAME` takes instead of starting one
+REPLAYER_FILES_NAME  where the server's data directory, or a folder above it, is mounted here
+REPLAYER_LIMITS      what the servers' containers are limited to, as `cpus=4 memory=8g`; 0 is nothing
+"""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from replayer.model import Fact
+
+
+def url(engine: str) -> str | None:
+    """Return the URL of the server of that engine, None if the environment names none."""
+    found = os.environ.get(_variable("URL", engine))
+    # The name of the engine as the scheme leaves no doubt which one is meant.
+    return f"{engine}://{found.partition('://')[2]}" if found else None
+
+
+def folders(engine: str, directory: Path) -> Iterator[Path]:
+    """Yield where a server's data directory may be on this machine: as it says, then as mounted.
+
+    Which one it is has to be proven: another server's may have the same name.
+    """
+    yield directory
+    mounted = os.environ.get(_variable("FILES", engine))
+    if mounted:
+        parts = [part for part in directory.parts if part != directory.anchor]
+        for skipped in range(len(parts) + 1):
+            yield Path(mounted, *parts[skipped:])
+
+
+def limits() -> dict[str, Fact]:
+    """Return the limits of a lab's containers; a limit that is not set is None."""
+    words = (word.partition("=") for word in os.environ.get("REPLAYER_LIMITS", "").split())
+    return {
+        f"server.container.{name}": None if value in {"", "0", "0.0"} else value
+        for name, _, value in words
+    }
+
+
+def _variable(kind: str, engine: str) -> str:
+    return f"REPLAYER_{kind}_{engine.upper().replace('-', '_')}"
