@@ -1,5 +1,5 @@
 # replayer as a container: everything it needs comes from its own files.
-ARG PYTHON_IMAGE=python:3.12-slim
+ARG PYTHON_IMAGE=python:3.12.11-slim
 FROM ${PYTHON_IMAGE}
 COPY pyproject.toml README.md LICENSE /src/
 COPY replayer /src/replayer

@@ -3,7 +3,7 @@
 For an engine NAME, in capitals and with _ for -:
 REPLAYER_URL_NAME    the URL of its server, which `--engine NAME` takes instead of starting one
 REPLAYER_FILES_NAME  where the server's data directory, or a folder above it, is mounted here
-REPLAYER_LIMITS      what the servers' containers are limited to, as `cpus=4 memory=8g`; 0 is nothing
+REPLAYER_LIMITS      limits of the servers' containers, as `cpus=4 memory=8g`; 0 is no limit
 """
 
 import os
