@@ -116,10 +116,11 @@ def _size(path: str | Path) -> int:
 def make(asked: Temperature, place: Place | None, files: Sequence[str | Path], host: Host) -> Cold:
     """Bring files to a temperature and return the one they got, measured, in ClickBench's words.
 
-    cold: server stopped, everything written out, caches dropped.  lukewarm: the same with the
-    server running.  hot: every file read into memory.  unknown: nothing is done.  Where a right is
-    missing, what remains is done, and `method` and `why` tell what could not be.  `place` is None
-    for files that belong to no server.
+    cold: server stopped, or its buffers emptied where it is not replayer's; everything written out,
+    caches dropped.  lukewarm: the same with the server running and its buffers as they are.
+    hot: every file read into memory.  unknown: nothing is done.  Where a right is missing, what
+    remains is done, and `method` and `why` tell what could not be.  `place` is None for files that
+    belong to no server.
     """
     if asked is Temperature.HOT:
         warm(files)
@@ -134,6 +135,11 @@ def make(asked: Temperature, place: Place | None, files: Sequence[str | Path], h
             others = False
         except Skip as skip:
             steps.append(f"server not stopped ({skip})")
+            try:
+                steps.append(place.evict())
+                others = False
+            except Skip as no_way:
+                steps.append(f"its buffers not emptied ({no_way})")
     for _ in range(_TRIES):
         dropped = drop(files, host)
         found = residency(files)

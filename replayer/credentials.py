@@ -44,8 +44,10 @@ def complete(url: URL, keys: Mapping[str, Any]) -> URL:
 
 def show(url: URL) -> str:
     """Return a URL without any of its secrets."""
-    masked = {name: "***" for name in url.query if _SECRET.search(name)}
-    return url.update_query_dict(masked).render_as_string(hide_password=True)
+    plain = url.set(drivername=url.get_backend_name()).difference_update_query(
+        [name for name in url.query if _SECRET.search(name)]
+    )
+    return plain.render_as_string(hide_password=True)
 
 
 def forget_argument(text: str) -> None:

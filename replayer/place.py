@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal, Protocol
 
+from replayer.errors import Interrupted, ReplayerError, Skip
 from replayer.model import EngineFacts
 
 if TYPE_CHECKING:
@@ -42,6 +43,10 @@ class Place(Protocol):
         """Stop the server; its processes are gone on return.  Raise Skip if it is not ours."""
         ...
 
+    def evict(self) -> str:
+        """Empty the server's own buffers, and return how; raise Skip where that cannot be done."""
+        ...
+
     def data_directory(self) -> Path | None:
         """Return where the server's files are on this machine, None if they are elsewhere."""
         ...
@@ -71,6 +76,27 @@ class Place(Protocol):
         A server that was stopped by `stop` did not go away.
         """
         ...
+
+
+def evict(database: Database) -> str:
+    """Empty a server's own buffers with its verb `evict`, and return how.
+
+    Raises Skip when the engine has none, the right is missing, or some buffers stay.
+    """
+    verb = database.engine.needs("evict")
+    where = database.engine.verb("buffercache")
+    rows = database.execute(where) if where is not None else [{"schema": ""}]
+    if not rows:
+        raise Skip("the server lacks the extension that empties its buffers")
+    try:
+        (row,) = database.execute(verb, {"schema": str(rows[0]["schema"])})
+    except Interrupted:
+        raise
+    except ReplayerError as error:
+        raise Skip(f"its buffers cannot be emptied: {error}") from error
+    if row["kept"]:
+        raise Skip(f"{row['kept']} of its buffers are in use and cannot be emptied")
+    return f"its buffers emptied by {row['how']}"
 
 
 def facts(database: Database, kind: Kind, known: Mapping[str, Fact]) -> EngineFacts:

@@ -123,6 +123,11 @@ class PrivateServer:
                 self._socket_note.drop()
                 self._socket_note = None
 
+    def evict(self) -> str:
+        """Empty the server's buffers."""
+        with contextlib.closing(Database(self.engine, self.start())) as database:
+            return place.evict(database)
+
     def data_directory(self) -> Path:
         """Return the server's data directory."""
         return self._folder.data

@@ -11,6 +11,7 @@ from typing import Any
 
 from replayer import cache, table
 from replayer.context import Context
+from replayer.database import Database
 from replayer.errors import ReplayerError
 from replayer.model import Better, Cold, Fact, Measurement, Outcome, Series, StepSpec, Temperature
 
@@ -53,7 +54,7 @@ def run(spec: Spec, context: Context) -> Outcome:
         if folder is not None:
             files = table.files(database, folder)
     with context.progress.task("scan", total=len(_STATEMENTS)) as task:
-        scanned = []
+        scanned: list[_Scanned] = []
         for name, verb in _STATEMENTS.items():
             task.update(note=f"{name} of {state.rows:,} rows")
             scanned.append(_scan(spec, context, files, name, verb))
@@ -73,18 +74,38 @@ def run(spec: Spec, context: Context) -> Outcome:
 
 
 def _scan(spec: Spec, context: Context, files: list[Path], name: str, verb: str) -> _Scanned:
-    cold = cache.make(spec.cold, context.place, files, context.host)
+    cold = _made(spec, context, files)
     with context.database() as database:
         cold, before = _after_start(cold, files)
+        missed = _missed(database)
         begin = context.sampler.mark()
         (row,) = database.execute(verb)
         end = context.sampler.mark()
         after = cache.residency(files).resident_bytes
-    delta = context.sampler.device_delta(begin, end)
+        missed = max(0, _missed(database) - missed)
+    # Somebody else's machine has devices of its own.
+    delta = context.sampler.device_delta(begin, end) if files else None
     read = delta.read_bytes if delta is not None else None
-    # A statement need not read every file: what it brought into the page cache is what it read.
-    needed = None if after is None or before is None else max(0, after - before)
+    # A statement need not read every file: what it brought into the page cache is what it read,
+    # or, where the server goes around that, the blocks that it did not have.
+    needed = None if after is None or before is None else max(0, after - before, missed)
     return _Scanned(name, cache.finish(cold, read, needed), begin, end, row, read, needed)
+
+
+def _made(spec: Spec, context: Context, files: list[Path]) -> Cold:
+    """Bring the table to the temperature that was asked for, where its files can be reached."""
+    if files:
+        return cache.make(spec.cold, context.place, files, context.host)
+    why = "the server's data files are not on this machine"
+    return Cold(asked=spec.cold, got=Temperature.UNKNOWN, method="nothing", proof="", why=why)
+
+
+def _missed(database: Database) -> int:
+    """Return the bytes that the server had to read so far, 0 if it does not count them."""
+    verb = database.engine.verb("counters")
+    if verb is None:
+        return 0
+    return int(database.execute(verb)[0]["reads"]) * database.engine.block_size
 
 
 def _after_start(cold: Cold, files: list[Path]) -> tuple[Cold, int | None]:

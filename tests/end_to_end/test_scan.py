@@ -189,15 +189,42 @@ def test_hot_scan_finds_the_files_in_memory(context):
     assert outcome.cold.resident_share > 0.99
 
 
-def test_somebody_elses_server_is_scanned_lukewarm(context, surroundings):
-    """A server that cannot be stopped has a cache of its own, and the result says so."""
+def test_somebody_elses_server_has_its_buffers_emptied(context, surroundings):
+    """A server that is not stopped is cold when its buffers were emptied, and the result says how."""
     built(context)
     url = context.place.start().render_as_string(hide_password=False)
     with open_place(engines.load("postgres"), url=url) as remote:
         outcome = perform(surroundings(remote))
 
-    assert outcome.cold.got is not Temperature.COLD
-    assert outcome.cold.why
+    assert "server not stopped" in outcome.cold.method
+    assert "its buffers emptied by pg_buffercache_evict_all" in outcome.cold.method
+    assert outcome.cold.got is Temperature.COLD or outcome.cold.why
+    assert outcome.tables["statements"][1]["result"] == str(ROWS)
+
+
+def test_somebody_elses_older_server_is_scanned_lukewarm(context, surroundings):
+    """A server that cannot be stopped or emptied has a cache of its own, and the result says so."""
+    built(context)
+    url = context.place.start().render_as_string(hide_password=False)
+    with open_place(engines.load("postgres"), url=url) as remote:
+        remote.engine = remote.engine.at(17)
+        outcome = perform(surroundings(remote))
+
+    assert outcome.cold.got is Temperature.LUKEWARM
+    assert "not stopped" in outcome.cold.why
+    assert outcome.tables["statements"][1]["result"] == str(ROWS)
+
+
+def test_server_on_another_machine_is_scanned_without_proof(context, surroundings, monkeypatch):
+    """Where the files cannot be reached no device of this machine is counted for it."""
+    built(context)
+    made = surroundings(context.place)
+    monkeypatch.setattr(type(context.place), "data_directory", lambda _: None)
+    outcome = perform(made)
+
+    assert outcome.cold.got is Temperature.UNKNOWN
+    assert "not on this machine" in outcome.cold.why
+    assert outcome.cold.device_bytes is None
     assert outcome.tables["statements"][1]["result"] == str(ROWS)
 
 
