@@ -134,9 +134,10 @@ def _order(args: argparse.Namespace, workload: Workload) -> Order:
     from replayer import credentials, engine, lab
     from replayer.runner import Order
 
-    url = args.engine if "://" in (args.engine or "") else lab.url(args.engine or "")
-    credentials.forget_argument(url or "")
-    chosen = engine.of_url(url) if url else engine.load(args.engine or engine.default())
+    named = args.engine or ""
+    url = named if "://" in named else lab.url(named)
+    credentials.forget_argument(named)
+    chosen = engine.of_url(named) if "://" in named else engine.load(named or engine.default())
     return Order(
         workload=workload,
         engine=chosen,

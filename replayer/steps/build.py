@@ -361,8 +361,9 @@ class _Build:
         }
         self.database.execute("table/measured", {"doubling": number}, **row)
         self.story.doublings.append(row)
-        user, system = after.cpu.user - before.cpu.user, after.cpu.system - before.cpu.system
-        self.story.cpu = CpuSeconds(user, system)
+        if any(after.cpu):  # else the server's processes are not seen from here
+            user, system = after.cpu.user - before.cpu.user, after.cpu.system - before.cpu.system
+            self.story.cpu = CpuSeconds(user, system)
 
     def _double(self, builder: Builder, one: Doubling, task: Task) -> None:
         """Do one doubling and show how it goes."""
