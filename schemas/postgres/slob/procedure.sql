@@ -33,6 +33,7 @@ DECLARE
     answer numeric;
     left_to_do bigint := operations;
     updating boolean := false;
+    tries int;
     fetched bigint;
     found_before bigint;
 BEGIN
@@ -62,6 +63,7 @@ BEGIN
             updates_left := updates_left - 1;
             first := 1 + floor(random() * update_starts);
             last := first + update_work_unit - 1;
+            tries := 0;
             before := clock_timestamp();
             LOOP
                 BEGIN
@@ -69,7 +71,10 @@ BEGIN
                     EXIT;
                 EXCEPTION WHEN deadlock_detected THEN
                     deadlocks := deadlocks + 1;
+                    tries := tries + 1;
                 END;
+                -- The others finish first, or all would meet again at once.
+                PERFORM pg_sleep(least(0.01 * tries, 0.5));
             END LOOP;
             COMMIT;
             after := clock_timestamp();
