@@ -56,7 +56,7 @@ def _private(
     engine: Engine, bindir: Path | None, data_dir: Path | None, settings: Mapping[str, str]
 ) -> Iterator[private.PrivateServer]:
     keys = engine.keys.get("server")
-    if keys is None:
+    if keys is None or not keys.get("starts", True):
         raise Impossible(
             f"{engine.title} is not started by replayer: give --engine the URL of a running server"
         )

@@ -17,7 +17,7 @@ PREPARE replayer_statement FROM @replayer_statement
 -- then
 EXECUTE replayer_statement
 -- then
-DEALLOCATE PREPARE replayer_statement
+DROP PREPARE replayer_statement
 -- then
 DROP TABLE IF EXISTS persons1_s{{segment}}
 -- then

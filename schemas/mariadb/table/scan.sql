@@ -12,4 +12,4 @@ PREPARE replayer_statement FROM @replayer_statement
 -- then
 EXECUTE replayer_statement
 -- then
-DEALLOCATE PREPARE replayer_statement
+DROP PREPARE replayer_statement

@@ -1,0 +1,11 @@
+-- The server's clock and the pages found and not found in the buffer pool, read together.
+-- Innodb_pages_read counts pages that were read ahead too; Innodb_buffer_pool_reads does not.
+SELECT UNIX_TIMESTAMP(SYSDATE(6)) AS clock, s.requests - s.pages_read AS hits, s.pages_read AS `reads`
+FROM (
+    SELECT CAST(SUM(IF(variable_name = 'Innodb_buffer_pool_read_requests', variable_value, 0)) AS SIGNED)
+               AS requests,
+           CAST(SUM(IF(variable_name = 'Innodb_pages_read', variable_value, 0)) AS SIGNED)
+               AS pages_read
+    FROM performance_schema.global_status
+    WHERE variable_name IN ('Innodb_buffer_pool_read_requests', 'Innodb_pages_read')
+) AS s
