@@ -7,6 +7,7 @@ time belongs to no operation.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import itertools
 import math
@@ -32,11 +33,15 @@ _CHUNK_OF_CRUMBS = 65536
 _CRUMB_BYTES = 512
 _CHUNK_BYTES = 64 * MIB
 _WHOLE_BYTES = 16 * MIB
+_LARGE_BYTES = 64 << 10
+_TURNS = 16
+_UNLIKE = 0x9E3779B97F4A7C15
 _HALF = 1024
 """Half the sub-buckets of an HdrHistogram with three significant digits."""
 _REPORT_NS = 500_000_000
 _NEVER = 1 << 62
 _PAGE = 4096
+_HUGE_PAGE = 2 * MIB
 
 _SYNCS = {Sync.FSYNC: os.fsync, Sync.FDATASYNC: os.fdatasync}
 
@@ -80,6 +85,24 @@ def _rewrite(fd: int, buffers: list[Any], offset: int) -> int:
         return 0
     buffers[0][0] ^= 0xFF
     return os.pwritev(fd, buffers, offset)
+
+
+def _aligned(size: int, *, huge: bool) -> memoryview:
+    """Return private memory on a page border; of large blocks on huge pages, if they are granted.
+
+    A device gets a large block in a few long pieces then, not in one for each small page.
+    """
+    import numpy as np
+
+    private = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+    if size <= _LARGE_BYTES or not huge:
+        return memoryview(mmap.mmap(-1, size, flags=private))
+    whole = -(-size // _HUGE_PAGE) * _HUGE_PAGE
+    memory = mmap.mmap(-1, whole + _HUGE_PAGE, flags=private)
+    with contextlib.suppress(OSError):  # a kernel without huge pages
+        memory.madvise(mmap.MADV_HUGEPAGE)
+    first = -np.frombuffer(memory, dtype=np.uint8).ctypes.data % _HUGE_PAGE
+    return memoryview(memory)[first : first + size]
 
 
 class _Driver:
@@ -172,27 +195,25 @@ class _Driver:
         even, rest = divmod(load.operations, load.threads)
         return even + (self._job.number < rest) + load.skip
 
-    def _make_buffers(self) -> list[list[mmap.mmap]]:
+    def _make_buffers(self) -> list[list[memoryview]]:
         """Return aligned buffers; those that are written hold incompressible, differing pages."""
         size = self._load.block_size
-        many = (16 if size <= 64 << 10 else 4) if self._load.writes and size <= _WHOLE_BYTES else 1
-        private = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
-        buffers = [mmap.mmap(-1, size, flags=private) for _ in range(many)]
+        many = _TURNS if self._load.writes and size <= _LARGE_BYTES else 1
+        buffers = [_aligned(size, huge=self._load.huge) for _ in range(many)]
         for buffer in buffers:
             for at in range(0, size, _WHOLE_BYTES):
                 piece = min(_WHOLE_BYTES, size - at)
                 buffer[at : at + piece] = self._random.bytes(piece)
         return [[buffer] for buffer in buffers]
 
-    def _restamp(self) -> None:
-        """Change every page of the buffers, so that no chunk writes what another one wrote."""
+    def _restamp(self, buffers: list[memoryview]) -> list[memoryview]:
+        """Change a word of every page, so that what is written next is unlike what was."""
         import numpy as np
 
-        if self._load.block_size < _PAGE:
-            return
-        for (buffer,) in self._buffers:
-            words = np.frombuffer(buffer, dtype=np.uint64, count=len(buffer) // 8)
-            words[:: _PAGE // 8] += np.uint64(0x9E3779B97F4A7C15)
+        if self._load.block_size >= _PAGE:
+            words = np.frombuffer(buffers[0], dtype=np.uint64, count=len(buffers[0]) // 8)
+            words[:: _PAGE // 8] += _UNLIKE
+        return buffers
 
     def _chunk(self, done: int = 0) -> tuple[Any, Iterator[_Operation], int]:
         """Return the kinds, the operations themselves and their number for the next chunk."""
@@ -206,10 +227,13 @@ class _Driver:
         if len(self._fds) > 1:
             fds = map(self._fds.__getitem__, files.tolist())
         buffers: Any = itertools.repeat(self._buffers[0])
-        if load.writes:
+        if load.writes and len(self._buffers) > 1:
             if done:
-                self._restamp()
+                self._buffers = [self._restamp(buffers) for buffers in self._buffers]
             buffers = itertools.cycle(self._buffers)
+        elif load.writes:
+            # Several large buffers would only wash each other out of the processor's cache.
+            buffers = map(self._restamp, buffers)
         write = _rewrite if load.rewrite else os.pwritev
         if load.read_share in {0.0, 1.0}:
             call = os.preadv if load.read_share else write

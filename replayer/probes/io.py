@@ -47,6 +47,9 @@ class Spec(ProbeSpec):
     """O_DSYNC: every write is on the disk before it counts."""
     fsync_every: int = Field(default=0, ge=0)
     """An fdatasync after so many writes of a thread, inside the latency; 0 for none."""
+    huge_pages: bool = True
+    """Buffers of blocks over 64 KiB on huge pages, if the kernel grants them: a device then moves
+    such a block in a few long pieces.  false is what fio and a database without huge pages have."""
     rate: Count | None = None
     """Operations per second of each client at most."""
     theta: float = Field(default=1.1, gt=0, le=4)
@@ -102,6 +105,7 @@ def _load(spec: Spec) -> Load:
         seconds=spec.duration,
         operations=None if spec.amount is None else max(1, spec.amount // spec.block_size),
         warmup=0.0 if spec.amount is not None else spec.warm_up,
+        huge=spec.huge_pages,
         rate=spec.rate,
         working_set=spec.working_set,
         theta=spec.theta,
