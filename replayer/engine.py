@@ -104,6 +104,17 @@ class Engine:
                 return Verb(name, path, text) if _says_something(text) else None
         return None
 
+    def since(self, name: str) -> int | None:
+        """Return the first major version on which there is the verb, 0 for all, None for none."""
+        numbers = {
+            int(found[1])
+            for folder in self.folders
+            for path in folder.glob(f"{name}.*.sql")
+            if (found := re.search(r"\.(\d+)\.sql$", path.name))
+        }
+        versions = (0, *sorted(numbers))
+        return next((number for number in versions if self.at(number).verb(name)), None)
+
     def needs(self, name: str) -> Verb:
         """Return the verb; raise Skip with the reason when the engine does not have it.
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
+    from replayer.engine import Engine
     from replayer.store import Summary, Unreadable
 
 Entry = dict[str, Any]
@@ -29,7 +30,7 @@ examples:
   replayer list
   replayer list workloads -v        what each imitates, and which number to look at
   replayer list steps -v            the keys of each step
-  replayer list engines -v          layouts and verbs of each engine
+  replayer list engines -v          wire, layouts, verbs, cold methods, what was verified
   replayer list runs --results /mnt/shared/results
   replayer list runs --json
 """
@@ -64,7 +65,8 @@ def run(args: argparse.Namespace) -> int:
 
     kinds = [args.kind] if args.kind else [*_things(), "runs"]
     where = store.folder(args.results)
-    things = {kind: _entries(kind) for kind in kinds if kind != "runs"}
+    details = args.verbose or args.json
+    things = {kind: _entries(kind, details=details) for kind in kinds if kind != "runs"}
     runs = store.runs(where) if "runs" in kinds else []
     if args.json:
         sys.stdout.write(_as_json(things, runs, with_runs="runs" in kinds))
@@ -85,11 +87,11 @@ def _things() -> list[str]:
     return ["workloads", "engines", *(kind for kind in registry.KINDS if kind != "commands")]
 
 
-def _entries(kind: str) -> list[Entry]:
+def _entries(kind: str, *, details: bool) -> list[Entry]:
     if kind == "workloads":
         return [_workload(name, path) for name, path in assets.workloads().items()]
     if kind == "engines":
-        return _engines()
+        return _engines(details=details)
     return [_plugin(kind, name) for name in registry.names(kind)]
 
 
@@ -105,23 +107,57 @@ def _workload(name: str, path: Path) -> Entry:
     return {"name": name, "about": about, "text": text, "path": str(path)}
 
 
-def _engines() -> list[Entry]:
+def _engines(*, details: bool) -> list[Entry]:
     from replayer import engine
 
     loaded = [engine.load(name) for name in assets.engines()]
+    if not details:
+        return [{"name": one.name, "about": one.title} for one in loaded]
     every = {verb for one in loaded for verb in one.verbs()}
-    return [
-        {
-            "name": one.name,
-            "about": one.title,
-            "text": _comment((one.folders[0] / "engine.toml").read_text(encoding="utf-8")),
-            "wire": one.wire,
-            "layouts": one.layouts(),
-            "verbs": one.verbs(),
-            "missing": sorted(every - set(one.verbs())),
-        }
-        for one in loaded
-    ]
+    return [_engine(one, every) for one in loaded]
+
+
+def _engine(one: Engine, every: set[str]) -> Entry:
+    """Return what an engine says of itself; a verb of a layout that it has not is not missing."""
+    since = {verb: one.since(verb) for verb in sorted(every)}
+    layouts = one.layouts()
+    all_layouts = {verb.partition("/")[0] for verb in every if verb.endswith("/double")}
+    others = {f"{layout}/" for layout in all_layouts if layout not in layouts}
+    server = one.keys.get("server", {})
+    return {
+        "name": one.name,
+        "about": one.title,
+        "text": _comment((one.folders[0] / "engine.toml").read_text(encoding="utf-8")),
+        "wire": one.wire,
+        "like": ", ".join(folder.name for folder in one.folders[1:]),
+        "server": (
+            "started by replayer, or one at a URL"
+            if server and server.get("starts", True)
+            else "one at a URL"
+        ),
+        "url": [
+            f"{scheme}://" for scheme in dict.fromkeys([*one.keys.get("url_schemes", ()), one.name])
+        ],
+        "layouts": layouts,
+        "cold": _line(one, "cold"),
+        "counters": _line(one, "counters"),
+        "verbs": [
+            f"{verb} (from {number} on)" if number else verb
+            for verb, number in since.items()
+            if number is not None
+        ],
+        "missing": [
+            verb
+            for verb, number in since.items()
+            if number is None and not verb.startswith(tuple(others))
+        ],
+        "verified": _line(one, "verified"),
+        "not verified": _line(one, "unverified"),
+    }
+
+
+def _line(one: Engine, key: str) -> str:
+    return " ".join(str(one.keys.get(key, "")).split())
 
 
 def _plugin(kind: str, name: str) -> Entry:
