@@ -24,7 +24,7 @@ HOLDER = """
 import sys
 from pathlib import Path
 from replayer import engine, signals
-from replayer.errors import ReplayerError
+from replayer.errors import Interrupted, ReplayerError
 from replayer.server import open_place
 signals.install()
 data = Path(sys.argv[1]) if len(sys.argv) > 1 else None
@@ -33,7 +33,7 @@ try:
         place.start()
         print("ready", place.pids()[0], place.data_directory(), place.facts().facts, flush=True)
         sys.stdin.readline()
-except ReplayerError as error:
+except (ReplayerError, Interrupted) as error:
     print(type(error).__name__, error, flush=True)
     sys.exit(error.status)
 """
