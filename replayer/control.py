@@ -19,7 +19,7 @@ NAMES = ("cpu", "memory")
 _SAMPLES = 10
 _SAMPLE_SECONDS = 0.025
 _CPU_BYTES = 1 << 18
-_MEMORY_BYTES = 1 << 26
+_MEMORY_BYTES = 1 << 24
 _FLOOR = 0.02
 """What moves by less than this share is never called moved: clocks and caches do that much."""
 _WIDE = 4.0
