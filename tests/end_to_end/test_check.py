@@ -75,7 +75,7 @@ def test_check_says_every_line_and_leaves_nothing(home, folder):
     assert json.loads(same.stdout)["possible"] is True
     # In a checkout that the server's user cannot enter, trying the server means copying it once.
     left = {path.relative_to(folder).parts[:2] for path in folder.rglob("*") if path.is_file()}
-    assert left <= {("home", "programs"), ("home", ".replayer-home")}, left
+    assert left <= {("home", "programs"), ("home", ".made-by-replayer")}, left
 
 
 def test_check_of_a_folder_with_other_files_is_impossible(home, folder):
