@@ -115,7 +115,7 @@ class Remote:
         for folder in lab.folders(self.engine.name, Path(row["directory"])):
             with contextlib.suppress(OSError):
                 here = (folder / row["file"]).read_text(encoding="utf-8", errors="replace")
-                if here == row["content"]:
+                if here.strip() == str(row["content"]).strip():
                     return folder, _process(row, folder)
         return None
 

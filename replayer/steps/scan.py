@@ -53,6 +53,7 @@ def run(spec: Spec, context: Context) -> Outcome:
         folder = context.place.data_directory()
         if folder is not None:
             files = table.files(database, folder)
+        table.told(database, "table/warm_up")
     with context.progress.task("scan", total=len(_STATEMENTS)) as task:
         scanned: list[_Scanned] = []
         for name, verb in _STATEMENTS.items():
