@@ -1,0 +1,3 @@
+OPTIMIZE TABLE {{table}} FLUSH
+-- then
+ANALYZE TABLE {{table}}

@@ -1,0 +1,3 @@
+CALL replayer_merged()
+-- then
+SNAPSHOT DATABASE replayer
