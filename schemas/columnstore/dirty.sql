@@ -1,0 +1,1 @@
+-- what was committed is in its files, and no view tells what else is not

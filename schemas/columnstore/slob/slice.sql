@@ -1,0 +1,1 @@
+-- it has no index, so that every random read of a session would be a scan
