@@ -1,0 +1,140 @@
+"""docker-compose.yml: valid, no password in it, pinned images, a service for each engine."""
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from replayer import assets, lab
+
+_ROOT = Path(__file__).parents[2]
+_FILE = _ROOT / "docker-compose.yml"
+_TOOLS = {"replayer", "drop-caches"}
+_OWN_HEALTHCHECK = {"singlestore"}
+"""Its image carries one, which asks the aggregator and the leaf."""
+
+
+@pytest.fixture(scope="module")
+def text():
+    """Return the compose file without its comments."""
+    return re.sub(r"(?m)(^|\s)#.*$", "", _FILE.read_text(encoding="utf-8"))
+
+
+@pytest.fixture(scope="module")
+def services(text):
+    """Return name -> the lines of each service, by its indentation."""
+    body = re.search(r"(?ms)^services:\n(.*?)^volumes:", text)[1]
+    parts = re.split(r"(?m)^  ([\w-]+):\n", body)[1:]
+    return dict(zip(parts[::2], parts[1::2], strict=True))
+
+
+def test_a_service_for_each_engine(services):
+    """Every schema folder has a service of its name, and nothing else is there but the tools."""
+    shipped = {name for name, path in assets.engines().items() if path.is_relative_to(_ROOT)}
+    assert set(services) == shipped | _TOOLS
+
+
+def test_every_service_is_behind_a_profile(services):
+    """`docker compose up` alone starts nothing; an engine's profile has its name."""
+    for name, body in services.items():
+        (profile,) = re.findall(r"profiles: \[([\w-]+)\]", body)
+        assert profile == {"drop-caches": "cold"}.get(name, name)
+
+
+def test_images_are_pinned_and_replaceable(services):
+    """Every image is a variable, whose default has a tag that is a version, never `latest`."""
+    for name, body in services.items():
+        variable, image = re.search(r"image: \$\{(\w+):-([^}]+)\}", body).groups()
+        assert variable.endswith("_IMAGE")
+        _, _, tag = image.rpartition(":")
+        assert tag != "latest"
+        assert re.match(r"\d+\.\d+", tag) or name == "replayer"
+    assert re.search(r"PYTHON_IMAGE:-python:\d+\.\d+\.\d+-slim", services["replayer"])
+
+
+def test_no_password_is_written_down(text):
+    """Every password comes from a variable that must be set, and the example leaves it empty."""
+    found = re.findall(r"(?m)^\s*(\w*(?:PASS|PASSWORD|PWD)\w*): *(.*)$", text)
+    assert len(found) >= len(assets.engines())
+    for name, value in found:
+        assert re.fullmatch(r"\$\{REPLAYER_PASSWORD:\?[^}]+\}", value), name
+    assert "@" not in "".join(re.findall(r"://[^@\s]*:[^@\s]*@", text))
+    example = (_ROOT / ".env.example").read_text(encoding="utf-8")
+    assert re.search(r"(?m)^REPLAYER_PASSWORD=$", example)
+    ignored = (_ROOT / ".gitignore").read_text(encoding="utf-8").split()
+    assert "/.env" in ignored
+
+
+def test_every_variable_is_in_the_example(text):
+    """Whatever can be set is in .env.example, and nothing else is."""
+    used = set(re.findall(r"\$\{(\w+)", text))
+    example = (_ROOT / ".env.example").read_text(encoding="utf-8")
+    assert set(re.findall(r"(?m)^#? ?([A-Z]\w*)=", example)) == used
+
+
+def test_engines_have_healthchecks_volumes_and_limits(services):
+    """Every engine is asked whether it is up, keeps its data in named volumes, can be limited."""
+    for name in set(services) - _TOOLS:
+        body = services[name]
+        assert ("healthcheck:" in body) != (name in _OWN_HEALTHCHECK), name
+        assert "<<: *engine" in body
+        assert re.search(rf"\b{name}:/", body), f"{name} has a volume of its name"
+
+
+def test_replayer_finds_every_engine(services, monkeypatch):
+    """The replayer service is told each engine's URL and files, which it may only read."""
+    body = services["replayer"]
+    told = dict(re.findall(r"(REPLAYER_(?:URL|FILES)_\w+): (\S+)", body))
+    for name in set(services) - _TOOLS:
+        for variable, value in told.items():
+            monkeypatch.setenv(variable, value)
+        url = lab.url(name)
+        assert url is not None
+        assert f"@{name}/" in url
+        candidates = list(lab.folders(name, Path("/x/y")))
+        mounted = told[f"REPLAYER_FILES_{name.upper()}"]
+        assert candidates[0] == Path("/x/y")
+        assert Path(mounted, "y") in candidates
+        assert Path(mounted) in candidates
+    mounts = re.findall(r"- ([\w-]+):(/\S+)", body)
+    assert all(path.endswith(":ro") for _, path in mounts if path.startswith("/engines"))
+    assert "cap_drop: [ALL]" in body
+    assert "privileged" not in body
+
+
+def test_only_the_helper_is_privileged(services):
+    """The one service with all rights runs once, on demand, without a network."""
+    assert [name for name, body in services.items() if "privileged: true" in body] == [
+        "drop-caches"
+    ]
+    assert "network_mode: none" in services["drop-caches"]
+
+
+def test_compose_takes_it(tmp_path):
+    """`docker compose config` accepts every profile, and refuses to go without a password."""
+    compose = _compose()
+    env = tmp_path / "env"
+    env.write_text("REPLAYER_PASSWORD=x\n")
+    profiles = [f"--profile={name}" for name in (*assets.engines(), "replayer", "cold")]
+    done = _run([*compose, "--env-file", str(env), *profiles, "config"])
+    assert done.returncode == 0, done.stderr
+    env.write_text((_ROOT / ".env.example").read_text(encoding="utf-8"))
+    done = _run([*compose, "--env-file", str(env), "config"])
+    assert done.returncode != 0
+    assert "copy .env.example to .env" in done.stderr
+
+
+def _compose():
+    docker = shutil.which("docker")
+    if docker and _run([docker, "compose", "version"]).returncode == 0:
+        return [docker, "compose", "-f", str(_FILE)]
+    old = shutil.which("docker-compose")
+    if old is None:
+        pytest.skip("neither `docker compose` nor docker-compose is installed")
+    return [old, "-f", str(_FILE)]
+
+
+def _run(command):
+    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=_ROOT)
