@@ -10,6 +10,8 @@ from replayer.errors import Impossible
 from replayer.evidence import Evidence, Key, Side, Unit, unit_of
 from replayer.model import Better, Measurement, Noun
 
+_EMULATED = "QEMU TCG"
+"""In the model that qemu gives a processor which it runs without KVM."""
 THRESHOLD = 0.02
 """A difference below this share is of no practical interest, unless --threshold says otherwise."""
 
@@ -120,7 +122,7 @@ def compare(
         family=family,
         rows=rows,
         differences=tuple(found),
-        warnings=(*warnings, *_control(base, other)),
+        warnings=(*_emulated(base, other), *warnings, *_control(base, other)),
     )
 
 
@@ -307,6 +309,15 @@ def _one_sided(base: Evidence, other: Evidence) -> list[str]:
         if only:
             said.append(f"only {one.name} has {_some(only)}")
     return said
+
+
+def _emulated(base: Side, other: Side) -> list[str]:
+    """Return what is to be said if runs are from a processor that a program imitates."""
+    models = {str(run.host.get("cpu.model", "")) for side in (base, other) for run in side.runs}
+    emulated = sorted(model for model in models if _EMULATED in model)
+    if not emulated:
+        return []
+    return [f"the processor is emulated ({emulated[0]}): these figures say nothing about hardware"]
 
 
 def _control(base: Side, other: Side) -> list[str]:

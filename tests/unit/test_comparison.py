@@ -353,3 +353,14 @@ def test_a_control_that_moved_is_told(run_of):
     assert "moved by -10.0%" in warnings(moved, steady)
     assert "-20.0% in B" in warnings(steady, slow)
     assert "control" not in warnings(steady, steady)
+
+
+def test_an_emulated_processor_is_told(run_of):
+    """Figures of a machine that qemu emulates come with what they are worth."""
+    host = {"cpu.model": "QEMU TCG CPU version 2.5+"}
+    emulated, real = (
+        compare(*(Side(n, (run_of([1], host=facts),)) for n in "AB")) for facts in (host, {})
+    )
+
+    assert any("nothing about hardware" in warning for warning in emulated.warnings)
+    assert not any("nothing about hardware" in warning for warning in real.warnings)

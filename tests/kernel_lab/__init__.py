@@ -1,0 +1,1 @@
+"""Two real kernels compared on one machine, without rebooting it: see __main__.py."""

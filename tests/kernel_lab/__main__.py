@@ -1,0 +1,292 @@
+r"""Boot real kernels in a virtual machine in a planned order, measure in each, and compare them.
+
+    python -m tests.kernel_lab                                  Debian's 6.1 against its 6.12
+    python -m tests.kernel_lab --boots 8                        enough to show a difference
+    python -m tests.kernel_lab --kernel /boot/vmlinuz-5.15.0-300.el9uek.x86_64 \
+                               --kernel /boot/vmlinuz-5.14.0-427.el9.x86_64
+
+The machine has one disk, an ext4 image as NVMe, with Debian and replayer on it and an init that
+runs `replayer step` and switches off.  The kernels need ext4 and NVMe built in, as Debian's cloud
+kernels have; they are downloaded and unpacked, never installed.  Without KVM the machine is
+emulated: then its figures say nothing about hardware.
+
+It needs root, qemu-system-x86_64, debootstrap, mkfs.ext4 and debugfs.  What is missing is named,
+and nothing is done.
+"""
+
+import argparse
+import contextlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+HERE = Path(__file__).parent
+PROJECT = HERE.parents[1]
+TOOLS = {
+    "qemu-system-x86_64": "qemu-system-x86",
+    "debootstrap": "debootstrap",
+    "mkfs.ext4": "e2fsprogs",
+    "debugfs": "e2fsprogs",
+}
+PACKAGES = (
+    r"linux-image-6\.1\.\S*cloud-amd64-unsigned",
+    r"linux-image-6\.12\.\S*cloud-amd64-unsigned",
+)
+CPUS = (
+    ("kvm", "host"),
+    ("kvm", "host,-arch-capabilities"),
+    ("kvm", "max,-arch-capabilities"),
+    ("tcg", "max"),
+)
+EMULATED = "no KVM: the machine is emulated, so its figures say nothing about hardware"
+PROBE_SECONDS = 60
+PYTHON = "3.11"
+"""Of Debian 12, which is what the image holds."""
+
+
+class Missing(Exception):
+    """Something that the lab needs is not there."""
+
+
+def main():
+    """Build the image, follow the plan, compare; return the exit status."""
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.kernel_lab",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--kernel", action="append", type=Path, default=[], metavar="VMLINUZ")
+    parser.add_argument("--boots", type=int, default=6, help="in all (default: 6)")
+    parser.add_argument("--workload", type=Path, default=HERE / "lab.toml", metavar="FILE")
+    parser.add_argument("--memory", type=int, default=1024, metavar="MIB")
+    parser.add_argument("--cpus", type=int, default=2)
+    parser.add_argument("--accel", choices=["kvm", "tcg"], help="(default: kvm if it works)")
+    parser.add_argument("--timeout", type=int, default=1800, help="seconds for one boot")
+    parser.add_argument("--keep", type=Path, metavar="DIR", help="leave the runs and logs there")
+    args = parser.parse_args()
+    try:
+        check()
+        with tempfile.TemporaryDirectory(prefix="replayer-lab-") as folder:
+            return lab(args, Path(folder))
+    except Missing as error:
+        say(f"skipped: {error}")
+        return 0
+
+
+def check():
+    """Raise Missing unless everything that the lab needs is there."""
+    if os.geteuid() != 0:
+        raise Missing("only root can make the image (debootstrap)")
+    packages = {package for tool, package in TOOLS.items() if shutil.which(tool) is None}
+    if packages:
+        raise Missing(f"apt-get install {' '.join(sorted(packages))}")
+
+
+def lab(args, work):
+    """Do it all in a folder that is removed afterwards."""
+    kernels = {release(path): path for path in args.kernel or download(work / "kernels")}
+    if len(kernels) < 2:
+        raise Missing(f"two different kernels, and these are {', '.join(kernels)}")
+    plan = work / "boots.plan"
+    shutil.copy(args.workload, work / "lab.toml")
+    # The machine has the workload beside the plan, as it is here.
+    words = ["plan", "--kernels", ",".join(kernels), "--boots", str(args.boots), "./lab.toml"]
+    subprocess.run([sys.executable, "-m", "replayer", *words], check=True, cwd=work)
+    image = build(work)
+    cpu = machine(args.accel, image, next(iter(kernels.values())))
+    say(f"the machine: {cpu[0]}, CPU {cpu[1]}, {args.cpus} cores, {args.memory} MiB")
+    if cpu[0] == "tcg":
+        say(EMULATED)
+    order = json.loads(plan.read_text())["order"]
+    for number, kernel in enumerate(order, start=1):
+        boot(args, cpu, image, kernels[kernel], f"{number} {kernel}")
+    subprocess.run(
+        ["debugfs", "-R", f"rdump /lab/boots.runs {work}", image], check=True, capture_output=True
+    )
+    status = subprocess.run(
+        [sys.executable, "-m", "replayer", "compare", plan, "--html", work / "comparison.html"],
+        check=False,
+    ).returncode
+    if cpu[0] == "tcg":
+        say(EMULATED)
+    if args.keep:
+        args.keep.mkdir(exist_ok=True)
+        for path in (plan, work / "comparison.html", *work.glob("boot-*.log")):
+            shutil.copy(path, args.keep)
+        shutil.copytree(work / "boots.runs", args.keep / "boots.runs", dirs_exist_ok=True)
+        say(f"kept in {args.keep}")
+    return status
+
+
+def say(words):
+    """Print a line of the conversation."""
+    print(words, file=sys.stderr, flush=True)
+
+
+def machine(wanted, image, kernel):
+    """Return an accelerator and a CPU with which a kernel really starts here, the truest first.
+
+    Inside some virtual machines KVM opens, and its guests stand still.
+    """
+    for cpu in CPUS:
+        if wanted not in (None, cpu[0]):
+            continue
+        log = image.with_name("probe.log")
+        log.unlink(missing_ok=True)
+        command = machine_command(cpu, image, kernel, log, init="/bin/true", snapshot=True)
+        # The first process ends at once, so the kernel panics, restarts, and -no-reboot ends it.
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            subprocess.run(command, timeout=PROBE_SECONDS, capture_output=True, check=False)
+        if "Attempted to kill init" in read(log):
+            return cpu
+    raise Missing(f"no kernel starts in a machine of qemu with {wanted or 'kvm or tcg'}")
+
+
+def machine_command(cpu, image, kernel, log, *, init, cpus=2, memory=1024, snapshot=False):
+    """Return qemu's command line; with `snapshot` the image is not changed."""
+    disk = f"file={image},format=raw,if=none,id=disk,cache=none,aio=threads"
+    words = [
+        *("qemu-system-x86_64", "-machine", "q35", "-accel", cpu[0], "-cpu", cpu[1]),
+        *("-smp", cpus, "-m", memory, "-kernel", kernel, "-append"),
+        f"root=/dev/nvme0n1 rootfstype=ext4 rw console=ttyS0 panic=-1 init={init}",
+        *("-drive", disk + (",snapshot=on" if snapshot else "")),
+        *("-device", "nvme,drive=disk,serial=lab", "-nic", "none", "-display", "none"),
+        *("-serial", f"file:{log}", "-monitor", "none", "-no-reboot"),
+    ]
+    return [str(word) for word in words]
+
+
+def release(vmlinuz):
+    """Return a kernel's release from the header of its file, as `uname -r` will print it.
+
+    The 16 bits at 0x20e of a bzImage, plus 0x200, are where the words begin (the kernel's own
+    Documentation/arch/x86/boot.rst).
+    """
+    data = vmlinuz.read_bytes()
+    if data[0x202:0x206] != b"HdrS":
+        raise Missing(f"{vmlinuz} is no x86 kernel image (bzImage)")
+    begin = int.from_bytes(data[0x20E:0x210], "little") + 0x200
+    return data[begin : data.index(b" ", begin)].decode()
+
+
+def download(folder):
+    """Return the newest of each of Debian's kernels, downloaded and unpacked."""
+    folder.mkdir()
+    found = []
+    for pattern in PACKAGES:
+        listed = subprocess.run(
+            ["apt-cache", "search", "--names-only", f"^{pattern}$"],
+            check=True,
+            capture_output=True,
+            text=True,
+        ).stdout.split("\n")
+        names = sorted((line.split(" ")[0] for line in listed if line), key=version)
+        if not names:
+            raise Missing(f"apt knows no package {pattern}; give --kernel VMLINUZ twice")
+        say(f"downloading {names[-1]}")
+        subprocess.run(
+            ["apt-get", "download", names[-1]], check=True, cwd=folder, capture_output=True
+        )
+        (package,) = folder.glob(f"{names[-1]}_*.deb")
+        subprocess.run(["dpkg-deb", "--extract", package, folder / names[-1]], check=True)
+        found += (folder / names[-1]).glob("boot/vmlinuz-*")
+    return found
+
+
+def version(name):
+    """Return the numbers in a name, to sort by."""
+    return [int(number) for number in re.findall(r"\d+", name)]
+
+
+def build(work):
+    """Return an ext4 image with Debian, replayer, the plan and the init on it."""
+    root, image = work / "root", work / "image.ext4"
+    say("building the image")
+    run("debootstrap", "--variant=minbase", "--include=python3,iproute2", "bookworm", root)
+    wheels = work / "wheels"
+    run(
+        sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", wheels, PROJECT
+    )
+    target = root / "opt" / "replayer"
+    platforms = [f"--platform=manylinux{tag}_x86_64" for tag in ("2014", "_2_17", "_2_28", "_2_34")]
+    run(
+        sys.executable,
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--target",
+        target,
+        f"--python-version={PYTHON}",
+        *platforms,
+        "--only-binary=:all:",
+        *wheels.glob("*.whl"),
+    )
+    lab_folder = root / "lab"
+    lab_folder.mkdir()
+    for path in (work / "boots.plan", work / "lab.toml", HERE / "init.sh"):
+        shutil.copy(path, lab_folder)
+    (lab_folder / "init.sh").chmod(0o755)
+    shutil.rmtree(root / "var" / "cache" / "apt", ignore_errors=True)
+    run("mkfs.ext4", "-q", "-d", root, image, "6G")
+    shutil.rmtree(root)
+    return image
+
+
+def run(*command):
+    """Run a program; Missing with its last words if it fails."""
+    done = subprocess.run(
+        [str(word) for word in command],
+        check=False,
+        capture_output=True,
+        text=True,
+        errors="replace",
+    )
+    if done.returncode:
+        words = (done.stderr or done.stdout).strip().splitlines()[-3:]
+        raise Missing(f"{command[0]} failed: {'; '.join(words)}")
+
+
+def boot(args, cpu, image, kernel, title):
+    """Boot the machine once with a kernel and wait until it switches itself off.
+
+    `cpu` is an accelerator and a CPU model.
+    """
+    log = image.with_name(f"boot-{title.split()[0]}.log")
+    begin = time.monotonic()
+    command = machine_command(
+        cpu, image, kernel, log, init="/lab/init.sh", cpus=args.cpus, memory=args.memory
+    )
+    machine = subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    try:
+        _, errors = machine.communicate(timeout=args.timeout)
+    except subprocess.TimeoutExpired:
+        raise SystemExit(f"boot {title} did not end within {args.timeout} s; {tail(log)}") from None
+    finally:
+        with contextlib.suppress(OSError):
+            machine.kill()
+        machine.wait()
+    status = re.search(r"LAB STATUS (\d+)", read(log))
+    if machine.returncode or status is None or status[1] != "0":
+        raise SystemExit(f"boot {title} failed: {errors.decode(errors='replace')} {tail(log)}")
+    say(f"boot {title}: {time.monotonic() - begin:.0f} s")
+
+
+def read(log):
+    """Return the machine's console."""
+    return log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
+
+
+def tail(log):
+    """Return the last lines of the machine's console."""
+    return "its last words:\n" + "\n".join(read(log).splitlines()[-30:])
+
+
+if __name__ == "__main__":
+    sys.exit(main())
