@@ -3,13 +3,14 @@
 The only module that imports SQLAlchemy; it is never in a timed loop.
 """
 
+import contextlib
 import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import sqlalchemy
 from sqlalchemy.engine import URL, make_url
-from sqlalchemy.exc import ArgumentError, DBAPIError
+from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
 from replayer.credentials import show
@@ -38,11 +39,15 @@ class Database:
         )
         own = engine.keys.get("connect", {}).get("statements", ())
         self._first = tuple(own if first is None else first)
+        self._connection: Any = None
         try:
             self._connection = self._sql.connect()
+            self._raw: Any = self._connection.connection.dbapi_connection
             for statement in self._first:
                 self._connection.exec_driver_sql(statement)
         except (DBAPIError, *_NOT_OF_A_DRIVER) as error:
+            if self._connection is not None:
+                self.close()
             said = explain(getattr(error, "orig", None) or error)
             raise ReplayerError(
                 f"{engine.title} at {show(url)} refused a connection: {said}"
@@ -50,8 +55,12 @@ class Database:
         self.engine = engine
 
     def close(self) -> None:
-        """Close the connection; closing twice is fine."""
-        self._connection.close()
+        """Close the connection; closing twice is fine, and so is a server that is gone."""
+        # SQLAlchemy first asks for a rollback, and lets go of a connection that cannot do one.
+        with contextlib.suppress(SQLAlchemyError):
+            self._connection.close()
+        with contextlib.suppress(self._sql.dialect.loaded_dbapi.Error):
+            self._raw.close()
         self._sql.dispose()
 
     def execute(

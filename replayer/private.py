@@ -22,7 +22,7 @@ from replayer import custody, place, processes, programs, settings, shell, signa
 from replayer.database import Database, url_of
 from replayer.datafolder import DataFolder
 from replayer.engine import load
-from replayer.errors import Impossible, ReplayerError
+from replayer.errors import Impossible, Interrupted, ReplayerError
 from replayer.host import Host
 from replayer.shell import User
 
@@ -288,13 +288,22 @@ class PrivateServer:
         while time.monotonic() < end:
             if self._child.poll() is not None:
                 raise ReplayerError("it ended at once")
-            try:
-                self._connect("first_database").close()
-            except ReplayerError:
-                time.sleep(_PAUSE)
-            else:
+            if self._answers():
                 return custody.identity(self._child.pid)
+            time.sleep(_PAUSE)
         raise ReplayerError(f"it took no connection within {_PATIENCE:.0f} s")
+
+    def _answers(self) -> bool:
+        """Tell whether the server takes connections."""
+        if self._socket is not None and not (self._socket / self._keys["socket_name"]).exists():
+            return False
+        try:
+            self._connect("first_database").close()
+        except Interrupted:
+            raise
+        except ReplayerError:
+            return False
+        return True
 
     def _write_down(self) -> None:
         """Write down which server is about to run, or runs, in place of what was written before."""

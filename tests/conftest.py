@@ -146,6 +146,15 @@ def postgres15():
     return folder
 
 
+@pytest.fixture(scope="session")
+def mariadbd():
+    """Return the path of MariaDB's server; skip, or fail if it is required, without it."""
+    found = shutil.which("mariadbd", path=f"/usr/sbin:/usr/libexec:{os.environ['PATH']}")
+    if found is None:
+        missing("mariadb", "there is no mariadbd (apt-get install mariadb-server)")
+    return Path(found)
+
+
 def missing(name, reason):
     """Skip a test that needs something; fail it where $REPLAYER_REQUIRE names that thing."""
     if name in os.environ.get("REPLAYER_REQUIRE", "").split(","):

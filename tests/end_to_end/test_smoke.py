@@ -135,6 +135,25 @@ def test_smoke_runs_every_step_and_proves_it(replayer, folder):
     assert list((folder / "results").glob("*.json")) == stored
 
 
+def test_smoke_runs_every_step_on_mariadb(replayer, folder, mariadbd):
+    """The same on a MariaDB that replayer starts itself; a build takes its layout."""
+    words = ("--engine", "mariadb", "--bindir", mariadbd.parent, "--json")
+    done = replayer("run", "smoke", *words)
+
+    assert done.returncode == 0, done.stderr
+    run = json.loads(done.stdout)
+    assert {step["status"] for step in run["steps"]} == {"done"}
+    assert run["engine"]["name"] == "mariadb"
+    measured = {found["metric"] for step in run["steps"] for found in step["measurements"]}
+    assert set(NAMES) <= measured
+    assert not list((folder / "home" / "taken").iterdir())
+
+    cleaned = replayer("clean", "--yes")
+
+    assert cleaned.returncode == 0, cleaned.stderr
+    assert not (folder / "home").exists()
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [

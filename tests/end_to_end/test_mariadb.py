@@ -1,0 +1,424 @@
+"""MariaDB, started by replayer as PostgreSQL is: the same rows, pages, proofs and counts."""
+
+import contextlib
+import os
+import signal
+import threading
+import time
+
+import pytest
+
+from replayer import doubling, slob, table, wire
+from replayer import engine as engines
+from replayer.database import Database
+from replayer.errors import Impossible, ReplayerError
+from replayer.model import Temperature, Verdict
+from replayer.server import open_place
+from replayer.slob import TableSet
+from replayer.steps import build, flush, scan, sessions, walk
+
+# PyMySQL leaves the socket of a refused connection to the garbage collector.
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+
+DOUBLINGS = 9
+ROWS = 6 << DOUBLINGS
+SEGMENT_ROWS = 384
+SEGMENTS = ROWS // SEGMENT_ROWS
+CATALOGUE = 3
+PAGE = 16384
+
+
+def expected(doublings=DOUBLINGS):
+    """Return the ids and last names that there must be, in a few lines of plain Python."""
+    names = ("Jordan", "Kumar", "Duglas", "Johnson", "Petrov", "Hiraga")
+    rows = list(enumerate(names, 100))
+    for _ in range(doublings):
+        rows += [(id_ + n, name + str(n)) for n, (id_, name) in enumerate(rows, 1)]
+    return rows
+
+
+def build_of(**keys):
+    """Return a small build; every key can be set."""
+    small = {"rows": ROWS, "segment_rows": SEGMENT_ROWS, "sessions": 2}
+    return build.Spec(step="build", name="build", **{**small, **keys})
+
+
+def sessions_of(**keys):
+    """Return small sessions; every key can be set."""
+    small = {"num_schemas": 2, "num_threads": 1, "scale": 600, "work_unit": 16, "run_time": "1s"}
+    return sessions.Spec(step="sessions", name="sessions", **{**small, **keys})
+
+
+def stored(database):
+    """Return the ids and last names that the table gives, sorted."""
+    rows = database.query("SELECT id, lastname FROM persons1")
+    return sorted((row["id"], row["lastname"]) for row in rows)
+
+
+@pytest.fixture(scope="module")
+def own_place(server_home, mariadbd):
+    """Start one MariaDB for this file."""
+    data = server_home / "mariadb"
+    with open_place(engines.load("mariadb"), data_dir=data, bindir=mariadbd.parent) as place:
+        place.start()
+        yield place
+
+
+@pytest.fixture
+def place(own_place):
+    """Return it, running with its base settings."""
+    own_place.start({})
+    return own_place
+
+
+@pytest.fixture
+def database(place):
+    """Connect to its database."""
+    with contextlib.closing(Database(place.engine, place.start())) as found:
+        yield found
+
+
+@pytest.fixture
+def context(place, surroundings):
+    """Return a step's context on it."""
+    return surroundings(place)
+
+
+# The table
+
+
+@pytest.mark.parametrize("parallel", [1, 4])
+def test_rows_are_those_of_plain_python(context, database, parallel):
+    """For 1 and 4 sessions the rows are the same, as on PostgreSQL, each doubling with its time."""
+    outcome = build.run(build_of(sessions=parallel), context)
+
+    assert stored(database) == sorted(expected())
+    times = database.query("SELECT `time`, COUNT(*) AS n FROM persons1 GROUP BY 1 ORDER BY 1")
+    assert [row["n"] for row in times] == [6] + [6 << number for number in range(DOUBLINGS)]
+    assert outcome.facts["layout"] == "rowstore"
+    assert outcome.facts["segments"] == SEGMENTS
+
+
+def test_rows_are_those_of_postgresql(context, database, shared_place, surroundings):
+    """Both engines give the same rows for a given count."""
+    shared_place.start({})
+    other = surroundings(shared_place)
+    build.run(build_of(), context)
+    build.run(build_of(layout="rowstore"), other)
+    with other.database() as postgres:
+        rows = postgres.query("SELECT id, lastname FROM persons1")
+
+    assert stored(database) == sorted((row["id"], row["lastname"]) for row in rows)
+
+
+def test_columns_have_the_types_of_the_table(context, database):
+    """persons1 is (id bigint, lastname varchar(255), time timestamp)."""
+    build.run(build_of(), context)
+    found = database.query(
+        "SELECT column_name AS name, data_type AS type, character_maximum_length AS length "
+        "FROM information_schema.columns "
+        "WHERE table_schema = 'replayer' AND table_name = 'persons1' ORDER BY ordinal_position"
+    )
+
+    assert [tuple(row.values()) for row in found] == [
+        ("id", "bigint", None),
+        ("lastname", "varchar", 255),
+        ("time", "timestamp", None),
+    ]
+
+
+def test_half_made_doubling_is_not_seen_and_the_build_goes_on(context, database):
+    """Whatever was done of a doubling before its last statement, the view shows the one before."""
+    build.run(build_of(rows=ROWS // 2), context)
+    before = stored(database)
+    database.query("UPDATE persons1_build SET rows_wanted = :n", {"n": ROWS})
+    number = {"doubling": DOUBLINGS}
+    database.execute("table/begin", number)
+    work = doubling.tasks(doubling.Doubling(DOUBLINGS, ROWS // 2), SEGMENT_ROWS)
+    for task in work:
+        database.execute("rowstore/double", task._asdict())
+    database.execute("rowstore/publish", number)
+
+    assert stored(database) == before == sorted(expected(DOUBLINGS - 1))
+    with pytest.raises(Impossible, match="was interrupted at 1,536 of 3,072 rows"):
+        table.needs(database)
+    outcome = build.run(build_of(), context)
+    assert stored(database) == sorted(expected())
+    assert any("went on after doubling 8" in note for note in outcome.notes)
+
+
+def test_segment_without_its_table_and_a_catalogue_without_an_end(context, database):
+    """DDL commits by itself: what a kill leaves between two statements, the next build clears."""
+    build.run(build_of(rows=ROWS // 2), context)
+    database.query("UPDATE persons1_build SET rows_wanted = :n", {"n": ROWS})
+    database.query("INSERT INTO persons1_segments VALUES (5, 9, 0, 384)")
+    build.run(build_of(), context)
+    assert stored(database) == sorted(expected())
+
+    table.drop(database, "rowstore")
+    database.query(
+        "INSERT INTO replayer_owned (name, kind, made_by) VALUES ('persons1', 'table', '')"
+    )
+    database.query("CREATE TABLE persons1_doublings (half int)")
+    build.run(build_of(), context)
+    assert stored(database) == sorted(expected())
+
+
+def test_killed_server_loses_no_whole_doubling(context, place):
+    """After kill -9 of the server the next build goes on, and the rows are the right ones."""
+    rows = 6 << 14
+    main = place.pids()[0]
+
+    def kill():
+        with contextlib.closing(Database(place.engine, place.start())) as own:
+            while True:
+                with contextlib.suppress(ReplayerError):
+                    (row,) = own.query(
+                        "SELECT COUNT(*) AS n FROM persons1_doublings WHERE `rows` IS NOT NULL"
+                    )
+                    if row["n"] >= 11:
+                        os.kill(main, signal.SIGKILL)
+                        return
+                time.sleep(0.002)
+
+    killer = threading.Thread(target=kill)
+    with contextlib.closing(Database(place.engine, place.start())) as own:
+        found = table.state(own)
+        if found is not None:
+            table.drop(own, found.shape.layout)
+    killer.start()
+    with pytest.raises(ReplayerError):
+        build.run(build_of(rows=rows), context)
+    killer.join()
+    outcome = build.run(build_of(rows=rows), context)
+
+    assert any("an interrupted build went on" in note for note in outcome.notes)
+    with contextlib.closing(Database(place.engine, place.start())) as own:
+        assert stored(own) == sorted(expected(14))
+
+
+def test_foreign_table_is_refused_and_kept(context, database):
+    """A table of one of the names that replayer did not make is never touched."""
+    found = table.state(database)
+    if found is not None:
+        table.drop(database, found.shape.layout)
+    database.query("CREATE TABLE persons1_x (precious int)")
+    try:
+        with pytest.raises(Impossible, match="persons1_x is there and was not made by replayer"):
+            build.run(build_of(), context)
+        assert database.query("SELECT COUNT(*) AS n FROM persons1_x") == [{"n": 0}]
+    finally:
+        database.query("DROP TABLE persons1_x")
+
+
+# Flush, walk, scan
+
+
+def test_flush_proves_that_nothing_is_dirty(context, database):
+    """Afterwards no page of the buffer pool and none of the page cache is dirty."""
+    build.run(build_of(), context)
+    outcome = flush.run(flush.Spec(step="flush"), context)
+
+    assert outcome.facts["proven"] is True
+    assert outcome.facts["files"] == SEGMENTS + CATALOGUE
+    assert database.execute("dirty")[0]["dirty"] == 0
+
+
+def test_flush_without_the_checkpoint_statement(context, database):
+    """A server without innodb_log_checkpoint_now writes all pages, and gets its setting back."""
+    build.run(build_of(), context)
+    asked = "SELECT @@GLOBAL.innodb_max_dirty_pages_pct AS pct"
+    before = database.query(asked)
+    for statement in database.engine.needs("flush").statements():
+        database.query(statement.replace("INNODB_LOG_CHECKPOINT_NOW", "NO_SUCH_VARIABLE"))
+
+    assert database.execute("dirty")[0]["dirty"] == 0
+    assert database.query(asked) == before
+
+
+def test_walk_is_cold_with_the_server_stopped(context):
+    """Every file of the table is read while no server holds any of it."""
+    build.run(build_of(), context)
+    outcome = walk.run(walk.Spec(step="walk", threads=4), context)
+    values = {one.metric: one.value for one in outcome.measurements}
+
+    assert values["walk.files"] == SEGMENTS + CATALOGUE
+    assert "server stopped" in outcome.cold.method
+    assert outcome.cold.resident_bytes == 0 or outcome.cold.why
+
+
+def test_scan_reads_all_and_counts_right(context):
+    """Average and counts are those of the rows, and a restart does not fill the buffer pool."""
+    build.run(build_of(), context)
+    outcome = scan.run(scan.Spec(step="scan"), context)
+    average, count = outcome.tables["statements"]
+    ids = [id_ for id_, _ in expected()]
+
+    assert float(average["result"]) == pytest.approx(sum(ids) / len(ids), abs=1e-4)
+    assert int(count["result"]) == ROWS
+    assert outcome.cold.got is Temperature.COLD or outcome.cold.why
+    assert all(row["file_bytes"] >= SEGMENTS * PAGE for row in outcome.tables["statements"])
+
+
+# Sessions
+
+
+@pytest.mark.parametrize("rows", [1000, 20_000])
+def test_one_row_on_every_leaf_page(database, rows):
+    """Pages = rows, also beyond one chunk of the load; every key once, in no physical order."""
+    slob.drop(database)
+    wanted = TableSet(tables=1, rows=rows, seed=3)
+    assert sum(slob.load(database, wanted, 1, "test")) == rows
+    (found,) = slob.layout(database, wanted.names)
+
+    assert found.rows == found.blocks == rows
+    assert found.indexed
+    assert not found.flaw(rows)
+    keys = [row["mykey"] for row in database.query("SELECT mykey FROM pgio1 ORDER BY id")]
+    assert sorted(keys) == list(range(1, rows + 1))
+    slob.drop(database)
+
+
+def test_rows_of_a_plain_load_share_pages_and_are_found_out(database):
+    """Without the splitting there are two rows on a page, and the layout check says so."""
+    slob.drop(database)
+    engine = database.engine
+    create = engine.needs("slob/create").statements(table="pgio1")
+    for statement in create:
+        database.query(statement, {"name": "pgio1", "made_by": "test"})
+    database.query(
+        "INSERT INTO pgio1 SELECT seq, 501 - seq, 0, REPEAT('x', 8073) FROM seq_1_to_500"
+    )
+    for verb in ("index", "finish"):
+        database.execute(f"slob/{verb}", {"table": "pgio1", "rows": 500, "seed": 1})
+    (found,) = slob.layout(database, ["pgio1"])
+
+    assert 250 <= found.blocks <= 260
+    assert f"500 rows in {found.blocks} blocks" in found.flaw(500)
+    slob.drop(database)
+
+
+def test_direct_sessions_read_each_page_from_the_device(context):
+    """With O_DIRECT and a small pool the touched pages are read, and the counters say it."""
+    outcome = sessions.run(sessions_of(scale=2000), context)
+    values = {one.metric: one.value for one in outcome.measurements}
+    touched = sum(row["select_blocks"] for row in outcome.tables["sessions"])
+    seconds = outcome.ledger.window_seconds
+
+    assert outcome.ledger.verdict in (Verdict.PHYSICAL, Verdict.UNKNOWN, Verdict.MIXED)
+    assert 0 < values["sessions.riops"] * seconds <= 1.5 * touched
+    assert (values["sessions.riops"] + values["sessions.cache_hits"]) * seconds >= touched
+    assert outcome.facts["settings.innodb_flush_method"] == "O_DIRECT"
+    assert "mykey" in outcome.facts["sessions.plan"][0]
+    selects = sum(row["selects"] for row in outcome.tables["sessions"])
+    assert outcome.latency["select"].operations == selects
+
+
+def test_cached_sessions_read_through_the_page_cache(context):
+    """With fsync as the flush method the tables are warmed, and proven to be in the page cache."""
+    outcome = sessions.run(sessions_of(memory="cached", scale=2000), context)
+
+    assert outcome.cold.got is Temperature.HOT
+    assert outcome.ledger.verdict is Verdict.CACHED or outcome.notes
+    assert outcome.ledger.riops > 0
+    assert outcome.facts["settings.innodb_flush_method"] == "fsync"
+
+
+def test_updates_keep_their_quota_and_are_committed(context, database):
+    """Of every 100 statements so many are UPDATEs; each one changed so many rows, and stays."""
+    keys = {"update_pct": 30, "update_work_unit": 4, "operations": 200}
+    sessions.run(sessions_of(**keys), context)
+
+    def total():
+        with context.database() as own:
+            return sum(
+                int(own.query(f"SELECT SUM(scratch) AS s FROM pgio{number}")[0]["s"])
+                for number in (1, 2)
+            )
+
+    before = total()
+    outcome = sessions.run(sessions_of(**keys), context)
+    rows = outcome.tables["sessions"]
+
+    assert [row["updates"] for row in rows] == [60, 60]
+    # Before the window each session makes one update for the plan's sake.
+    assert total() - before == sum(row["updates"] + 1 for row in rows) * 4
+    assert outcome.latency["update"].operations == 120
+
+
+def test_deadlock_is_counted_and_tried_again(context, database):
+    """The session that InnoDB ends for a deadlock repeats its statement until it is done."""
+    spec = sessions_of(num_schemas=1, scale=400)
+    sessions._provide(spec.tables(PAGE), context)
+    database.execute("slob/access_index")
+    done = []
+    recipe = database.recipe()
+    with contextlib.closing(wire.connect(recipe)) as other:
+        cursor = other.cursor()
+        cursor.execute("BEGIN")
+        cursor.execute("UPDATE pgio1 SET scratch = scratch + 1 WHERE mykey > 100")
+
+        def slice_():
+            with contextlib.closing(wire.connect(recipe, "SET @replayer_access = 'index'")) as own:
+                mine = own.cursor()
+                mine.execute("CALL pgio1_slice(1, 400, 400, 1e11, 1e9, 1, 100, 0, 0)")
+                names = [column[0] for column in mine.description]
+                done.append(dict(zip(names, mine.fetchone(), strict=True)))
+
+        thread = threading.Thread(target=slice_)
+        thread.start()
+        waiting = (
+            "SELECT COUNT(*) AS n FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT'"
+        )
+        deadline = time.monotonic() + 30
+        while not database.query(waiting)[0]["n"] and time.monotonic() < deadline:
+            time.sleep(0.2)  # the view is made anew only when nobody read it for 0.1 s
+        # It has rows 1 to 100 and waits for 101; now each waits for the other, and it did less.
+        cursor.execute("UPDATE pgio1 SET scratch = scratch + 1 WHERE mykey <= 100")
+        cursor.execute("ROLLBACK")
+        thread.join(timeout=60)
+
+    assert [(row["updates"], row["deadlocks"]) for row in done] == [(1, 1)]
+
+
+def test_random_keys_depend_on_the_seed_alone(database):
+    """RAND() gives the same numbers after the same seed, and others after another."""
+    drawn = []
+    for seed in (0.25, 0.25, 0.5, -0.99):
+        database.execute("slob/seed", seed=seed)
+        drawn.append([database.query("SELECT RAND() AS r")[0]["r"] for _ in range(3)])
+
+    assert drawn[0] == drawn[1]
+    assert len({tuple(numbers) for numbers in drawn}) == 3
+
+
+# The server
+
+
+def test_setting_that_the_server_does_not_have_is_named(place):
+    """An unknown setting is one sentence with its name, and the server goes on as it was."""
+    with pytest.raises(Impossible, match="refused the setting innodb_buffer_pool_sizes"):
+        place.start({"innodb_buffer_pool_sizes": "1G"})
+    place.start({})
+
+    assert place.facts().settings["innodb_flush_method"] == "O_DIRECT"
+
+
+def test_setting_in_replayers_own_hands_is_refused(place):
+    """What would take the server out of replayer's hands cannot be set."""
+    for name in ("datadir", "socket", "skip_networking", "port"):
+        with pytest.raises(Impossible, match=f"the setting {name} cannot be changed"):
+            place.start({name: "x"})
+
+
+def test_stopped_server_is_gone(place):
+    """After a stop no process of it is left, and a start brings the same data back."""
+    with contextlib.closing(Database(place.engine, place.start())) as own:
+        own.query("CREATE TABLE kept AS SELECT 1 AS a")
+    pids = place.pids()
+    place.stop()
+    assert place.pids() == []
+    assert not any(os.path.exists(f"/proc/{pid}") for pid in pids)  # noqa: PTH110
+    with contextlib.closing(Database(place.engine, place.start())) as own:
+        assert own.query("SELECT a FROM kept") == [{"a": 1}]
+        own.query("DROP TABLE kept")
