@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal, Protocol
 
-from replayer.errors import Interrupted, ReplayerError, Skip
+from replayer.errors import Impossible, Interrupted, ReplayerError, Skip
 from replayer.model import EngineFacts
 
 if TYPE_CHECKING:
@@ -97,6 +97,17 @@ def evict(database: Database) -> str:
     if row["kept"]:
         raise Skip(f"{row['kept']} of its buffers are in use and cannot be emptied")
     return f"its buffers emptied by {row['how']}"
+
+
+def prepare(database: Database) -> None:
+    """Make the schema or database that replayer's own things lie in.
+
+    Raises Impossible with the server's reason: a right or an extension that is missing.
+    """
+    try:
+        database.execute("prepare")
+    except ReplayerError as error:
+        raise Impossible(str(error)) from error
 
 
 def facts(database: Database, kind: Kind, known: Mapping[str, Fact]) -> EngineFacts:

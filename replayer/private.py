@@ -196,7 +196,7 @@ class PrivateServer:
                 database.execute("database")
         if not self._prepared:
             with contextlib.closing(self._connect("database")) as database:
-                database.execute("prepare")
+                place.prepare(database)
             self._prepared = True
         if not made:
             assert marker is not None, "the folder was claimed before"

@@ -159,7 +159,7 @@ def connected(
                 "the server is in use by another replayer: two runs at once would measure each "
                 "other"
             )
-        database.execute("prepare")
+        place.prepare(database)
         own = known.keys.get("connect", {}).get("database")
         yield Remote(known, url.set(database=own) if own else url, version, database)
 
