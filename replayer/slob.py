@@ -112,7 +112,8 @@ def flaws(database: "Database", wanted: TableSet) -> list[str]:
     known = _known(database)
     missing = [name for name in wanted.names if name not in known]
     if missing:
-        return [f"{', '.join(missing[:3])}{' ...' if len(missing) > 3 else ''} is not there"]
+        more = ", …" if len(missing) > 3 else ""
+        return [f"not there yet: {', '.join(missing[:3])}{more}"]
     found = [_unfinished(known[name], wanted) for name in wanted.names]
     if not any(found):
         found = [table.flaw(wanted.rows) for table in layout(database, wanted.names)]

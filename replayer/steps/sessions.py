@@ -332,7 +332,7 @@ def _provide(wanted: TableSet, context: Context) -> list[str]:
         flaws = slob.flaws(database, wanted)
         if flaws:
             seconds = _load(database, wanted, context, flaws[0])
-            notes.append(f"the tables were loaded in {seconds:.1f} s: {flaws[0]}")
+            notes.append(f"the tables were loaded in {seconds:.1f} s ({flaws[0]})")
             flaws = slob.flaws(database, wanted)
         if flaws:
             raise ReplayerError(f"the layout of the tables is not as it must be: {flaws[0]}")
