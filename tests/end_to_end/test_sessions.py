@@ -138,7 +138,7 @@ def test_whole_set_is_reused_and_a_smaller_one_is_not(place, database):
         ("DROP INDEX pgio1_mykey", "no index on mykey"),
         ("DELETE FROM pgio1 WHERE mykey = 5", "rows in 1,024 blocks"),
         ("TRUNCATE pgio1", "0 rows, fewer"),
-        ("DROP TABLE pgio2", "pgio2 is not there"),
+        ("DROP TABLE pgio2", "not there yet: pgio2"),
         ("CLUSTER pgio1 USING pgio1_mykey; ANALYZE pgio1", "physical order"),
         ("ALTER TABLE pgio1 SET (fillfactor = 100); VACUUM FULL pgio1; ANALYZE pgio1", "blocks"),
         ("COMMENT ON TABLE pgio1 IS NULL", "not loaded to its end"),
@@ -181,8 +181,8 @@ def test_interrupted_load_leaves_no_table(place, database):
     loading.close()
     spec = spec_of(num_schemas=1)
 
-    assert "is not there" in slob.flaws(database, spec.tables(8192))[0]
-    assert "is not there" in provide(place, num_schemas=1)[1][0]
+    assert "not there yet" in slob.flaws(database, spec.tables(8192))[0]
+    assert "not there yet" in provide(place, num_schemas=1)[1][0]
 
 
 def test_foreign_table_is_refused_and_kept(place, database):
