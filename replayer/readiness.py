@@ -389,7 +389,7 @@ def _tables(spec: Any, block_size: int) -> tuple[object, int]:
     if hasattr(spec, "layout") and hasattr(spec, "rows"):
         doublings = len(doubling.doublings(spec.rows))
         row = 21.5 + doubling.average_name(doublings)
-        return spec.layout, int(1.2 * row * doubling.rows_after(doublings)) + 256 * _MIB
+        return ("built", spec.layout), int(1.2 * row * doubling.rows_after(doublings)) + 256 * _MIB
     if hasattr(spec, "scale"):
         found = spec.tables(block_size)
         return found, found.tables * found.rows * block_size
