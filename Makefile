@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 
-.PHONY: demo test lint bench kernel-lab packages clean
+.PHONY: demo test lint bench lab-test kernel-lab packages clean
 
 demo: $(VENV)/.ready
 	$(BIN)/replayer run demo
@@ -29,6 +29,10 @@ packages:
 	  { [ -e /etc/postgresql-common/createcluster.conf ] || echo 'create_main_cluster = false' > /etc/postgresql-common/createcluster.conf; } && \
 	  apt-get update -qq && RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing; \
 	fi
+
+# The compose lab with a Docker engine of its own and images of Debian's packages; skipped where none starts.
+lab-test: $(VENV)/.ready-dev
+	$(BIN)/python -m tests.lab
 
 clean:
 	@if [ -x $(BIN)/replayer ]; then $(BIN)/replayer clean; fi

@@ -1,0 +1,134 @@
+"""SingleStore's and ColumnStore's statements on MariaDB's storage: the same rows as everywhere.
+
+No server of either can be had here.  What is theirs alone, the storage clauses and the views of
+files and merges, is taken out or replaced; the catalogue and the doubling are executed as they are.
+"""
+
+import contextlib
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from replayer import assets, custody, table
+from replayer import engine as engines
+from replayer.database import Database
+from replayer.server import open_place
+from replayer.steps import build, scan
+
+# PyMySQL leaves the socket of a refused connection to the garbage collector.
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+
+_DOUBLINGS = 9
+_ROWS = 6 << _DOUBLINGS
+_BORROWED = {
+    "columnstore": ("files", "table/bytes", "evict"),
+    "singlestore": ("version", "settings", "flush", "counters", "location", "files", "table/bytes"),
+}
+"""Verbs that ask what only that server can answer, and are MariaDB's here."""
+_CASES = [
+    ("columnstore", "columnstore", 384),
+    ("columnstore", "columnstore", _ROWS),
+    ("singlestore", "columnstore", 384),
+    ("singlestore", "columnstore", None),
+    ("singlestore", "memsql5", None),
+]
+
+
+def _expected():
+    names = ("Jordan", "Kumar", "Duglas", "Johnson", "Petrov", "Hiraga")
+    rows = list(enumerate(names, 100))
+    for _ in range(_DOUBLINGS):
+        rows += [(id_ + n, name + str(n)) for n, (id_, name) in enumerate(rows, 1)]
+    return sorted(rows)
+
+
+@pytest.fixture(scope="module")
+def socket(server_home, mariadbd):
+    """Start a MariaDB for this file and return its socket."""
+    with open_place(
+        engines.load("mariadb"), data_dir=server_home / "borrowed", bindir=mariadbd.parent
+    ) as place:
+        yield place.start().query["unix_socket"]
+
+
+@pytest.fixture
+def borrowed(tmp_path, monkeypatch):
+    """Return what makes an engine whose storage is MariaDB's."""
+
+    def make(name):
+        folder = tmp_path / name
+        shutil.copytree(assets.engines()[name], folder)
+        maria = assets.engines()["mariadb"]
+        for verb in _BORROWED[name]:
+            (folder / f"{verb}.sql").unlink()
+            if (maria / f"{verb}.sql").exists():
+                text = (maria / f"{verb}.sql").read_text(encoding="utf-8")
+                # One table instead of one for each segment.
+                text = text.replace("_s[0-9]+", "") if name == "singlestore" else text
+                (folder / f"{verb}.sql").write_text(text, encoding="utf-8")
+        for path in folder.rglob("*.sql"):
+            path.write_text(_on_innodb(path), encoding="utf-8")
+        monkeypatch.setenv("REPLAYER_SCHEMAS", str(tmp_path))
+        return engines.load(name)
+
+    return make
+
+
+def _on_innodb(path: Path) -> str:
+    text = path.read_text(encoding="utf-8").replace("ENGINE = ColumnStore", "ENGINE = InnoDB")
+    text = re.sub(r"(?m)^ *(SORT KEY|KEY \(id\) USING CLUSTERED).*\n", "", text)
+    text = text.replace("SHARD KEY (n)", "KEY (n)")
+    statements = [part for part in text.split("-- then") if "OR REPLACE PROCEDURE" not in part]
+    kept = "-- then".join(statements).replace("CALL replayer_compiled()", "SELECT 1 AS compiled")
+    if path.parts[-2:] == ("columnstore", "bytes.sql") and "columnstore_files" in kept:
+        return "SELECT COUNT(*) AS bytes FROM persons1_s{{segment}}"
+    return kept
+
+
+@pytest.mark.parametrize("case", _CASES, ids=str)
+def test_rows_are_those_of_plain_python(socket, borrowed, surroundings, own_home, case):
+    """Built twice, over what is there, the rows are right; a scan counts them; a drop ends it."""
+    name, layout, segment_rows = case
+    engine = borrowed(name)
+    spec = build.Spec(
+        step="build", name="build", rows=_ROWS, layout=layout, segment_rows=segment_rows, sessions=2
+    )
+    with open_place(engine, url=f"{name}://root@localhost/?unix_socket={socket}") as place:
+        context = surroundings(place)
+        for _ in range(2):
+            outcome = build.run(spec, context)
+            with contextlib.closing(Database(place.engine, place.start())) as database:
+                rows = database.query("SELECT id, lastname, `time` FROM persons1")
+                assert sorted((row["id"], row["lastname"]) for row in rows) == _expected()
+                assert len({row["time"] for row in rows}) == _DOUBLINGS + 1
+        assert outcome.facts["layout"] == layout
+        counted = scan.run(scan.Spec(step="scan", name="scan"), context)
+        assert {row["rows"] for row in counted.tables["statements"]} == {_ROWS}
+        with contextlib.closing(Database(place.engine, place.start())) as database:
+            table.drop(database, layout)
+            assert table.state(database) is None
+            left = database.query("SHOW TABLES LIKE 'persons1%'")
+            assert left == []
+    assert not list(custody.notes())
+
+
+@pytest.mark.parametrize("name", sorted(_BORROWED))
+def test_an_interrupted_doubling_is_taken_back(socket, borrowed, surroundings, own_home, name):
+    """What a doubling that never ended has left is removed, and the build goes on to its end."""
+    engine = borrowed(name)
+    spec = build.Spec(
+        step="build", name="build", rows=_ROWS, layout="columnstore", segment_rows=384
+    )
+    with open_place(engine, url=f"{name}://root@localhost/?unix_socket={socket}") as place:
+        context = surroundings(place)
+        build.run(spec, context)
+        with contextlib.closing(Database(place.engine, place.start())) as database:
+            unended = f"UPDATE persons1_doublings SET `rows` = NULL WHERE doubling = {_DOUBLINGS}"
+            database.query(unended)
+            outcome = build.run(spec, context)
+            assert "went on after doubling" in " ".join(outcome.notes)
+            rows = database.query("SELECT id, lastname FROM persons1")
+            assert sorted((row["id"], row["lastname"]) for row in rows) == _expected()
+            table.drop(database, "columnstore")

@@ -1,0 +1,1 @@
+"""The compose lab, tried with a Docker engine: `python -m tests.lab`."""
