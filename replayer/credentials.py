@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 _SECRET = re.compile(r"passw|passphrase|secret", re.IGNORECASE)
 _IN_URL = re.compile(r"://[^:/@?]*:([^@]*)@|[?&][^=&]*(?:passw|passphrase|secret)[^=&]*=([^&]*)")
+_TLS = ("ssl_ca", "ssl_capath", "ssl_cert", "ssl_key", "ssl_cipher")
 _ARGUMENTS = (45, 46)
 """arg_start and arg_end in proc_pid_stat(5), counted after the name of the program."""
 
@@ -39,7 +40,9 @@ def complete(url: URL, keys: Mapping[str, Any]) -> URL:
             url = url.set(host=found["host"], port=url.port or _port(found))
         elif "socket" in found:
             url = url.update_query_dict({"unix_socket": found["socket"]})
-    return url
+    tls = {name: found[name] for name in _TLS if name in found and name not in url.query}
+    # The file was read here: a driver may not know all that is in it.
+    return url.update_query_dict(tls).difference_update_query(["read_default_file"])
 
 
 def show(url: URL) -> str:
