@@ -155,8 +155,19 @@ def mariadbd():
     return Path(found)
 
 
+@pytest.fixture(scope="session")
+def chromium():
+    """Return the paths of Chromium and its driver; skip, or fail if required, without them."""
+    found = [shutil.which(name) for name in ("chromium", "chromedriver")]
+    if None in found:
+        missing("chromium", "apt-get install chromium chromium-driver")
+    return found
+
+
 def missing(name, reason):
     """Skip a test that needs something; fail it where $REPLAYER_REQUIRE names that thing."""
-    if name in os.environ.get("REPLAYER_REQUIRE", "").split(","):
+    required = os.environ.get("REPLAYER_REQUIRE", "").split(",")
+    # A package may be named more closely, as mariadb-server is.
+    if any(one == name or one.startswith(f"{name}-") for one in required):
         pytest.fail(f"{name} is required: {reason}")
     pytest.skip(f"{name} is not installed: {reason}")

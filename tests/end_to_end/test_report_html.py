@@ -1,7 +1,6 @@
 """The HTML report in a real browser: opened from disk, every chart drawn, nothing injected."""
 
 import base64
-import shutil
 import tempfile
 
 import numpy as np
@@ -11,8 +10,6 @@ from replayer.evidence import Side
 from replayer.model import Latency, Ledger, Mark, Measurement, Series, StepResult
 from replayer.report import charts, html, packed
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-DRIVER = shutil.which("chromedriver")
 EVIL = "</script><img src=x onerror='window.hacked=1'><b onmouseover=\"window.hacked=1\">evil"
 FLAGS = (
     "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-sync "
@@ -112,21 +109,19 @@ def full(run, seconds=30):
 
 
 @pytest.fixture(scope="module")
-def browser():
+def browser(chromium):
     """Return headless Chromium, once for all tests of this module."""
-    if not CHROMIUM or not DRIVER:
-        pytest.skip("chromium and chromium-driver are not installed: apt-get install them")
     from selenium import webdriver
     from selenium.webdriver.chrome.options import Options
     from selenium.webdriver.chrome.service import Service
 
     options = Options()
-    options.binary_location = CHROMIUM
+    options.binary_location, driver_path = chromium
     with tempfile.TemporaryDirectory(prefix="replayer-chromium-") as profile:
         for flag in (*FLAGS.split(), f"--user-data-dir={profile}"):
             options.add_argument(flag)
         options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-        driver = webdriver.Chrome(options=options, service=Service(DRIVER))
+        driver = webdriver.Chrome(options=options, service=Service(driver_path))
         yield driver
         driver.quit()
 
