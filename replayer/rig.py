@@ -324,7 +324,7 @@ def _adapted(load: Load, target: Target) -> Load:
 def label(load: Load) -> str:
     """Return a load in words: 8 KiB random reads at depth 4."""
     kind = {1.0: "reads", 0.0: "writes"}.get(load.read_share, "reads and writes")
-    order = "sequential" if load.access is Access.STRIDED else load.access.value
+    order = "sequential" if load.access is Access.SHARED else load.access.value
     size = show_size(load.block_size).replace(".00", "")
     return f"{size} {order} {kind} at depth {load.threads}"
 

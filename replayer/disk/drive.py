@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from replayer.worker import Gate, Report
+    from replayer.worker import Counter, Gate, Report
 
 _CHUNK = 8192
 _CHUNK_OF_CRUMBS = 65536
@@ -34,7 +34,8 @@ _CRUMB_BYTES = 512
 _CHUNK_BYTES = 64 * MIB
 _WHOLE_BYTES = 16 * MIB
 _LARGE_BYTES = 64 << 10
-_TURNS = 16
+_FEWEST_TURNS = 4
+_MOST_TURNS = 16
 _UNLIKE = 0x9E3779B97F4A7C15
 _HALF = 1024
 """Half the sub-buckets of an HdrHistogram with three significant digits."""
@@ -198,7 +199,9 @@ class _Driver:
     def _make_buffers(self) -> list[list[memoryview]]:
         """Return aligned buffers; those that are written hold incompressible, differing pages."""
         size = self._load.block_size
-        many = _TURNS if self._load.writes and size <= _LARGE_BYTES else 1
+        # In turn: enough that storage does not see the same soon, few enough for the cache.
+        small = self._load.writes and size <= _LARGE_BYTES
+        many = max(_FEWEST_TURNS, min(_MOST_TURNS, _LARGE_BYTES // size)) if small else 1
         buffers = [_aligned(size, huge=self._load.huge) for _ in range(many)]
         for buffer in buffers:
             for at in range(0, size, _WHOLE_BYTES):
@@ -219,6 +222,11 @@ class _Driver:
         """Return the kinds, the operations themselves and their number for the next chunk."""
         load, target = self._load, self._job.target
         many = min(self._size, self._quota - done)
+        kinds, calls = self._calls(many)
+        buffers = self._turns(done)
+        if self._job.turn is not None:
+            walk = self._shared_walk(self._job.turn, calls, buffers)
+            return kinds, itertools.islice(walk, many), many
         blocks = self._positions(many)
         per_file = target.file_bytes // load.block_size
         files, inside = blocks // per_file, blocks % per_file
@@ -226,21 +234,39 @@ class _Driver:
         fds: Any = itertools.repeat(self._fds[0])
         if len(self._fds) > 1:
             fds = map(self._fds.__getitem__, files.tolist())
-        buffers: Any = itertools.repeat(self._buffers[0])
-        if load.writes and len(self._buffers) > 1:
-            if done:
-                self._buffers = [self._restamp(buffers) for buffers in self._buffers]
-            buffers = itertools.cycle(self._buffers)
-        elif load.writes:
-            # Several large buffers would only wash each other out of the processor's cache.
-            buffers = map(self._restamp, buffers)
+        return kinds, zip(calls, fds, buffers, offsets, strict=False), many
+
+    def _calls(self, many: int) -> tuple[Any, Iterator[Callable[..., int]]]:
+        """Return which of the next operations write, None for all alike, and their functions."""
+        load = self._load
         write = _rewrite if load.rewrite else os.pwritev
         if load.read_share in {0.0, 1.0}:
-            call = os.preadv if load.read_share else write
-            return None, zip(itertools.repeat(call), fds, buffers, offsets, strict=False), many
+            return None, itertools.repeat(os.preadv if load.read_share else write)
         kinds = self._random.random(many) >= load.read_share
-        calls = map((os.preadv, write).__getitem__, kinds.astype("int8").tolist())
-        return kinds, zip(calls, fds, buffers, offsets, strict=False), many
+        return kinds, map((os.preadv, write).__getitem__, kinds.astype("int8").tolist())
+
+    def _turns(self, done: int) -> Iterator[list[memoryview]]:
+        """Return the buffers of the next operations: one for reads, changing ones for writes."""
+        if self._load.writes and len(self._buffers) > 1:
+            if done:
+                self._buffers = [self._restamp(buffers) for buffers in self._buffers]
+            return itertools.cycle(self._buffers)
+        one = itertools.repeat(self._buffers[0])
+        # Several large buffers would only wash each other out of the processor's cache.
+        return map(self._restamp, one) if self._load.writes else one
+
+    def _shared_walk(
+        self,
+        turn: Counter,
+        calls: Iterator[Callable[..., int]],
+        buffers: Iterator[list[memoryview]],
+    ) -> Iterator[_Operation]:
+        """Yield operations on the blocks that are next when they are asked for."""
+        size, first = self._load.block_size, self._job.target.first_byte
+        per_file = self._job.target.file_bytes // size
+        for call, buffer in zip(calls, buffers, strict=False):
+            file, block = divmod(turn.take() % self._blocks, per_file)
+            yield call, self._fds[file], buffer, block * size + first
 
     def _positions(self, many: int) -> np.ndarray[Any, np.dtype[np.int64]]:
         """Return the next block numbers of this thread, counted through all files."""
@@ -253,8 +279,6 @@ class _Driver:
             return self._popular.draw(self._random, many)
         steps = np.arange(self._next, self._next + many, dtype=np.int64)
         self._next += many
-        if load.access is Access.STRIDED:
-            return (steps * load.threads + number) % self._blocks
         first = self._blocks * number // load.threads
         length = self._blocks * (number + 1) // load.threads - first
         return steps % length + first

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from replayer.disk.drive import work
-from replayer.disk.load import Job
+from replayer.disk.load import Access, Job
 from replayer.disk.tally import Tally, tally, together
 from replayer.errors import ReplayerError
-from replayer.worker import Crowd
+from replayer.worker import Counter, Crowd
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -58,10 +58,10 @@ def exercise(
     called, at least once a second.  Raises ReplayerError for the first thing that goes wrong.
     """
     jobs = [
-        Job(load, target, number, client)
+        job
         for client, target in enumerate(targets)
         for load in loads
-        for number in range(load.threads)
+        for job in _jobs(load, target, client)
     ]
     processes = min(len(jobs), len(os.sched_getaffinity(0)))
     with Crowd(work, jobs, processes=processes) as crowd:
@@ -75,6 +75,12 @@ def exercise(
                 watch(said or 0)
         shares = crowd.results()
     return _sum(loads, targets, shares, crowd, opened_ns)
+
+
+def _jobs(load: Load, target: Target, client: int) -> list[Job]:
+    """Return a load's threads on one client's target."""
+    turn = Counter() if load.access is Access.SHARED else None
+    return [Job(load, target, number, client, turn) for number in range(load.threads)]
 
 
 def _sum(

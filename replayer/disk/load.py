@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from replayer.errors import Impossible
+from replayer.worker import Counter
 
 MIB = 1 << 20
 
@@ -17,8 +18,8 @@ class Access(StrEnum):
     """Zipf's law with exponent `theta`; popular blocks are spread over the files."""
     SEQUENTIAL = "sequential"
     """Every thread walks a region of its own, again and again."""
-    STRIDED = "strided"
-    """All threads share one sequential walk: of n threads, number i takes blocks i, i + n, ..."""
+    SHARED = "shared"
+    """All threads share one sequential walk: each takes the block that is next."""
 
 
 class Sync(StrEnum):
@@ -113,6 +114,8 @@ class Job:
     number: int
     """Which of the load's threads this is, from 0."""
     client: int = 0
+    turn: Counter | None = None
+    """The next block of a shared walk."""
 
 
 @dataclass(frozen=True, slots=True)

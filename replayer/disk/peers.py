@@ -126,11 +126,11 @@ def sysbench_fileio(
     block_size: int,
     threads: int,
     seconds: float,
-    prepare: bool = True,
 ) -> Peer:
     """Run sysbench fileio with direct I/O and without fsync, in a folder of ours.
 
-    It makes its own files there, since it insists on their names.
+    It makes its own files there, since it insists on their names; they are brought to the disk
+    before it reads or overwrites them, and seqwr makes its own anew.
     """
     common: list[str | Path] = [
         _program("sysbench"),
@@ -142,8 +142,9 @@ def sysbench_fileio(
         "--file-fsync-freq=0",
         "--file-fsync-end=off",
     ]
-    if prepare:
+    if mode != "seqwr" and not _whole(folder, files, size // files):
         shell.run([*common, "prepare"], folder=folder, timeout=600)
+        _bring_to_disk(folder)
     run = [f"--file-test-mode={mode}", f"--threads={threads}", f"--time={seconds:g}"]
     ours = ["--rand-type=uniform", "--events=0", "run"]
     printed = shell.run([*common, *run, *ours], folder=folder, timeout=seconds + _GRACE_SECONDS)
@@ -156,6 +157,23 @@ def sysbench_fileio(
         ),
         mean_ns=1e6 * _number(printed, r"avg:\s+([\d.]+)"),
     )
+
+
+def _whole(folder: Path, files: int, bytes_each: int) -> bool:
+    """Tell whether sysbench's files are all there in their full size."""
+    paths = [folder / f"test_file.{number}" for number in range(files)]
+    return all(path.exists() and path.stat().st_size >= bytes_each for path in paths)
+
+
+def _bring_to_disk(folder: Path) -> None:
+    """Write what waits in the page cache for the files of a folder, and drop it there."""
+    for path in folder.iterdir():
+        fd = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(fd)
+            os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+        finally:
+            os.close(fd)
 
 
 def clear(folder: Path) -> None:

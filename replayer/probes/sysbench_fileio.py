@@ -130,7 +130,7 @@ def _load(spec: Spec, mode: Mode, threads: int) -> Load:
         name=f"{spec.name}: {mode}",
         threads=threads,
         block_size=spec.file_block_size,
-        access=Access.STRIDED if mode.startswith("seq") else Access.RANDOM,
+        access=Access.SHARED if mode.startswith("seq") else Access.RANDOM,
         read_share=_READ_SHARE.get(mode, ratio / (1 + ratio)),
         direct=spec.direct,
         seconds=spec.time,

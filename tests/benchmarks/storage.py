@@ -15,7 +15,7 @@ WARM_UP = 0.5
 SIZE = 1 << 30
 BONNIE_SIZE = 2 << 30
 """bonnie++ does not print what takes it less than half a second."""
-PINGS = 300
+PINGS = 200
 
 
 def run(workdir: Path) -> list[dict]:
@@ -181,7 +181,7 @@ def _sysbench(workspace):
         load = _load(
             threads=4,
             block_size=16384,
-            access=Access.STRIDED if mode.startswith("seq") else Access.RANDOM,
+            access=Access.SHARED if mode.startswith("seq") else Access.RANDOM,
             read_share=share,
             seconds=SECONDS,
         )
