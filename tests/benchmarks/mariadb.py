@@ -1,0 +1,219 @@
+"""MariaDB: building against the plain statement, sessions against sysbench and fio."""
+
+import contextlib
+import json
+import re
+import statistics
+import sys
+
+from replayer import engine as engines
+from replayer import pages, shell
+from replayer.context import Context
+from replayer.database import Database
+from replayer.errors import ReplayerError
+from replayer.host import Host
+from replayer.model import Workload
+from replayer.report.progress import conversation
+from replayer.sampler import Sampler
+from replayer.server import open_place
+from replayer.steps import build, sessions
+
+NAME = "mariadb"
+SAMPLES = 3
+SECONDS = 6
+ROWS = 12_582_912
+TABLES = {"num_schemas": 4, "num_threads": 1, "scale": "256M"}
+PAGE = 16384
+PLAIN = (
+    "INSERT INTO plain SELECT id + n, CONCAT(lastname, n), NOW(6) FROM "
+    "(SELECT id, lastname, ROW_NUMBER() OVER () AS n FROM plain) AS s"
+)
+LUA = """\
+-- The step's own statement, with keys drawn as it draws them.
+function thread_init()
+    drv = sysbench.sql.driver()
+    con = drv:connect()
+    con:query("SET time_zone = '+00:00'")
+    con:query("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
+    local name = "pgio" .. (sysbench.tid % 4 + 1)
+    stmt = con:prepare("SELECT SUM(scratch) FROM " .. name ..
+                       " FORCE INDEX (mykey) WHERE mykey BETWEEN ? AND ?")
+    first = stmt:bind_create(sysbench.sql.type.BIGINT)
+    last = stmt:bind_create(sysbench.sql.type.BIGINT)
+    stmt:bind_param(first, last)
+end
+function event()
+    local key = math.random(1, ROWS - UNIT + 1)
+    first:set(key)
+    last:set(key + UNIT - 1)
+    stmt:execute()
+end
+function thread_done()
+    con:disconnect()
+end
+"""
+
+
+def run(workdir):
+    """Return all rows; a server that is not installed is said."""
+    engine = engines.load("mariadb")
+    try:
+        with open_place(engine, data_dir=workdir / "data") as place:
+            place.start()
+            return [*building(place, workdir), *cached(place, workdir), *physical(place, workdir)]
+    except ReplayerError as error:
+        if "mariadbd" not in str(error):
+            raise
+        what = "all of MariaDB"
+        return [{"what": what, "against": "", "bar": "", "ratio": None, "samples": [],
+                 "skipped": str(error)}]  # fmt: skip
+
+
+@contextlib.contextmanager
+def surroundings(place, workdir):
+    """Yield a step's context on the server."""
+    host = Host()
+    device = host.device_of(place.data_directory())
+    with Sampler(host, device) as sampler, conversation() as progress:
+        yield Context(
+            host=host,
+            workload=Workload(name="bench", source="", description="", comment="", steps=()),
+            progress=progress,
+            sampler=sampler,
+            storage=workdir,
+            database_place=place,
+        )
+
+
+def value(outcome, metric):
+    """Return one measurement of an outcome."""
+    return next(m.value for m in outcome.measurements if m.metric == metric)
+
+
+def row(what, against, bar, pairs):
+    """Return a row with the median of the ratios of (one, other)."""
+    ratios = [one / other for one, other in pairs]
+    for pair, ratio in zip(pairs, ratios, strict=True):
+        print(f"  {what}: {pair[0]:,.2f} / {pair[1]:,.2f} = {ratio:.3f}", file=sys.stderr)
+    return {"what": what, "against": against, "bar": bar, "ratio": statistics.median(ratios),
+            "samples": pairs}  # fmt: skip
+
+
+def skipped(what, against, bar, why):
+    """Return a row of what could not be compared."""
+    return {"what": what, "against": against, "bar": bar, "ratio": None, "samples": [],
+            "skipped": why}  # fmt: skip
+
+
+# Building
+
+
+def building(place, workdir):
+    """Compare the last doubling with one session that runs the plain statement."""
+    pairs = []
+    with surroundings(place, workdir) as here:
+        for _ in range(SAMPLES):
+            theirs = plain(here)
+            outcome = build.run(build.Spec(step="build", rows=ROWS), here)
+            pairs.append((theirs, value(outcome, "build.last_doubling")))
+            with here.database() as database:
+                database.execute("flush")
+    title = f"rowstore: times faster, doubling to {ROWS:,} rows"
+    return [row(title, "one client session, plain INSERT..SELECT", ">= 1.4", pairs)]
+
+
+def plain(here):
+    """Return the seconds of the plain statement on a plain table of half the rows."""
+    with here.database() as database:
+        database.query("DROP TABLE IF EXISTS plain")
+        database.query(
+            "CREATE TABLE plain (id bigint, lastname varchar(255), `time` timestamp(6) NULL)"
+        )
+        build.run(build.Spec(step="build", rows=ROWS // 2), here)
+        for segment in range(1, ROWS // 2 // 786_432 + 1):
+            database.query(
+                f"INSERT INTO plain SELECT id, lastname, `time` FROM persons1_s{segment}"
+            )
+        database.execute("flush")
+        clock = "SELECT CAST(UNIX_TIMESTAMP(SYSDATE(6)) AS DOUBLE) AS clock"
+        began = database.query(clock)[0]["clock"]
+        database.query(PLAIN)
+        ended = database.query(clock)[0]["clock"]
+        rows = database.query("SELECT COUNT(*) AS n FROM plain")[0]["n"]
+        assert rows == ROWS, rows
+        database.query("DROP TABLE plain")
+        database.execute("flush")
+    return ended - began
+
+
+# Sessions
+
+
+def step(place, workdir, **keys):
+    """Run one step with these keys and return its outcome."""
+    keys = {**TABLES, "run_time": f"{SECONDS}s", **keys}
+    with surroundings(place, workdir) as here:
+        return sessions.run(sessions.Spec(step="sessions", name="sessions", **keys), here)
+
+
+def cached(place, workdir):
+    """Compare pages read per second with sysbench running the same statement."""
+    what, against, bar = (
+        "MariaDB cached sessions, 4 sessions",
+        "sysbench, same statement",
+        ">= 0.95",
+    )
+    program = shell.find("sysbench")
+    if program is None:
+        return [skipped(what, against, bar, "sysbench is not installed")]
+    step(place, workdir, memory="cached", run_time="1s")
+    pairs = []
+    for _ in range(SAMPLES):
+        ours = value(step(place, workdir, memory="cached"), "sessions.riops")
+        pairs.append((ours, peer_reads(place, workdir, program)))
+    return [row(what, against, bar, pairs)]
+
+
+def peer_reads(place, workdir, program):
+    """Return the pages per second that sysbench reads with the step's settings and tables."""
+    spec = sessions.Spec(step="sessions", name="sessions", memory="cached", **TABLES)
+    script = workdir / "step.lua"
+    numbers = {"ROWS": str(spec.rows(PAGE)), "UNIT": str(spec.work_unit)}
+    script.write_text(re.sub("ROWS|UNIT", lambda found: numbers[found[0]], LUA))
+    with surroundings(place, workdir) as here:
+        url = place.start(sessions._settings(spec, here))
+        with contextlib.closing(Database(place.engine, url)) as database:
+            for file in sessions._files(database, spec.tables(PAGE), here):
+                pages.load(file)
+            before = sessions._counters(database)
+            said = shell.run(
+                [program, str(script), "--db-driver=mysql", "--threads=4", f"--time={SECONDS}",
+                 f"--mysql-socket={url.query['unix_socket']}", f"--mysql-user={url.username}",
+                 f"--mysql-db={url.database}", "run"],
+            )  # fmt: skip
+            after = sessions._counters(database)
+    done = int(re.search(r"total number of events:\s+(\d+)", said)[1])
+    seconds = float(re.search(r"total time:\s+([\d.]+)s", said)[1])
+    assert done > 0
+    return (after.reads - before.reads) / seconds
+
+
+def physical(place, workdir):
+    """Compare physical reads with fio's on files of the same size."""
+    what, against = "MariaDB physical sessions, 4 sessions", "fio psync direct 16 KiB randread"
+    bar, program = ">= 0.75", shell.find("fio")
+    if program is None:
+        return [skipped(what, against, bar, "fio is not installed")]
+    step(place, workdir, memory="direct", run_time="1s")
+    pairs = []
+    for _ in range(SAMPLES):
+        ours = value(step(place, workdir, memory="direct"), "sessions.riops")
+        said = shell.run(
+            [program, "--name=peer", f"--filename={workdir / 'fio'}", "--size=1G",
+             "--ioengine=psync", "--direct=1", "--bs=16k", "--rw=randread", "--numjobs=4",
+             f"--runtime={SECONDS}", "--time_based", "--group_reporting",
+             "--output-format=json", "--randrepeat=0"],
+        )  # fmt: skip
+        peer = json.loads(said[said.index("{") :])["jobs"][0]["read"]["iops"]
+        pairs.append((ours, peer))
+    return [row(what, against, bar, pairs)]
