@@ -10,7 +10,7 @@ import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from replayer import assets, engine
+from replayer import assets, control, engine, evidence
 from replayer.model import Fact, Run, Status, StepResult, Temperature, Verdict
 from replayer.units import show_size
 
@@ -159,6 +159,28 @@ def unsteady(run: Run) -> str:
     return f"RIOPS had not settled ({reasons}): set run_time longer before comparing"
 
 
+def warming_up(run: Run) -> str:
+    """Say which repeats are not counted in comparisons, and which steps never settled."""
+    said: dict[str, list[str]] = {}
+    for name in dict.fromkeys(step.name for step in run.steps):
+        repeats_ = [step for step in _done(run) if step.name == name]
+        for words in evidence.unsettled(evidence.settled(repeats_), len(repeats_)):
+            said.setdefault(words, []).append(name)
+    return "; ".join(f"{_listed(names)} {words}" for words, names in said.items())
+
+
+def moved(run: Run) -> str:
+    """Mark a run in which the machine itself became faster or slower."""
+    shares = [f"{name} {share:+.1%}" for name, share in control.moved(run.control).items()]
+    if not shares:
+        return ""
+    return (
+        f"the control, in which no disk or database takes part, moved by more than its own noise "
+        f"from before to after the run ({_listed(shares)}): the machine changed meanwhile "
+        f"(heat, neighbours), so run again when it is quiet"
+    )
+
+
 def swapping(run: Run) -> str:
     """Warn of swapping while something was measured: more than 50 KiB/s."""
     busy = [step for step in _done(run) if _mean(step, "vmstat.si") + _mean(step, "vmstat.so") > 50]
@@ -272,6 +294,16 @@ def virtualised(facts: Facts) -> str:
     return (
         f"this is a virtual machine ({name}): the host may keep the disk in its own memory, which "
         f"cannot be seen or dropped from here, so compare a first cold read with a second one"
+    )
+
+
+def emulated(facts: Facts) -> str:
+    """Warn of a processor that is a program."""
+    if "QEMU TCG" not in str(facts.get("cpu.model", "")):
+        return ""
+    return (
+        "the processor is emulated by qemu without KVM: these figures say nothing about hardware, "
+        "so use a machine with KVM for anything but trying out"
     )
 
 

@@ -123,21 +123,22 @@ def counted(run: Run) -> tuple[list[StepResult], list[str]]:
     kept: list[StepResult] = []
     for name in dict.fromkeys(step.name for step in run.steps):
         done = [s for s in run.steps if s.name == name and s.status is Status.DONE]
-        found = _settled(done)
-        for words in (*_unsettled(found, len(done)), *_unsteady(done)):
+        found = settled(done)
+        for words in (*unsettled(found, len(done)), *_unsteady(done)):
             said.setdefault(words, []).append(name)
         kept += done[found.start or 0 :]
     return kept, [f"{', '.join(names)} {words}".strip() for words, names in said.items()]
 
 
-def _settled(repeats: Sequence[StepResult]) -> stats.Steady:
+def settled(repeats: Sequence[StepResult]) -> stats.Steady:
     """Return from which repeat on a step's leading metric is steady."""
     leading = _leading(repeats)
     values = [value for step in repeats if (value := step.value(leading)) is not None]
     return stats.steady(values) if len(values) == len(repeats) else stats.Steady(0)
 
 
-def _unsettled(found: stats.Steady, repeats: int) -> Iterator[str]:
+def unsettled(found: stats.Steady, repeats: int) -> Iterator[str]:
+    """Yield what there is to say about repeats that are not all steady."""
     if found.start is None:
         yield f"never settled in {repeats} repeats (by slope or deviation): all of them count"
     elif found.start:

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from replayer import control
+from replayer import advice, control
 
 
 def test_it_measures_every_control_around_a_run():
@@ -46,3 +46,25 @@ def test_what_was_not_measured_did_not_move():
     assert control.moved({}) == {}
     assert control.moved({"cpu.before": (1.0, 2.0)}) == {}
     assert control.moved({"cpu.before": (0.0,), "cpu.after": (1.0,)}) == {}
+
+
+def test_a_run_whose_machine_changed_is_marked(run_of):
+    """The advice of a run names the control that moved, and is silent about one that did not."""
+    still = {
+        f"{name}.{when}": (100.0, 101.0, 99.0)
+        for name in control.NAMES
+        for when in ("before", "after")
+    }
+    slower = {**still, "cpu.after": (80.0, 81.0, 79.0)}
+
+    assert "cpu -20.0%" in advice.moved(run_of([1.0], control=slower))
+    assert advice.moved(run_of([1.0], control=still)) == ""
+
+
+def test_a_run_says_which_repeats_warmed_up(run_of):
+    """The advice of a run says what a comparison will not count, and what never settled."""
+    assert "first 2 of 7 repeats" in advice.warming_up(
+        run_of([600.0, 750, 1000, 1001, 999, 1000, 1002])
+    )
+    assert "never settled" in advice.warming_up(run_of([1.0, 2, 3, 4, 5]))
+    assert advice.warming_up(run_of([5.0] * 7)) == ""
