@@ -191,6 +191,7 @@ def test_every_warning_is_tested():
     """A new warning without a test fails here."""
     marks = test_a_warning_is_given_for_its_reason.pytestmark
     tested = {case[0] for case in marks[0].args[1]} | {"repeats"}
+    tested |= {"engine_notes"}  # in test_lab.py
     known = {ask.__name__ for kind in ("run", "facts") for ask in advice._warnings(kind)}
 
     assert known == tested
