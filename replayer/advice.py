@@ -301,10 +301,7 @@ def emulated(facts: Facts) -> str:
     """Warn of a processor that is a program."""
     if "QEMU TCG" not in str(facts.get("cpu.model", "")):
         return ""
-    return (
-        "the processor is emulated by qemu without KVM: these figures say nothing about hardware, "
-        "so use a machine with KVM for anything but trying out"
-    )
+    return "the processor is emulated by qemu without KVM: these figures say nothing about hardware"
 
 
 def other_load(facts: Facts) -> str:

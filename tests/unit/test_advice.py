@@ -158,6 +158,12 @@ def test_nothing_is_said_of_a_sound_run_on_a_calm_machine(run):
             {},
         ),
         ("large_read_ahead", "is 8192", [step(cold=cold())], {"device.read_ahead_kb": 8192}),
+        (
+            "emulated",
+            "without KVM: these figures",
+            [],
+            {"cpu.model": "QEMU TCG CPU version 2.5+"},
+        ),
         ("governor", "cpupower", [], {"cpu.governor": "powersave"}),
         ("virtualised", "(kvm)", [], {"virtualisation": "kvm"}),
         ("other_load", "3.70", [], {"host.load1": 3.7}),
@@ -190,7 +196,7 @@ def test_a_warning_is_given_for_its_reason(run, warned, words, steps, facts):
 def test_every_warning_is_tested():
     """A new warning without a test fails here."""
     marks = test_a_warning_is_given_for_its_reason.pytestmark
-    tested = {case[0] for case in marks[0].args[1]} | {"repeats"}
+    tested = {case[0] for case in marks[0].args[1]} | {"repeats", "moved", "warming_up"}
     tested |= {"engine_notes"}  # in test_lab.py
     known = {ask.__name__ for kind in ("run", "facts") for ask in advice._warnings(kind)}
 
