@@ -190,7 +190,7 @@ def test_hot_scan_finds_the_files_in_memory(context):
 
 
 def test_somebody_elses_server_has_its_buffers_emptied(context, surroundings):
-    """A server that is not stopped is cold when its buffers were emptied, and the result says how."""
+    """A server that is not stopped is cold once its buffers are emptied; the result says how."""
     built(context)
     url = context.place.start().render_as_string(hide_password=False)
     with open_place(engines.load("postgres"), url=url) as remote:
