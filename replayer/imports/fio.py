@@ -20,12 +20,15 @@ _HIGHEST_NS = 3_600_000_000_000
 def read(path: Path, label: str) -> Sheaf:
     """Return the file's run."""
     keys = _json(path)
-    jobs = keys.get("jobs")
+    # From several hosts (--client) fio writes client_stats, with their sum after them.
+    jobs = keys.get("jobs", keys.get("client_stats"))
     if not isinstance(jobs, list) or not jobs or "fio version" not in keys:
         raise Impossible(f"{path} is no output of fio: it needs --output-format=json")
     names: dict[str, int] = {}
     steps, unread = [], []
     for number, job in enumerate(jobs, start=1):
+        if isinstance(job, dict) and job.get("jobname") == "All clients":
+            continue
         try:
             steps.append(_step(job, names, keys))
         except (KeyError, TypeError, ValueError, AttributeError) as error:

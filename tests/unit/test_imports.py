@@ -255,3 +255,70 @@ def test_an_import_is_stored_and_loaded_as_it_is(tool, name, tmp_path):
 
     assert store.load(path) == run
     assert read(tool, copy).runs[0].id == run.id
+
+
+OLTP = """\
+sysbench 1.0.20 (using system LuaJIT 2.1.0-beta3)
+
+Running the test with following options:
+Number of threads: 4
+Report intermediate results every 1 second(s)
+
+Threads started!
+
+[ 1s ] thds: 4 tps: 92.80 qps: 1904.80 (r/w/o: 1334.20/377.80/192.80) lat (ms,95%): 57.87
+SQL statistics:
+    queries performed:
+        read:                            140
+        write:                           40
+        other:                           20
+        total:                           200
+    transactions:                        10     (9.93 per sec.)
+    queries:                             200    (198.66 per sec.)
+    ignored errors:                      0      (0.00 per sec.)
+    reconnects:                          0      (0.00 per sec.)
+
+General statistics:
+    total time:                          1.0065s
+    total number of events:              10
+
+Latency (ms):
+         min:                                   98.00
+         avg:                                  100.57
+         max:                                  104.01
+         95th percentile:                      103.17
+         sum:                                 1005.72
+
+Threads fairness:
+    events (avg/stddev):           2.5000/0.00
+    execution time (avg/stddev):   0.2514/0.00
+"""
+
+
+def test_sysbenchs_database_tests_are_read_whole(tmp_path):
+    """Transactions, queries, errors and latencies of an oltp test, and its seconds."""
+    path = tmp_path / "oltp.txt"
+    path.write_text(OLTP)
+    sheaf = read("sysbench", path)
+    (run,) = sheaf.runs
+    found = values(run.steps[0])
+
+    assert sheaf.unread == ()
+    assert (run.workload.name, run.steps[0].spec["threads"]) == ("sysbench-oltp", 4)
+    assert found["sysbench.transactions"] == 9.93
+    assert found["sysbench.queries"] == 198.66
+    assert found["sysbench.errors"] == 0
+    assert found["sysbench.latency.p95"] == pytest.approx(0.10317)
+    assert run.steps[0].series.columns["sysbench.tps"] == (92.8,)
+
+
+def test_fios_clients_are_steps_without_their_sum(tmp_path):
+    """From two hosts, fio's client_stats are steps; the sum over all clients is none."""
+    keys = json.loads((FILES / "fio" / "randrw.json").read_text())
+    keys["client_stats"] = [*keys.pop("jobs"), {"jobname": "All clients"}]
+    path = tmp_path / "clients.json"
+    path.write_text(json.dumps(keys))
+    sheaf = read("fio", path)
+
+    assert len(sheaf.runs[0].steps) == 2
+    assert sheaf.unread == ()
