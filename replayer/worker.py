@@ -29,6 +29,7 @@ from multiprocessing import connection, reduction, resource_tracker
 from types import TracebackType
 from typing import Any, Self
 
+from replayer import signals
 from replayer.errors import ReplayerError
 
 Report = Callable[[Any], None]
@@ -451,13 +452,18 @@ def _failure(known: ReplayerError | None, text: str, trace: str) -> ReplayerErro
 
 @contextlib.contextmanager
 def _signals_held() -> Iterator[None]:
-    """Hold back signals: a process that is being started does not ignore them yet."""
+    """Hold back signals: a process that is being started does not ignore them yet.
+
+    The mask is for that process, the shield for this one: another thread may take a signal whose
+    handler then runs in this thread, whatever its mask says.
+    """
     resource_tracker.ensure_running()  # it would let the signals through itself
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, _PARENT_DECIDES)
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    with signals.shield():
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, _PARENT_DECIDES)
+        try:
+            yield
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _widen(pipe: "connection.Connection[Any, Any]") -> None:
