@@ -11,7 +11,7 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from replayer import custody
+from replayer import custody, signals
 from replayer.disk.load import MIB, Target
 from replayer.errors import Impossible, ReplayerError
 from replayer.units import show_size
@@ -80,16 +80,23 @@ class Workspace:
         self._note: custody.Note | None = None
 
     def __enter__(self) -> Self:
+        try:
+            with signals.shield():
+                self._make()
+        except BaseException:
+            self.__exit__(None, None, None)
+            raise
+        return self
+
+    def _make(self) -> None:
         self._note = custody.take("files", path=str(self.folder))
         try:
             self.folder.mkdir(mode=0o700)
         except OSError as error:
-            self._note.drop()
             raise Impossible(
                 f"no folder can be made in {self._parent}: {error.strerror}; name another one with "
                 f"--data-dir"
             ) from error
-        return self
 
     def __exit__(
         self,
@@ -97,9 +104,10 @@ class Workspace:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        _remove(self.folder)
-        if self._note is not None:
-            self._note.drop()
+        with signals.shield():
+            _remove(self.folder)
+            if self._note is not None:
+                self._note.drop()
 
     def files(
         self,
