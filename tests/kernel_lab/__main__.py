@@ -2,13 +2,14 @@ r"""Boot real kernels in a virtual machine in a planned order, measure in each, 
 
     python -m tests.kernel_lab                                  Debian's 6.1 against its 6.12
     python -m tests.kernel_lab --boots 8                        enough to show a difference
-    python -m tests.kernel_lab --kernel /boot/vmlinuz-5.15.0-300.el9uek.x86_64 \
-                               --kernel /boot/vmlinuz-5.14.0-427.el9.x86_64
+    python -m tests.kernel_lab --kernel /boot/vmlinuz-5.15.0-300.el9uek.x86_64,uek.img \
+                               --kernel /boot/vmlinuz-5.14.0-427.el9.x86_64,stock.img
 
 The machine has one disk, an ext4 image as NVMe, with Debian and replayer on it and an init that
-runs `replayer step` and switches off.  The kernels need ext4 and NVMe built in, as Debian's cloud
-kernels have; they are downloaded and unpacked, never installed.  Without KVM the machine is
-emulated: then its figures say nothing about hardware.
+runs `replayer step` and switches off.  Debian's cloud kernels have ext4 and NVMe built in; they are
+downloaded and unpacked, never installed.  A kernel that has them as modules needs an initramfs
+after a comma: `dracut --no-hostonly --add-drivers "nvme ext4" uek.img 5.15.0-300.el9uek.x86_64`.
+Without KVM the machine is emulated: then its figures say nothing about hardware.
 
 It needs root, qemu-system-x86_64, debootstrap, mkfs.ext4 and debugfs.  What is missing is named,
 and nothing is done.
@@ -25,6 +26,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import NamedTuple
 
 HERE = Path(__file__).parent
 PROJECT = HERE.parents[1]
@@ -50,8 +52,29 @@ PYTHON = "3.11"
 """Of Debian 12, which is what the image holds."""
 
 
+class Kernel(NamedTuple):
+    """A kernel to boot."""
+
+    release: str
+    vmlinuz: Path
+    initramfs: Path | None
+
+    @classmethod
+    def of(cls, words):
+        """Return the kernel of `VMLINUZ[,INITRAMFS]`; raise Wrong if a file is not there."""
+        paths = [Path(word) for word in words.split(",", 1)]
+        absent = [str(path) for path in paths if not path.is_file()]
+        if absent:
+            raise Wrong(f"{absent[0]} is not there")
+        return cls(release(paths[0]), paths[0], paths[1] if len(paths) > 1 else None)
+
+
 class Missing(Exception):
-    """Something that the lab needs is not there."""
+    """Something that the lab needs is not there: it is skipped."""
+
+
+class Wrong(Exception):
+    """A kernel that was given cannot be booted."""
 
 
 def main():
@@ -61,7 +84,7 @@ def main():
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--kernel", action="append", type=Path, default=[], metavar="VMLINUZ")
+    parser.add_argument("--kernel", action="append", default=[], metavar="VMLINUZ[,INITRAMFS]")
     parser.add_argument("--boots", type=int, default=6, help="in all (default: 6)")
     parser.add_argument("--workload", type=Path, default=HERE / "lab.toml", metavar="FILE")
     parser.add_argument("--memory", type=int, default=1024, metavar="MIB")
@@ -77,6 +100,9 @@ def main():
     except Missing as error:
         say(f"skipped: {error}")
         return 0
+    except Wrong as error:
+        say(f"error: {error}")
+        return 2
 
 
 def check():
@@ -90,9 +116,10 @@ def check():
 
 def lab(args, work):
     """Do it all in a folder that is removed afterwards."""
-    kernels = {release(path): path for path in args.kernel or download(work / "kernels")}
+    given = args.kernel or [str(path) for path in download(work / "kernels")]
+    kernels = {kernel.release: kernel for kernel in map(Kernel.of, given)}
     if len(kernels) < 2:
-        raise Missing(f"two different kernels, and these are {', '.join(kernels)}")
+        raise Wrong(f"two different kernels are compared, and these are {', '.join(kernels)}")
     plan = work / "boots.plan"
     shutil.copy(args.workload, work / "lab.toml")
     # The machine has the workload beside the plan, as it is here.
@@ -106,9 +133,7 @@ def lab(args, work):
     order = json.loads(plan.read_text())["order"]
     for number, kernel in enumerate(order, start=1):
         boot(args, cpu, image, kernels[kernel], f"{number} {kernel}")
-    subprocess.run(
-        ["debugfs", "-R", f"rdump /lab/boots.runs {work}", image], check=True, capture_output=True
-    )
+    run("debugfs", "-R", f"rdump /lab/boots.runs {work}", image)
     status = subprocess.run(
         [sys.executable, "-m", "replayer", "compare", plan, "--html", work / "comparison.html"],
         check=False,
@@ -153,7 +178,9 @@ def machine_command(cpu, image, kernel, log, *, init, cpus=2, memory=1024, snaps
     disk = f"file={image},format=raw,if=none,id=disk,cache=none,aio=threads"
     words = [
         *("qemu-system-x86_64", "-machine", "q35", "-accel", cpu[0], "-cpu", cpu[1]),
-        *("-smp", cpus, "-m", memory, "-kernel", kernel, "-append"),
+        *("-smp", cpus, "-m", memory, "-kernel", kernel.vmlinuz),
+        *(("-initrd", kernel.initramfs) if kernel.initramfs else ()),
+        "-append",
         f"root=/dev/nvme0n1 rootfstype=ext4 rw console=ttyS0 panic=-1 init={init}",
         *("-drive", disk + (",snapshot=on" if snapshot else "")),
         *("-device", "nvme,drive=disk,serial=lab", "-nic", "none", "-display", "none"),
@@ -170,7 +197,7 @@ def release(vmlinuz):
     """
     data = vmlinuz.read_bytes()
     if data[0x202:0x206] != b"HdrS":
-        raise Missing(f"{vmlinuz} is no x86 kernel image (bzImage)")
+        raise Wrong(f"{vmlinuz} is no x86 kernel image (bzImage)")
     begin = int.from_bytes(data[0x20E:0x210], "little") + 0x200
     return data[begin : data.index(b" ", begin)].decode()
 
@@ -190,11 +217,9 @@ def download(folder):
         if not names:
             raise Missing(f"apt knows no package {pattern}; give --kernel VMLINUZ twice")
         say(f"downloading {names[-1]}")
-        subprocess.run(
-            ["apt-get", "download", names[-1]], check=True, cwd=folder, capture_output=True
-        )
+        run("apt-get", "download", names[-1], cwd=folder)
         (package,) = folder.glob(f"{names[-1]}_*.deb")
-        subprocess.run(["dpkg-deb", "--extract", package, folder / names[-1]], check=True)
+        run("dpkg-deb", "--extract", package, folder / names[-1])
         found += (folder / names[-1]).glob("boot/vmlinuz-*")
     return found
 
@@ -239,18 +264,19 @@ def build(work):
     return image
 
 
-def run(*command):
-    """Run a program; Missing with its last words if it fails."""
+def run(*command, cwd=None):
+    """Run a program; end with its last words if it fails."""
     done = subprocess.run(
         [str(word) for word in command],
         check=False,
         capture_output=True,
         text=True,
         errors="replace",
+        cwd=cwd,
     )
     if done.returncode:
         words = (done.stderr or done.stdout).strip().splitlines()[-3:]
-        raise Missing(f"{command[0]} failed: {'; '.join(words)}")
+        raise SystemExit(f"{command[0]} failed: {'; '.join(words)}")
 
 
 def boot(args, cpu, image, kernel, title):
