@@ -127,7 +127,12 @@ def url_of(text: str, engine: Engine) -> URL:
         raise Impossible(
             f"{shown!r} is no database URL such as {engine.wire.split('+')[0]}://user@host/database"
         ) from None
-    return url.set(drivername=engine.wire)
+    ours = {
+        name: value
+        for name, value in engine.keys.get("connect", {}).get("query", {}).items()
+        if name not in url.query
+    }
+    return url.set(drivername=engine.wire).update_query_dict(ours)
 
 
 def columns(rows: Sequence[Row], name: str) -> list[Any]:
