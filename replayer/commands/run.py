@@ -72,6 +72,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     add(
         "--pg-set",
+        "--server-set",
         action="append",
         default=[],
         metavar="NAME=VALUE",

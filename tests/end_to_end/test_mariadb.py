@@ -1,6 +1,7 @@
 """MariaDB, started by replayer as PostgreSQL is: the same rows, pages, proofs and counts."""
 
 import contextlib
+import dataclasses
 import os
 import signal
 import threading
@@ -422,3 +423,14 @@ def test_stopped_server_is_gone(place):
     with contextlib.closing(Database(place.engine, place.start())) as own:
         assert own.query("SELECT a FROM kept") == [{"a": 1}]
         own.query("DROP TABLE kept")
+
+
+def test_missing_server_says_what_to_install(monkeypatch, own_home):
+    """Without mariadbd it is one sentence with the package and the option."""
+    engine = engines.load("mariadb")
+    keys = {**engine.keys, "server": {**engine.keys["server"], "folders": [], "program": "nosuchd"}}
+    with (
+        pytest.raises(Impossible, match="install mariadb-server or give --bindir"),
+        open_place(dataclasses.replace(engine, keys=keys)),
+    ):
+        pass
