@@ -1,6 +1,7 @@
 """Engines: servers that somebody else started, at a URL, and folders that users add."""
 
 import contextlib
+import gc
 import json
 import os
 import pty
@@ -332,6 +333,8 @@ def test_wrong_password_is_not_shown(server):
     assert "\n" not in str(caught.value)
 
 
+# The driver leaves a socket open that it could not connect; collected here, it harms no other test.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize(
     "address",
     [
@@ -348,9 +351,12 @@ def test_server_that_is_not_there_is_one_sentence_without_the_password(address):
     """What was tried is named, whatever is wrong with it, and the password stays secret."""
     with pytest.raises(Impossible) as caught:
         reached(address)
+    said = str(caught.value)
+    del caught
+    gc.collect()
 
-    assert "swordfish" not in str(caught.value)
-    assert "\n" not in str(caught.value)
+    assert "swordfish" not in said
+    assert "\n" not in said
 
 
 def test_password_leaves_the_process_list(tmp_path):
