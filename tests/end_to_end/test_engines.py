@@ -199,6 +199,39 @@ def test_server_at_a_url_is_measured(server, way, tmp_path):
     assert IN_URL not in everything
 
 
+def test_server_on_another_machine(server, tmp_path):
+    """Build, flush, scan and sessions go on; what needs the files is skipped or unknown."""
+    scheme, _, address = server.tcp.partition("://")
+    far = tmp_path / "engines" / "far"
+    far.mkdir(parents=True)
+    like = {"postgresql": "postgres", "mysql": "mariadb"}[scheme]
+    (far / "engine.toml").write_text(f'title = "far"\nlike = "{like}"\n')
+    (far / "location.sql").write_text("-- Its files are never found.\n")
+    words = ("run", "smoke", "--json", "--engine", f"far://{address}")
+    less = [f"--set={name}.run_time=1s" for name in ("cached", "physical")]
+    schemas = {"REPLAYER_SCHEMAS": str(far.parent)}
+    done = replayer(tmp_path, *words, *less, environment=schemas)
+
+    assert done.returncode == 0, done.stderr
+    run = json.loads(done.stdout)
+    steps = {step["name"]: step for step in run["steps"]}
+    assert "another one" in run["engine"]["facts"]["server.machine"]
+    assert [steps[name]["status"] for name in ("build", "flush", "scan")] == ["done"] * 3
+    assert (steps["walk"]["status"], steps["walk"]["reason"]) == (
+        "skipped",
+        "the server's data files are not on this machine",
+    )
+    assert steps["flush"]["facts"]["proven"] is False
+    assert steps["scan"]["cold"]["got"] == "unknown"
+    assert steps["scan"]["cold"]["device_bytes"] is None
+    (measured,) = [
+        step for step in run["steps"] if step["step"] == "sessions" and step["status"] == "done"
+    ]
+    assert measured["ledger"]["verdict"] == "unknown"
+    assert measured["ledger"]["device_reads"] is None
+    assert measured["ledger"]["buffer_hits"] > 0
+
+
 def test_user_with_rights_on_its_own_database_only(mariadb_server, tmp_path):
     """What the rights do not allow is skipped with the server's words; the rest is measured."""
     address = mariadb_server.tcp.replace("somebody", "humble")
