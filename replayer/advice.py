@@ -411,6 +411,8 @@ def _listed(words: Any) -> str:
 
 
 def _only_reads(step: StepResult) -> bool:
+    if step.facts.get("storage.writes"):
+        return False
     return step.step not in _OWN_WRITES or (
         step.step == "sessions" and step.spec.get("update_pct") == 0
     )

@@ -35,8 +35,11 @@ def load(
     *,
     repeat: int | None = None,
     settings: Sequence[str] = (),
+    probe: Mapping[str, Any] | None = None,
 ) -> Workload:
     """Read a workload by name or path and apply `step.key=value` and `setting=value` overrides.
+
+    `probe` holds keys that replace those of every probe step.
 
     Raises NotFound for a name that is not there, Impossible for whatever cannot be understood; the
     message names the file, the step, the key and the nearest right one.
@@ -51,6 +54,7 @@ def load(
         if key not in _TOP:
             raise Impossible(f"{path.name}: unknown key {key!r}{nearest(key, _TOP)}")
     tables = _tables(path, table)
+    _set_probes(path, tables, probe or {})
     applied = _override(path, tables, overrides)
     specs = tuple(_spec(path, number, own, applied) for number, own in enumerate(tables, 1))
     _unlike_names(path, specs)
@@ -107,6 +111,15 @@ def _override(path: Path, tables: list[dict[str, Any]], overrides: Sequence[str]
             own[key] = _literal(value)
             applied[f"{id(own)}.{key}"] = given
     return applied
+
+
+def _set_probes(path: Path, tables: list[dict[str, Any]], keys: Mapping[str, Any]) -> None:
+    chosen = [own for own in tables if own["step"] == "probe"]
+    if keys and not chosen:
+        options = ", ".join(f"--{key.replace('_', '-')}" for key in keys)
+        raise Impossible(f"{options}: only probe steps know it, and {path.name} has none")
+    for own in chosen:
+        own.update(keys)
 
 
 def _literal(text: str) -> Any:

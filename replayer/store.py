@@ -196,6 +196,15 @@ def runs(where: str | Path) -> list[Summary | Unreadable]:
     return sorted(entries, key=_when)
 
 
+def with_text(where: str | Path, text: str, most: int = 100) -> Iterator[Run]:
+    """Yield the newest runs whose files hold a text; those that cannot be read are passed over."""
+    newest = [entry.path for entry in runs(where) if isinstance(entry, Summary)][-most:]
+    for path in reversed(newest):
+        with contextlib.suppress(ReplayerError, OSError):
+            if text in path.read_text(encoding="utf-8"):
+                yield load(path)
+
+
 def _when(entry: Summary | Unreadable) -> tuple[datetime, str]:
     earliest = datetime.min.replace(tzinfo=UTC)
     if isinstance(entry, Unreadable):

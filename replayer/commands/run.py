@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from replayer.model import Run, Workload
     from replayer.runner import Order
 
+_PROBE_KEYS = ("clients", "cross_check", "device", "i_will_lose_data")
+
 EPILOG = """\
 examples:
   replayer run
@@ -24,6 +26,8 @@ examples:
   replayer run demo --label uek --data-dir /mnt/nvme/replayer
   replayer run slob-physical --set sessions.num_threads=16 --set sessions.run_time=60s
   replayer run cold-walk --set walk.mode=direct --repeat 5
+  replayer run orion-simple --clients 3 --data-dir /mnt/nfs/replayer
+  replayer run storage --cross-check
   replayer run demo --pg-bindir /usr/lib/postgresql/15/bin --pg-set shared_buffers=2GB
 """
 
@@ -79,8 +83,26 @@ def configure(parser: argparse.ArgumentParser) -> None:
         dest="settings",
         help="a server setting",
     )
+    _configure_probes(parser)
     add("--results", type=Path, metavar="DIR", help="where results go (default: ./results)")
     add("--json", action="store_true", help="print the result as JSON instead of the report")
+
+
+def _configure_probes(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument_group("probes of storage, without a database").add_argument
+    add("--clients", type=int, metavar="N", help="independent clients that start at one instant")
+    add(
+        "--cross-check",
+        action="store_true",
+        default=None,
+        help="run fio, ioping, sysbench or bonnie++ on the same file in turn, and print the ratio",
+    )
+    add("--device", metavar="DEV", help="a raw block device instead of files; reads are harmless")
+    add(
+        "--i-will-lose-data",
+        metavar="SERIAL",
+        help="the serial number of --device, which allows to write on it",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -90,7 +112,14 @@ def run(args: argparse.Namespace) -> int:
     from replayer.report.progress import conversation
     from replayer.runner import execute
 
-    workload = plan.load(args.workload, args.overrides, repeat=args.repeat, settings=args.settings)
+    asked = {key: getattr(args, key) for key in _PROBE_KEYS}
+    workload = plan.load(
+        args.workload,
+        args.overrides,
+        repeat=args.repeat,
+        settings=args.settings,
+        probe={key: value for key, value in asked.items() if value is not None},
+    )
     order = _order(args, workload)
     path: Path | None = None
     current: Run | None = None
@@ -102,7 +131,8 @@ def run(args: argparse.Namespace) -> int:
                 store.save(path, current)
     finally:
         if path is not None and current is not None:
-            _tell(_ended(current, path), path, as_json=args.json)
+            ended = _beside_ceilings(_ended(current, path), path)
+            _tell(ended, path, as_json=args.json)
     return 0
 
 
@@ -116,6 +146,16 @@ def _ended(run: Run, path: Path) -> Run:
     ended = run.model_copy(update={"status": Status.INTERRUPTED, "error": "stopped between steps"})
     store.save(path, ended)
     return ended
+
+
+def _beside_ceilings(run: Run, path: Path) -> Run:
+    """Say beside each step how much it is of what a probe of the same device could do."""
+    from replayer import ceiling, store
+
+    found = ceiling.beside(run, store.with_text(path.parent, '"step": "probe"'))
+    if found is not run:
+        store.save(path, found)
+    return found
 
 
 def _tell(run: Run, path: Path, *, as_json: bool) -> None:

@@ -145,7 +145,7 @@ def of_sessions(result: StepResult) -> Form:
         [*texts, *shared],
         texts,
         tables=frozenset({"sessions"}),
-        facts=frozenset({*found, "memory.kind"}),
+        facts=frozenset({*found, "memory.kind", "block_size_bytes"}),
         headline=("sessions.riops", "sessions.latency.p50", "sessions.latency.p99"),
     )
 

@@ -316,6 +316,7 @@ def run(spec: Spec, context: Context) -> Outcome:
         place.start({})
     facts: dict[str, Fact] = {f"settings.{name}": shown[name] for name in settings if name in shown}
     facts["memory.kind"] = spec.memory
+    facts["block_size_bytes"] = context.engine.block_size
     if taken:
         facts |= {"memory.bytes": taken.bytes, "memory.how": taken.how}
     return _outcome(spec, context, window, cold, facts, notes)
