@@ -199,6 +199,8 @@ def _kind(annotation: ast.expr) -> str:
         inner = parts.elts if isinstance(parts, ast.Tuple) else [parts]
         if ast.unparse(annotation.value).endswith("Annotated"):
             return _kind(inner[0])
+        if ast.unparse(annotation.value) == "tuple":
+            return f"list of {_kind(inner[0])}"
         return " | ".join(str(ast.literal_eval(one)) for one in inner if _is_literal(one))
     if _is_literal(annotation):
         return ""
@@ -233,8 +235,11 @@ def _shown(node: ast.expr, kind: str) -> str:
         value = ast.literal_eval(node.left) << ast.literal_eval(node.right)
     elif isinstance(node, ast.Constant):
         value = node.value
+    elif isinstance(node, ast.Attribute):
+        # An enumeration's member is written as its value, which is its name in small letters.
+        return node.attr.lower()
     else:
-        return ast.unparse(node)
+        return "none" if ast.unparse(node) == "()" else ast.unparse(node)
     if value is None:
         return "not set"
     if isinstance(value, bool):

@@ -1,6 +1,7 @@
 """Measure the machine without a database: storage, processors or memory.
 
-`probe` names the plug-in, whose own keys follow: `replayer list probes -v`.
+`probe` names the plug-in, whose own keys follow: `replayer list probes -v`.  Every probe also knows
+`clients`, `cross_check`, `device`, `i_will_lose_data` and `seed`: see `replayer run --help`.
 """
 
 from typing import Any
