@@ -6,6 +6,7 @@ The verdict looks at the blocks that the server missed in its own buffers:
     physical  at least 90 percent were
     mixed     everything between
 
+Where at most 2 percent of all blocks were missed, the buffers served the run and it is cached.
 Their share is device reads / RIOPS as long as a device read is one block (at most 1.5 blocks on
 average), and bytes read / block size / RIOPS where reads are larger and bring several blocks each.
 The device's counters are those of the whole device.  Where the server's processes could be asked
@@ -91,6 +92,10 @@ def balance(  # noqa: PLR0917 - the order of the ledger's line
     """
     missed = _rate(reads_blocks, window_seconds)
     verdict, notes = _judge(reads_blocks * block_size, delta, block_size, own_bytes)
+    if delta is not None and 0 < reads_blocks <= CACHED_AT_MOST * (reads_blocks + hits_blocks):
+        # Where the few misses came from says nothing of the run.
+        verdict = Verdict.CACHED
+        notes = ["almost no block was missed in the server's buffers"]
     if delta is not None:
         notes += _others(reads_blocks * block_size, delta, own_bytes)
     if asked is not None and verdict not in (asked, Verdict.UNKNOWN):

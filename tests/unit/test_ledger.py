@@ -51,6 +51,14 @@ def test_verdict_changes_at_its_borders(from_device, verdict):
     assert made.buffer_hits == 7.0
 
 
+def test_few_misses_do_not_make_a_cached_run_physical():
+    """Where the server's buffers served nearly all, a handful of device reads decides nothing."""
+    buffered = balance(Verdict.CACHED, 10.0, 20, 980, device(20), "vda", BLOCK)
+    missed = balance(Verdict.CACHED, 10.0, 21, 979, device(21), "vda", BLOCK)
+
+    assert (buffered.verdict, missed.verdict) == (Verdict.CACHED, Verdict.PHYSICAL)
+
+
 def test_layers_add_up_to_what_the_server_missed():
     """Page-cache hits and device reads together are the blocks missed, and never below 0."""
     mixed = balance(None, 10.0, 1000, 0, device(300), "vda", BLOCK)
