@@ -192,7 +192,8 @@ def _rows(
             row.model_copy(update={"p_holm": corrected.get(number)}),
             found,
             threshold=threshold,
-            family=len(tested),
+            # With more units all of these will be tested, and corrected for.
+            family=sum(one.better is not Better.NEITHER and _varies(one) for one, _ in drafts),
         )
         for number, (row, found) in enumerate(drafts)
     )
@@ -230,7 +231,6 @@ def _draft(key: Key, base: Evidence, other: Evidence) -> tuple[Row, stats.Ratio 
     # that are all the same, and too few of them.
     several = min(len(below), len(above)) > 1
     possible = stats.smallest_p(len(below), len(above)) <= stats.ALPHA
-    varies = min([*below, *above]) < max([*below, *above])
     row = Row(
         step=key[0],
         metric=key[1],
@@ -243,11 +243,18 @@ def _draft(key: Key, base: Evidence, other: Evidence) -> tuple[Row, stats.Ratio 
         ratio=found.value if found else None,
         low=found.low if found and several else None,
         high=found.high if found and several else None,
-        p=stats.rank_test(below, above) if directed and varies and possible else None,
+        p=None,
         p_holm=None,
         verdict=None,
     )
+    if directed and possible and _varies(row):
+        row = row.model_copy(update={"p": stats.rank_test(below, above)})
     return row, found
+
+
+def _varies(row: Row) -> bool:
+    values = (*row.base_values, *row.other_values)
+    return min(values) < max(values)
 
 
 def _judge(row: Row, found: stats.Ratio | None, *, threshold: float, family: int) -> Row:

@@ -66,6 +66,9 @@ def explained(comparison: Comparison) -> list[str]:
     names = f"{clean(comparison.other.name)} / {clean(comparison.base.name)}"
     ratio = f"Ratio: {names} of the medians, with its 95 % interval (bootstrap over "
     unit = comparison.unit.value
+    if not comparison.family:
+        few = f"Better, worse: so few {unit}s can never show them, so nothing was tested."
+        return [f"{ratio}{unit}s).", few, f"Unclear: N more {unit}s of each side would settle it."]
     different = (
         f"Better, worse: a rank test at 5 %, corrected (Holm) for {comparison.family} metrics, "
     )

@@ -86,6 +86,21 @@ def test_three_against_three_is_unclear(side):
     assert row.more == 1
 
 
+def test_what_would_settle_many_metrics_counts_their_correction(run_of):
+    """Three runs without noise need one more for one metric, and three more for twenty."""
+    names = [f"sessions.m{number}" for number in range(19)]
+
+    def runs(level):
+        return tuple(
+            run_of([level + i], **{name: [level + i] for name in names}) for i in (0.0, 0.1, 0.2)
+        )
+
+    found = compare(Side("A", runs(100)), Side("B", runs(200)))
+
+    assert found.family == 0
+    assert {row.more for row in found.rows} == {3}
+
+
 def test_boots_with_a_shared_offset_make_no_false_verdicts(run_of):
     """Runs share their boot's offset of 3 percent: boots are the unit, and A against A is quiet."""
     random = np.random.default_rng(4)
