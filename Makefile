@@ -30,6 +30,10 @@ packages:
 	  apt-get update -qq && RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing; \
 	fi
 
+# Two real kernels in qemu, booted by a plan and compared; skipped with a reason where qemu is missing.
+kernel-lab: $(VENV)/.ready-dev
+	$(BIN)/python -m tests.kernel_lab
+
 # The compose lab with a Docker engine of its own and images of Debian's packages; skipped where none starts.
 lab-test: $(VENV)/.ready-dev
 	$(BIN)/python -m tests.lab
