@@ -1,6 +1,7 @@
 """The HTML report in a real browser: opened from disk, every chart drawn, nothing injected."""
 
 import base64
+import contextlib
 import tempfile
 
 import numpy as np
@@ -279,6 +280,17 @@ def test_a_table_can_be_copied(opened, left):
     assert "host.kernel.release\t6.1\t6.12" in text
 
 
+def settled(browser, look, done):
+    """Return what the page shows once it is as expected, or what it still shows after 20 s."""
+    from selenium.common.exceptions import TimeoutException
+    from selenium.webdriver.support.ui import WebDriverWait
+
+    # A change of the scheme reaches the page as an event, after the command that made it.
+    with contextlib.suppress(TimeoutException):
+        WebDriverWait(browser, 20, poll_frequency=0.05).until(lambda _: done(look()))
+    return look()
+
+
 def test_it_fits_a_phone_and_follows_light_and_dark(opened, left):
     """At 390 pixels only a table's own frame scrolls; the scheme changes ground and palette."""
 
@@ -304,12 +316,13 @@ def test_it_fits_a_phone_and_follows_light_and_dark(opened, left):
     )
     opened.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
     emulate(**{"prefers-color-scheme": "dark"})
-    dark = look()
+    dark = settled(opened, look, lambda seen: seen[1] == "#56b4e9")
     emulate(**{"prefers-color-scheme": "light"})
-    light = look()
+    light = settled(opened, look, lambda seen: seen[1] == "#0072b2")
 
     assert widths[0] <= widths[1] == 390
-    assert dark != light
+    assert dark[0] != light[0]
+    assert dark[1] == "#56b4e9"
     assert light == ["rgb(255, 255, 255)", "#0072b2"]
 
 
@@ -317,6 +330,8 @@ def test_it_prints_light_and_as_wide_as_paper(opened, left):
     """In the dark, a page is printed in the light palette at a paper's width, and is dark after."""
     dark = {"features": [{"name": "prefers-color-scheme", "value": "dark"}]}
     opened.execute_cdp_cmd("Emulation.setEmulatedMedia", dark)
+    colour = "return document.getElementById('repeats-sessions').data[0].line.color"
+    settled(opened, lambda: opened.execute_script(colour), lambda seen: seen == "#56b4e9")
     look = (
         "const g = document.getElementById('repeats-sessions');"
         "return [g.layout.width ?? null, g.data[0].line.color]"
