@@ -1,0 +1,148 @@
+"""Every step, cut short: a server that is killed, a SIGTERM; what was done before is kept."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+
+STEPS = ("build", "flush", "walk", "scan", "sessions")
+WORKLOAD = """
+[[step]]
+step = "build"
+rows = "393216"
+segment_rows = 6144
+[[step]]
+step = "flush"
+[[step]]
+step = "walk"
+threads = 1
+block_size = "512"
+[[step]]
+step = "scan"
+[[step]]
+step = "sessions"
+num_schemas = 2
+scale = "8M"
+run_time = "30s"
+"""
+
+
+@pytest.fixture(scope="module")
+def folder():
+    """Return a folder that the server's user can reach; the tests leave their table in it."""
+    path = Path(tempfile.mkdtemp(prefix="replayer-steps-", dir="/tmp"))
+    path.chmod(0o755)
+    (path / "steps.toml").write_text(WORKLOAD)
+    # The data directory is made here, so that it is the steps that are cut short, not its making.
+    made = [
+        sys.executable,
+        "-m",
+        "replayer",
+        "run",
+        "./steps.toml",
+        "--set",
+        "sessions.run_time=1s",
+    ]
+    environment = {**os.environ, "REPLAYER_HOME": str(path / "home")}
+    subprocess.run(made, check=True, capture_output=True, cwd=path, env=environment)
+    yield path
+    shutil.rmtree(path)
+
+
+@pytest.fixture
+def started(folder):
+    """Return a replayer that runs all steps, and what remains of it is ended."""
+    shutil.rmtree(folder / "results", ignore_errors=True)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "replayer", "run", "./steps.toml"],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=folder,
+        env={**os.environ, "REPLAYER_HOME": str(folder / "home")},
+    )
+    yield process
+    if process.poll() is None:
+        process.terminate()
+        process.communicate(timeout=60)
+
+
+def steps(folder):
+    """Return the steps in the only result file, as they are now."""
+    texts = [path.read_text() for path in (folder / "results").glob("*.json")]
+    # The file is made, empty, before anything is done.
+    return json.loads(texts[0])["steps"] if texts and texts[0] else None
+
+
+def reach(process, folder, number):
+    """Wait until so many steps are done and the next one has begun."""
+    end = time.monotonic() + 120
+    while (done := steps(folder)) is None or len(done) < number:
+        assert process.poll() is None, process.stderr.read()
+        assert time.monotonic() < end
+        time.sleep(0.02)
+    assert len(done) == number, "the step was over before it could be reached"
+    if number == 0:
+        while not pid_file(folder).exists():
+            time.sleep(0.02)
+        time.sleep(0.6)
+    time.sleep(0.2)
+
+
+def pid_file(folder):
+    """Return where the server writes its process id."""
+    return folder / "home" / "data" / "postgres-18" / "data" / "postmaster.pid"
+
+
+def kill_server(process, folder):
+    """Kill the server's main process as soon as one runs."""
+    while process.poll() is None:
+        try:
+            os.kill(int(pid_file(folder).read_text().split()[0]), signal.SIGKILL)
+        except (OSError, IndexError, ValueError):
+            time.sleep(0.01)
+        else:
+            return
+
+
+@pytest.mark.parametrize("step", [step for step in STEPS if step != "walk"])
+def test_killed_server_ends_the_run_with_one_sentence(started, folder, step):
+    """The steps before it are in the result, the sentence says what happened, nothing is left."""
+    reach(started, folder, STEPS.index(step))
+    kill_server(started, folder)
+    _, said = started.communicate(timeout=120)
+
+    lines = [line for line in said.splitlines() if line.startswith("replayer: error: ")]
+    assert started.returncode == 1, said
+    assert len(lines) == 1
+    assert "went away" in lines[0] or "server" in lines[0]
+    assert "Traceback" not in said
+    found = steps(folder)
+    assert [(one["step"], one["status"]) for one in found] == [
+        *((name, "done") for name in STEPS[: STEPS.index(step)]),
+        (step, "failed"),
+    ]
+    assert list((folder / "home" / "taken").iterdir()) == []
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_sigterm_ends_the_run_and_keeps_what_is_done(started, folder, step):
+    """Exit 130, the steps before are kept, the step is marked, and nothing is left running."""
+    reach(started, folder, STEPS.index(step))
+    started.terminate()
+    _, said = started.communicate(timeout=120)
+
+    assert started.returncode == 130, said
+    assert "replayer: error: stopped by SIGTERM" in said.splitlines()
+    assert "Traceback" not in said
+    found = steps(folder)
+    assert [one["step"] for one in found[: STEPS.index(step)]] == list(STEPS[: STEPS.index(step)])
+    assert {one["status"] for one in found[STEPS.index(step) :]} <= {"interrupted"}
+    assert list((folder / "home" / "taken").iterdir()) == []
