@@ -22,6 +22,8 @@ from replayer.report.words import clean
 from replayer.units import show_duration
 
 _REDRAW = 0.5
+_TOLD_FROM = 0.01
+"""The share that must be done before the time left is told: a first guess would be days."""
 _LINE_EVERY = 10.0
 _WORTH_TELLING = 2.0
 """Seconds from which the end of a task is told."""
@@ -130,7 +132,8 @@ class _LineTask:
         if self._total and self._done > 0:
             share = min(1.0, self._done / self._total)
             left = self.elapsed / share - self.elapsed
-            words = [f"{share:.0%}", *words, f"{_clock_text(left)} left"]
+            told = [f"{_clock_text(left)} left"] if share >= _TOLD_FROM else []
+            words = [f"{share:.0%}", *words, *told]
         return f"{self._title}: {', '.join([*words, *filter(None, [self._note])])}"
 
 
@@ -239,6 +242,8 @@ class _Left(ProgressColumn):
     def render(self, task: RichTask) -> Text:
         gone, left = task.elapsed or 0.0, task.time_remaining
         if not task.total or not task.completed:
+            return Text(_clock_text(gone))
+        if task.total and task.completed < _TOLD_FROM * task.total:
             return Text(_clock_text(gone))
         if left is None:
             # Too few reports for rich to know the speed: the mean so far has to do.
