@@ -112,9 +112,12 @@ def kill_server(process, folder):
             return
 
 
-@pytest.mark.parametrize("step", [step for step in STEPS if step != "walk"])
+@pytest.mark.parametrize("step", ["build", "flush"])
 def test_killed_server_ends_the_run_with_one_sentence(started, folder, step):
-    """The steps before it are in the result, the sentence says what happened, nothing is left."""
+    """The steps before it are in the result, the sentence says what happened, nothing is left.
+
+    The other steps stop and start the server themselves; their own tests kill it at a known point.
+    """
     reach(started, folder, STEPS.index(step))
     kill_server(started, folder)
     _, said = started.communicate(timeout=120)

@@ -1,5 +1,6 @@
 """What the server's log tells becomes marks on a series."""
 
+import time
 from datetime import UTC, datetime
 
 from replayer import engine, events
@@ -37,6 +38,7 @@ def test_events_are_found_with_their_second(tmp_path):
 def test_a_checkpoint_of_the_real_server_is_a_mark(database, place):
     """A CHECKPOINT while a series runs is a mark in it, and one before it is none."""
     database.query("CHECKPOINT")
+    time.sleep(0.01)  # the log's clock has milliseconds
     began = datetime.now(UTC)
     database.query("CREATE TABLE replayer_events (a int)")
     database.query("DROP TABLE replayer_events")
