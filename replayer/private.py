@@ -279,9 +279,9 @@ class PrivateServer:
     def _started_beside(self) -> str:
         """Start a server that stays replayer's child, and wait until it takes connections."""
         self._child = shell.start(
-            self._filled(self._keys["start"]),
+            _filled(self._keys["start"], self._words()),
             user=self.programs.user,
-            environment=self._keys.get("environment"),
+            environment=_environment(self._keys, self._words()),
             output=self._folder.log,
         )
         end = time.monotonic() + _PATIENCE
@@ -342,11 +342,11 @@ class PrivateServer:
             self._child.wait()
             self._child = None
 
-    def _filled(self, arguments: Sequence[str]) -> list[str]:
-        return _filled(arguments, self._folder.data, self.programs.folder)
+    def _words(self) -> dict[str, Path]:
+        return _words(self._folder.data, self.programs.folder)
 
     def _run(self, arguments: Sequence[str]) -> None:
-        _run(self._filled(arguments), self._keys, self.programs.user)
+        _run(arguments, self._keys, self._words(), self.programs.user)
 
     def _write_settings(self) -> None:
         memory = Host().usable_memory_bytes()
@@ -432,7 +432,7 @@ def _ask_to_stop(
         _kill([main], signal.Signals[keys.get("stop_signal", "SIGTERM")])
         return
     try:
-        _run(_filled(keys["stop"], data, bindir), keys, user)
+        _run(keys["stop"], keys, _words(data, bindir), user)
     except ReplayerError:
         # It fails when the server ends meanwhile, and the caller looks for itself.
         return
@@ -444,20 +444,31 @@ def _kill(pids: Sequence[int], number: signal.Signals) -> None:
             os.kill(pid, number)
 
 
-def _run(arguments: Sequence[str], keys: Mapping[str, Any], user: User | None) -> None:
+def _run(
+    arguments: Sequence[str], keys: Mapping[str, Any], words: Mapping[str, Path], user: User | None
+) -> None:
     shell.run(
-        arguments,
+        _filled(arguments, words),
         user=user,
-        environment=keys.get("environment"),
+        environment=_environment(keys, words),
         # The server's user may not be able to enter the folder that replayer was called in.
         folder=Path("/"),
         timeout=_PATIENCE + 30,
     )
 
 
-def _filled(arguments: Sequence[str], data: Path, bindir: Path) -> list[str]:
-    words = {"bin": bindir, "data": data, "log": DataFolder(data.parent).log}
+def _words(data: Path, bindir: Path) -> dict[str, Path]:
+    """Return what fills the braces of an engine's programs and their environment."""
+    return {"bin": bindir, "data": data, "log": DataFolder(data.parent).log}
+
+
+def _filled(arguments: Sequence[str], words: Mapping[str, Path]) -> list[str]:
     return [argument.format(**words) for argument in arguments]
+
+
+def _environment(keys: Mapping[str, Any], words: Mapping[str, Path]) -> dict[str, str]:
+    found: Mapping[str, str] = keys.get("environment", {})
+    return {name: value.format(**words) for name, value in found.items()}
 
 
 def _messages(log: Path, keys: Mapping[str, Any]) -> list[str]:

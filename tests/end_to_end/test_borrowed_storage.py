@@ -82,6 +82,10 @@ def _on_innodb(path: Path) -> str:
     text = text.replace("SHARD KEY (n)", "KEY (n)")
     statements = [part for part in text.split("-- then") if "OR REPLACE PROCEDURE" not in part]
     kept = "-- then".join(statements).replace("CALL replayer_compiled()", "SELECT 1 AS compiled")
+    if path.parts[-2:] == ("table", "session.sql"):
+        # SingleStore knows this level alone; at InnoDB's own, sessions that read one table and add
+        # to it deadlock on the gaps between rows, which are nothing of the statements under test.
+        return "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED"
     if path.parts[-2:] == ("columnstore", "bytes.sql") and "columnstore_files" in kept:
         return "SELECT COUNT(*) AS bytes FROM persons1_s{{segment}}"
     return kept

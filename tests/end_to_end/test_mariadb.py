@@ -4,8 +4,10 @@ import contextlib
 import dataclasses
 import os
 import signal
+import tempfile
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
@@ -423,6 +425,21 @@ def test_stopped_server_is_gone(place):
     with contextlib.closing(Database(place.engine, place.start())) as own:
         assert own.query("SELECT a FROM kept") == [{"a": 1}]
         own.query("DROP TABLE kept")
+
+
+def test_temporary_tables_of_another_server_are_kept(server_home, mariadbd):
+    """A server that is made and started takes nothing away that another one has in /tmp."""
+    foreign = Path(tempfile.gettempdir(), f"#sql-temptable-{os.getpid():x}-1-1.MAI")
+    foreign.touch()
+    try:
+        folder = server_home / "a folder with spaces"
+        with open_place(engines.load("mariadb"), data_dir=folder, bindir=mariadbd.parent) as own:
+            if own.programs.user is not None:  # of the same user, as two servers of packages are
+                os.chown(foreign, own.programs.user.uid, own.programs.user.gid)
+            own.start()
+            assert foreign.exists()
+    finally:
+        foreign.unlink(missing_ok=True)
 
 
 def test_missing_server_says_what_to_install(monkeypatch, own_home):
