@@ -1,0 +1,74 @@
+"""A signal ends the run wherever Python is when it arrives."""
+
+import signal
+import subprocess
+import sys
+
+import pytest
+
+SCRIPT = """
+import os, signal, sys, time, weakref
+from replayer import signals
+from replayer.errors import Interrupted
+
+signals.install()
+number = int(sys.argv[1])
+
+class Thing:
+    def __del__(self, place=sys.argv[2]):
+        if place == "finaliser":
+            hit()
+
+def hit(_ref=None):
+    os.kill(os.getpid(), number)
+    for _ in range(1000):  # the handler runs in here, where nothing can be raised
+        pass
+
+thing = Thing()
+if sys.argv[2] == "callback":
+    ref = weakref.ref(thing, hit)
+try:
+    if sys.argv[2] == "call":
+        hit()
+    del thing
+    time.sleep(20)
+except Interrupted as error:
+    print(error)
+    os.kill(os.getpid(), number)  # a second one does not break the giving back
+    print("given back")
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("place", ["call", "finaliser", "callback"])
+def test_it_is_not_lost_in_a_finaliser(number, place):
+    """It is raised once, in the main thread's own code, and nothing else is printed."""
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT, str(int(number)), place],
+        capture_output=True,
+        text=True,
+        timeout=15,
+        check=False,
+        start_new_session=True,
+    )
+    asked = "Ctrl-C" if number == signal.SIGINT else number.name
+    assert done.stdout.splitlines() == [f"stopped by {asked}", "given back"]
+    assert done.stderr == ""
+
+
+def test_hangup_is_ignored_under_nohup():
+    """What nohup ignores stays ignored, and SIGTERM still ends it."""
+    script = SCRIPT.replace(
+        "signals.install()", "signal.signal(signal.SIGHUP, signal.SIG_IGN)\nsignals.install()"
+    )
+    script = script.replace(
+        "    hit()\n    del", "    hit()\n    os.kill(os.getpid(), signal.SIGTERM)\n    del"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(int(signal.SIGHUP)), "call"],
+        capture_output=True,
+        text=True,
+        timeout=15,
+        check=False,
+    )
+    assert done.stdout.splitlines() == ["stopped by SIGTERM", "given back"]
