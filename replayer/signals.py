@@ -17,7 +17,7 @@ _WATCHED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _AGAIN_SECONDS = 0.01
 _state: dict[str, int] = {"depth": 0, "pending": 0, "raised": 0}
 _caught: list[signal.Signals] = []
-_unraisable = sys.unraisablehook
+_hooks = [sys.unraisablehook]
 
 
 def install() -> None:
@@ -27,7 +27,9 @@ def install() -> None:
     hung_up = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
     _caught[:] = [one for one in _WATCHED if one != signal.SIGHUP or not hung_up]
     _watch()
-    sys.unraisablehook = _swallowed
+    if sys.unraisablehook is not _swallowed:
+        _hooks[:] = [sys.unraisablehook]
+        sys.unraisablehook = _swallowed
 
 
 @contextlib.contextmanager
@@ -67,7 +69,7 @@ def _swallowed(told: "UnraisableHookArgs") -> None:
     """
     number = _state["raised"]
     if not number or not isinstance(told.exc_value, Interrupted):
-        _unraisable(told)
+        _hooks[0](told)
         return
     _state["raised"] = 0
     _watch()
