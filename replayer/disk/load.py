@@ -76,8 +76,8 @@ class Load:
     """What is written is what was just read there, changed."""
     finish: Sync = Sync.NONE
     """What each thread does after its last operation, inside the window."""
-    huge: bool = True
-    """Buffers of large blocks on huge pages, where the kernel grants them."""
+    huge: bool = False
+    """Buffers of blocks over 64 KiB on huge pages, where the kernel grants them."""
     theta: float = 1.1
     working_set: int | None = None
     """Bytes of the target that are used, from its start; None for all."""

@@ -1,11 +1,13 @@
 """Run the tools that people compare with, on our files, and read their figures.
 
-Each function takes what our own loads take and returns a Peer; `find` says which tool is here.
+Each function takes what our own loads take and returns a Peer; `installed` says which tool is here.
+sysbench knows whole seconds only: it gets the next one.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 from dataclasses import dataclass
@@ -58,8 +60,12 @@ def fio(
     warmup: float = 0.0,
     direct: bool = True,
     regions: bool = False,
+    huge: bool = False,
 ) -> Peer:
-    """Run fio's psync engine, one thread for each job; `regions` gives each a part of the file."""
+    """Run fio's psync engine, one thread for each job; `regions` gives each a part of the file.
+
+    `huge` puts its buffers on huge pages, which must have been reserved.
+    """
     part = size // jobs // block_size * block_size
     arguments: list[str | Path] = [
         _program("fio"),
@@ -74,10 +80,12 @@ def fio(
         f"--numjobs={jobs}",
         "--group_reporting",
         "--time_based",
-        f"--runtime={seconds}",
-        f"--ramp_time={warmup}",
+        # fio drops what is behind the point of seconds.
+        f"--runtime={round(1000 * seconds)}ms",
+        f"--ramp_time={round(1000 * warmup)}ms",
         "--output-format=json",
         *([f"--offset_increment={part}"] if regions else []),
+        *(["--iomem=shmhuge"] if huge else []),
     ]
     printed = shell.run(arguments, timeout=seconds + warmup + _GRACE_SECONDS)
     job = json.loads(printed[printed.index("{") :])["jobs"][0]
@@ -145,7 +153,7 @@ def sysbench_fileio(
     if mode != "seqwr" and not _whole(folder, files, size // files):
         shell.run([*common, "prepare"], folder=folder, timeout=600)
         _bring_to_disk(folder)
-    run = [f"--file-test-mode={mode}", f"--threads={threads}", f"--time={seconds:g}"]
+    run = [f"--file-test-mode={mode}", f"--threads={threads}", f"--time={math.ceil(seconds)}"]
     ours = ["--rand-type=uniform", "--events=0", "run"]
     printed = shell.run([*common, *run, *ours], folder=folder, timeout=seconds + _GRACE_SECONDS)
     return Peer(
@@ -186,7 +194,7 @@ def clear(folder: Path) -> None:
 def sysbench_cpu(*, threads: int, seconds: float, max_prime: int) -> float:
     """Return sysbench cpu's events per second."""
     printed = shell.run(
-        [_program("sysbench"), "cpu", f"--threads={threads}", f"--time={seconds:g}",
+        [_program("sysbench"), "cpu", f"--threads={threads}", f"--time={math.ceil(seconds)}",
          f"--cpu-max-prime={max_prime}", "--events=0", "run"],
         timeout=seconds + _GRACE_SECONDS,
     )  # fmt: skip
@@ -196,7 +204,7 @@ def sysbench_cpu(*, threads: int, seconds: float, max_prime: int) -> float:
 def sysbench_memory(*, operation: str, block_size: int, threads: int, seconds: float) -> float:
     """Return sysbench memory's bytes per second, sequential, each thread on a block of its own."""
     printed = shell.run(
-        [_program("sysbench"), "memory", f"--threads={threads}", f"--time={seconds:g}",
+        [_program("sysbench"), "memory", f"--threads={threads}", f"--time={math.ceil(seconds)}",
          f"--memory-block-size={block_size}", f"--memory-oper={operation}",
          "--memory-scope=local", "--memory-total-size=1P", "run"],
         timeout=seconds + _GRACE_SECONDS,

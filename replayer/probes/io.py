@@ -47,9 +47,9 @@ class Spec(ProbeSpec):
     """O_DSYNC: every write is on the disk before it counts."""
     fsync_every: int = Field(default=0, ge=0)
     """An fdatasync after so many writes of a thread, inside the latency; 0 for none."""
-    huge_pages: bool = True
+    huge_pages: bool = False
     """Buffers of blocks over 64 KiB on huge pages, if the kernel grants them: a device then moves
-    such a block in a few long pieces.  false is what fio and a database without huge pages have."""
+    such a block in a few long pieces, as for a database with huge pages; fio has small ones."""
     rate: Count | None = None
     """Operations per second of each client at most."""
     theta: float = Field(default=1.1, gt=0, le=4)

@@ -1,22 +1,29 @@
 """Probes against the tools that people use, in turn, on the same file."""
 
+import contextlib
 import math
 from pathlib import Path
 from statistics import median
 
+from replayer import memory
 from replayer.disk import peers
 from replayer.disk.exercise import exercise
 from replayer.disk.load import MIB, Access, Load, Sync
 from replayer.disk.workspace import Workspace
+from replayer.errors import ReplayerError
+from replayer.host import Host
 
 NAME = "storage"
-ROUNDS = 5
-SECONDS = 2.0
-WARM_UP = 0.5
+ROUNDS = 9
+SECONDS = 1.5
+WARM_UP = 0.3
 SIZE = 1 << 30
-BONNIE_SIZE = 2 << 30
-"""bonnie++ does not print what takes it less than half a second."""
-PINGS = 200
+KEPT_MEMORY = 3 << 30
+BONNIE_SIZE = 2 * KEPT_MEMORY
+"""Twice the memory, as bonnie++ wants it, so that neither measures the page cache."""
+BONNIE_ROUNDS = 5
+PINGS = 100
+PING_ROUNDS = 15
 
 
 def run(workdir: Path) -> list[dict]:
@@ -24,16 +31,32 @@ def run(workdir: Path) -> list[dict]:
     with Workspace(workdir) as workspace:
         target = workspace.files("file", 1, SIZE, block_size=8192)
         rows = [*_random(target), *_sequential(target), *_ioping(target)]
-        workspace.forget(target)
+        with _little_memory() as why:
+            rows += _sequential(target, huge=True, why=why)
+            workspace.forget(target)
+            rows += _bonnie(workspace, why)
         rows += _sysbench(workspace)
-        rows += _bonnie(workspace)
     return rows
 
 
-def _alternate(ours, theirs):
-    """Return what both gave in ROUNDS rounds, A B then B A, and so on."""
+@contextlib.contextmanager
+def _little_memory():
+    """Reserve all memory but KEPT_MEMORY as huge pages; yield why not, "" if it is so."""
+    host = Host()
+    with contextlib.ExitStack() as stack:
+        why = memory.possible("hugepages", host)
+        if not why:
+            try:
+                stack.enter_context(memory.bound("hugepages", None, host, keep_bytes=KEPT_MEMORY))
+            except ReplayerError as error:
+                why = str(error)
+        yield why
+
+
+def _alternate(ours, theirs, rounds=ROUNDS):
+    """Return what both gave in so many rounds, A B then B A, and so on."""
     pairs = []
-    for turn in range(ROUNDS):
+    for turn in range(rounds):
         if turn % 2:
             other = theirs()
             pairs.append((ours(), other))
@@ -55,9 +78,10 @@ def _row(what, against, bar, pairs, unit):
     }
 
 
-def _missing(tool, *rows):
+def _missing(tool, *rows, why=""):
+    why = why or f"no {tool} here"
     return [
-        {"what": what, "against": tool, "bar": bar, "ratio": None, "skipped": f"no {tool} here"}
+        {"what": what, "against": tool, "bar": bar, "ratio": None, "skipped": why}
         for what, bar in rows
     ]
 
@@ -102,10 +126,12 @@ def _random(target):
     return rows
 
 
-def _sequential(target):
+def _sequential(target, *, huge=False, why=""):
     cases = [(mode, streams) for mode in ("read", "write") for streams in (1, 8)]
-    if peers.installed("fio") is None:
-        return _missing("fio psync", *((f"1 MiB {m}s, {s} streams", ">= 0.97") for m, s in cases))
+    pages = ", huge pages" if huge else ""
+    if why or peers.installed("fio") is None:
+        skipped = ((f"1 MiB {m}s, {s} streams{pages}", ">= 0.97") for m, s in cases)
+        return _missing("fio psync", *skipped, why=why)
     rows = []
     for mode, streams in cases:
         load = _load(
@@ -115,6 +141,7 @@ def _sequential(target):
             read_share=float(mode == "read"),
             seconds=SECONDS,
             warmup=WARM_UP,
+            huge=huge,
         )
 
         def ours(load=load):
@@ -130,10 +157,11 @@ def _sequential(target):
                 size=SIZE,
                 warmup=WARM_UP,
                 regions=True,
+                huge=huge,
             )
             return found.throughput / 1e6
 
-        what = f"1 MiB sequential direct {mode}s, {streams} streams"
+        what = f"1 MiB sequential direct {mode}s, {streams} streams{pages}"
         rows.append(_row(what, "fio psync", ">= 0.97", _alternate(ours, theirs), "MB/s"))
     return rows
 
@@ -165,7 +193,7 @@ def _ioping(target):
         )
         return found.mean_ns / 1e3
 
-    return [_row(what, "ioping -WWW", bar, _alternate(ours, theirs), "us")]
+    return [_row(what, "ioping -WWW", bar, _alternate(ours, theirs, PING_ROUNDS), "us")]
 
 
 def _sysbench(workspace):
@@ -205,11 +233,11 @@ def _sysbench(workspace):
     return rows
 
 
-def _bonnie(workspace):
+def _bonnie(workspace, why):
     phases = ("put_block", "rewrite", "get_block")
     bar = ">= 0.85, <= 1.15"
-    if peers.installed("bonnie++") is None:
-        return _missing("bonnie++", *((f"bonnie {phase}", bar) for phase in phases))
+    if why or peers.installed("bonnie++") is None:
+        return _missing("bonnie++", *((f"bonnie {phase}", bar) for phase in phases), why=why)
     folder = workspace.folder / "bonnie"
     folder.mkdir()
 
@@ -236,7 +264,7 @@ def _bonnie(workspace):
         fields = peers.bonnie(folder, size=BONNIE_SIZE, chunk=8192, files=0)
         return [float(fields[phase].strip("+") or "nan") for phase in phases]
 
-    pairs = _alternate(ours, theirs)
+    pairs = _alternate(ours, theirs, BONNIE_ROUNDS)
     rows = []
     for i, phase in enumerate(phases):
         told = [(a[i], b[i]) for a, b in pairs if not math.isnan(b[i])]

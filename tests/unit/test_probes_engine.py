@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import mmap
 import os
 import zlib
 from pathlib import Path
@@ -19,6 +20,7 @@ from replayer.disk.workspace import PREFIX, Workspace, enough, free_bytes, recov
 from replayer.errors import Impossible, ReplayerError
 
 BLOCK = 4096
+THP = "/sys/kernel/mm/transparent_hugepage/enabled"
 
 
 def load_of(**keys):
@@ -384,3 +386,30 @@ def test_too_little_space_is_told_with_both_numbers(tmp_path):
         enough(tmp_path, 2 * free)
     with pytest.raises(Impossible, match="cannot be used for files: No such file"):
         enough(tmp_path / "missing", 1)
+
+
+def frames_of(memory):
+    """Return the physical page numbers behind some memory; the kernel tells root alone."""
+    first = np.frombuffer(memory, dtype=np.uint8).ctypes.data // mmap.PAGESIZE
+    pages = -(-len(memory) // mmap.PAGESIZE)
+    with Path("/proc/self/pagemap").open("rb") as file:
+        file.seek(8 * first)
+        entries = np.frombuffer(file.read(8 * pages), dtype=np.uint64)
+    return (entries & np.uint64((1 << 55) - 1)).astype(np.int64)
+
+
+@pytest.mark.parametrize("size", [8192, 16384, 1 << 20])
+def test_pages_of_a_buffer_lie_apart_unless_huge_ones_are_asked_for(size):
+    """Whether pages are neighbours decides the speed of a block, so it is not left to chance."""
+    small = drive._aligned(size, huge=False)
+    small[:] = os.urandom(size)
+    huge = drive._aligned(size, huge=True)
+    huge[:] = os.urandom(size)
+    for memory in (small, huge):
+        assert len(memory) == size
+        assert np.frombuffer(memory, dtype=np.uint8).ctypes.data % mmap.PAGESIZE == 0
+    if os.geteuid() == 0:
+        neighbours = np.diff(frames_of(small)) == 1
+        assert neighbours.mean() < 0.2
+        if size > drive._LARGE_BYTES and "[never]" not in Path(THP).read_text():
+            assert (np.diff(frames_of(huge)) == 1).mean() > 0.9
