@@ -116,11 +116,11 @@ def _load(spec: Spec) -> Load:
 def _cross_check(spec: Spec, rig: Rig, load: Load, targets: Sequence[Target]) -> None:
     """Run fio on the first client's file, in turn."""
     mode = _FIO.get((spec.access, load.read_share))
-    plain = not (spec.dsync or spec.fsync_every or spec.rate or spec.working_set)
+    plain = not (spec.dsync or spec.fsync_every or spec.rate or spec.working_set or spec.huge_pages)
     if mode is None or not plain or spec.files > 1 or spec.device or spec.duration is None:
         rig.findings.note(
             "cross-check skipped: fio is compared on one file, with random or sequential reads or "
-            "writes for a duration, without fsync, rate or working set"
+            "writes for a duration, without fsync, rate, working set or huge pages"
         )
         return
     seconds = spec.duration

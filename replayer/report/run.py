@@ -268,6 +268,7 @@ def _repeats(results: Sequence[StepResult], run: Run) -> Iterator[RenderableType
     if done:
         yield _summary(done)
         yield from _common_proof(done)
+        yield from _middle_ceiling(done)
         yield from _watched(done[-1], run, f"repeat {done[-1].repeat}, ")
     yield from _notes(results)
 
@@ -292,6 +293,17 @@ def _common_proof(results: Sequence[StepResult]) -> Iterator[RenderableType]:
     for text, same in _alike(results, _other_than_asked):
         if text:
             yield line(f"NOT AS ASKED{_repeats_of(same)}: {text}", LOUD)
+
+
+def _middle_ceiling(results: Sequence[StepResult]) -> Iterator[RenderableType]:
+    """Yield the ceiling beside the repeat in the middle: one line, however many repeats."""
+    held = [result for result in results if result.facts.get("ceiling")]
+    if held:
+        ordered = sorted(
+            held, key=lambda one: one.value("sessions.riops") or one.value("walk.iops") or 0.0
+        )
+        middle = ordered[(len(ordered) - 1) // 2]
+        yield line(f"ceiling of repeat {middle.repeat}, the middle one: {middle.facts['ceiling']}")
 
 
 def _median(values: Sequence[float | None]) -> float | None:

@@ -313,6 +313,23 @@ def test_repeats_that_differ_are_told_apart(stored):
     assert run.attention(found) == ["cached in repeats 2, 4: asked cached, got physical"]
 
 
+def test_the_ceiling_stands_beside_the_repeat_in_the_middle(stored):
+    """Of many repeats one is held against what the device can do: that of the median."""
+    cached = step(stored, "cached")
+    repeats = []
+    for number, riops in enumerate((300.0, 100.0, 200.0), 1):
+        measured = tuple(
+            one.model_copy(update={"value": riops}) if one.metric == "sessions.riops" else one
+            for one in cached.measurements
+        )
+        facts = {**cached.facts, "ceiling": f"RIOPS {riops:.0f} = 50 % of something"}
+        change = {"repeat": number, "measurements": measured, "facts": facts}
+        repeats.append(cached.model_copy(update=change))
+
+    told = [one for one in shown(with_steps(stored, *repeats)).splitlines() if "ceiling" in one]
+    assert told == ["  ceiling of repeat 3, the middle one: RIOPS 200 = 50 % of something"]
+
+
 @pytest.mark.parametrize(
     ("asked", "got", "loud"),
     [
