@@ -4,9 +4,9 @@ A result file is one Run as JSON; store.py keeps the history of its format.
 """
 
 from enum import StrEnum
-from typing import Any, Literal
+from typing import Any, Literal, get_origin
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 Fact = str | int | float | bool | None | tuple[str, ...]
 """One thing known about a host, an engine or a step; its key is dotted: `kernel.release`."""
@@ -220,6 +220,25 @@ class StepSpec(Noun):
     """Told apart by it when a step is used twice; the step's own name if not given."""
     once: bool = False
     """Run in the first repeat only, e.g. the building of a table."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _lists(cls, table: Any) -> Any:
+        """Take `8` for `[8]` and `"1,4"` for `["1", "4"]` where a key is a list."""
+        if not isinstance(table, dict):
+            return table
+        return {
+            key: _listed(value)
+            if key in cls.model_fields and get_origin(cls.model_fields[key].annotation) is tuple
+            else value
+            for key, value in table.items()
+        }
+
+
+def _listed(value: Any) -> Any:
+    if isinstance(value, str):
+        return [part.strip() for part in value.split(",")] if value.strip() else []
+    return [value] if isinstance(value, int | float) else value
 
 
 class Workload(Noun):

@@ -74,6 +74,22 @@ def test_override_replaces_one_value_by_name_or_by_step(write):
 
 
 @pytest.mark.parametrize(
+    ("given", "sizes", "threads"),
+    [
+        (["probe.sizes=256M", "probe.threads=4"], (256 << 20,), (4,)),
+        (["probe.sizes=256M, 1G", "probe.threads=1,4"], (256 << 20, 1 << 30), (1, 4)),
+        (['probe.sizes=["256M"]', "probe.threads=[1, 4]"], (256 << 20,), (1, 4)),
+    ],
+)
+def test_list_is_given_as_one_value_or_with_commas(write, given, sizes, threads):
+    """A key that is a list takes what one would type first."""
+    workload = plan.load(write('[[step]]\nstep="probe"\nprobe="sysbench_fileio"'), given)
+
+    assert workload.steps[0].sizes == sizes
+    assert workload.steps[0].threads == threads
+
+
+@pytest.mark.parametrize(
     ("given", "says"),
     [
         ("threads=7", "step.key=value"),
