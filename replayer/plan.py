@@ -163,6 +163,8 @@ def _explain(
     if first["type"] == "missing":
         return f"{begin}: the key {key!r} is missing"
     wanted = str(first["msg"]).removeprefix("Value error, ").removeprefix("Input ")
+    if first["type"] == "too_short":
+        wanted = "it must name at least one"
     if first["type"] in {"enum", "literal_error"}:
         choices = (
             str(first.get("ctx", {}).get("expected", "")).replace("'", "").replace(" or ", ", ")

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import Field
 
@@ -25,6 +25,9 @@ from replayer.units import Count, show_size
 
 _MOST_CLIENTS = 64
 _ENOUGH_FROM_DEVICE = 0.98
+
+Parallel = Annotated[int, Field(ge=1, le=4096)]
+"""How many threads or processes work at a time."""
 
 
 class ProbeSpec(StepSpec):
@@ -113,7 +116,14 @@ class Rig:
         return self.workspace.folder
 
     def files(
-        self, name: str, count: int, bytes_each: int, *, block_size: int, filled: bool = True
+        self,
+        name: str,
+        count: int,
+        bytes_each: int,
+        *,
+        block_size: int,
+        filled: bool = True,
+        direct: bool = True,
     ) -> list[Target]:
         """Make the files of each client and return them; a named device takes their place."""
         if self.spec.device:
@@ -129,6 +139,7 @@ class Rig:
                     bytes_each,
                     block_size=block_size,
                     filled=filled,
+                    direct=direct,
                     wrote=task.advance,
                 )
                 for client in range(self.spec.clients)

@@ -166,7 +166,12 @@ def _size(device: str) -> int:
     try:
         fd = os.open(device, os.O_RDONLY | os.O_CLOEXEC)
     except OSError as error:
-        raise Impossible(f"{device} cannot be opened: {error.strerror}; try as root") from error
+        hint = (
+            "a container may keep devices away from root, too"
+            if not os.geteuid()
+            else "try as root"
+        )
+        raise Impossible(f"{device} cannot be opened: {error.strerror}; {hint}") from error
     try:
         size: int = struct.unpack("Q", fcntl.ioctl(fd, _BLKGETSIZE64, bytes(8)))[0]
     finally:

@@ -117,18 +117,20 @@ class Workspace:
         *,
         block_size: int,
         filled: bool = True,
+        direct: bool = True,
         wrote: Callable[[int], None] = lambda _: None,
     ) -> Target:
         """Make `count` files; filled ones hold incompressible data that is on the disk on return.
 
-        `wrote` is called with the bytes of each piece.  Raises Impossible where there is no room,
-        ReplayerError where writing fails.
+        `direct` tells whether anybody will want O_DIRECT on them; `wrote` is called with the bytes
+        of each piece.  Raises Impossible where there is no room or O_DIRECT works but not with this
+        block size, ReplayerError where writing fails.
         """
         folder = self.folder / name
         folder.mkdir(exist_ok=True)
         enough(folder, count * bytes_each)
         paths = [folder / f"file.{number}" for number in range(count)]
-        direct = direct_works(folder, block_size)
+        direct = direct and direct_works(folder, block_size)
         try:
             for path in paths:
                 _create(path, bytes_each if filled else 0, wrote)

@@ -60,7 +60,7 @@ def run(spec: Spec, rig: Rig) -> None:
             "the file is smaller than twice the memory, so that input and seeks may come from the "
             "page cache: leave the size out to have it right"
         )
-    targets = rig.files("bonnie", 1, size, block_size=spec.chunk, filled=False)
+    targets = rig.files("bonnie", 1, size, block_size=spec.chunk, filled=False, direct=False)
     lines = [_Line(size) for _ in targets]
     total = _Line(size)
     try:
@@ -274,11 +274,13 @@ def _cross_check(spec: Spec, rig: Rig, size: int) -> None:
         rig.findings.note("cross-check skipped: bonnie++ is not installed")
         return
     for _ in range(2):
-        (target,) = rig.files("check", 1, size, block_size=spec.chunk, filled=False)[:1]
+        (target,) = rig.files("check", 1, size, block_size=spec.chunk, filled=False, direct=False)[
+            :1
+        ]
         for phase in phases:
             load = _load(spec, phase, size)
             assert load is not None
-            rig.drop([target])
+            # Nothing is dropped from the page cache here: bonnie++ does not do so either.
             found = rig.exercise(f"{spec.name}: {phase}", [load], [target])
             ours.setdefault(phase, []).append(found.of().throughput / 1024)
         rig.workspace.forget(target)

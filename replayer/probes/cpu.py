@@ -5,7 +5,7 @@ from pydantic import Field
 from replayer.disk import peers
 from replayer.model import Better
 from replayer.processor import Work, spin
-from replayer.rig import ProbeSpec, Rig
+from replayer.rig import Parallel, ProbeSpec, Rig
 from replayer.units import Duration
 
 
@@ -16,7 +16,7 @@ class Spec(ProbeSpec):
     """One event tries every odd and even number up to this one, as sysbench's does."""
     duration: Duration = Field(default=10.0, gt=0)
     """Of each number of processes."""
-    threads: tuple[int, ...] = ()
+    threads: tuple[Parallel, ...] = ()
     """Numbers of processes; 1, 2, 4 and so on to all cores if not given."""
 
 

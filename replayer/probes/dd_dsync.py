@@ -40,7 +40,7 @@ def run(spec: Spec, rig: Rig) -> None:
     if spec.cross_check:
         rig.findings.note("cross-check skipped: dd has no fast source of incompressible data")
     block = spec.size // spec.writes
-    targets = rig.files("dd", 1, spec.size, block_size=block, filled=False)
+    targets = rig.files("dd", 1, spec.size, block_size=block, filled=False, direct=spec.direct)
     if rig.findings.facts.get("storage.fallback") is None and not spec.device:
         rig.findings.facts["file"] = "new: the first write allocates"
     for operation, share in (("write", 0.0), ("read", 1.0)):

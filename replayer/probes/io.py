@@ -76,7 +76,7 @@ def run(spec: Spec, rig: Rig) -> None:
             f"{spec.name}: {spec.files} files of {spec.size} bytes hold no block of "
             f"{spec.block_size} bytes each; ask for fewer files or a larger size"
         )
-    targets = rig.files("io", spec.files, each, block_size=spec.block_size)
+    targets = rig.files("io", spec.files, each, block_size=spec.block_size, direct=spec.direct)
     load = _load(spec)
     found = rig.exercise(f"{spec.name}: {label(load)}", [load], targets)
     rig.io_rows(found, [load], targets)

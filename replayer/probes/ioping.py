@@ -39,7 +39,7 @@ def needs(spec: Spec, host: Host) -> int:  # noqa: ARG001 - the signature is eve
 def run(spec: Spec, rig: Rig) -> None:
     """Ping, and say it in ioping's words."""
     rig.writable(writes=spec.operation == "write")
-    targets = rig.files("ioping", 1, spec.size, block_size=spec.block_size)
+    targets = rig.files("ioping", 1, spec.size, block_size=spec.block_size, direct=spec.direct)
     load = _load(spec)
     found = rig.exercise(spec.name, [load], targets)
     rig.io_rows(found, [load], targets)

@@ -1,23 +1,27 @@
 """Memory read and written in small and large blocks, on one to all cores (as sysbench memory)."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
 from replayer.disk import peers
 from replayer.processor import Work, spin
-from replayer.rig import ProbeSpec, Rig
+from replayer.rig import Parallel, ProbeSpec, Rig
 from replayer.units import Duration, Size, show_size
+
+_Block = Annotated[Size, Field(ge=64, le=1 << 30)]
 
 
 class Spec(ProbeSpec):
     """sysbench's own parameters."""
 
-    block_sizes: tuple[Size, ...] = (1 << 10, 1 << 20)
-    operations: tuple[Literal["read", "write"], ...] = ("read", "write")
+    block_sizes: tuple[_Block, ...] = Field(default=(1 << 10, 1 << 20), min_length=1)
+    operations: tuple[Literal["read", "write"], ...] = Field(
+        default=("read", "write"), min_length=1
+    )
     duration: Duration = Field(default=3.0, gt=0)
     """Of each row."""
-    threads: tuple[int, ...] = ()
+    threads: tuple[Parallel, ...] = ()
     """Numbers of processes; one and all cores if not given."""
 
 

@@ -19,7 +19,9 @@ _SEGMENT_BYTES = 16 << 20
 class Spec(ProbeSpec):
     """Which ways of PostgreSQL's wal_sync_method are measured, and for how long each."""
 
-    methods: tuple[Method, ...] = ("open_datasync", "fdatasync", "fsync")
+    methods: tuple[Method, ...] = Field(
+        default=("open_datasync", "fdatasync", "fsync"), min_length=1
+    )
     block_size: Size = Field(default=8192, ge=512)
     duration: Duration = Field(default=5.0, gt=0)
     direct: bool = True
@@ -34,7 +36,9 @@ def needs(spec: Spec, host: Host) -> int:  # noqa: ARG001 - the signature is eve
 def run(spec: Spec, rig: Rig) -> None:
     """Measure every method on one segment that is overwritten again and again."""
     rig.writable(writes=True)
-    targets = rig.files("wal", 1, needs(spec, rig.host), block_size=spec.block_size)
+    targets = rig.files(
+        "wal", 1, needs(spec, rig.host), block_size=spec.block_size, direct=spec.direct
+    )
     for method in spec.methods:
         load = _load(spec, method)
         found = rig.exercise(f"{spec.name}: {method}", [load], targets)

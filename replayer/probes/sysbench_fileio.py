@@ -3,13 +3,13 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field
 
 from replayer.disk import peers
 from replayer.disk.load import Access, Load, Target
 from replayer.disk.tally import Tally
 from replayer.host import Host
-from replayer.rig import ProbeSpec, Rig
+from replayer.rig import Parallel, ProbeSpec, Rig
 from replayer.units import Duration, Size, show_size
 
 Mode = Literal["seqwr", "seqrd", "rndrd", "rndwr", "rndrw"]
@@ -20,10 +20,12 @@ _CSV = "name,size,mode,threads,MB/s,requests/s,min,avg,max,95th"
 class Spec(ProbeSpec):
     """sysbench's own parameters, with its defaults but for direct I/O and no fsync."""
 
-    sizes: tuple[Size, ...] = (1 << 30,)
+    sizes: tuple[Size, ...] = Field(default=(1 << 30,), min_length=1)
     """Of all files of a client together."""
-    modes: tuple[Mode, ...] = ("seqwr", "seqrd", "rndrd", "rndwr", "rndrw")
-    threads: tuple[int, ...] = (1, 4, 8, 16)
+    modes: tuple[Mode, ...] = Field(
+        default=("seqwr", "seqrd", "rndrd", "rndwr", "rndrw"), min_length=1
+    )
+    threads: tuple[Parallel, ...] = Field(default=(1, 4, 8, 16), min_length=1)
     file_num: int = Field(default=128, ge=1, le=65536)
     file_block_size: Size = Field(default=16 << 10, ge=512)
     file_rw_ratio: float = Field(default=1.5, gt=0)
@@ -31,13 +33,6 @@ class Spec(ProbeSpec):
     time: Duration = Field(default=10.0, gt=0)
     """Of each row."""
     direct: bool = True
-
-    @field_validator("sizes", "modes", "threads")
-    @classmethod
-    def _some(cls, value: tuple[object, ...]) -> tuple[object, ...]:
-        if not value:
-            raise ValueError("it must name at least one")
-        return value
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +55,11 @@ def run(spec: Spec, rig: Rig) -> None:
     csv = [_CSV]
     for size in spec.sizes:
         targets = rig.files(
-            "sysbench", spec.file_num, size // spec.file_num, block_size=spec.file_block_size
+            "sysbench",
+            spec.file_num,
+            size // spec.file_num,
+            block_size=spec.file_block_size,
+            direct=spec.direct,
         )
         for mode in spec.modes:
             for threads in spec.threads:

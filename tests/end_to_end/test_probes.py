@@ -182,6 +182,21 @@ def test_every_storage_probe_runs_and_says_it_in_its_tools_words(workload, run, 
     }
 
 
+def test_blocks_that_direct_io_cannot_move_are_refused_only_with_direct_io(workload, run, disk):
+    """An odd block goes through the page cache; past it, it is an error with what to do."""
+    odd = 'probe = "io"\nname = "io"\nsize = "1M"\nblock_size = 1000\namount = "50k"\n'
+    cached = workload(
+        odd + "direct = false", 'probe = "bonnie"\nsize = "4M"\nchunk = 1000\nfiles = 0'
+    )
+    _, result, stderr = run(cached, disk)
+    assert [step["status"] for step in result["steps"]] == ["done", "done"], stderr
+    assert result["steps"][0]["latency"]["io.latency"]["operations"] == 51
+
+    _, result, stderr = run(workload(odd), disk)
+    assert result["steps"][0]["status"] == "failed"
+    assert "use a multiple of 4096 or direct = false" in last_words(stderr)
+
+
 def test_processor_and_memory_probes_need_no_files(workload, run, disk):
     """Events and bytes are counted on one and on all cores; nothing is written."""
     path = workload(

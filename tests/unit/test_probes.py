@@ -155,7 +155,13 @@ def test_memory_events_touch_every_word():
         ({"probe": "io", "block_size": "8x"}, "size such as 8k"),
         ({"probe": "dd_dsync", "size": "4G", "writes": 1}, "one write can be at most 1 GiB"),
         ({"probe": "orion", "small": [4, 1]}, "growing numbers"),
-        ({"probe": "sysbench_fileio", "modes": []}, "at least one"),
+        ({"probe": "sysbench_fileio", "modes": []}, "at least 1 item"),
+        ({"probe": "sysbench_fileio", "threads": [0]}, "greater than or equal to 1"),
+        ({"probe": "cpu", "threads": [0]}, "greater than or equal to 1"),
+        ({"probe": "memory", "threads": [-3]}, "greater than or equal to 1"),
+        ({"probe": "memory", "block_sizes": [0]}, "greater than or equal to 64"),
+        ({"probe": "memory", "operations": []}, "at least 1 item"),
+        ({"probe": "pg_fsync", "methods": []}, "at least 1 item"),
     ],
 )
 def test_impossible_keys_are_refused(keys, told):
