@@ -295,7 +295,7 @@ class Rig:
         rounds: int = 2,
     ) -> None:
         """Measure A B A B with a tool and add the medians and their ratio to `cross_check`."""
-        if peers.installed(program) is None and program != "pg_test_fsync":
+        if peers.installed(program) is None:
             self.findings.note(f"cross-check skipped: {program} is not installed")
             return
         mine: list[float] = []

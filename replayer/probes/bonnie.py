@@ -60,6 +60,11 @@ def run(spec: Spec, rig: Rig) -> None:
             "the file is smaller than twice the memory, so that input and seeks may come from the "
             "page cache: leave the size out to have it right"
         )
+        if spec.cross_check:
+            rig.findings.note(
+                "of a file that fits into memory the cross-check tells mostly what each program "
+                "costs the processor"
+            )
     targets = rig.files("bonnie", 1, size, block_size=spec.chunk, filled=False, direct=False)
     lines = [_Line(size) for _ in targets]
     total = _Line(size)

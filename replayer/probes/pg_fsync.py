@@ -5,15 +5,16 @@ from typing import Literal
 
 from pydantic import Field
 
+from replayer import shell
 from replayer.disk import peers
 from replayer.disk.load import Access, Load, Sync, Target
-from replayer.errors import ReplayerError
 from replayer.host import Host
 from replayer.rig import ProbeSpec, Rig
 from replayer.units import Duration, Size
 
 Method = Literal["open_datasync", "fdatasync", "fsync"]
 _SEGMENT_BYTES = 16 << 20
+_ROUNDS = 2
 
 
 class Spec(ProbeSpec):
@@ -78,25 +79,26 @@ def _load(spec: Spec, method: Method) -> Load:
 
 
 def _cross_check(spec: Spec, rig: Rig, targets: list[Target]) -> None:
-    """Run pg_test_fsync on a file beside ours, in turn."""
-    folders = sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
-    path = str(rig.folder / "peer")
-    seconds = max(1, round(spec.duration))
+    """Run pg_test_fsync on a file beside ours, in turn; one run of it measures every method."""
     if spec.device or spec.block_size != 8192:
         rig.findings.note("cross-check skipped: pg_test_fsync writes 8 KiB to a file")
         return
-    try:
+    programs = sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
+    if shell.find("pg_test_fsync", *programs) is None:
+        rig.findings.note("cross-check skipped: pg_test_fsync is not installed")
+        return
+    folder = rig.folder / "peer"
+    folder.mkdir()
+    seconds = max(1, round(spec.duration))
+    mine: dict[Method, list[float]] = {method: [] for method in spec.methods}
+    other: dict[Method, list[float]] = {method: [] for method in spec.methods}
+    for _ in range(_ROUNDS):
         for method in spec.methods:
             load = _load(spec, method)
-
-            def ours(load: Load = load) -> float:
-                return rig.exercise(load.name, [load], targets).of().iops
-
-            def theirs(method: str = method) -> float:
-                return peers.pg_test_fsync(path, seconds=seconds, folders=folders)[method]
-
-            rig.alternate(method, "pg_test_fsync", "ops/s", ours, theirs)
-    except ReplayerError as error:
-        if "not installed" not in str(error):
-            raise
-        rig.findings.note("cross-check skipped: pg_test_fsync is not installed")
+            mine[method].append(rig.exercise(load.name, [load], targets).of().iops)
+        with rig.progress.task(f"{spec.name}: pg_test_fsync"):
+            told = peers.pg_test_fsync(folder, seconds=seconds, programs=programs)
+        for method in spec.methods:
+            other[method].append(told[method])
+    for method in spec.methods:
+        rig.compared(method, "pg_test_fsync", "ops/s", mine[method], other[method])
