@@ -32,7 +32,7 @@ GLOSSES = {
     "build.rows_per_second": "over all doublings",
     "build.table_bytes": "on disk",
     "build.wal_bytes": "written to the server's log",
-    "flush.elapsed": "of the server, then fsync of every file",
+    "flush.elapsed": "by the server, then fsync of every file",
     "walk.throughput": "file bytes over the real time of reading",
     "walk.iops": "reads of the walk; the device's are below",
     "scan.elapsed": "all statements",
