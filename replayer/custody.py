@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from replayer import signals
 from replayer.errors import Impossible
 
 _OURS = ".made-by-replayer"
@@ -83,13 +84,14 @@ def take(kind: str, **details: Any) -> Note:
     path = folder / f"{kind}-{uuid.uuid4().hex[:12]}.json"
     owner = identity(os.getpid())
     try:
-        folder.mkdir(exist_ok=True)
-        draft = path.with_suffix(".new")
-        with draft.open("w", encoding="utf-8") as file:
-            json.dump({"kind": kind, "owner": owner, "details": details}, file)
-            file.flush()
-            os.fsync(file.fileno())
-        draft.rename(path)
+        with signals.shield():
+            folder.mkdir(exist_ok=True)
+            draft = path.with_suffix(".new")
+            with draft.open("w", encoding="utf-8") as file:
+                json.dump({"kind": kind, "owner": owner, "details": details}, file)
+                file.flush()
+                os.fsync(file.fileno())
+            draft.rename(path)
     except OSError as error:
         raise Impossible(f"{folder} cannot be written: {error.strerror}") from error
     return Note(path, kind, details, owner)

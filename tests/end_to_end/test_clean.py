@@ -167,3 +167,39 @@ def test_on_a_terminal_it_asks(own_home, answer, status, left):
 
     assert clean_on_a_terminal(answer) == status
     assert folder.data.is_dir() is left
+
+
+STRUCK = """
+import os, signal, sys
+from replayer import __main__, custody
+take = custody.take
+def struck(kind, **details):
+    note = take(kind, **details)
+    if kind == sys.argv[1]:
+        os.kill(os.getpid(), signal.SIGTERM)
+        for _ in range(1000):  # the signal is met in here, before anybody holds the note
+            pass
+    return note
+custody.take = struck
+sys.exit(__main__.main(["run", sys.argv[2], "--results", sys.argv[3]]))
+"""
+
+
+@pytest.mark.parametrize("kind", ["files", "socket", "server"])
+def test_what_is_taken_in_the_moment_of_a_signal_is_given_back(made_home, tmp_path, kind):
+    """A signal between the taking and the line that keeps hold of it leaves nothing behind."""
+    path = tmp_path / "w.toml"
+    probe = 'step="probe"\nprobe="io"\nsize="1M"\nduration="1s"\n'
+    path.write_text("[[step]]\n" + (probe if kind == "files" else 'step="build"\nrows="6"\n'))
+    done = subprocess.run(
+        [sys.executable, "-c", STRUCK, kind, str(path), str(tmp_path)],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+    assert done.returncode == 130, done.stderr
+    assert "replayer: error: stopped by SIGTERM" in done.stderr.splitlines()
+    assert "Traceback" not in done.stderr
+    assert list((made_home / "taken").iterdir()) == []
