@@ -186,7 +186,8 @@ def test_blocks_that_direct_io_cannot_move_are_refused_only_with_direct_io(workl
     """An odd block goes through the page cache; past it, it is an error with what to do."""
     odd = 'probe = "io"\nname = "io"\nsize = "1M"\nblock_size = 1000\namount = "50k"\n'
     cached = workload(
-        odd + "direct = false", 'probe = "bonnie"\nsize = "4M"\nchunk = 1000\nfiles = 0'
+        odd + "direct = false",
+        'probe = "bonnie"\nsize = "4M"\nchunk = 1000\nfiles = 0\nper_char = 0',
     )
     _, result, stderr = run(cached, disk)
     assert [step["status"] for step in result["steps"]] == ["done", "done"], stderr
@@ -234,7 +235,10 @@ def test_clients_are_printed_each_and_as_their_sum(workload, run, disk):
     [
         ("fio", 'probe = "io"\nsize = "4M"\nduration = "1s"\nwarm_up = 0'),
         ("ioping", 'probe = "ioping"\ncount = 5\ninterval = "1ms"\nsize = "1M"'),
-        ("sysbench", 'probe = "sysbench_fileio"\nsizes = ["4M"]\nmodes = ["rndrd"]\ntime = "1s"'),
+        (
+            "sysbench",
+            'probe = "sysbench_fileio"\nsizes = ["4M"]\nmodes = ["rndrd"]\nthreads = [1]\ntime = "1s"',
+        ),
     ],
 )
 def test_cross_check_runs_the_tool_in_turn(workload, run, disk, tool, table):
