@@ -237,7 +237,7 @@ def test_clients_are_printed_each_and_as_their_sum(workload, run, disk):
         ("ioping", 'probe = "ioping"\ncount = 5\ninterval = "1ms"\nsize = "1M"'),
         (
             "sysbench",
-            'probe = "sysbench_fileio"\nsizes = ["4M"]\nmodes = ["rndrd"]\nthreads = [1]\ntime = "1s"',
+            'probe = "sysbench_fileio"\nsizes = "4M"\nmodes = "rndrd"\nthreads = 1\ntime = "1s"',
         ),
     ],
 )
