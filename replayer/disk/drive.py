@@ -33,7 +33,8 @@ _CHUNK_OF_CRUMBS = 65536
 _CRUMB_BYTES = 512
 _CHUNK_BYTES = 64 * MIB
 _WHOLE_BYTES = 16 * MIB
-_LARGE_BYTES = 64 << 10
+LARGE_BYTES = 64 << 10
+"""Blocks over this may have buffers on huge pages."""
 _FEWEST_TURNS = 4
 _MOST_TURNS = 16
 _UNLIKE = 0x9E3779B97F4A7C15
@@ -95,7 +96,7 @@ def _aligned(size: int, *, huge: bool) -> memoryview:
     that happen to be neighbours is up to a fifth faster.  Whether they are is chance, and differs
     from process to process; a machine that has been up for a while has few neighbours left.
     """
-    return _whole(size) if huge and size > _LARGE_BYTES else _scattered(size)
+    return _whole(size) if huge and size > LARGE_BYTES else _scattered(size)
 
 
 def _scattered(size: int) -> memoryview:
@@ -217,8 +218,8 @@ class _Driver:
         """Return aligned buffers; those that are written hold incompressible, differing pages."""
         size = self._load.block_size
         # In turn: enough that storage does not see the same soon, few enough for the cache.
-        small = self._load.writes and size <= _LARGE_BYTES
-        many = max(_FEWEST_TURNS, min(_MOST_TURNS, _LARGE_BYTES // size)) if small else 1
+        small = self._load.writes and size <= LARGE_BYTES
+        many = max(_FEWEST_TURNS, min(_MOST_TURNS, LARGE_BYTES // size)) if small else 1
         buffers = [_aligned(size, huge=self._load.huge) for _ in range(many)]
         for buffer in buffers:
             for at in range(0, size, _WHOLE_BYTES):

@@ -76,7 +76,7 @@ class Load:
     """What is written is what was just read there, changed."""
     finish: Sync = Sync.NONE
     """What each thread does after its last operation, inside the window."""
-    huge: bool = False
+    huge: bool = True
     """Buffers of blocks over 64 KiB on huge pages, where the kernel grants them."""
     theta: float = 1.1
     working_set: int | None = None

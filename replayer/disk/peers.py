@@ -153,7 +153,11 @@ def sysbench_fileio(
         "--file-fsync-freq=0",
         "--file-fsync-end=off",
     ]
-    if mode != "seqwr" and not _whole(folder, files, size // files):
+    if mode == "seqwr":
+        for path in folder.iterdir():
+            path.unlink()
+        _bring_to_disk(folder)
+    elif not _whole(folder, files, size // files):
         shell.run([*common, "prepare"], folder=folder, timeout=600)
         _bring_to_disk(folder)
     run = [f"--file-test-mode={mode}", f"--threads={threads}", f"--time={math.ceil(seconds)}"]
@@ -178,11 +182,12 @@ def _whole(folder: Path, files: int, bytes_each: int) -> bool:
 
 def _bring_to_disk(folder: Path) -> None:
     """Write what waits in the page cache for the files of a folder, and drop it there."""
-    for path in folder.iterdir():
+    for path in (*folder.iterdir(), folder):
         fd = os.open(path, os.O_RDONLY)
         try:
             os.fsync(fd)
-            os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+            if path.is_file():
+                os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
         finally:
             os.close(fd)
 

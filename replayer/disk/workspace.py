@@ -142,9 +142,15 @@ class Workspace:
         return Target(tuple(str(path) for path in paths), bytes_each, direct)
 
     def empty(self, target: Target) -> None:
-        """Cut the files of a target to nothing, so that the next writes allocate."""
+        """Cut the files of a target to nothing, so that the next writes allocate.
+
+        That is on the disk on return, or the journal and the discards of what was freed would come
+        into the measurement.
+        """
         for path in target.paths:
             os.truncate(path, 0)
+        for path in target.paths:
+            _sync(path)
 
     def refill(self, target: Target) -> None:
         """Write again the files that are shorter than they should be."""
@@ -157,6 +163,14 @@ class Workspace:
         """Remove the files of a target."""
         for path in target.paths:
             Path(path).unlink(missing_ok=True)
+
+
+def _sync(path: str) -> None:
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
 
 
 def direct_works(folder: Path, block_size: int) -> bool:

@@ -411,5 +411,5 @@ def test_pages_of_a_buffer_lie_apart_unless_huge_ones_are_asked_for(size):
     if os.geteuid() == 0:
         buffers = [drive._aligned(size, huge=False) for _ in range(64)]
         assert np.mean([np.diff(frames_of(buffer)) == 1 for buffer in buffers]) < 0.2
-        if size > drive._LARGE_BYTES and "[never]" not in Path(THP).read_text():
+        if size > drive.LARGE_BYTES and "[never]" not in Path(THP).read_text():
             assert (np.diff(frames_of(huge)) == 1).mean() > 0.9
