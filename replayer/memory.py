@@ -141,14 +141,17 @@ def _cgroup(place: "Place", host: "Host", limit: int) -> Iterator[Bound]:
         )
     group = host.path(f"{tree.parent}/replayer-{os.getpid()}-{time.monotonic_ns():x}")
     home = host.path(tree.home)
-    note = custody.take("cgroup", group=str(group), home=str(home))
+    note = None
     try:
+        with signals.shield():
+            note = custody.take("cgroup", group=str(group), home=str(home))
         _confine(place, group, tree.version, limit)
         yield Bound("cgroup", limit, f"memory cgroup v{tree.version} {group}")
     finally:
         with signals.shield():
             _dissolve(group, home)
-            note.drop()
+            if note is not None:
+                note.drop()
 
 
 def _confine(place: "Place", group: Path, version: int, limit: int) -> None:
@@ -247,8 +250,10 @@ def _huge_pages(host: "Host", keep: int) -> Iterator[Bound]:
     if pages < 1:
         raise _nothing_to_take("hugepages", free, keep)
     path = host.path(_HUGE_PAGES)
-    note = custody.take("hugepages", path=str(path), before=before, pages=pages)
+    note = None
     try:
+        with signals.shield():
+            note = custody.take("hugepages", path=str(path), before=before, pages=pages)
         host.write(_HUGE_PAGES, str(before + pages))
         granted = (host.number(_HUGE_PAGES) or 0) - before
         if granted < _GRANTED_AT_LEAST * pages:
@@ -260,7 +265,8 @@ def _huge_pages(host: "Host", keep: int) -> Iterator[Bound]:
     finally:
         with signals.shield():
             _give_back_pages(path, before, pages)
-            note.drop()
+            if note is not None:
+                note.drop()
 
 
 def _give_back_pages(path: Path, before: int, pages: int) -> int:
@@ -310,13 +316,17 @@ def _ballast(host: "Host", keep: int) -> Iterator[Bound]:
         raise _nothing_to_take("ballast", free, keep)
     with Crowd(hold, [size], processes=1) as crowd:
         # The child dies with replayer anyway; the note is for `clean` to know of it.
-        note = custody.take("ballast", child=custody.identity(crowd.pids[0]), bytes=size)
+        note = None
         try:
+            with signals.shield():
+                child = custody.identity(crowd.pids[0])
+                note = custody.take("ballast", child=child, bytes=size)
             # Touching a page costs about 0.2 us per KiB on a slow machine.
             crowd.ready(timeout=60 + size / (256 << 20))
             yield Bound("ballast", size, f"{size >> 20:,} MiB locked by process {crowd.pids[0]}")
         finally:
-            note.drop()
+            if note is not None:
+                note.drop()
 
 
 def hold(size: int, gate: Gate, _report: Report) -> None:

@@ -185,7 +185,9 @@ class PrivateServer:
         self._clear_the_way()
         self._write_down()
         if self._socket is None:
-            self._socket, self._socket_note = _socket_folder(self._keys, self.programs)
+            # Before a signal is raised both are where `close` finds them.
+            with signals.shield():
+                self._socket, self._socket_note = _socket_folder(self._keys, self.programs)
         marker = self._folder.marker()
         made = marker is not None and marker.ready and self._folder.data.is_dir()
         if not made:
@@ -307,17 +309,18 @@ class PrivateServer:
 
     def _write_down(self) -> None:
         """Write down which server is about to run, or runs, in place of what was written before."""
-        before = self._server_note
-        self._server_note = custody.take(
-            "server",
-            data=str(self._folder.data),
-            programs=str(self.programs.folder),
-            engine=self.engine.name,
-            user=list(self.programs.user) if self.programs.user else None,
-            identity=self._identity,
-        )
-        if before is not None:
-            before.drop()
+        with signals.shield():
+            before = self._server_note
+            self._server_note = custody.take(
+                "server",
+                data=str(self._folder.data),
+                programs=str(self.programs.folder),
+                engine=self.engine.name,
+                user=list(self.programs.user) if self.programs.user else None,
+                identity=self._identity,
+            )
+            if before is not None:
+                before.drop()
 
     def _refusal(self, error: ReplayerError) -> ReplayerError:
         """Return why the server did not start, naming the setting that it did not like."""
