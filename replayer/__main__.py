@@ -31,10 +31,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         status: int = args.perform(args)
         sys.stdout.flush()
     except (ReplayerError, Interrupted) as error:
-        stopped = signals.interruption()
-        if stopped and "replayer.custody" in sys.modules:
-            _give_back()
-        told = stopped or error
+        told = signals.interruption() or error
         print(f"replayer: error: {printable(str(told))}", file=sys.stderr)  # noqa: T201
         return told.status
     except BrokenPipeError:
@@ -42,13 +39,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     return status
-
-
-def _give_back() -> None:
-    """Give back what was taken in the very moment of a signal; imported only if anything was."""
-    from replayer import leftovers
-
-    leftovers.give_back_own()
 
 
 def parser() -> argparse.ArgumentParser:

@@ -9,7 +9,7 @@ import contextlib
 import json
 import os
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -79,22 +79,40 @@ def leave() -> None:
 
 
 def take(kind: str, **details: Any) -> Note:
-    """Write down that this process is about to take something; the note is on disk on return."""
+    """Write down that this process is about to take something; the note is on disk on return.
+
+    Call it inside `signals.shield`, and leave that only with the note where it will be found: a
+    signal in between would lose it.  `held` does both.
+    """
     folder = home() / "taken"
     path = folder / f"{kind}-{uuid.uuid4().hex[:12]}.json"
     owner = identity(os.getpid())
     try:
-        with signals.shield():
-            folder.mkdir(exist_ok=True)
-            draft = path.with_suffix(".new")
-            with draft.open("w", encoding="utf-8") as file:
-                json.dump({"kind": kind, "owner": owner, "details": details}, file)
-                file.flush()
-                os.fsync(file.fileno())
-            draft.rename(path)
+        folder.mkdir(exist_ok=True)
+        draft = path.with_suffix(".new")
+        with draft.open("w", encoding="utf-8") as file:
+            json.dump({"kind": kind, "owner": owner, "details": details}, file)
+            file.flush()
+            os.fsync(file.fileno())
+        draft.rename(path)
     except OSError as error:
         raise Impossible(f"{folder} cannot be written: {error.strerror}") from error
     return Note(path, kind, details, owner)
+
+
+@contextlib.contextmanager
+def held(kind: str, give_back: Callable[[], object], **details: Any) -> Iterator[None]:
+    """Write down what the `with` block takes; at its end, however it ends, give back and forget."""
+    note: Note | None = None
+    try:
+        with signals.shield():
+            note = take(kind, **details)
+        yield
+    finally:
+        if note is not None:
+            with signals.shield():
+                give_back()
+                note.drop()
 
 
 def notes(*kinds: str) -> Iterator[Note]:

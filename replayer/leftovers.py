@@ -1,7 +1,5 @@
 """Give back what an earlier replayer took and could not give back itself, e.g. after a SIGKILL."""
 
-import contextlib
-import os
 from collections.abc import Callable, Mapping
 
 from replayer import custody, disk, memory, server
@@ -17,19 +15,6 @@ RECOVER: Mapping[str, Callable[[Note], str]] = {
     "ballast": memory.recover,
 }
 """Kind of note -> the function of the module that takes that kind; it returns what it did."""
-
-
-def give_back_own() -> None:
-    """Give back what this process still holds at its end.
-
-    A signal may arrive between the taking of something and the line that keeps hold of it.
-    """
-    own = custody.identity(os.getpid())
-    for note in list(custody.notes()):
-        if note.owner == own and note.kind in RECOVER:
-            # What cannot be given back now keeps its note, and the next command says so.
-            with contextlib.suppress(ReplayerError):
-                RECOVER[note.kind](note)
 
 
 def give_back(say: Callable[[str], None]) -> None:

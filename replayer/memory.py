@@ -10,6 +10,7 @@ Whatever is taken is written down first (custody) and given back when the `with`
 
 import contextlib
 import ctypes
+import functools
 import mmap
 import os
 import resource
@@ -18,7 +19,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from replayer import custody, signals
+from replayer import custody
 from replayer.custody import Note
 from replayer.errors import Impossible, ReplayerError
 from replayer.worker import Crowd, Gate, Report
@@ -141,17 +142,10 @@ def _cgroup(place: "Place", host: "Host", limit: int) -> Iterator[Bound]:
         )
     group = host.path(f"{tree.parent}/replayer-{os.getpid()}-{time.monotonic_ns():x}")
     home = host.path(tree.home)
-    note = None
-    try:
-        with signals.shield():
-            note = custody.take("cgroup", group=str(group), home=str(home))
+    back = functools.partial(_dissolve, group, home)
+    with custody.held("cgroup", back, group=str(group), home=str(home)):
         _confine(place, group, tree.version, limit)
         yield Bound("cgroup", limit, f"memory cgroup v{tree.version} {group}")
-    finally:
-        with signals.shield():
-            _dissolve(group, home)
-            if note is not None:
-                note.drop()
 
 
 def _confine(place: "Place", group: Path, version: int, limit: int) -> None:
@@ -250,10 +244,8 @@ def _huge_pages(host: "Host", keep: int) -> Iterator[Bound]:
     if pages < 1:
         raise _nothing_to_take("hugepages", free, keep)
     path = host.path(_HUGE_PAGES)
-    note = None
-    try:
-        with signals.shield():
-            note = custody.take("hugepages", path=str(path), before=before, pages=pages)
+    back = functools.partial(_give_back_pages, path, before, pages)
+    with custody.held("hugepages", back, path=str(path), before=before, pages=pages):
         host.write(_HUGE_PAGES, str(before + pages))
         granted = (host.number(_HUGE_PAGES) or 0) - before
         if granted < _GRANTED_AT_LEAST * pages:
@@ -262,11 +254,6 @@ def _huge_pages(host: "Host", keep: int) -> Iterator[Bound]:
                 f"{granted:,}: memory is fragmented, so reboot, or use memory = 'ballast'"
             )
         yield Bound("hugepages", granted * size, f"{granted:,} huge pages of {size >> 20} MiB")
-    finally:
-        with signals.shield():
-            _give_back_pages(path, before, pages)
-            if note is not None:
-                note.drop()
 
 
 def _give_back_pages(path: Path, before: int, pages: int) -> int:
@@ -316,17 +303,11 @@ def _ballast(host: "Host", keep: int) -> Iterator[Bound]:
         raise _nothing_to_take("ballast", free, keep)
     with Crowd(hold, [size], processes=1) as crowd:
         # The child dies with replayer anyway; the note is for `clean` to know of it.
-        note = None
-        try:
-            with signals.shield():
-                child = custody.identity(crowd.pids[0])
-                note = custody.take("ballast", child=child, bytes=size)
+        child = custody.identity(crowd.pids[0])
+        with custody.held("ballast", lambda: None, child=child, bytes=size):
             # Touching a page costs about 0.2 us per KiB on a slow machine.
             crowd.ready(timeout=60 + size / (256 << 20))
             yield Bound("ballast", size, f"{size >> 20:,} MiB locked by process {crowd.pids[0]}")
-        finally:
-            if note is not None:
-                note.drop()
 
 
 def hold(size: int, gate: Gate, _report: Report) -> None:

@@ -13,13 +13,11 @@ import re
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from replayer import shell
+from replayer.disk.workspace import settle
 from replayer.errors import ReplayerError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 _GRACE_SECONDS = 60.0
 _PG_NEXT = "two 8kB"
@@ -156,10 +154,11 @@ def sysbench_fileio(
     if mode == "seqwr":
         for path in folder.iterdir():
             path.unlink()
-        _bring_to_disk(folder)
+        settle(folder)
     elif not _whole(folder, files, size // files):
         shell.run([*common, "prepare"], folder=folder, timeout=600)
-        _bring_to_disk(folder)
+        for path in folder.iterdir():
+            settle(path)
     run = [f"--file-test-mode={mode}", f"--threads={threads}", f"--time={math.ceil(seconds)}"]
     ours = ["--rand-type=uniform", "--events=0", "run"]
     printed = shell.run([*common, *run, *ours], folder=folder, timeout=seconds + _GRACE_SECONDS)
@@ -178,18 +177,6 @@ def _whole(folder: Path, files: int, bytes_each: int) -> bool:
     """Tell whether sysbench's files are all there in their full size."""
     paths = [folder / f"test_file.{number}" for number in range(files)]
     return all(path.exists() and path.stat().st_size >= bytes_each for path in paths)
-
-
-def _bring_to_disk(folder: Path) -> None:
-    """Write what waits in the page cache for the files of a folder, and drop it there."""
-    for path in (*folder.iterdir(), folder):
-        fd = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(fd)
-            if path.is_file():
-                os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
-        finally:
-            os.close(fd)
 
 
 def clear(folder: Path) -> None:
@@ -220,14 +207,11 @@ def sysbench_memory(*, operation: str, block_size: int, threads: int, seconds: f
     return _number(printed, r"\(([\d.]+) MiB/sec\)") * (1 << 20)
 
 
-def pg_test_fsync(folder: Path, *, seconds: int, programs: Sequence[Path]) -> dict[str, float]:
+def pg_test_fsync(program: Path, folder: Path, *, seconds: int) -> dict[str, float]:
     """Return pg_test_fsync's operations per second of one 8 kB write, for each method.
 
     It is ended once it has them: the rest of what it measures takes four times as long.
     """
-    program = shell.find("pg_test_fsync", *programs)
-    if program is None:
-        raise ReplayerError("pg_test_fsync is not installed")
     output = folder / "printed"
     output.write_bytes(b"")
     child = shell.start([program, "-s", str(seconds), "-f", folder / "file"], output=output)

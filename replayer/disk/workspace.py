@@ -150,7 +150,7 @@ class Workspace:
         for path in target.paths:
             os.truncate(path, 0)
         for path in target.paths:
-            _sync(path)
+            settle(path)
 
     def refill(self, target: Target) -> None:
         """Write again the files that are shorter than they should be."""
@@ -165,10 +165,12 @@ class Workspace:
             Path(path).unlink(missing_ok=True)
 
 
-def _sync(path: str) -> None:
+def settle(path: Path | str) -> None:
+    """Bring a file or a folder to the disk, and drop what the page cache has of it."""
     fd = os.open(path, os.O_RDONLY)
     try:
         os.fsync(fd)
+        os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
     finally:
         os.close(fd)
 

@@ -279,9 +279,7 @@ def _cross_check(spec: Spec, rig: Rig, size: int) -> None:
         rig.findings.note("cross-check skipped: bonnie++ is not installed")
         return
     for _ in range(2):
-        (target,) = rig.files("check", 1, size, block_size=spec.chunk, filled=False, direct=False)[
-            :1
-        ]
+        target, *_ = rig.files("check", 1, size, block_size=spec.chunk, filled=False, direct=False)
         for phase in phases:
             load = _load(spec, phase, size)
             assert load is not None

@@ -84,7 +84,8 @@ def _cross_check(spec: Spec, rig: Rig, targets: list[Target]) -> None:
         rig.findings.note("cross-check skipped: pg_test_fsync writes 8 KiB to a file")
         return
     programs = sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
-    if shell.find("pg_test_fsync", *programs) is None:
+    program = shell.find("pg_test_fsync", *programs)
+    if program is None:
         rig.findings.note("cross-check skipped: pg_test_fsync is not installed")
         return
     folder = rig.folder / "peer"
@@ -97,7 +98,7 @@ def _cross_check(spec: Spec, rig: Rig, targets: list[Target]) -> None:
             load = _load(spec, method)
             mine[method].append(rig.exercise(load.name, [load], targets).of().iops)
         with rig.progress.task(f"{spec.name}: pg_test_fsync"):
-            told = peers.pg_test_fsync(folder, seconds=seconds, programs=programs)
+            told = peers.pg_test_fsync(program, folder, seconds=seconds)
         for method in spec.methods:
             other[method].append(told[method])
     for method in spec.methods:

@@ -169,6 +169,33 @@ def test_on_a_terminal_it_asks(own_home, answer, status, left):
     assert folder.data.is_dir() is left
 
 
+HELD = """
+import os, signal, sys
+from replayer import custody, signals
+from replayer.errors import Interrupted
+signals.install()
+take = custody.take
+def struck(kind, **details):
+    note = take(kind, **details)
+    os.kill(os.getpid(), signal.SIGTERM)
+    for _ in range(1000):
+        pass
+    return note
+custody.take = struck
+try:
+    with custody.held("cgroup", lambda: print("given back"), group="g", home="h"):
+        print("held")
+except Interrupted:
+    print(len(list(custody.notes())), "notes")
+"""
+
+
+def test_what_is_held_in_the_moment_of_a_signal_is_given_back(own_home):
+    """The signal waits for the note to be in somebody's hands; the block is not begun."""
+    done = subprocess.run([sys.executable, "-c", HELD], check=True, capture_output=True, text=True)
+    assert (done.stdout.splitlines(), done.stderr) == (["given back", "0 notes"], "")
+
+
 STRUCK = """
 import os, signal, sys
 from replayer import __main__, custody

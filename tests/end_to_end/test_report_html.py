@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from replayer.evidence import Side
-from replayer.model import Latency, Ledger, Mark, Measurement, Series, StepResult
+from replayer.model import Latency, Mark, Measurement, Series, StepResult
 from replayer.report import charts, html, packed
+from tests.made import ledger
 
 EVIL = "</script><img src=x onerror='window.hacked=1'><b onmouseover=\"window.hacked=1\">evil"
 FLAGS = (
@@ -50,23 +51,11 @@ def series(seconds, level=1000.0):
 
 def full(run, seconds=30):
     """Return a run whose steps have everything that a page shows."""
-    ledger = Ledger(
-        asked="physical",
-        verdict="physical",
-        window_seconds=30,
-        riops=1000,
-        buffer_hits=100,
-        page_cache_hits=10,
-        device_reads=990,
-        device_read_bytes=990 * 8192,
-        ratio=0.99,
-        device="vda",
-    )
     steps = [
         step.model_copy(
             update={
                 "series": series(seconds),
-                "ledger": ledger,
+                "ledger": ledger(page_cache_hits=10.0, device_reads=990.0, ratio=0.99),
                 "latency": {"select": latency(step.repeat)},
             }
         )

@@ -7,7 +7,6 @@ import pytest
 from replayer import advice
 from replayer.model import (
     Cold,
-    Ledger,
     Measurement,
     Series,
     Status,
@@ -15,6 +14,7 @@ from replayer.model import (
     Temperature,
     Verdict,
 )
+from tests.made import ledger
 
 CALM = {
     "kernel.release": "6.1.0",
@@ -35,22 +35,6 @@ CALM = {
 def cold(got=Temperature.COLD, size=1 << 30):
     """Return what a step that asked for cold got."""
     return Cold(asked=Temperature.COLD, got=got, method="m", proof="cachestat", file_bytes=size)
-
-
-def ledger(asked, got):
-    """Return a ledger with this verdict."""
-    return Ledger(
-        asked=asked,
-        verdict=got,
-        window_seconds=30,
-        riops=1000,
-        buffer_hits=10,
-        page_cache_hits=0,
-        device_reads=1000,
-        device_read_bytes=8192000,
-        ratio=1,
-        device="sda",
-    )
 
 
 def series(seconds=(1, 2, 3, 4, 5), **columns):
@@ -94,7 +78,7 @@ def test_nothing_is_said_of_a_sound_run_on_a_calm_machine(run):
     walk = step(cold=cold(), series=series(diskstats__rkB_s=9e5))
     sessions = step(
         "sessions",
-        ledger=ledger(Verdict.PHYSICAL, Verdict.PHYSICAL),
+        ledger=ledger(Verdict.PHYSICAL, asked=Verdict.PHYSICAL),
         facts={"sessions.steady": "steady"},
         series=series(**{"cpu.%idle": 60, "cpu.%steal": 0}),
     )
@@ -109,25 +93,25 @@ def test_nothing_is_said_of_a_sound_run_on_a_calm_machine(run):
         (
             "verdict",
             'memory = "direct"',
-            [step("s", ledger=ledger(Verdict.PHYSICAL, Verdict.CACHED))],
+            [step("s", ledger=ledger(Verdict.CACHED, asked=Verdict.PHYSICAL))],
             {},
         ),
         (
             "verdict",
             "scale smaller",
-            [step("s", ledger=ledger(Verdict.CACHED, Verdict.MIXED))],
+            [step("s", ledger=ledger(Verdict.MIXED, asked=Verdict.CACHED))],
             {},
         ),
         (
             "uncounted",
             "could not be counted",
-            [step("s", ledger=ledger(Verdict.PHYSICAL, Verdict.UNKNOWN))],
+            [step("s", ledger=ledger(Verdict.UNKNOWN, asked=Verdict.PHYSICAL))],
             {},
         ),
         (
             "small_tables",
             "the tables (1.00 GiB) fit in the memory (16.0 GiB)",
-            [step("s", cold=cold(), ledger=ledger(Verdict.PHYSICAL, Verdict.MIXED))],
+            [step("s", cold=cold(), ledger=ledger(Verdict.MIXED, asked=Verdict.PHYSICAL))],
             {},
         ),
         (
@@ -151,7 +135,7 @@ def test_nothing_is_said_of_a_sound_run_on_a_calm_machine(run):
             [
                 step(
                     "s",
-                    ledger=ledger(Verdict.PHYSICAL, Verdict.PHYSICAL),
+                    ledger=ledger(Verdict.PHYSICAL, asked=Verdict.PHYSICAL),
                     series=series(**{"cpu.%idle": 1, "cpu.%iowait": 1}),
                 )
             ],

@@ -3,7 +3,8 @@
 import pytest
 
 from replayer import ceiling
-from replayer.model import Cold, Ledger, Status, StepResult, Temperature, Verdict
+from replayer.model import Cold, Status, StepResult, Temperature, Verdict
+from tests.made import ledger
 
 
 @pytest.fixture
@@ -38,20 +39,8 @@ def probed(run_of):
 
 def physical(run, verdict=Verdict.PHYSICAL):
     """Return a run whose sessions read 8 KiB blocks from vda."""
-    ledger = Ledger(
-        asked=Verdict.PHYSICAL,
-        verdict=verdict,
-        window_seconds=1.0,
-        riops=30_000.0,
-        buffer_hits=0.0,
-        page_cache_hits=0.0,
-        device_reads=30_000.0,
-        device_read_bytes=30_000.0 * 8192,
-        ratio=1.0,
-        device="vda",
-    )
     more = {
-        "ledger": ledger,
+        "ledger": ledger(verdict),
         "facts": {"block_size_bytes": 8192},
         "spec": {"num_schemas": 4, "num_threads": 1},
     }
