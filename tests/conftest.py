@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from replayer import engine as engines
-from replayer.database import Database
+from replayer.engines import engine as engines
+from replayer.engines.connection import Database
 from replayer.model import Better, EngineFacts, Measurement, Run, Status, StepResult, WorkloadFacts
-from replayer.server import open_place
+from replayer.servers.open import open_place
 
 UNITS = {"riops": ("1/s", Better.MORE), "p99": ("s", Better.LESS), "rows": ("", Better.NEITHER)}
 

@@ -12,8 +12,8 @@ import math
 from collections.abc import Sequence
 from itertools import pairwise
 
-from replayer.blockdevice import FILE, Counters, counters, moved
 from replayer.collectors import Columns, Sample
+from replayer.machine.diskstats import FILE, Counters, counters, moved
 
 FILES = (FILE,)
 

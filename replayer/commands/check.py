@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
-    from replayer.readiness import Case, Line
+    from replayer.run.preflight import Case, Line
 
 EPILOG = """\
 examples:
@@ -44,15 +44,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Ask every question and print the answers on stdout."""
-    from replayer import custody, readiness
-    from replayer.host import Host
+    from replayer import journal
+    from replayer.machine.host import Host
+    from replayer.run import preflight
 
-    case = readiness.Case(Host(), args.data_dir)
+    case = preflight.Case(Host(), args.data_dir)
     try:
-        lines = list(readiness.lines(case))
+        lines = list(preflight.lines(case))
     finally:
-        custody.leave()
-    blocking = [line for line in lines if line.needed and line.answer is readiness.Answer.NO]
+        journal.leave()
+    blocking = [line for line in lines if line.needed and line.answer is preflight.Answer.NO]
     if args.json:
         print(_as_json(case, lines, possible=not blocking))  # noqa: T201
     else:

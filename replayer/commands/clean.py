@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Iterator
 
-    from replayer.datafolder import DataFolder
+    from replayer.servers.data_folder import DataFolder
 
 EPILOG = """\
 examples:
@@ -69,9 +69,10 @@ def run(args: argparse.Namespace) -> int:
 
 def _everything() -> Iterator[_Thing]:
     """Yield all that replayer made; raise Impossible when a running replayer uses some of it."""
-    from replayer import custody, datafolder
+    from replayer import journal
+    from replayer.servers import data_folder
 
-    used = next((note for note in custody.notes() if not note.abandoned), None)
+    used = next((note for note in journal.notes() if not note.abandoned), None)
     if used is not None:
         from replayer.errors import Impossible
 
@@ -79,9 +80,9 @@ def _everything() -> Iterator[_Thing]:
             f"replayer runs (process {used.owner.split(':')[1]}): nothing is removed until it ends"
         )
     yield from _leftovers()
-    for folder in datafolder.every():
+    for folder in data_folder.every():
         yield _data(folder)
-    home = custody.home()
+    home = journal.home()
     for copy in sorted((home / "programs").glob("*")):
         yield _Thing("copied programs", str(copy), _size(copy), lambda copy=copy: _remove(copy))  # type: ignore[misc]
     for draft in sorted((home / "taken").glob("*.new")):
@@ -90,24 +91,25 @@ def _everything() -> Iterator[_Thing]:
 
 def _one(path: Path) -> Iterator[_Thing]:
     """Yield the data in one folder; raise Impossible when it is not replayer's, or is in use."""
-    from replayer import custody, datafolder
+    from replayer import journal
     from replayer.errors import Impossible
+    from replayer.servers import data_folder
 
-    folder = datafolder.DataFolder(Path(path).resolve())
+    folder = data_folder.DataFolder(Path(path).resolve())
     if folder.marker() is None:
         raise Impossible(f"{path} was not made by replayer, and is not removed by it")
     yield from _leftovers(lambda note: note.details.get("data") == str(folder.data))
-    used = [n for n in custody.notes("server") if n.details["data"] == str(folder.data)]
+    used = [n for n in journal.notes("server") if n.details["data"] == str(folder.data)]
     if not any(note.abandoned for note in used):
         folder.check_free()
     yield _data(folder)
 
 
 def _leftovers(wanted: Callable[..., bool] = lambda _: True) -> Iterator[_Thing]:
-    from replayer import custody
-    from replayer.leftovers import RECOVER
+    from replayer import journal
+    from replayer.run.recovery import RECOVER
 
-    for note in custody.notes():
+    for note in journal.notes():
         if note.abandoned and note.kind in RECOVER and wanted(note):
             yield _Thing(
                 f"{note.kind} left by a killed run",
@@ -157,9 +159,9 @@ def _remove(path: Path) -> None:
 
 def _remove_home() -> None:
     """Remove replayer's own folder if nothing is left in it and replayer made it."""
-    from replayer import custody
+    from replayer import journal
 
-    custody.leave()
+    journal.leave()
 
 
 def _say(text: str) -> None:

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     import argparse
     from pathlib import Path
 
-    from replayer.comparison import Comparison
-    from replayer.selection import Chosen, Columns
+    from replayer.analysis.comparison import Comparison
+    from replayer.analysis.selection import Chosen, Columns
 
 EPILOG = """\
 examples:
@@ -81,11 +81,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the comparison on stdout, what was passed over on stderr."""
-    from replayer import store
-    from replayer.comparison import compare
+    from replayer.analysis.comparison import compare
+    from replayer.analysis.selection import pair
     from replayer.errors import Impossible
     from replayer.report.words import clean
-    from replayer.selection import pair
+    from replayer.results import store
 
     if not 0 < args.threshold < 100 or (args.fail_if_worse or 0) < 0:
         raise Impossible("--threshold and --fail-if-worse are percents above 0, such as 2")
@@ -107,19 +107,19 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _chosen(args: argparse.Namespace, where: Path) -> Chosen:
-    from replayer import schedule
-    from replayer.selection import choose
+    from replayer.analysis import boot_plan
+    from replayer.analysis.selection import choose
 
     columns = _columns(args.html)
-    plan = schedule.load_if_plan(args.runs[0]) if len(args.runs) == 1 and not args.by else None
+    plan = boot_plan.load_if_plan(args.runs[0]) if len(args.runs) == 1 and not args.by else None
     if plan is None:
         return choose(args.runs, where, by=args.by, only=args.where, columns=columns)
-    return schedule.chosen(plan, columns)
+    return boot_plan.chosen(plan, columns)
 
 
 def _columns(html: str | None) -> Columns:
     """Return which columns of the runs' series are needed: those that a page draws, or none."""
-    from replayer.selection import no_column
+    from replayer.analysis.selection import no_column
 
     if html is None:
         return no_column
@@ -143,7 +143,7 @@ def _tell(args: argparse.Namespace, chosen: Chosen, found: Comparison) -> None:
 
 
 def _fail_if_worse(found: Comparison, percent: float | None) -> None:
-    from replayer.comparison import Verdict
+    from replayer.analysis.comparison import Verdict
     from replayer.errors import Worse
 
     if percent is None:

@@ -43,8 +43,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Store the runs and print where they are; lines that were not read are named on stderr."""
-    from replayer import store
     from replayer.report.words import clean
+    from replayer.results import store
 
     module = registry.load("imports", args.tool)
     where = store.folder(args.results)
@@ -60,8 +60,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _store(runs: list[Run], where: Path, *, as_json: bool) -> None:
-    from replayer import store
     from replayer.errors import Impossible
+    from replayer.results import store
 
     if not runs:
         raise Impossible("there was nothing to import in these files")

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
-    from replayer.engine import Engine
-    from replayer.store import Summary, Unreadable
+    from replayer.engines.engine import Engine
+    from replayer.results.store import Summary, Unreadable
 
 Entry = dict[str, Any]
 """One thing: its `name`, what it is `about` in a line, its `text`, its `keys`, other lists."""
@@ -61,7 +61,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the lists on stdout."""
-    from replayer import store
+    from replayer.results import store
 
     kinds = [args.kind] if args.kind else [*_things(), "runs"]
     where = store.folder(args.results)
@@ -108,7 +108,7 @@ def _workload(name: str, path: Path) -> Entry:
 
 
 def _engines(*, details: bool) -> list[Entry]:
-    from replayer import engine
+    from replayer.engines import engine
 
     loaded = [engine.load(name) for name in assets.engines()]
     if not details:
@@ -327,7 +327,7 @@ def _runs(
 
     from replayer.report.tables import Listing
     from replayer.report.words import clean
-    from replayer.store import Summary
+    from replayer.results.store import Summary
 
     whole = [one for one in runs if isinstance(one, Summary)]
     others = [one for one in runs if not isinstance(one, Summary)]
@@ -372,7 +372,7 @@ def _as_json(
 ) -> str:
     from dataclasses import asdict
 
-    from replayer.store import Summary
+    from replayer.results.store import Summary
 
     found: dict[str, list[Any]] = {**things}
     if with_runs:

@@ -50,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
     """Write the plan file and print the order."""
     import secrets
 
-    from replayer import schedule
+    from replayer.analysis import boot_plan
     from replayer.errors import Impossible
 
     if args.seed is not None and not args.random:
@@ -58,13 +58,13 @@ def run(args: argparse.Namespace) -> int:
     words = args.arguments or ["kernel-compare"]
     _check(words)
     seed = args.seed if args.seed is not None else secrets.randbelow(1 << 31)
-    drawn = schedule.draw(args.kernels.split(","), args.boots, seed=seed if args.random else None)
+    drawn = boot_plan.draw(args.kernels.split(","), args.boots, seed=seed if args.random else None)
     drawn = drawn.model_copy(update={"arguments": tuple(words)})
-    schedule.write(args.out, drawn)
+    boot_plan.write(args.out, drawn)
     for number, kernel in enumerate(drawn.order, start=1):
         print(f"{number:3}  {kernel}")  # noqa: T201
-    print(schedule.worth(drawn))  # noqa: T201
-    print(schedule.what_next(drawn, [], args.out))  # noqa: T201
+    print(boot_plan.worth(drawn))  # noqa: T201
+    print(boot_plan.what_next(drawn, [], args.out))  # noqa: T201
     return 0
 
 
@@ -72,8 +72,9 @@ def _check(words: list[str]) -> None:
     """Refuse now what `replayer run` would refuse at the first boot."""
     import argparse
 
-    from replayer import plan, registry
+    from replayer import registry
     from replayer.errors import Impossible
+    from replayer.run import workload
 
     parser = argparse.ArgumentParser(prog="replayer run", allow_abbrev=False)
     registry.load("commands", "run").configure(parser)
@@ -81,4 +82,4 @@ def _check(words: list[str]) -> None:
     taken = [f"--{name}" for name in ("label", "results", "json") if getattr(asked, name, None)]
     if taken:
         raise Impossible(f"{' and '.join(taken)} cannot be planned: a plan sets them itself")
-    plan.load(asked.workload, asked.overrides, repeat=asked.repeat, settings=asked.settings)
+    workload.load(asked.workload, asked.overrides, repeat=asked.repeat, settings=asked.settings)

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     import argparse
     from pathlib import Path
 
-    from replayer.comparison import Comparison
-    from replayer.selection import Chosen, Columns
+    from replayer.analysis.comparison import Comparison
+    from replayer.analysis.selection import Chosen, Columns
 
 EPILOG = """\
 examples:
@@ -44,9 +44,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Write the reports that were asked for, or print the runs' reports."""
-    from replayer import store
     from replayer.report import files
     from replayer.report.words import clean
+    from replayer.results import store
 
     chosen = _chosen(args, store.folder(args.results))
     for words in chosen.said:
@@ -73,19 +73,19 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _chosen(args: argparse.Namespace, where: Path) -> Chosen:
-    from replayer import schedule
-    from replayer.selection import choose
+    from replayer.analysis import boot_plan
+    from replayer.analysis.selection import choose
 
     columns = _columns(args)
-    plan = schedule.load_if_plan(args.runs[0]) if len(args.runs) == 1 and not args.by else None
+    plan = boot_plan.load_if_plan(args.runs[0]) if len(args.runs) == 1 and not args.by else None
     if plan is not None:
-        return schedule.chosen(plan, columns)
+        return boot_plan.chosen(plan, columns)
     return choose(args.runs, where, by=args.by, only=args.where, columns=columns)
 
 
 def _columns(args: argparse.Namespace) -> Columns:
     """Return which columns of the runs' series are needed: all for the terminal's report."""
-    from replayer.selection import no_column
+    from replayer.analysis.selection import no_column
 
     if args.html:
         from replayer.report.charts import needs
@@ -96,9 +96,9 @@ def _columns(args: argparse.Namespace) -> Columns:
 
 def _compared(chosen: Chosen) -> tuple[Comparison | None, str]:
     """Return the comparison of two groups, or why there is none; more groups are only shown."""
-    from replayer.comparison import compare
+    from replayer.analysis.comparison import compare
+    from replayer.analysis.selection import pair
     from replayer.errors import Impossible
-    from replayer.selection import pair
 
     if len(chosen.sides) != 2:
         return None, ""

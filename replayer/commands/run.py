@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from replayer.model import Run, Workload
-    from replayer.runner import Order
+    from replayer.run.runner import Order
 
 _PROBE_KEYS = ("clients", "cross_check", "device", "i_will_lose_data")
 
@@ -107,13 +107,14 @@ def _configure_probes(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the workload; the Run is saved after every step."""
-    from replayer import plan, store
-    from replayer.leftovers import give_back
     from replayer.report.progress import conversation
-    from replayer.runner import execute
+    from replayer.results import store
+    from replayer.run import workload as workload_file
+    from replayer.run.recovery import give_back
+    from replayer.run.runner import execute
 
     asked = {key: getattr(args, key) for key in _PROBE_KEYS}
-    workload = plan.load(
+    workload = workload_file.load(
         args.workload,
         args.overrides,
         repeat=args.repeat,
@@ -138,8 +139,8 @@ def run(args: argparse.Namespace) -> int:
 
 def _ended(run: Run, path: Path) -> Run:
     """Return the run as it is on disk; one that was stopped between two steps is marked as such."""
-    from replayer import store
     from replayer.model import Status
+    from replayer.results import store
 
     if run.status is not Status.RUNNING:
         return run
@@ -150,7 +151,8 @@ def _ended(run: Run, path: Path) -> Run:
 
 def _beside_ceilings(run: Run, path: Path) -> Run:
     """Say beside each step how much it is of what a probe of the same device could do."""
-    from replayer import ceiling, store
+    from replayer.analysis import ceiling
+    from replayer.results import store
 
     found = ceiling.beside(run, store.with_text(path.parent, '"step": "probe"'))
     if found is not run:
@@ -161,7 +163,7 @@ def _beside_ceilings(run: Run, path: Path) -> Run:
 def _tell(run: Run, path: Path, *, as_json: bool) -> None:
     """Print the result on stdout, and where it is on stderr."""
     if as_json:
-        from replayer import store
+        from replayer.results import store
 
         print(store.text(run), end="")  # noqa: T201
     else:
@@ -172,11 +174,11 @@ def _tell(run: Run, path: Path, *, as_json: bool) -> None:
 
 
 def _order(args: argparse.Namespace, workload: Workload) -> Order:
-    from replayer import credentials, engine, lab
-    from replayer.runner import Order
+    from replayer.engines import credentials, engine, environment
+    from replayer.run.runner import Order
 
     named = args.engine or ""
-    url = named if "://" in named else lab.url(named)
+    url = named if "://" in named else environment.url(named)
     credentials.forget_argument(named)
     chosen = engine.of_url(named) if "://" in named else engine.load(named or engine.default())
     return Order(

@@ -37,7 +37,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the run's report, or its JSON, on stdout."""
-    from replayer import store
+    from replayer.results import store
 
     path = store.find(args.which, store.folder(args.results))
     found = store.load(path)

@@ -30,22 +30,23 @@ def run(args: argparse.Namespace) -> int:
     """Run the plan's workload if it is this boot's turn."""
     import argparse
 
-    from replayer import registry, schedule
-    from replayer.host import Host
+    from replayer import registry
+    from replayer.analysis import boot_plan
+    from replayer.machine.host import Host
 
-    planned, host = schedule.load(args.plan), Host()
-    made = schedule.runs(args.plan)
+    planned, host = boot_plan.load(args.plan), Host()
+    made = boot_plan.runs(args.plan)
     if args.next:
-        print(schedule.what_next(planned, made, args.plan))  # noqa: T201
+        print(boot_plan.what_next(planned, made, args.plan))  # noqa: T201
         return 0
     release = host.read("proc/sys/kernel/osrelease")
-    turn = schedule.admit(planned, made, release, host.boot_id())
+    turn = boot_plan.admit(planned, made, release, host.boot_id())
     kernel = planned.order[turn - 1]
     command = registry.load("commands", "run")
     parser = argparse.ArgumentParser(prog="replayer run", allow_abbrev=False)
     command.configure(parser)
-    own = ["--label", kernel, "--results", str(schedule.folder(args.plan))]
+    own = ["--label", kernel, "--results", str(boot_plan.folder(args.plan))]
     status: int = command.run(parser.parse_args([*planned.arguments, *own]))
     print(f"turn {turn} of {len(planned.order)} ({kernel}) is done")  # noqa: T201
-    print(schedule.what_next(planned, schedule.runs(args.plan), args.plan))  # noqa: T201
+    print(boot_plan.what_next(planned, boot_plan.runs(args.plan), args.plan))  # noqa: T201
     return status

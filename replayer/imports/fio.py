@@ -7,11 +7,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from replayer import imported
 from replayer.errors import Impossible
-from replayer.imported import measured
 from replayer.imports import Sheaf
 from replayer.model import Better, Latency, Measurement, Status, StepResult
+from replayer.results import imported
+from replayer.results.imported import measured
 
 _PERCENTILES = {"50": "p50", "95": "p95", "99": "p99", "99.9": "p999"}
 _HIGHEST_NS = 3_600_000_000_000

@@ -13,11 +13,11 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from replayer import imported
 from replayer.errors import Impossible
-from replayer.imported import measured, quoted
 from replayer.imports import Sheaf
 from replayer.model import Better, Fact, Measurement, Run, Series, Status, StepResult
+from replayer.results import imported
+from replayer.results.imported import measured, quoted
 
 WINDOW = (
     "pgio starts its counters before it launches the sessions and its clock after, so RIOPS and "

@@ -5,11 +5,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from replayer import imported
 from replayer.errors import Impossible
-from replayer.imported import measured, quoted
 from replayer.imports import Sheaf
 from replayer.model import Better, Measurement, Series, Status, StepResult
+from replayer.results import imported
+from replayer.results.imported import measured, quoted
 
 _MIB = 1 << 20
 _BEGIN = re.compile(r"sysbench (\d+\.\d+\S*)")

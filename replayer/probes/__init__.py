@@ -8,8 +8,8 @@ make, and `ON_DEVICE = False` if it makes files but cannot work on a raw device 
 
 from typing import Any, Protocol
 
-from replayer.host import Host
-from replayer.rig import ProbeSpec, Rig
+from replayer.machine.host import Host
+from replayer.run.probe_context import ProbeSpec, Rig
 
 
 class Probe(Protocol):

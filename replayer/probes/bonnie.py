@@ -6,13 +6,13 @@ from dataclasses import dataclass, field
 
 from pydantic import Field
 
-from replayer.disk import peers
-from replayer.disk.entries import Entries, Handled, handle
-from replayer.disk.exercise import Exercise
-from replayer.disk.load import Access, Load, Sync, Target
-from replayer.disk.tally import Latencies
-from replayer.host import Host
-from replayer.rig import ProbeSpec, Rig
+from replayer.machine.host import Host
+from replayer.run.probe_context import ProbeSpec, Rig
+from replayer.storage import reference_tools
+from replayer.storage.io_job import Access, Load, Sync, Target
+from replayer.storage.io_result import Latencies
+from replayer.storage.io_run import Exercise
+from replayer.storage.metadata import Entries, Handled, handle
 from replayer.units import Duration, Size
 
 ON_DEVICE = False
@@ -275,7 +275,7 @@ def _cross_check(spec: Spec, rig: Rig, size: int) -> None:
     ours: dict[str, list[float]] = {}
     theirs: dict[str, list[float]] = {}
     phases = ("put_block", "rewrite", "get_block")
-    if peers.installed("bonnie++") is None:
+    if reference_tools.installed("bonnie++") is None:
         rig.findings.note("cross-check skipped: bonnie++ is not installed")
         return
     for _ in range(2):
@@ -287,7 +287,7 @@ def _cross_check(spec: Spec, rig: Rig, size: int) -> None:
             found = rig.exercise(f"{spec.name}: {phase}", [load], [target])
             ours.setdefault(phase, []).append(found.of().throughput / 1024)
         rig.workspace.forget(target)
-        fields = peers.bonnie(folder, size=size, chunk=spec.chunk, files=0)
+        fields = reference_tools.bonnie(folder, size=size, chunk=spec.chunk, files=0)
         for phase in phases:
             with contextlib.suppress(ValueError):  # +++++: too short for bonnie++ to trust
                 theirs.setdefault(phase, []).append(float(fields[phase]))

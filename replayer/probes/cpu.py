@@ -2,10 +2,10 @@
 
 from pydantic import Field
 
-from replayer.disk import peers
 from replayer.model import Better
-from replayer.processor import Work, spin
-from replayer.rig import Parallel, ProbeSpec, Rig
+from replayer.run.probe_context import Parallel, ProbeSpec, Rig
+from replayer.storage import reference_tools
+from replayer.storage.spin import Work, spin
 from replayer.units import Duration
 
 
@@ -62,7 +62,9 @@ def _cross_check(spec: Spec, rig: Rig, work: Work, many: int) -> None:
     """Run sysbench cpu in turn."""
 
     def theirs() -> float:
-        return peers.sysbench_cpu(threads=many, seconds=spec.duration, max_prime=spec.cpu_max_prime)
+        return reference_tools.sysbench_cpu(
+            threads=many, seconds=spec.duration, max_prime=spec.cpu_max_prime
+        )
 
     rig.alternate(f"{many} processes", "sysbench", "events/s", lambda: _rate(work, many), theirs)
 

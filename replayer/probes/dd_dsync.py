@@ -2,10 +2,10 @@
 
 from pydantic import Field, model_validator
 
-from replayer.disk.load import Access, Load
-from replayer.disk.tally import Tally
-from replayer.host import Host
-from replayer.rig import ProbeSpec, Rig
+from replayer.machine.host import Host
+from replayer.run.probe_context import ProbeSpec, Rig
+from replayer.storage.io_job import Access, Load
+from replayer.storage.io_result import Tally
 from replayer.units import Size, show_size
 
 _LARGEST_WRITE = 1 << 30

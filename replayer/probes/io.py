@@ -6,13 +6,13 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from replayer.disk import peers
-from replayer.disk.drive import LARGE_BYTES
-from replayer.disk.load import Access, Load, Sync, Target
 from replayer.errors import Impossible
-from replayer.host import Host
+from replayer.machine.host import Host
 from replayer.model import Better
-from replayer.rig import ProbeSpec, Rig, label
+from replayer.run.probe_context import ProbeSpec, Rig, label
+from replayer.storage import reference_tools
+from replayer.storage.io_job import Access, Load, Sync, Target
+from replayer.storage.io_worker import LARGE_BYTES
 from replayer.units import Count, Duration, Size
 
 _FIO = {
@@ -137,7 +137,7 @@ def _cross_check(spec: Spec, rig: Rig, load: Load, targets: Sequence[Target]) ->
         return rig.exercise("replayer", [load], targets).of().iops
 
     def theirs() -> float:
-        return peers.fio(
+        return reference_tools.fio(
             path,
             mode=mode,
             block_size=spec.block_size,

@@ -4,12 +4,12 @@ from typing import Literal
 
 from pydantic import Field
 
-from replayer.disk import peers
-from replayer.disk.load import Load, Sync, Target
-from replayer.disk.tally import Tally
-from replayer.host import Host
+from replayer.machine.host import Host
 from replayer.model import Better
-from replayer.rig import ProbeSpec, Rig
+from replayer.run.probe_context import ProbeSpec, Rig
+from replayer.storage import reference_tools
+from replayer.storage.io_job import Load, Sync, Target
+from replayer.storage.io_result import Tally
 from replayer.units import Count, Duration, Size, show_duration, show_size
 
 
@@ -108,7 +108,7 @@ def _cross_check(spec: Spec, rig: Rig, targets: list[Target], operations: int) -
         return rig.exercise(spec.name, [load], targets).of().latencies.mean_ns / 1e3
 
     def theirs() -> float:
-        found = peers.ioping(
+        found = reference_tools.ioping(
             targets[0].paths[0],
             write=spec.operation == "write",
             size=spec.size,

@@ -4,9 +4,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from replayer.disk import peers
-from replayer.processor import Work, spin
-from replayer.rig import Parallel, ProbeSpec, Rig
+from replayer.run.probe_context import Parallel, ProbeSpec, Rig
+from replayer.storage import reference_tools
+from replayer.storage.spin import Work, spin
 from replayer.units import Duration, Size, show_size
 
 _Block = Annotated[Size, Field(ge=64, le=1 << 30)]
@@ -59,7 +59,7 @@ def _cross_check(rig: Rig, what: str, work: Work, many: int) -> None:
     """Run sysbench memory in turn."""
 
     def theirs() -> float:
-        return peers.sysbench_memory(
+        return reference_tools.sysbench_memory(
             operation=work.kind, block_size=work.limit, threads=many, seconds=work.seconds
         ) / (1 << 20)
 

@@ -10,12 +10,12 @@ from typing import Literal
 
 from pydantic import Field, field_validator
 
-from replayer.disk import peers
-from replayer.disk.load import Access, Load, Target
-from replayer.disk.tally import Tally
-from replayer.host import Host
+from replayer.machine.host import Host
 from replayer.model import Better
-from replayer.rig import Findings, ProbeSpec, Rig, label
+from replayer.run.probe_context import Findings, ProbeSpec, Rig, label
+from replayer.storage import reference_tools
+from replayer.storage.io_job import Access, Load, Target
+from replayer.storage.io_result import Tally
 from replayer.units import Duration, Size
 
 
@@ -259,7 +259,7 @@ def _cross_check(spec: Spec, rig: Rig, targets: Sequence[Target]) -> None:
             return rig.exercise(f"{spec.name}: {label(load)}", [load], targets).of().iops
 
         def theirs(load: Load = load) -> float:
-            return peers.fio(
+            return reference_tools.fio(
                 targets[0].paths[0],
                 mode="read" if load.access is Access.SEQUENTIAL else "randread",
                 block_size=load.block_size,

@@ -6,10 +6,10 @@ from typing import Literal
 from pydantic import Field
 
 from replayer import shell
-from replayer.disk import peers
-from replayer.disk.load import Access, Load, Sync, Target
-from replayer.host import Host
-from replayer.rig import ProbeSpec, Rig
+from replayer.machine.host import Host
+from replayer.run.probe_context import ProbeSpec, Rig
+from replayer.storage import reference_tools
+from replayer.storage.io_job import Access, Load, Sync, Target
 from replayer.units import Duration, Size
 
 Method = Literal["open_datasync", "fdatasync", "fsync"]
@@ -98,7 +98,7 @@ def _cross_check(spec: Spec, rig: Rig, targets: list[Target]) -> None:
             load = _load(spec, method)
             mine[method].append(rig.exercise(load.name, [load], targets).of().iops)
         with rig.progress.task(f"{spec.name}: pg_test_fsync"):
-            told = peers.pg_test_fsync(program, folder, seconds=seconds)
+            told = reference_tools.pg_test_fsync(program, folder, seconds=seconds)
         for method in spec.methods:
             other[method].append(told[method])
     for method in spec.methods:

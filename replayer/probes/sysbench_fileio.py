@@ -5,11 +5,11 @@ from typing import Literal
 
 from pydantic import Field
 
-from replayer.disk import peers
-from replayer.disk.load import Access, Load, Target
-from replayer.disk.tally import Tally
-from replayer.host import Host
-from replayer.rig import Parallel, ProbeSpec, Rig
+from replayer.machine.host import Host
+from replayer.run.probe_context import Parallel, ProbeSpec, Rig
+from replayer.storage import reference_tools
+from replayer.storage.io_job import Access, Load, Target
+from replayer.storage.io_result import Tally
 from replayer.units import Duration, Size, show_size
 
 Mode = Literal["seqwr", "seqrd", "rndrd", "rndwr", "rndrw"]
@@ -154,7 +154,7 @@ def _cross_check(spec: Spec, rig: Rig, targets: list[Target], size: int) -> None
 
         def theirs(mode: Mode = mode) -> float:
             return (
-                peers.sysbench_fileio(
+                reference_tools.sysbench_fileio(
                     folder,
                     mode=mode,
                     files=spec.file_num,
@@ -167,4 +167,4 @@ def _cross_check(spec: Spec, rig: Rig, targets: list[Target], size: int) -> None
             )
 
         rig.alternate(f"{mode} {threads} threads", "sysbench", "MB/s", ours, theirs)
-    peers.clear(folder)
+    reference_tools.clear(folder)

@@ -10,8 +10,8 @@ from html import escape
 from statistics import median
 from typing import Any
 
-from replayer.comparison import Comparison, Row, Verdict
-from replayer.evidence import Side
+from replayer.analysis.comparison import Comparison, Row, Verdict
+from replayer.analysis.samples import Side
 from replayer.model import Better, Measurement, Run, Series, Status, StepResult
 from replayer.report import packed
 from replayer.report.words import clean

@@ -8,11 +8,11 @@ from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
-from replayer.comparison import Comparison, Row, Verdict
-from replayer.difference import Difference, Sort
+from replayer.analysis.comparison import Comparison, Row, Verdict
+from replayer.analysis.difference import Difference, Sort
+from replayer.analysis.statistics import MOST
 from replayer.report.tables import INDENT, line, pairs
 from replayer.report.words import clean
-from replayer.stats import MOST
 from replayer.units import show
 
 STYLE = {

@@ -4,8 +4,8 @@ import csv
 import io
 from collections.abc import Iterator, Sequence
 
-from replayer.comparison import Comparison
-from replayer.evidence import Side
+from replayer.analysis.comparison import Comparison
+from replayer.analysis.samples import Side
 from replayer.report.words import clean
 
 _RUN = (

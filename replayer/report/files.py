@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from replayer.comparison import Comparison
+from replayer.analysis.comparison import Comparison
+from replayer.analysis.samples import Side
 from replayer.errors import Impossible
-from replayer.evidence import Side
 
 
 class Written(NamedTuple):

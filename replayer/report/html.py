@@ -14,10 +14,10 @@ from string import Template
 from typing import Any
 
 from replayer import __version__
-from replayer.comparison import Comparison, Row
-from replayer.difference import Sort, facts
+from replayer.analysis.comparison import Comparison, Row
+from replayer.analysis.difference import Sort, facts
+from replayer.analysis.samples import Side
 from replayer.errors import ReplayerError
-from replayer.evidence import Side
 from replayer.report import charts
 from replayer.report.comparison import SORTS, explained, limits, sentence, values, verdict
 from replayer.report.words import clean

@@ -4,9 +4,9 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from statistics import median
 
-from replayer.comparison import Comparison
-from replayer.difference import Sort
-from replayer.evidence import Side
+from replayer.analysis.comparison import Comparison
+from replayer.analysis.difference import Sort
+from replayer.analysis.samples import Side
 from replayer.model import Status
 from replayer.report.comparison import SORTS, explained, limits, sentence, values, verdict
 from replayer.report.words import clean

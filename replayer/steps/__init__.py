@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     # Not at run time: `replayer list` names the steps without loading a database library.
-    from replayer.context import Context
     from replayer.model import Outcome, StepSpec
+    from replayer.run.context import Context
 
 
 class Step(Protocol):

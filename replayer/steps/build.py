@@ -13,15 +13,16 @@ from typing import Any
 
 from pydantic import Field
 
-from replayer import __version__, doubling, table, units
-from replayer.context import Context, Task
-from replayer.database import Database
-from replayer.doubling import Builder, Doubling
-from replayer.engine import Engine
+from replayer import __version__, units
+from replayer.engines.connection import Database
+from replayer.engines.engine import Engine
 from replayer.errors import Impossible, Interrupted, ReplayerError, nearest
+from replayer.machine.processes import CpuSeconds
 from replayer.model import Better, Fact, Measurement, Outcome, StepSpec
-from replayer.processes import CpuSeconds
-from replayer.table import Shape, State
+from replayer.run.context import Context, Task
+from replayer.tables import doubling, persons
+from replayer.tables.doubling import Builder, Doubling
+from replayer.tables.persons import Shape, State
 
 _MOST_SEGMENTS = 1024
 """Where the size of a segment is not given it grows, so that there are no more than this."""
@@ -58,15 +59,15 @@ def run(spec: Spec, context: Context) -> Outcome:
     """Build the table, go on with an interrupted build, or take the whole one that is there."""
     with context.database() as database:
         shape = _shape(spec, database)
-        found = table.state(database)
+        found = persons.state(database)
         if found is not None and not _goes_on(spec, shape, found):
             if not spec.rebuild and _fits(spec, shape, found):
                 return _reused(database, found)
-            _check_space(spec, shape, context, database, freed=table.bytes_(database))
-            table.drop(database, found.shape.layout)
+            _check_space(spec, shape, context, database, freed=persons.bytes_(database))
+            persons.drop(database, found.shape.layout)
             found = None
         else:
-            there = table.bytes_(database) if found is not None else 0
+            there = persons.bytes_(database) if found is not None else 0
             _check_space(spec, shape, context, database, freed=there)
         return _Build(spec, context, database, _Story(shape)).run(found)
 
@@ -317,7 +318,7 @@ class _Build:
 
     def _create(self) -> None:
         shape = self.story.shape
-        with table.transaction(self.database):
+        with persons.transaction(self.database):
             self.database.execute(
                 "table/create",
                 made_by=f"replayer {__version__}",
@@ -330,9 +331,9 @@ class _Build:
     def _resume(self, found: State) -> int:
         """Remove what is left of a doubling that was cut short; return the last whole one."""
         done = found.doubling or 0
-        every = table.segments(self.database)
+        every = persons.segments(self.database)
         unfinished = [segment for segment in every if segment.doubling > done]
-        table.discard(self.database, found.shape.layout, unfinished)
+        persons.discard(self.database, found.shape.layout, unfinished)
         for row in self.database.execute("table/doublings"):
             new = row["rows"] // 2 if row["doubling"] else row["rows"]
             speed = new / row["seconds"] if row["seconds"] else None
@@ -356,7 +357,7 @@ class _Build:
             "rows": doubling.rows_after(number),
             "seconds": seconds,
             "rows_per_second": new_rows / seconds,
-            "table_bytes": table.bytes_(self.database),
+            "table_bytes": persons.bytes_(self.database),
             "wal_bytes": _difference(before.wal_bytes, after.wal_bytes),
         }
         self.database.execute("table/measured", {"doubling": number}, **row)
@@ -426,7 +427,7 @@ def _reused(database: Database, found: State) -> Outcome:
     return Outcome(
         measurements=(
             _measured("rows", found.rows, "rows", Better.NEITHER),
-            _measured("table_bytes", table.bytes_(database), "bytes", Better.LESS),
+            _measured("table_bytes", persons.bytes_(database), "bytes", Better.LESS),
         ),
         facts={**_facts(found.shape, found.rows), "reused": True},
         notes=("the table of an earlier build was reused, so no time was measured",),

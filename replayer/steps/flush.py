@@ -11,12 +11,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from replayer import cache, chores, table
-from replayer.context import Context
-from replayer.database import Database
+from replayer.conditions import temperature
+from replayer.engines.connection import Database
 from replayer.errors import Interrupted, ReplayerError, Skip
 from replayer.model import Better, Fact, Measurement, Outcome, StepSpec
-from replayer.table import State
+from replayer.run.context import Context
+from replayer.tables import parallel, persons
+from replayer.tables.persons import State
 
 _TRIES = 40
 _PAUSE_SECONDS = 0.25
@@ -48,7 +49,7 @@ class _Left:
 def run(_spec: Spec, context: Context) -> Outcome:
     """Flush, and prove it."""
     with context.database() as database:
-        state = table.needs(database)
+        state = persons.needs(database)
         before = _wal(database)
         begun = time.monotonic_ns()
         _vacuum(state, context, database)
@@ -90,13 +91,13 @@ def _vacuum(state: State, context: Context, database: Database) -> None:
     layout = state.shape.layout
     verb = database.engine.verb(f"{layout}/vacuum")
     if verb is not None:
-        found = table.segments(database)
+        found = persons.segments(database)
         work = [verb.statements(segment=segment.number) for segment in found]
         with context.progress.task("vacuum", total=len(work)) as task:
-            for done in chores.execute(database, work, len(os.sched_getaffinity(0))):
+            for done in parallel.execute(database, work, len(os.sched_getaffinity(0))):
                 task.advance(done)
-    table.told(database, f"{layout}/vacuum_all")
-    table.told(database, "table/vacuum")
+    persons.told(database, f"{layout}/vacuum_all")
+    persons.told(database, "table/vacuum")
 
 
 def _write_out(context: Context, database: Database) -> None:
@@ -117,7 +118,7 @@ def _files(context: Context, database: Database) -> tuple[list[Path] | None, str
     folder = context.place.data_directory()
     if folder is None:
         return None, "the server's data files are not on this machine"
-    return table.files(database, folder), ""
+    return persons.files(database, folder), ""
 
 
 def _sync(files: Iterable[Path] | None) -> None:
@@ -161,7 +162,7 @@ def _dirty_buffers(database: Database) -> tuple[int | None, str]:
 
 def _dirty_pages(files: list[Path]) -> tuple[int | None, str]:
     """Return the bytes of dirty pages and of pages being written, or None and why."""
-    found = cache.residency(files)
+    found = temperature.residency(files)
     if found.dirty_bytes is None or found.writeback_bytes is None:
         return None, found.why or "this kernel does not tell which pages are dirty (Linux 6.5 does)"
     return found.dirty_bytes + found.writeback_bytes, ""

@@ -7,12 +7,12 @@
 from typing import Any
 
 from replayer import registry
-from replayer.context import Context
-from replayer.disk import device
-from replayer.disk.workspace import Workspace, enough
 from replayer.errors import Impossible, Interrupted, NotFound, ReplayerError
 from replayer.model import Outcome, StepSpec
-from replayer.rig import Findings, ProbeSpec, Rig
+from replayer.run.context import Context
+from replayer.run.probe_context import Findings, ProbeSpec, Rig
+from replayer.storage import device
+from replayer.storage.files import Workspace, enough
 
 Spec = ProbeSpec
 

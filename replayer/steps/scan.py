@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from replayer import cache, table
-from replayer.context import Context
-from replayer.database import Database
+from replayer.conditions import temperature
+from replayer.engines.connection import Database
 from replayer.errors import ReplayerError
 from replayer.model import Better, Cold, Fact, Measurement, Outcome, Series, StepSpec, Temperature
+from replayer.run.context import Context
+from replayer.tables import persons
 
 _STATEMENTS = {"avg": "table/scan", "full count": "table/count"}
 """What is told of a statement -> its verb."""
@@ -49,11 +50,11 @@ def run(spec: Spec, context: Context) -> Outcome:
     """Execute each statement from cold."""
     files: list[Path] = []
     with context.database() as database:
-        state = table.needs(database)
+        state = persons.needs(database)
         folder = context.place.data_directory()
         if folder is not None:
-            files = table.files(database, folder)
-        table.told(database, "table/warm_up")
+            files = persons.files(database, folder)
+        persons.told(database, "table/warm_up")
     with context.progress.task("scan", total=len(_STATEMENTS)) as task:
         scanned: list[_Scanned] = []
         for name, verb in _STATEMENTS.items():
@@ -82,7 +83,7 @@ def _scan(spec: Spec, context: Context, files: list[Path], name: str, verb: str)
         begin = context.sampler.mark()
         (row,) = database.execute(verb)
         end = context.sampler.mark()
-        after = cache.residency(files).resident_bytes
+        after = temperature.residency(files).resident_bytes
         missed = max(0, _missed(database) - missed)
     # Somebody else's machine has devices of its own.
     delta = context.sampler.device_delta(begin, end) if files else None
@@ -90,13 +91,13 @@ def _scan(spec: Spec, context: Context, files: list[Path], name: str, verb: str)
     # A statement need not read every file: what it brought into the page cache is what it read,
     # or, where the server goes around that, the blocks that it did not have.
     needed = None if after is None or before is None else max(0, after - before, missed)
-    return _Scanned(name, cache.finish(cold, read, needed), begin, end, row, read, needed)
+    return _Scanned(name, temperature.finish(cold, read, needed), begin, end, row, read, needed)
 
 
 def _made(spec: Spec, context: Context, files: list[Path]) -> Cold:
     """Bring the table to the temperature that was asked for, where its files can be reached."""
     if files:
-        return cache.make(spec.cold, context.place, files, context.host)
+        return temperature.make(spec.cold, context.place, files, context.host)
     why = "the server's data files are not on this machine"
     return Cold(asked=spec.cold, got=Temperature.UNKNOWN, method="nothing", proof="", why=why)
 
@@ -114,11 +115,11 @@ def _after_start(cold: Cold, files: list[Path]) -> tuple[Cold, int | None]:
 
     A server that starts may read some of the table by itself.
     """
-    seen = cache.residency(files)
+    seen = temperature.residency(files)
     if seen.resident_bytes is None or seen.share is None:
         return cold, None
     found = cold.model_copy(update={"resident_bytes": seen.resident_bytes})
-    if cold.got is Temperature.COLD and seen.share > cache.COLD_SHARE:
+    if cold.got is Temperature.COLD and seen.share > temperature.COLD_SHARE:
         why = f"starting the server brought {seen.share:.1%} of the table into the page cache"
         found = found.model_copy(update={"got": Temperature.LUKEWARM, "why": why})
     return found, seen.resident_bytes

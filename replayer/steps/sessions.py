@@ -20,11 +20,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field
 
-from replayer import __version__, cache, ledger, memory, pages, processes, slob, units
-from replayer.context import Context
-from replayer.database import Database
+from replayer import __version__, units
+from replayer.conditions import memory_bound, temperature
+from replayer.engines.connection import Database
 from replayer.errors import Impossible, ReplayerError, Skip
-from replayer.ledger import Counters
+from replayer.machine import page_cache, processes
 from replayer.model import (
     Better,
     Cold,
@@ -38,8 +38,12 @@ from replayer.model import (
     Temperature,
     Verdict,
 )
-from replayer.slob import Lost, SessionJob, TableSet, Tally
-from replayer.worker import Crowd
+from replayer.run.context import Context
+from replayer.tables import pgio
+from replayer.tables.pgio import Lost, SessionJob, TableSet, Tally
+from replayer.watch import ledger
+from replayer.watch.ledger import Counters
+from replayer.watch.workers import Crowd
 
 _MIB = 1 << 20
 _HOT_AT_LEAST = 0.99
@@ -185,7 +189,7 @@ def _impossible(refused: str, spec: Spec, context: Context) -> Impossible:
 
 
 def _kinds() -> Sequence[str]:
-    return ("cached", "direct", *memory.KINDS)
+    return ("cached", "direct", *memory_bound.KINDS)
 
 
 def _check_numbers(spec: Spec, block_size: int) -> None:
@@ -195,10 +199,10 @@ def _check_numbers(spec: Spec, block_size: int) -> None:
         raise Impossible(
             f"scale = {spec.scale!r} is {rows:,} blocks, less than one work unit of {longest:,}"
         )
-    if rows > slob.MOST_ROWS:
+    if rows > pgio.MOST_ROWS:
         raise Impossible(
             f"scale = {spec.scale!r} is {rows:,} blocks for each table, and at most "
-            f"{slob.MOST_ROWS:,} can be: use more tables (num_schemas)"
+            f"{pgio.MOST_ROWS:,} can be: use more tables (num_schemas)"
         )
 
 
@@ -210,13 +214,13 @@ def _refused(kind: str, spec: Spec, context: Context) -> str:
         return _no_cached(spec, context)
     if kind == "direct":
         return _no_direct(context)
-    return _no_bound(kind, spec, context) or memory.possible(kind, context.host)
+    return _no_bound(kind, spec, context) or memory_bound.possible(kind, context.host)
 
 
 def _lacking(kind: str, context: Context) -> str:
     """Return what a kind of memory needs that somebody else's server does not have; "" if none."""
     wanted = _keys(context).get("memory", {}).get(kind, {}).get("settings", {})
-    if kind in memory.KINDS or (kind == "direct" and not wanted):
+    if kind in memory_bound.KINDS or (kind == "direct" and not wanted):
         return "it needs a restart of the server, and this server is not replayer's own"
     with context.database() as database:
         shown = {row["name"]: row["value"] for row in database.execute("settings")}
@@ -329,12 +333,12 @@ def _provide(wanted: TableSet, context: Context) -> list[str]:
     """See to it that the tables are there and as the method needs them; return what was done."""
     notes = []
     with context.database() as database:
-        slob.refuse_foreign(database, wanted)
-        flaws = slob.flaws(database, wanted)
+        pgio.refuse_foreign(database, wanted)
+        flaws = pgio.flaws(database, wanted)
         if flaws:
             seconds = _load(database, wanted, context, flaws[0])
             notes.append(f"the tables were loaded in {seconds:.1f} s ({flaws[0]})")
-            flaws = slob.flaws(database, wanted)
+            flaws = pgio.flaws(database, wanted)
         if flaws:
             raise ReplayerError(f"the layout of the tables is not as it must be: {flaws[0]}")
         for name in wanted.names:
@@ -346,11 +350,11 @@ def _load(database: Database, wanted: TableSet, context: Context, why: str) -> f
     """Drop what there is of the tables and load them; return the seconds."""
     began = time.monotonic()
     context.progress.say(f"loading {wanted.tables} tables of {wanted.rows:,} blocks: {why}")
-    slob.drop(database)
+    pgio.drop(database)
     _check_space(database, wanted, context)
     sessions = min(wanted.tables, max(2, os.cpu_count() or 1), _LOADERS)
     with context.progress.task("load tables", wanted.tables * wanted.rows) as task:
-        for rows in slob.load(database, wanted, sessions, f"replayer {__version__}"):
+        for rows in pgio.load(database, wanted, sessions, f"replayer {__version__}"):
             task.advance(rows)
     try:
         database.execute("flush")
@@ -417,24 +421,24 @@ def _files(database: Database, wanted: TableSet, context: Context) -> list[Path]
 
 
 @contextlib.contextmanager
-def _bounded(spec: Spec, context: Context) -> Iterator[memory.Bound | None]:
-    if spec.memory not in memory.KINDS:
+def _bounded(spec: Spec, context: Context) -> Iterator[memory_bound.Bound | None]:
+    if spec.memory not in memory_bound.KINDS:
         yield None
         return
     limit = spec.limit(_ServerMemory.of(context))
-    with memory.bound(
+    with memory_bound.bound(
         spec.memory, context.place, context.host, limit_bytes=limit, keep_bytes=spec.keep
     ) as taken:
         yield taken
 
 
 @contextlib.contextmanager
-def _memory_told(taken: memory.Bound | None) -> Iterator[None]:
+def _memory_told(taken: memory_bound.Bound | None) -> Iterator[None]:
     """Say so when it was the limit that ended the server."""
     try:
         yield
     except ReplayerError as error:
-        killed = memory.killed_for_memory(taken) if taken else 0
+        killed = memory_bound.killed_for_memory(taken) if taken else 0
         if not killed:
             raise
         raise ReplayerError(
@@ -451,15 +455,15 @@ def _temperature(spec: Spec, files: Sequence[Path], context: Context) -> Cold:
         return Cold(asked=asked, got=Temperature.UNKNOWN, method="", proof="", why=why)
     if asked is Temperature.HOT:
         _warm(files, context)
-        if _classify(cache.residency(files).share) is Temperature.LUKEWARM:
+        if _classify(temperature.residency(files).share) is Temperature.LUKEWARM:
             # Something dropped the page cache in these seconds: once more.
             _warm(files, context)
         method = "every file was read into the page cache"
     else:
         for file in files:
-            pages.forget(file)
+            page_cache.forget(file)
         method = "fdatasync and POSIX_FADV_DONTNEED for every file"
-    found = cache.residency(files)
+    found = temperature.residency(files)
     got = _classify(found.share)
     why = ""
     if got is not asked:
@@ -482,7 +486,7 @@ def _displaced(spec: Spec, files: Sequence[Path]) -> list[str]:
     """Say so if the tables did not stay in the page cache, which explains device reads."""
     if spec.asked is not Verdict.CACHED or not files:
         return []
-    share = cache.residency(files).share
+    share = temperature.residency(files).share
     if share is None or share >= _HOT_AT_LEAST:
         return []
     why = "something dropped or displaced the rest meanwhile"
@@ -493,7 +497,7 @@ def _warm(files: Sequence[Path], context: Context) -> None:
     sizes = {file: file.stat().st_size for file in files}
     with context.progress.task("warm page cache", sum(sizes.values())) as task:
         for file, size in sizes.items():
-            pages.load(file)
+            page_cache.load(file)
             task.advance(size)
 
 
@@ -558,7 +562,7 @@ def _measure(spec: Spec, wanted: TableSet, context: Context, database: Database)
     """Connect every session, open the gate, watch, and read the counters after the last slice."""
     slice_seconds = min(_LONGEST_SLICE, max(_SHORTEST_SLICE, spec.sessions / 32))
     jobs = list(_jobs(spec, wanted, database, slice_seconds))
-    crowd = Crowd(slob.session, jobs, processes=math.ceil(len(jobs) / slob.SESSIONS_PER_PROCESS))
+    crowd = Crowd(pgio.session, jobs, processes=math.ceil(len(jobs) / pgio.SESSIONS_PER_PROCESS))
     with crowd:
         with context.progress.task(f"connect {len(jobs)} sessions"):
             crowd.ready(timeout=60 + len(jobs))
@@ -766,7 +770,7 @@ def _histograms(tallies: Sequence[Tally]) -> dict[str, Any]:
         longest = max(getattr(tally, f"{kind}_max") for tally in tallies)
         buckets: dict[int, int] = {}
         for tally in tallies:
-            slob.merge(buckets, getattr(tally, kind).items())
+            pgio.merge(buckets, getattr(tally, kind).items())
         for bucket, amount in buckets.items():
             for name in (kind, "all"):
                 found[name].record_value(_middle(bucket, longest), amount)
@@ -781,14 +785,14 @@ def _middle(bucket: int, longest: float) -> int:
 
 def _steadiness(window: _Window) -> tuple[str, list[str]]:
     """Return whether RIOPS were steady (the rule of stats.steady), and a note if not."""
-    from replayer import stats
+    from replayer.analysis import statistics
 
     reads = _progress(window, "reads", 1.0)
     # The last point closes the window, and what it ends is no whole second.
     rates = [other - one for (_, one), (_, other) in itertools.pairwise(reads[:-1])]
-    if len(rates) < stats.WINDOW:
+    if len(rates) < statistics.WINDOW:
         return f"too short to tell: {len(rates)} seconds", []
-    found = stats.steady(rates)
+    found = statistics.steady(rates)
     if found.start is None:
         text = "never steady"
     elif found.left:
@@ -797,7 +801,10 @@ def _steadiness(window: _Window) -> tuple[str, list[str]]:
         text = f"warming up until second {found.start}"
     else:
         return "steady", []
-    rule = f"over {stats.WINDOW} s, drift {stats.SLOPE:.0%}, deviation {stats.DEVIATION:.0%}"
+    rule = (
+        f"over {statistics.WINDOW} s, drift {statistics.SLOPE:.0%}, "
+        f"deviation {statistics.DEVIATION:.0%}"
+    )
     return text, [f"RIOPS were {text} ({rule}): let it run longer"]
 
 

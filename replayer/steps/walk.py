@@ -17,8 +17,7 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from replayer import cache, reader, table
-from replayer.context import Context, Task
+from replayer.conditions import temperature
 from replayer.errors import Impossible, Skip
 from replayer.model import (
     Better,
@@ -30,10 +29,13 @@ from replayer.model import (
     StepSpec,
     Temperature,
 )
-from replayer.reader import Haul, Queue, Said
-from replayer.sampler import Sampler
+from replayer.run.context import Context, Task
+from replayer.storage import file_reader
+from replayer.storage.file_reader import Haul, Queue, Said
+from replayer.tables import persons
 from replayer.units import Size, show_size
-from replayer.worker import Crowd
+from replayer.watch.sampler import Sampler
+from replayer.watch.workers import Crowd
 
 _LONGEST_NS = 3600 * 10**9
 _SECTOR = 512
@@ -55,16 +57,16 @@ class Spec(StepSpec):
     block_size: Size = Field(128 << 10, ge=512, le=1 << 30)
     cold: Temperature = Temperature.COLD
     """cold; lukewarm leaves the server running; hot reads everything once before."""
-    table: str = table.NAME
+    table: str = persons.NAME
     """Any table of the database, with its schema if that is not replayer's own."""
     path: Path | None = None
     """A folder to walk instead, with all folders in it; it is only read."""
 
     @model_validator(mode="after")
     def _direct_blocks(self) -> Self:
-        if self.mode == "direct" and self.block_size % reader.ALIGNMENT:
+        if self.mode == "direct" and self.block_size % file_reader.ALIGNMENT:
             raise ValueError(
-                f"block_size must be a multiple of {reader.ALIGNMENT} bytes in direct mode"
+                f"block_size must be a multiple of {file_reader.ALIGNMENT} bytes in direct mode"
             )
         return self
 
@@ -150,7 +152,7 @@ def run(spec: Spec, context: Context) -> Outcome:
         if spec.mode == "direct":
             _need_direct(files)
         with context.progress.task(f"walk: making {spec.cold.value}"):
-            cold = cache.make(spec.cold, place, files, context.host)
+            cold = temperature.make(spec.cold, place, files, context.host)
         listing = _list(_folders(spec, files), None if spec.path else set(files))
         reading = _read(spec, context, sampler, listing)
         delta = sampler.device_delta(reading.begin_ns, reading.end_ns)
@@ -158,7 +160,7 @@ def run(spec: Spec, context: Context) -> Outcome:
             reading.begin_ns, reading.end_ns, cumulative={"walk.bytes": reading.points}
         )
     device_bytes = delta.read_bytes if delta is not None else None
-    cold = cache.finish(cold, device_bytes, listing.stored_bytes)
+    cold = temperature.finish(cold, device_bytes, listing.stored_bytes)
     return Outcome(
         measurements=tuple(_measurements(listing, reading)),
         cold=cold,
@@ -181,11 +183,11 @@ def _files(spec: Spec, context: Context) -> list[str]:
         return found
     folder = context.data_directory()
     with context.database() as database:
-        if spec.table == table.NAME:
-            table.needs(database)
-            paths = table.files(database, folder)
+        if spec.table == persons.NAME:
+            persons.needs(database)
+            paths = persons.files(database, folder)
         else:
-            paths = table.files(database, folder, "slob/files", name=spec.table)
+            paths = persons.files(database, folder, "slob/files", name=spec.table)
     if not paths:
         raise Impossible(f"walk: the table {spec.table!r} is not there, or has no files")
     return [str(path) for path in paths]
@@ -242,7 +244,7 @@ def _entries(folders: Iterable[str], *, deep: bool) -> Iterator["os.DirEntry[str
 def _need_direct(files: Iterable[str]) -> None:
     """Raise Skip where the file system does not read around the page cache."""
     first = next(iter(files))
-    why_not = reader.why_not_direct(first)
+    why_not = file_reader.why_not_direct(first)
     if why_not:
         raise Skip(
             f'mode = "direct" was asked for, but {first} cannot be read with O_DIRECT ({why_not}); '
@@ -278,7 +280,7 @@ def _read(spec: Spec, context: Context, sampler: Sampler, listing: _Listing) -> 
     processes = min(len(os.sched_getaffinity(0)), spec.threads)
     with (
         context.progress.task("walk", total=listing.bytes) as task,
-        Crowd(reader.read_all, [queue] * spec.threads, processes=processes) as crowd,
+        Crowd(file_reader.read_all, [queue] * spec.threads, processes=processes) as crowd,
     ):
         crowd.ready(timeout=_READY_SECONDS)
         begin_ns = sampler.mark()
@@ -399,7 +401,7 @@ def _named(what: str, paths: Iterable[str]) -> Iterator[str]:
 
 def _not_around(files: Sequence[str], cold: Cold) -> Iterator[str]:
     """Yield a sentence if direct reads have filled the page cache, as btrfs does at times."""
-    share = cache.residency(files).share
+    share = temperature.residency(files).share
     if share is not None and share > (cold.resident_share or 0.0) + _GREW_WARM:
         yield (
             f"the file system read around O_DIRECT: {share:.0%} of the files are in the page cache "

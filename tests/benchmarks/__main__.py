@@ -19,7 +19,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from replayer.host import Host
+from replayer.machine.host import Host
 
 HERE = Path(__file__).parent
 OPERATORS = {">=": operator.ge, "<=": operator.le}

@@ -7,12 +7,12 @@ import statistics
 import subprocess
 import sys
 
-from replayer import engine as engines
-from replayer.context import Context
-from replayer.host import Host
-from replayer.sampler import Sampler
-from replayer.server import open_place
+from replayer.engines import engine as engines
+from replayer.machine.host import Host
+from replayer.run.context import Context
+from replayer.servers.open import open_place
 from replayer.steps import build
+from replayer.watch.sampler import Sampler
 
 NAME = "build"
 ROWS = int(os.environ.get("REPLAYER_BENCH_ROWS", "25165824"))

@@ -9,8 +9,7 @@ import time
 
 import numpy as np
 
-from replayer import store
-from replayer.evidence import Side
+from replayer.analysis.samples import Side
 from replayer.model import (
     Better,
     Latency,
@@ -23,6 +22,7 @@ from replayer.model import (
     WorkloadFacts,
 )
 from replayer.report import html
+from replayer.results import store
 
 NAME = "compare"
 SAMPLES = 3

@@ -6,17 +6,18 @@ import re
 import statistics
 import sys
 
-from replayer import engine as engines
-from replayer import pages, shell
-from replayer.context import Context
-from replayer.database import Database
+from replayer import shell
+from replayer.engines import engine as engines
+from replayer.engines.connection import Database
 from replayer.errors import ReplayerError
-from replayer.host import Host
+from replayer.machine import page_cache
+from replayer.machine.host import Host
 from replayer.model import Workload
 from replayer.report.progress import conversation
-from replayer.sampler import Sampler
-from replayer.server import open_place
+from replayer.run.context import Context
+from replayer.servers.open import open_place
 from replayer.steps import build, sessions
+from replayer.watch.sampler import Sampler
 
 NAME = "mariadb"
 SAMPLES = 3
@@ -184,7 +185,7 @@ def peer_reads(place, workdir, program):
         url = place.start(sessions._settings(spec, here))
         with contextlib.closing(Database(place.engine, url)) as database:
             for file in sessions._files(database, spec.tables(PAGE), here):
-                pages.load(file)
+                page_cache.load(file)
             before = sessions._counters(database)
             said = shell.run(
                 [program, str(script), "--db-driver=mysql", "--threads=4", f"--time={SECONDS}",

@@ -10,15 +10,17 @@ import sys
 import time
 from pathlib import Path
 
-from replayer import engine, pages, processes, shell
-from replayer.context import Context
-from replayer.database import Database
-from replayer.host import Host
+from replayer import shell
+from replayer.engines import engine
+from replayer.engines.connection import Database
+from replayer.machine import page_cache, processes
+from replayer.machine.host import Host
 from replayer.model import Workload
 from replayer.report.progress import Lines
-from replayer.sampler import Sampler
-from replayer.server import open_place
+from replayer.run.context import Context
+from replayer.servers.open import open_place
 from replayer.steps import sessions
+from replayer.watch.sampler import Sampler
 
 NAME = "sessions"
 SAMPLES = 3
@@ -107,7 +109,7 @@ def peer_reads(place, workdir, pgbench):
     options = "-c plan_cache_mode=force_generic_plan -c enable_seqscan=off -c enable_bitmapscan=off"
     with contextlib.closing(Database(place.engine, url)) as database:
         for file in sessions._files(database, spec.tables(8192), context):
-            pages.load(file)
+            page_cache.load(file)
         before = sessions._counters(database)
         said = shell.run(
             [pgbench, "-n", "-M", "prepared", "-c", "4", "-j", "2", "-T", str(SECONDS), *scripts,

@@ -5,13 +5,13 @@ import math
 from pathlib import Path
 from statistics import median
 
-from replayer import memory
-from replayer.disk import peers
-from replayer.disk.exercise import exercise
-from replayer.disk.load import MIB, Access, Load, Sync
-from replayer.disk.workspace import Workspace
+from replayer.conditions import memory_bound
 from replayer.errors import ReplayerError
-from replayer.host import Host
+from replayer.machine.host import Host
+from replayer.storage import reference_tools
+from replayer.storage.files import Workspace
+from replayer.storage.io_job import MIB, Access, Load, Sync
+from replayer.storage.io_run import exercise
 
 NAME = "storage"
 ROUNDS = 7
@@ -44,10 +44,12 @@ def _little_memory():
     """Reserve all memory but KEPT_MEMORY as huge pages; yield why not, "" if it is so."""
     host = Host()
     with contextlib.ExitStack() as stack:
-        why = memory.possible("hugepages", host)
+        why = memory_bound.possible("hugepages", host)
         if not why:
             try:
-                stack.enter_context(memory.bound("hugepages", None, host, keep_bytes=KEPT_MEMORY))
+                stack.enter_context(
+                    memory_bound.bound("hugepages", None, host, keep_bytes=KEPT_MEMORY)
+                )
             except ReplayerError as error:
                 why = str(error)
         yield why
@@ -92,7 +94,7 @@ def _load(**keys):
 
 def _random(target):
     depths = (1, 4, 16, 50)
-    if peers.installed("fio") is None:
+    if reference_tools.installed("fio") is None:
         return _missing("fio psync", *((f"random reads, depth {d}", ">= 0.95") for d in depths))
     rows = []
     for depth in depths:
@@ -104,7 +106,7 @@ def _random(target):
             return tally.iops, tally.latencies.percentile_ns(99), found.cpu_per_operation
 
         def theirs(depth=depth):
-            found = peers.fio(
+            found = reference_tools.fio(
                 target.paths[0],
                 mode="randread",
                 block_size=8192,
@@ -130,7 +132,7 @@ def _sequential(target, *, huge=False, why=""):
     """Compare streams as each has them; with `huge`, fio's buffers lie on huge pages as well."""
     cases = [(mode, streams) for mode in ("read", "write") for streams in (1, 8)]
     pages = ", both on huge pages" if huge else ""
-    if why or peers.installed("fio") is None:
+    if why or reference_tools.installed("fio") is None:
         skipped = ((f"1 MiB {m}s, {s} streams{pages}", ">= 0.97") for m, s in cases)
         return _missing("fio psync", *skipped, why=why)
     rows = []
@@ -148,7 +150,7 @@ def _sequential(target, *, huge=False, why=""):
             return exercise([load], [target]).of().throughput / 1e6
 
         def theirs(mode=mode, streams=streams):
-            found = peers.fio(
+            found = reference_tools.fio(
                 target.paths[0],
                 mode=mode,
                 block_size=MIB,
@@ -168,7 +170,7 @@ def _sequential(target, *, huge=False, why=""):
 
 def _ioping(target):
     what, bar = "ioping-write: mean", ">= 0.9, <= 1.1"
-    if peers.installed("ioping") is None:
+    if reference_tools.installed("ioping") is None:
         return _missing("ioping -WWW", (what, bar))
     size, interval = 64 * MIB, 0.005
     load = _load(
@@ -188,7 +190,7 @@ def _ioping(target):
         return exercise([load], [target]).of().latencies.mean_ns / 1e3
 
     def theirs():
-        found = peers.ioping(
+        found = reference_tools.ioping(
             target.paths[0], write=True, size=size, block_size=4096, count=PINGS, interval=interval
         )
         return found.mean_ns / 1e3
@@ -199,7 +201,7 @@ def _ioping(target):
 def _sysbench(workspace):
     modes = {"seqwr": 0.0, "seqrd": 1.0, "rndrd": 1.0, "rndwr": 0.0, "rndrw": 0.6}
     bar = ">= 0.9, <= 1.1"
-    if peers.installed("sysbench") is None:
+    if reference_tools.installed("sysbench") is None:
         return _missing("sysbench fileio", *((f"fileio {m}, 4 threads", bar) for m in modes))
     shape = {"files": 16, "size": 512 * MIB, "block_size": 16384, "threads": 4}
     target = workspace.files("fileio", 16, 32 * MIB, block_size=16384)
@@ -223,20 +225,20 @@ def _sysbench(workspace):
             return exercise([load], [target]).of().throughput / 1e6
 
         def theirs(mode=mode):
-            found = peers.sysbench_fileio(folder, mode=mode, seconds=SECONDS, **shape)
+            found = reference_tools.sysbench_fileio(folder, mode=mode, seconds=SECONDS, **shape)
             return found.throughput / 1e6
 
         pairs = _alternate(ours, theirs)
         rows.append(_row(f"fileio {mode}, 4 threads", "sysbench fileio", bar, pairs, "MB/s"))
     workspace.forget(target)
-    peers.clear(folder)
+    reference_tools.clear(folder)
     return rows
 
 
 def _bonnie(workspace, why):
     phases = ("put_block", "rewrite", "get_block")
     bar = ">= 0.85, <= 1.15"
-    if why or peers.installed("bonnie++") is None:
+    if why or reference_tools.installed("bonnie++") is None:
         return _missing("bonnie++", *((f"bonnie {phase}", bar) for phase in phases), why=why)
     folder = workspace.folder / "bonnie"
     folder.mkdir()
@@ -261,7 +263,7 @@ def _bonnie(workspace, why):
         return figures
 
     def theirs():
-        fields = peers.bonnie(folder, size=BONNIE_SIZE, chunk=8192, files=0)
+        fields = reference_tools.bonnie(folder, size=BONNIE_SIZE, chunk=8192, files=0)
         return [float(fields[phase].strip("+") or "nan") for phase in phases]
 
     pairs = _alternate(ours, theirs, BONNIE_ROUNDS)

@@ -14,11 +14,11 @@ import shutil
 import statistics
 import subprocess
 
-from replayer import cache
-from replayer.context import Context
-from replayer.host import Host
-from replayer.sampler import Sampler
+from replayer.conditions import temperature
+from replayer.machine.host import Host
+from replayer.run.context import Context
 from replayer.steps import walk
+from replayer.watch.sampler import Sampler
 
 NAME = "walk"
 FILES = 1_500
@@ -85,7 +85,7 @@ def fio(folder, spec, workdir, *more):
     """Run fio once from cold; return MB/s, CPU seconds of the process and bytes."""
     path = workdir / "walk.fio"
     job_file(folder, spec, path, *more)
-    cache.drop([entry.path for entry in os.scandir(folder)], Host())
+    temperature.drop([entry.path for entry in os.scandir(folder)], Host())
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     said = subprocess.run(
         ["fio", "--output-format=json", path], capture_output=True, text=True, check=True

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from replayer import registry
-from replayer.blockdevice import Counters, moved
 from replayer.collectors import Sample, cpu, diskstats, meminfo, pressure, vmstat
+from replayer.machine.diskstats import Counters, moved
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
 KERNELS = sorted(path.name for path in FIXTURES.glob("proc-*"))

@@ -4,9 +4,11 @@ import re
 
 import pytest
 
-from replayer import assets, engine, plan, registry
+from replayer import assets, registry
 from replayer.__main__ import parser
+from replayer.engines import engine
 from replayer.model import StepSpec
+from replayer.run import workload as workload_file
 
 EVERY = [(kind, name) for kind in registry.KINDS for name in registry.names(kind)]
 
@@ -39,7 +41,7 @@ def test_collector_reads_files_only(name):
 @pytest.mark.parametrize("name", sorted(assets.workloads()))
 def test_workload_is_understood_and_says_what_it_imitates(name):
     """A workload that ships can be planned, and has a comment and a description."""
-    workload = plan.load(name)
+    workload = workload_file.load(name)
 
     assert workload.comment
     assert workload.description

@@ -7,7 +7,8 @@ import pytest
 import sqlglot
 from sqlglot import expressions
 
-from replayer import assets, engine
+from replayer import assets
+from replayer.engines import engine
 
 _DIALECTS = {"citus": "postgres", "singlestore": "singlestore", "columnstore": "mysql"}
 

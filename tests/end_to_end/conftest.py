@@ -11,14 +11,16 @@ from pathlib import Path
 
 import pytest
 
-from replayer import custody, processes, table
-from replayer import engine as engines
-from replayer.context import Context
-from replayer.host import Host
+from replayer import journal
+from replayer.engines import engine as engines
+from replayer.machine import processes
+from replayer.machine.host import Host
 from replayer.model import Workload
 from replayer.report.progress import Lines
-from replayer.sampler import Sampler
-from replayer.server import open_place
+from replayer.run.context import Context
+from replayer.servers.open import open_place
+from replayer.tables import persons
+from replayer.watch.sampler import Sampler
 
 HOLDER = """
 import sys
@@ -47,7 +49,7 @@ def own_home(monkeypatch):
     home.chmod(0o755)
     monkeypatch.setenv("REPLAYER_HOME", str(home))
     yield home
-    left = [(note.kind, dict(note.details)) for note in custody.notes()]
+    left = [(note.kind, dict(note.details)) for note in journal.notes()]
     serving = [pid for pid in processes.every() if str(home) in processes.arguments(pid)]
     for pid in serving:
         os.kill(pid, signal.SIGINT)
@@ -138,9 +140,9 @@ def no_table(context):
 
     def remove():
         with context.database() as database:
-            found = table.state(database)
+            found = persons.state(database)
             if found is not None:
-                table.drop(database, found.shape.layout)
+                persons.drop(database, found.shape.layout)
 
     remove()
     yield

@@ -11,11 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from replayer import assets, custody, table
-from replayer import engine as engines
-from replayer.database import Database
-from replayer.server import open_place
+from replayer import assets, journal
+from replayer.engines import engine as engines
+from replayer.engines.connection import Database
+from replayer.servers.open import open_place
 from replayer.steps import build, scan
+from replayer.tables import persons
 
 # PyMySQL leaves the socket of a refused connection to the garbage collector.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
@@ -111,11 +112,11 @@ def test_rows_are_those_of_plain_python(socket, borrowed, surroundings, own_home
         counted = scan.run(scan.Spec(step="scan", name="scan"), context)
         assert {row["rows"] for row in counted.tables["statements"]} == {_ROWS}
         with contextlib.closing(Database(place.engine, place.start())) as database:
-            table.drop(database, layout)
-            assert table.state(database) is None
+            persons.drop(database, layout)
+            assert persons.state(database) is None
             left = database.query("SHOW TABLES LIKE 'persons1%'")
             assert left == []
-    assert not list(custody.notes())
+    assert not list(journal.notes())
 
 
 @pytest.mark.parametrize("name", sorted(_BORROWED))
@@ -135,4 +136,4 @@ def test_an_interrupted_doubling_is_taken_back(socket, borrowed, surroundings, o
             assert "went on after doubling" in " ".join(outcome.notes)
             rows = database.query("SELECT id, lastname FROM persons1")
             assert sorted((row["id"], row["lastname"]) for row in rows) == _expected()
-            table.drop(database, "columnstore")
+            persons.drop(database, "columnstore")

@@ -12,12 +12,12 @@ import time
 
 import pytest
 
-from replayer import doubling, table
-from replayer import engine as engines
-from replayer.database import Database
+from replayer.engines import engine as engines
+from replayer.engines.connection import Database
 from replayer.errors import Impossible, NotFound, ReplayerError
-from replayer.server import open_place
+from replayer.servers.open import open_place
 from replayer.steps import build
+from replayer.tables import doubling, persons
 
 DOUBLINGS = 10
 ROWS = 6 << DOUBLINGS
@@ -148,7 +148,7 @@ def test_table_bytes_are_those_on_disk(context, database):
     """The bytes reported are those of the files, but for the catalogue beside the segments."""
     outcome = build.run(spec_of(), context)
     database.query("CHECKPOINT")
-    files = table.files(database, context.data_directory())
+    files = persons.files(database, context.data_directory())
     catalogue = database.query(
         "SELECT sum(pg_total_relation_size(oid))::bigint AS n FROM pg_class "
         "WHERE relname IN ('persons1_build', 'persons1_doublings', 'persons1_segments')"
@@ -162,7 +162,7 @@ def test_many_files_hold_the_columns(context, database):
     """Each column of each segment is a table of its own, with its TOAST table and index."""
     build.run(spec_of(), context)
 
-    assert len(table.files(database, context.data_directory())) >= 3 * 3 * ROWS // SEGMENT_ROWS
+    assert len(persons.files(database, context.data_directory())) >= 3 * 3 * ROWS // SEGMENT_ROWS
 
 
 # Again
@@ -206,11 +206,11 @@ def test_killed_build_goes_on_from_the_last_whole_doubling(
     os.kill(child.pid, signal.SIGKILL)
     child.communicate()
     _wait_until_alone(database)
-    state = table.state(database)
+    state = persons.state(database)
 
     assert half_made
     assert not state.whole
-    assert any(one.doubling > state.doubling for one in table.segments(database))
+    assert any(one.doubling > state.doubling for one in persons.segments(database))
     assert sorted(stored(database)) == sorted(expected(state.doubling))
     outcome = build.run(spec_of(**keys), context)
     assert "went on after doubling" in outcome.notes[0]
@@ -235,7 +235,7 @@ def test_interrupted_build_tells_what_it_did(context, database, no_table, tmp_pa
     assert step["status"] == "interrupted"
     done = step["tables"]["doublings"]
     assert [row["doubling"] for row in done] == list(range(len(done)))
-    assert table.state(database).doubling >= done[-1]["doubling"] > 4
+    assert persons.state(database).doubling >= done[-1]["doubling"] > 4
 
 
 def _build_beside(context, folder, keys):
@@ -378,7 +378,7 @@ def test_too_little_space_is_refused_with_both_numbers(context, database, no_tab
         build.run(spec_of(rows=6 << 36, segment_rows=None), context)
 
     assert re.search(r"needs about [\d,.]+ TiB .* has [\d,.]+ [KMGT]iB free", str(refused.value))
-    assert table.state(database) is None
+    assert persons.state(database) is None
 
 
 def test_estimate_is_at_least_what_is_taken(context, database):

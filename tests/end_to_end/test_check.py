@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from replayer import readiness
-from replayer.host import Host
-from replayer.readiness import Answer, Case
+from replayer.machine.host import Host
+from replayer.run import preflight
+from replayer.run.preflight import Answer, Case
 
 ROOT = Path(__file__).parents[2]
 FIXTURES = ROOT / "tests" / "fixtures"
@@ -56,7 +56,7 @@ def answers(done):
 def recorded(kernel, folder):
     """Return the lines about a recorded machine, by name; only its /proc and /sys are recorded."""
     case = Case(Host(FIXTURES / kernel / "first"), folder, workload="slob-cached", seconds=0)
-    return {line.name: line for line in readiness.lines(case)}
+    return {line.name: line for line in preflight.lines(case)}
 
 
 def test_check_says_every_line_and_leaves_nothing(home, folder):

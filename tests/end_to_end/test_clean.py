@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from replayer import custody, datafolder, processes
-from replayer.datafolder import DataFolder
+from replayer import journal
+from replayer.machine import processes
+from replayer.servers import data_folder
+from replayer.servers.data_folder import DataFolder
 
 
 def clean(*arguments, **options):
@@ -63,7 +65,7 @@ def claimed(path):
 
 def test_without_a_terminal_it_lists_and_removes_nothing(own_home, elsewhere):
     """The list has every folder with its size, and exit status 2 says what to do."""
-    inside = claimed(datafolder.standard("postgres", 18, {}))
+    inside = claimed(data_folder.standard("postgres", 18, {}))
     outside = claimed(elsewhere / "data")
     done = clean()
 
@@ -82,7 +84,7 @@ def test_everything_goes_but_results(made_home, elsewhere, holder):
     server = int(other.said.split()[1])
     other.kill()
     other.wait()
-    [socket] = [note.details["path"] for note in custody.notes("socket")]
+    [socket] = [note.details["path"] for note in journal.notes("socket")]
     outside = claimed(elsewhere / "data")
     copy = made_home / "programs" / "some-copy"
     copy.mkdir(parents=True)
@@ -102,7 +104,7 @@ def test_everything_goes_but_results(made_home, elsewhere, holder):
 def test_a_home_that_replayer_made_goes_too(own_home):
     """Nothing at all is left of a replayer that only looked."""
     own_home.rmdir()
-    claimed(datafolder.standard("postgres", 18, {}))
+    claimed(data_folder.standard("postgres", 18, {}))
     assert clean("--yes").returncode == 0
     assert not own_home.exists()
 
@@ -114,7 +116,7 @@ def test_a_home_that_replayer_made_goes_too(own_home):
 def test_nothing_is_removed_while_a_replayer_runs(made_home, holder):
     """What is in use is refused with the process id, and nothing else is touched either."""
     other = holder()
-    unused = claimed(datafolder.standard("postgres", 17, {}))
+    unused = claimed(data_folder.standard("postgres", 17, {}))
     done = clean("--yes")
 
     assert done.returncode == 2
@@ -128,7 +130,7 @@ def test_nothing_is_removed_while_a_replayer_runs(made_home, holder):
 
 def test_a_folder_that_is_in_use_without_a_server_is_refused(own_home):
     """A replayer that has not started its server yet keeps its folder."""
-    folder = claimed(datafolder.standard("postgres", 18, {}))
+    folder = claimed(data_folder.standard("postgres", 18, {}))
     with folder.locked():
         done = clean("--yes")
 
@@ -139,7 +141,7 @@ def test_a_folder_that_is_in_use_without_a_server_is_refused(own_home):
 
 def test_one_folder_only(own_home, elsewhere):
     """--data-dir removes that folder's data and no other."""
-    inside = claimed(datafolder.standard("postgres", 18, {}))
+    inside = claimed(data_folder.standard("postgres", 18, {}))
     outside = claimed(elsewhere)
     done = clean("--yes", "--data-dir", elsewhere)
 
@@ -163,7 +165,7 @@ def test_a_folder_that_is_not_replayers_is_refused(own_home, elsewhere):
 )
 def test_on_a_terminal_it_asks(own_home, answer, status, left):
     """Only a yes removes."""
-    folder = claimed(datafolder.standard("postgres", 18, {}))
+    folder = claimed(data_folder.standard("postgres", 18, {}))
 
     assert clean_on_a_terminal(answer) == status
     assert folder.data.is_dir() is left

@@ -12,10 +12,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from replayer import registry, schedule, store
+from replayer import registry
 from replayer.__main__ import main, parser
-from replayer.host import Host
+from replayer.analysis import boot_plan
+from replayer.machine.host import Host
 from replayer.model import Status
+from replayer.results import store
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 EVIL = "<script>alert(1)</script>\x1b[31m\u202eevil"
@@ -215,12 +217,12 @@ def test_a_plan_alternates_and_is_never_overwritten(cli, tmp_path, monkeypatch):
 
 def test_a_random_plan_is_balanced_and_repeatable():
     """Each round has every kernel once, and a seed always gives the same order."""
-    drawn = schedule.draw(["A", "B", "C"], 30, seed=5)
+    drawn = boot_plan.draw(["A", "B", "C"], 30, seed=5)
     rounds = [sorted(drawn.order[i : i + 3]) for i in range(0, 30, 3)]
 
     assert rounds == [["A", "B", "C"]] * 10
-    assert drawn == schedule.draw(["A", "B", "C"], 30, seed=5)
-    assert drawn.order != schedule.draw(["A", "B", "C"], 30, seed=6).order
+    assert drawn == boot_plan.draw(["A", "B", "C"], 30, seed=5)
+    assert drawn.order != boot_plan.draw(["A", "B", "C"], 30, seed=6).order
 
 
 @pytest.mark.parametrize(
@@ -249,12 +251,12 @@ def plan(tmp_path, run_of, monkeypatch):
     """Return a plan file of 4 boots, and a function that adds a finished run to it."""
     monkeypatch.chdir(tmp_path)
     path = tmp_path / "boots.plan"
-    schedule.write(path, schedule.draw(["6.1.*", "6.12.9"], 4))
-    schedule.folder(path).mkdir()
+    boot_plan.write(path, boot_plan.draw(["6.1.*", "6.12.9"], 4))
+    boot_plan.folder(path).mkdir()
 
     def add(kernel, boot, value=1000.0, **more):
         run = run_of([value, value + 1, value + 2], kernel=kernel, boot=boot, label=kernel, **more)
-        store.save(schedule.folder(path) / f"{run.id}.json", run)
+        store.save(boot_plan.folder(path) / f"{run.id}.json", run)
 
     return path, add
 
@@ -262,32 +264,32 @@ def plan(tmp_path, run_of, monkeypatch):
 def test_step_admits_only_the_right_kernel_on_a_new_boot(plan):
     """A wrong kernel, a boot that was used, and a finished plan are refused with what to do."""
     path, add = plan
-    loaded = schedule.load(path)
-    assert schedule.admit(loaded, [], "6.1.0-44", "b1") == 1
-    with pytest.raises(schedule.Impossible, match=r"this is 6.12.9: boot 6.1.\*"):
-        schedule.admit(loaded, [], "6.12.9", "b1")
+    loaded = boot_plan.load(path)
+    assert boot_plan.admit(loaded, [], "6.1.0-44", "b1") == 1
+    with pytest.raises(boot_plan.Impossible, match=r"this is 6.12.9: boot 6.1.\*"):
+        boot_plan.admit(loaded, [], "6.12.9", "b1")
     add("6.1.0-44", "b1")
-    with pytest.raises(schedule.Impossible, match=r"used already.*reboot into 6\.12\.9"):
-        schedule.admit(loaded, schedule.runs(path), "6.12.9", "b1")
-    assert schedule.admit(loaded, schedule.runs(path), "6.12.9", "b2") == 2
+    with pytest.raises(boot_plan.Impossible, match=r"used already.*reboot into 6\.12\.9"):
+        boot_plan.admit(loaded, boot_plan.runs(path), "6.12.9", "b1")
+    assert boot_plan.admit(loaded, boot_plan.runs(path), "6.12.9", "b2") == 2
     add("6.12.9", "b2")
     add("6.12.9", "b3")
     add("6.1.0-44", "b4")
-    with pytest.raises(schedule.Impossible, match="all 4 boots"):
-        schedule.admit(loaded, schedule.runs(path), "6.1.0-44", "b5")
+    with pytest.raises(boot_plan.Impossible, match="all 4 boots"):
+        boot_plan.admit(loaded, boot_plan.runs(path), "6.1.0-44", "b5")
 
 
 def test_a_failed_run_uses_up_its_boot_but_not_its_turn(plan):
     """After a run that failed half-way, the same kernel is due again, on another boot."""
     path, add = plan
-    loaded = schedule.load(path)
+    loaded = boot_plan.load(path)
     add("6.1.0-44", "b1", status=Status.FAILED)
-    made = schedule.runs(path)
+    made = boot_plan.runs(path)
 
-    assert "0 of 4" in schedule.what_next(loaded, made, path)
-    assert schedule.admit(loaded, made, "6.1.0-44", "b2") == 1
-    with pytest.raises(schedule.Impossible, match="used already"):
-        schedule.admit(loaded, made, "6.1.0-44", "b1")
+    assert "0 of 4" in boot_plan.what_next(loaded, made, path)
+    assert boot_plan.admit(loaded, made, "6.1.0-44", "b2") == 1
+    with pytest.raises(boot_plan.Impossible, match="used already"):
+        boot_plan.admit(loaded, made, "6.1.0-44", "b1")
 
 
 def test_a_plan_is_compared_by_its_kernels_also_unfinished(cli, plan):

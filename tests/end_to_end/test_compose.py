@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from replayer import assets, lab
+from replayer import assets
+from replayer.engines import environment
 
 _ROOT = Path(__file__).parents[2]
 _FILE = _ROOT / "docker-compose.yml"
@@ -90,10 +91,10 @@ def test_replayer_finds_every_engine(services, monkeypatch):
     for name in set(services) - _TOOLS:
         for variable, value in told.items():
             monkeypatch.setenv(variable, value)
-        url = lab.url(name)
+        url = environment.url(name)
         assert url is not None
         assert f"@{name}/" in url
-        candidates = list(lab.folders(name, Path("/x/y")))
+        candidates = list(environment.folders(name, Path("/x/y")))
         mounted = told[f"REPLAYER_FILES_{name.upper()}"]
         assert candidates[0] == Path("/x/y")
         assert Path(mounted, "y") in candidates

@@ -14,11 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from replayer import credentials
-from replayer import engine as engines
-from replayer.database import Database, url_of
+from replayer.engines import credentials
+from replayer.engines import engine as engines
+from replayer.engines.connection import Database, url_of
 from replayer.errors import Impossible, NotFound
-from replayer.server import open_place
+from replayer.servers.open import open_place
 
 # PyMySQL leaves the socket of a refused connection to the garbage collector.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
@@ -264,7 +264,9 @@ def test_server_that_no_engine_knows_is_refused(mariadb_server, monkeypatch):
         for one in every
         if "recognise" in one.keys
     ]
-    monkeypatch.setattr("replayer.remote.alike", lambda *_: [s for s in strange if "my" in s.wire])
+    monkeypatch.setattr(
+        "replayer.servers.remote.alike", lambda *_: [s for s in strange if "my" in s.wire]
+    )
     with pytest.raises(Impossible, match=r"says that it is 1.*MariaDB.*replayer knows MariaDB"):
         reached(mariadb_server.tcp)
 

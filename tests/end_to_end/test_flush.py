@@ -2,9 +2,10 @@
 
 import pytest
 
-from replayer import cache, table
+from replayer.conditions import temperature
 from replayer.errors import Impossible
 from replayer.steps import build, flush
+from replayer.tables import persons
 
 
 def built(context, **keys):
@@ -22,7 +23,7 @@ def spec():
 def test_nothing_is_left_to_write(context, database, layout):
     """After a flush no buffer and no page of the table is dirty, and there were some before."""
     built(context, layout=layout)
-    files = table.files(database, context.data_directory())
+    files = persons.files(database, context.data_directory())
     (where,) = database.execute("buffercache")
     before = database.execute("dirty", {"schema": where["schema"]})[0]["dirty"]
 
@@ -31,7 +32,7 @@ def test_nothing_is_left_to_write(context, database, layout):
     assert before > 0
     assert outcome.facts["buffers.dirty"] == 0
     assert database.execute("dirty", {"schema": where["schema"]})[0]["dirty"] == 0
-    found = cache.residency(files)
+    found = temperature.residency(files)
     if found.dirty_bytes is None:
         assert outcome.facts["proven"] is False
         assert "not proven" in outcome.notes[0]
@@ -46,13 +47,13 @@ def test_reading_afterwards_writes_nothing(context, database, layout):
     """The rows are frozen, so the first reader has no hint bits to write."""
     built(context, layout=layout)
     flush.run(spec(), context)
-    files = table.files(database, context.data_directory())
+    files = persons.files(database, context.data_directory())
     (where,) = database.execute("buffercache")
 
     database.execute("table/count")
 
     assert database.execute("dirty", {"schema": where["schema"]})[0]["dirty"] == 0
-    assert not cache.residency(files).dirty_bytes
+    assert not temperature.residency(files).dirty_bytes
 
 
 def test_planner_knows_the_rows_of_the_control(context, database):

@@ -9,8 +9,8 @@ import sys
 
 import pytest
 
-from replayer.host import Host
-from replayer.sampler import Sampler
+from replayer.machine.host import Host
+from replayer.watch.sampler import Sampler
 
 SECONDS = 4
 ATTEMPTS = 4

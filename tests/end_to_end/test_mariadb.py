@@ -11,14 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from replayer import doubling, slob, table, wire
-from replayer import engine as engines
-from replayer.database import Database
+from replayer.engines import driver
+from replayer.engines import engine as engines
+from replayer.engines.connection import Database
 from replayer.errors import Impossible, ReplayerError
 from replayer.model import Temperature, Verdict
-from replayer.server import open_place
-from replayer.slob import TableSet
+from replayer.servers.open import open_place
 from replayer.steps import build, flush, scan, sessions, walk
+from replayer.tables import doubling, persons, pgio
+from replayer.tables.pgio import TableSet
 
 # PyMySQL leaves the socket of a refused connection to the garbage collector.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
@@ -144,7 +145,7 @@ def test_half_made_doubling_is_not_seen_and_the_build_goes_on(context, database)
 
     assert stored(database) == before == sorted(expected(DOUBLINGS - 1))
     with pytest.raises(Impossible, match="was interrupted at 1,536 of 3,072 rows"):
-        table.needs(database)
+        persons.needs(database)
     outcome = build.run(build_of(), context)
     assert stored(database) == sorted(expected())
     assert any("went on after doubling 8" in note for note in outcome.notes)
@@ -158,7 +159,7 @@ def test_segment_without_its_table_and_a_catalogue_without_an_end(context, datab
     build.run(build_of(), context)
     assert stored(database) == sorted(expected())
 
-    table.drop(database, "rowstore")
+    persons.drop(database, "rowstore")
     database.query(
         "INSERT INTO replayer_owned (name, kind, made_by) VALUES ('persons1', 'table', '')"
     )
@@ -186,9 +187,9 @@ def test_killed_server_loses_no_whole_doubling(context, place):
 
     killer = threading.Thread(target=kill)
     with contextlib.closing(Database(place.engine, place.start())) as own:
-        found = table.state(own)
+        found = persons.state(own)
         if found is not None:
-            table.drop(own, found.shape.layout)
+            persons.drop(own, found.shape.layout)
     killer.start()
     with pytest.raises(ReplayerError):
         build.run(build_of(rows=rows), context)
@@ -202,9 +203,9 @@ def test_killed_server_loses_no_whole_doubling(context, place):
 
 def test_foreign_table_is_refused_and_kept(context, database):
     """A table of one of the names that replayer did not make is never touched."""
-    found = table.state(database)
+    found = persons.state(database)
     if found is not None:
-        table.drop(database, found.shape.layout)
+        persons.drop(database, found.shape.layout)
     database.query("CREATE TABLE persons1_x (precious int)")
     try:
         with pytest.raises(Impossible, match="persons1_x is there and was not made by replayer"):
@@ -269,22 +270,22 @@ def test_scan_reads_all_and_counts_right(context):
 @pytest.mark.parametrize("rows", [1000, 20_000])
 def test_one_row_on_every_leaf_page(database, rows):
     """Pages = rows, also beyond one chunk of the load; every key once, in no physical order."""
-    slob.drop(database)
+    pgio.drop(database)
     wanted = TableSet(tables=1, rows=rows, seed=3)
-    assert sum(slob.load(database, wanted, 1, "test")) == rows
-    (found,) = slob.layout(database, wanted.names)
+    assert sum(pgio.load(database, wanted, 1, "test")) == rows
+    (found,) = pgio.layout(database, wanted.names)
 
     assert found.rows == found.blocks == rows
     assert found.indexed
     assert not found.flaw(rows)
     keys = [row["mykey"] for row in database.query("SELECT mykey FROM pgio1 ORDER BY id")]
     assert sorted(keys) == list(range(1, rows + 1))
-    slob.drop(database)
+    pgio.drop(database)
 
 
 def test_rows_of_a_plain_load_share_pages_and_are_found_out(database):
     """Without the splitting there are two rows on a page, and the layout check says so."""
-    slob.drop(database)
+    pgio.drop(database)
     engine = database.engine
     create = engine.needs("slob/create").statements(table="pgio1")
     for statement in create:
@@ -294,11 +295,11 @@ def test_rows_of_a_plain_load_share_pages_and_are_found_out(database):
     )
     for verb in ("index", "finish"):
         database.execute(f"slob/{verb}", {"table": "pgio1", "rows": 500, "seed": 1})
-    (found,) = slob.layout(database, ["pgio1"])
+    (found,) = pgio.layout(database, ["pgio1"])
 
     assert 250 <= found.blocks <= 260
     assert f"500 rows in {found.blocks} blocks" in found.flaw(500)
-    slob.drop(database)
+    pgio.drop(database)
 
 
 def test_direct_sessions_read_each_page_from_the_device(context):
@@ -356,13 +357,15 @@ def test_deadlock_is_counted_and_tried_again(context, database):
     database.execute("slob/access_index")
     done = []
     recipe = database.recipe()
-    with contextlib.closing(wire.connect(recipe)) as other:
+    with contextlib.closing(driver.connect(recipe)) as other:
         cursor = other.cursor()
         cursor.execute("BEGIN")
         cursor.execute("UPDATE pgio1 SET scratch = scratch + 1 WHERE mykey > 100")
 
         def slice_():
-            with contextlib.closing(wire.connect(recipe, "SET @replayer_access = 'index'")) as own:
+            with contextlib.closing(
+                driver.connect(recipe, "SET @replayer_access = 'index'")
+            ) as own:
                 mine = own.cursor()
                 mine.execute("CALL pgio1_slice(1, 400, 400, 1e11, 1e9, 1, 100, 0, 0)")
                 names = [column[0] for column in mine.description]

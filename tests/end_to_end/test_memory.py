@@ -12,10 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from replayer import custody, leftovers, memory
+from replayer import journal
+from replayer.conditions import memory_bound
 from replayer.errors import Impossible, ReplayerError
-from replayer.host import Host
+from replayer.machine.host import Host
 from replayer.model import Verdict
+from replayer.run import recovery
 
 MIB = 1 << 20
 HOST = Host()
@@ -23,7 +25,7 @@ HOST = Host()
 
 def needs(kind):
     """Skip a test on a machine that cannot bound memory that way."""
-    why = memory.possible(kind, HOST)
+    why = memory_bound.possible(kind, HOST)
     if why:
         pytest.skip(f"{kind}: {why}")
 
@@ -56,7 +58,7 @@ def test_cgroup_confines_the_server_and_lets_it_go(place, database):
     """All processes of the server, also new ones, are in the group, and afterwards home again."""
     needs("cgroup")
     before = {pid: group_of(pid) for pid in place.pids()}
-    with memory.bound("cgroup", place, HOST, limit_bytes=256 * MIB) as taken:
+    with memory_bound.bound("cgroup", place, HOST, limit_bytes=256 * MIB) as taken:
         group = Path(taken.how.rpartition(" ")[2])
         inside = {int(pid) for pid in (group / "cgroup.procs").read_text().split()}
         limits = [group / name for name in ("memory.limit_in_bytes", "memory.max")]
@@ -66,30 +68,31 @@ def test_cgroup_confines_the_server_and_lets_it_go(place, database):
         assert inside == set(place.pids())
         assert session in inside
         assert limit == 256 * MIB
-        assert len(list(custody.notes("cgroup"))) == 1
+        assert len(list(journal.notes("cgroup"))) == 1
 
     assert not group.exists()
     assert {pid: group_of(pid) for pid in before} == before
-    assert list(custody.notes("cgroup")) == []
+    assert list(journal.notes("cgroup")) == []
 
 
 def test_cgroup_bounds_the_page_cache(place, database, tmp_path):
     """A file that is read inside the group stays in the page cache only as far as the limit."""
     needs("cgroup")
-    from replayer import cache, pages
+    from replayer.conditions import temperature
+    from replayer.machine import page_cache
 
     large = place.data_directory() / "large-file"
     large.write_bytes(os.urandom(MIB) * 96)
     large.chmod(0o644)
     try:
-        pages.forget(large)
-        with memory.bound("cgroup", place, HOST, limit_bytes=48 * MIB):
+        page_cache.forget(large)
+        with memory_bound.bound("cgroup", place, HOST, limit_bytes=48 * MIB):
             database.query("SELECT length(pg_read_binary_file('large-file', 0, 1))")
             for offset in range(0, 96 * MIB, 4 * MIB):
                 database.query(
                     f"SELECT length(pg_read_binary_file('large-file', {offset}, {4 * MIB}))"
                 )
-            resident = cache.residency([large]).resident_bytes
+            resident = temperature.residency([large]).resident_bytes
     finally:
         large.unlink()
 
@@ -101,12 +104,12 @@ def test_cgroup_is_given_back_at_an_error(place):
     needs("cgroup")
     with (
         contextlib.suppress(RuntimeError),
-        memory.bound("cgroup", place, HOST, limit_bytes=256 * MIB) as taken,
+        memory_bound.bound("cgroup", place, HOST, limit_bytes=256 * MIB) as taken,
     ):
         raise RuntimeError
 
     assert not Path(taken.how.rpartition(" ")[2]).exists()
-    assert list(custody.notes("cgroup")) == []
+    assert list(journal.notes("cgroup")) == []
 
 
 def test_killed_replayer_leaves_a_cgroup_that_is_given_back(server_home):
@@ -130,7 +133,7 @@ def test_killed_replayer_leaves_a_cgroup_that_is_given_back(server_home):
     try:
         assert Path(group).is_dir()
         said = []
-        leftovers.give_back(said.append)
+        recovery.give_back(said.append)
 
         assert any(group in text for text in said)
         assert not Path(group).exists()
@@ -145,14 +148,14 @@ def test_huge_pages_are_reserved_and_given_back(place):
     before = HOST.memory("HugePages_Total")
     HOST.write("proc/sys/vm/drop_caches", "1")
     keep = HOST.memory("MemFree") - 64 * MIB
-    with memory.bound("hugepages", place, HOST, keep_bytes=keep) as taken:
+    with memory_bound.bound("hugepages", place, HOST, keep_bytes=keep) as taken:
         during = HOST.memory("HugePages_Total")
 
         assert during > before
         assert taken.bytes == (during - before) * HOST.memory("Hugepagesize")
 
     assert HOST.memory("HugePages_Total") == before
-    assert list(custody.notes("hugepages")) == []
+    assert list(journal.notes("hugepages")) == []
 
 
 def test_killed_replayer_leaves_huge_pages_that_are_given_back(server_home):
@@ -174,7 +177,7 @@ def test_killed_replayer_leaves_huge_pages_that_are_given_back(server_home):
     )
     assert HOST.memory("HugePages_Total") > before
     said = []
-    leftovers.give_back(said.append)
+    recovery.give_back(said.append)
 
     assert any("huge pages were given back" in text for text in said)
     assert HOST.memory("HugePages_Total") == before
@@ -184,14 +187,14 @@ def test_ballast_is_locked_and_given_back(place):
     """The memory is held by one child, locked, and free again when it is gone."""
     needs("ballast")
     keep = HOST.memory("MemAvailable") - 64 * MIB
-    with memory.bound("ballast", place, HOST, keep_bytes=keep) as taken:
+    with memory_bound.bound("ballast", place, HOST, keep_bytes=keep) as taken:
         child = int(taken.how.split()[-1])
         locked = locked_bytes(child)
 
         assert locked >= taken.bytes > 0
 
-    assert not custody.identity(child)
-    assert list(custody.notes("ballast")) == []
+    assert not journal.identity(child)
+    assert list(journal.notes("ballast")) == []
 
 
 def test_killed_replayer_takes_its_ballast_along(server_home):
@@ -211,12 +214,12 @@ def test_killed_replayer_takes_its_ballast_along(server_home):
         """
     )
     deadline = time.monotonic() + 10
-    while custody.identity(int(child)) and time.monotonic() < deadline:
+    while journal.identity(int(child)) and time.monotonic() < deadline:
         time.sleep(0.02)
-    leftovers.give_back(lambda _: None)
+    recovery.give_back(lambda _: None)
 
-    assert not custody.identity(int(child))
-    assert list(custody.notes("ballast")) == []
+    assert not journal.identity(int(child))
+    assert list(journal.notes("ballast")) == []
 
 
 @pytest.mark.parametrize("kind", ["hugepages", "ballast"])
@@ -225,10 +228,10 @@ def test_more_than_there_is_cannot_be_kept_free(place, kind):
     needs(kind)
     with (
         pytest.raises(Impossible, match="set keep lower"),
-        memory.bound(kind, place, HOST, keep_bytes=1 << 50),
+        memory_bound.bound(kind, place, HOST, keep_bytes=1 << 50),
     ):
         pass
-    assert list(custody.notes(kind)) == []
+    assert list(journal.notes(kind)) == []
 
 
 def test_ordinary_user_is_told_why():
@@ -280,7 +283,7 @@ def test_unknown_limit_is_an_error_and_leaves_nothing(place):
     needs("cgroup")
     with (
         pytest.raises(ReplayerError, match="could not be used"),
-        memory.bound("cgroup", place, HOST, limit_bytes=-5),
+        memory_bound.bound("cgroup", place, HOST, limit_bytes=-5),
     ):
         pass
-    assert list(custody.notes("cgroup")) == []
+    assert list(journal.notes("cgroup")) == []

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from replayer.disk import device, peers
-from replayer.disk.workspace import PREFIX
 from replayer.errors import Impossible
+from replayer.storage import device, reference_tools
+from replayer.storage.files import PREFIX
 
 ROOT = os.geteuid() == 0
 SHIM = """
@@ -174,7 +174,7 @@ def test_every_storage_probe_runs_and_says_it_in_its_tools_words(workload, run, 
     assert printed[3].startswith("min/avg/max/mdev = ")
     assert steps["dd"]["facts"]["write.lines"][0].startswith("4194304 bytes (")
     line = steps["bonnie"]["facts"]["csv.lines"][0]
-    assert line.count(",") == len(peers.BONNIE_FIELDS) - 1
+    assert line.count(",") == len(reference_tools.BONNIE_FIELDS) - 1
     assert "twice the memory" in " ".join(steps["bonnie"]["notes"])
     assert values(steps["bonnie"])["bonnie.ran_delete"] > 0
     assert set(values(steps["log"])) == {
@@ -243,7 +243,7 @@ def test_clients_are_printed_each_and_as_their_sum(workload, run, disk):
 )
 def test_cross_check_runs_the_tool_in_turn(workload, run, disk, tool, table):
     """Both figures and their ratio are in the result; the tool's own files are gone as well."""
-    if peers.installed(tool) is None:
+    if reference_tools.installed(tool) is None:
         pytest.skip(f"{tool} is not installed")
 
     status, result, stderr = run(workload(f"{table}\ncross_check = true"), disk)

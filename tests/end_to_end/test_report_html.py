@@ -7,7 +7,7 @@ import tempfile
 import numpy as np
 import pytest
 
-from replayer.evidence import Side
+from replayer.analysis.samples import Side
 from replayer.model import Latency, Mark, Measurement, Series, StepResult
 from replayer.report import charts, html, packed
 from tests.made import ledger
@@ -148,7 +148,7 @@ def page(tmp_path_factory):
 @pytest.fixture
 def opened(browser, sides, page):
     """Return the browser with the page of a comparison open, ready."""
-    from replayer.comparison import compare
+    from replayer.analysis.comparison import compare
 
     if not page.exists():
         page.write_text(html.page(sides, compare(*sides)), encoding="utf-8")

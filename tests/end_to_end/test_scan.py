@@ -4,13 +4,15 @@ import contextlib
 
 import pytest
 
-from replayer import cache, pages, table
-from replayer import engine as engines
-from replayer.database import Database
+from replayer.conditions import temperature
+from replayer.engines import engine as engines
+from replayer.engines.connection import Database
 from replayer.errors import Impossible, ReplayerError
+from replayer.machine import page_cache
 from replayer.model import Temperature
-from replayer.server import open_place
+from replayer.servers.open import open_place
 from replayer.steps import build, flush, scan
+from replayer.tables import persons
 
 ROWS = 6 << 13
 SEGMENT_ROWS = 6 << 10
@@ -67,15 +69,17 @@ def resident_after(context, statement):
     cooled(context, [path for paths in columns.values() for path in paths])
     with context.database() as database:
         database.query(statement)
-        return {name: cache.residency(paths).resident_bytes for name, paths in columns.items()}
+        return {
+            name: temperature.residency(paths).resident_bytes for name, paths in columns.items()
+        }
 
 
 def cooled(context, files):
     """Stop the server and have the kernel forget the files."""
     context.place.stop()
     for path in files:
-        pages.forget(path)
-    assert cache.residency(files).resident_bytes == 0
+        page_cache.forget(path)
+    assert temperature.residency(files).resident_bytes == 0
 
 
 # What is not read
@@ -125,7 +129,7 @@ def test_range_on_id_skips_segments_that_cannot_match(context):
         )
 
     touched = {number for number, (_, paths) in segments.items()
-               if cache.residency(paths).resident_bytes}  # fmt: skip
+               if temperature.residency(paths).resident_bytes}  # fmt: skip
     can_match = {number for number, (matches, _) in segments.items() if matches}
     assert found == [expected]
     assert found[0]["n"] > 0
@@ -246,9 +250,9 @@ def test_damaged_table_fails(context):
 def test_without_a_table_it_is_refused(context):
     """There is nothing to scan before a build."""
     with context.database() as database:
-        found = table.state(database)
+        found = persons.state(database)
         if found is not None:
-            table.drop(database, found.shape.layout)
+            persons.drop(database, found.shape.layout)
 
     with pytest.raises(Impossible, match="put a build step before"):
         perform(context)

@@ -16,12 +16,15 @@ from pathlib import Path
 
 import pytest
 
-from replayer import custody, leftovers, processes, programs
-from replayer import engine as engines
-from replayer.database import Database
-from replayer.engine import Engine
+from replayer import journal
+from replayer.engines import engine as engines
+from replayer.engines.connection import Database
+from replayer.engines.engine import Engine
 from replayer.errors import Impossible, ReplayerError, Skip
-from replayer.server import open_place
+from replayer.machine import processes
+from replayer.run import recovery
+from replayer.servers import programs
+from replayer.servers.open import open_place
 
 ROOT = os.geteuid() == 0
 POSTGRES = engines.load("postgres")
@@ -115,11 +118,11 @@ def test_the_server_restarts_only_for_other_settings(place):
 def test_a_stopped_server_is_really_gone(place):
     """After stop no process of the server lives, and start brings it back."""
     place.start()
-    before = [custody.identity(pid) for pid in place.pids()]
+    before = [journal.identity(pid) for pid in place.pids()]
     place.stop()
 
     assert place.pids() == []
-    assert not any(map(custody.alive, before))
+    assert not any(map(journal.alive, before))
     place.stop()
     assert place.start()
     assert place.pids()
@@ -240,7 +243,7 @@ def test_a_stopped_replayer_leaves_nothing(made_home, holder, number):
     """At SIGTERM and Ctrl-C the server is stopped, and socket and notes are gone."""
     other = holder()
     server = server_of(other)
-    [socket] = [note.details["path"] for note in custody.notes("socket")]
+    [socket] = [note.details["path"] for note in journal.notes("socket")]
     other.send_signal(number)
     rest, _ = other.communicate(timeout=60)
 
@@ -248,7 +251,7 @@ def test_a_stopped_replayer_leaves_nothing(made_home, holder, number):
     assert rest.startswith("Interrupted stopped by")
     assert processes.family(server) == []
     assert not Path(socket).exists()
-    assert list(custody.notes()) == []
+    assert list(journal.notes()) == []
 
 
 def test_a_replayer_that_is_stopped_while_the_server_is_made_leaves_nothing(own_home, holder):
@@ -262,7 +265,7 @@ def test_a_replayer_that_is_stopped_while_the_server_is_made_leaves_nothing(own_
         other.send_signal(signal.SIGTERM)
         other.communicate(timeout=60)
 
-        assert list(custody.notes()) == []
+        assert list(journal.notes()) == []
         assert not [pid for pid in processes.every() if str(own_home) in processes.arguments(pid)]
 
 
@@ -274,9 +277,9 @@ def test_after_a_sigkill_in_initdb_the_next_command_ends_it(own_home, holder):
     other.kill()
     other.wait()
 
-    leftovers.give_back(lambda _: None)
+    recovery.give_back(lambda _: None)
 
-    assert list(custody.notes()) == []
+    assert list(journal.notes()) == []
     assert not [pid for pid in processes.every() if str(own_home) in processes.arguments(pid)]
 
 
@@ -284,17 +287,17 @@ def test_after_a_sigkill_the_next_command_stops_the_server(made_home, holder):
     """A server that a killed replayer left is stopped, and its socket folder removed."""
     other = holder()
     server = server_of(other)
-    [socket] = [note.details["path"] for note in custody.notes("socket")]
+    [socket] = [note.details["path"] for note in journal.notes("socket")]
     other.kill()
     other.wait()
     assert processes.family(server)
 
     said = []
-    leftovers.give_back(said.append)
+    recovery.give_back(said.append)
 
     assert processes.family(server) == []
     assert not Path(socket).exists()
-    assert list(custody.notes()) == []
+    assert list(journal.notes()) == []
     assert any("was stopped" in line for line in said)
 
 
@@ -308,7 +311,7 @@ def test_after_a_sigkill_the_next_run_takes_the_data_over(made_home, holder):
         assert processes.family(server) == []
         place.start()
         assert place.pids()
-    leftovers.give_back(lambda _: None)
+    recovery.give_back(lambda _: None)
 
 
 def test_a_server_that_somebody_else_started_is_never_stopped(made_home, holder):
@@ -324,7 +327,7 @@ def test_a_server_that_somebody_else_started_is_never_stopped(made_home, holder)
     assert theirs != server
     try:
         said = []
-        leftovers.give_back(said.append)
+        recovery.give_back(said.append)
 
         assert processes.family(theirs)
         assert any("was not started by replayer, and stays" in line for line in said)
@@ -437,7 +440,7 @@ def python_for(uid):
     for python, more in ((sys.executable, {}), (f"/usr/bin/{version}", {"PYTHONPATH": found})):
         with contextlib.suppress(OSError, subprocess.CalledProcessError):
             subprocess.run(
-                [python, "-c", "import pydantic, psycopg, replayer.server"],
+                [python, "-c", "import pydantic, psycopg, replayer.servers.open"],
                 check=True,
                 capture_output=True,
                 cwd="/",

@@ -11,19 +11,20 @@ from pathlib import Path
 
 import pytest
 
-from replayer import engine as engines
-from replayer import slob, wire
-from replayer.context import Context
-from replayer.database import Database
+from replayer.engines import driver
+from replayer.engines import engine as engines
+from replayer.engines.connection import Database
 from replayer.errors import Impossible, ReplayerError
-from replayer.host import Host
+from replayer.machine.host import Host
 from replayer.model import Temperature, Verdict, Workload
 from replayer.report.progress import Lines
-from replayer.sampler import Sampler
-from replayer.server import open_place
-from replayer.slob import TableSet
+from replayer.run.context import Context
+from replayer.servers.open import open_place
 from replayer.steps import sessions
-from replayer.worker import Crowd
+from replayer.tables import pgio
+from replayer.tables.pgio import TableSet
+from replayer.watch.sampler import Sampler
+from replayer.watch.workers import Crowd
 
 DEBIAN_15 = Path("/usr/lib/postgresql/15/bin")
 NAMES = {
@@ -76,7 +77,7 @@ def provide(place, **keys):
 def work(database, spec, during=lambda: None):
     """Run the sessions of a spec on the running server, without restarts; return their tallies."""
     jobs = list(sessions._jobs(spec, spec.tables(8192), database, 0.1))
-    with Crowd(slob.session, jobs, processes=1) as crowd:
+    with Crowd(pgio.session, jobs, processes=1) as crowd:
         crowd.open()
         during()
         return crowd.results(timeout=60)
@@ -94,7 +95,7 @@ def keys_of(database, name):
 def test_tables_have_one_row_per_block_and_every_key_once(place, database, rows):
     """Blocks = rows, an index, mykey in an order unrelated to the physical one, and all keys."""
     provide(place, scale=rows)
-    for table in slob.layout(database, ["pgio1", "pgio2"]):
+    for table in pgio.layout(database, ["pgio1", "pgio2"]):
         assert table.rows == table.blocks
         assert table.indexed
         assert abs(table.correlation) < 0.15
@@ -110,9 +111,9 @@ def test_order_of_keys_depends_on_the_seed_alone(database):
     """The same seed gives the same tables, from one loading session or several."""
     orders = []
     for seed, loaders in ((7, 1), (7, 2), (8, 2)):
-        slob.drop(database)
+        pgio.drop(database)
         wanted = TableSet(tables=2, rows=700, seed=seed)
-        assert sum(slob.load(database, wanted, loaders, "test")) == 1400
+        assert sum(pgio.load(database, wanted, loaders, "test")) == 1400
         orders.append(keys_of(database, "pgio2"))
 
     assert orders[0] == orders[1]
@@ -150,9 +151,9 @@ def test_damaged_tables_are_found_and_loaded_again(place, database, damage, reas
     for statement in damage.split(";"):
         database.query(statement)
 
-    assert reason in slob.flaws(database, spec.tables(8192))[0]
+    assert reason in pgio.flaws(database, spec.tables(8192))[0]
     assert reason in provide(place)[1][0]
-    assert slob.flaws(database, spec.tables(8192)) == []
+    assert pgio.flaws(database, spec.tables(8192)) == []
 
 
 def test_layout_that_stays_wrong_stops_the_run(place, database, monkeypatch):
@@ -166,28 +167,28 @@ def test_layout_that_stays_wrong_stops_the_run(place, database, monkeypatch):
         return engines.Verb(name, broken, text) if name == "slob/create" else found
 
     monkeypatch.setattr(engines.Engine, "verb", verb)
-    slob.drop(database)
+    pgio.drop(database)
 
     with pytest.raises(ReplayerError, match=r"layout .* each block must hold one row"):
         provide(place)
-    slob.drop(database)
+    pgio.drop(database)
 
 
 def test_interrupted_load_leaves_no_table(place, database):
     """A table whose load was cut short was never there; the next run loads it."""
-    slob.drop(database)
-    loading = slob.load(database, TableSet(tables=1, rows=200_000, seed=1), 1, "test")
+    pgio.drop(database)
+    loading = pgio.load(database, TableSet(tables=1, rows=200_000, seed=1), 1, "test")
     assert next(rows for rows in loading if rows) > 0
     loading.close()
     spec = spec_of(num_schemas=1)
 
-    assert "not there yet" in slob.flaws(database, spec.tables(8192))[0]
+    assert "not there yet" in pgio.flaws(database, spec.tables(8192))[0]
     assert "not there yet" in provide(place, num_schemas=1)[1][0]
 
 
 def test_foreign_table_is_refused_and_kept(place, database):
     """A table of ours in name only is not touched."""
-    slob.drop(database)
+    pgio.drop(database)
     database.query("CREATE TABLE pgio2 AS SELECT 42 AS answer")
     try:
         with pytest.raises(Impossible, match="pgio2 is there and was not made by replayer"):
@@ -199,7 +200,7 @@ def test_foreign_table_is_refused_and_kept(place, database):
 
 def test_too_little_space_is_refused_with_both_numbers(place, database):
     """Nothing is loaded when it cannot fit."""
-    slob.drop(database)
+    pgio.drop(database)
     with pytest.raises(Impossible, match=r"needs [\d.,]+ TiB and .* has [\d.,]+ .iB free"):
         provide(place, scale="1T", num_schemas=64)
 
@@ -243,7 +244,7 @@ def test_same_seed_touches_the_same_keys(place, database):
 
 def test_keys_reach_both_ends(place, database):
     """The first and the last rows are touched too: pgio never reaches the last."""
-    slob.drop(database)
+    pgio.drop(database)
     single = {"work_unit": 1, "update_work_unit": 1, "update_pct": 100}
     spec, _ = provide(place, num_schemas=1, scale=16, operations=600, **single)
     query = "SELECT scratch FROM pgio1 WHERE mykey IN (1, 16) ORDER BY mykey"
@@ -285,7 +286,7 @@ def test_work_is_committed_while_sessions_run(place, database):
             seen.append(database.query("SELECT sum(scratch)::bigint AS s FROM pgio1")[0]["s"])
             time.sleep(0.05)
 
-    slob.drop(database)
+    pgio.drop(database)
     provide(place, num_schemas=1, scale=64, work_unit=64, update_work_unit=64)
     tallies = work(database, spec, during)
 
@@ -297,15 +298,15 @@ def test_work_is_committed_while_sessions_run(place, database):
 def test_deadlock_is_counted_and_tried_again(place, database):
     """A session that was chosen to end a deadlock goes on with the same UPDATE."""
     wide = {"scale": 64, "work_unit": 64, "update_work_unit": 64, "num_schemas": 1}
-    slob.drop(database)
+    pgio.drop(database)
     spec, _ = provide(place, update_pct=100, num_threads=3, run_time="2s", **wide)
     done = threading.Event()
 
     def quarrel():
         # Against the order of the index, and more patient than the sessions are.
         recipe = database.recipe()
-        refused = wire.driver_error(recipe)
-        with contextlib.closing(wire.connect(recipe, "SET deadlock_timeout = '500ms'")) as own:
+        refused = driver.driver_error(recipe)
+        with contextlib.closing(driver.connect(recipe, "SET deadlock_timeout = '500ms'")) as own:
             cursor = own.cursor()
             while not done.is_set():
                 cursor.execute("BEGIN")

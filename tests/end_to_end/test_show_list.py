@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from replayer import assets, registry, store
+from replayer import assets, registry
+from replayer.results import store
 
 TESTS = Path(__file__).parents[1]
 FIXTURE = TESTS / "fixtures" / "runs" / f"format-{store.FORMAT}.json"

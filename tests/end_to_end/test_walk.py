@@ -14,14 +14,17 @@ from pathlib import Path
 import pytest
 from hdrh.histogram import HdrHistogram
 
-from replayer import cache, pages, reader, table
-from replayer.custody import alive, identity
+from replayer.conditions import temperature
 from replayer.errors import Impossible, ReplayerError, Skip
-from replayer.host import Host
+from replayer.journal import alive, identity
+from replayer.machine import page_cache
+from replayer.machine.host import Host
 from replayer.model import Temperature
-from replayer.server import open_place
+from replayer.servers.open import open_place
 from replayer.steps import build, walk
-from replayer.worker import Crowd
+from replayer.storage import file_reader
+from replayer.tables import persons
+from replayer.watch.workers import Crowd
 
 BLOCK = 4096
 PRIME = 23
@@ -77,7 +80,7 @@ def made(context, no_table):
     build.run(build.Spec(step="build", name="build", rows=20_000, segment_rows=3_072), context)
     with context.database() as database:
         database.query("CHECKPOINT")
-        return table.files(database, context.data_directory())
+        return persons.files(database, context.data_directory())
 
 
 # Folders
@@ -145,12 +148,12 @@ def test_modes_fill_the_page_cache_or_go_around_it(context, tree, mode, share):
     files = sorted(tree.rglob("file-*"))
     for _ in range(5):  # somebody else on this machine may drop caches just now
         for path in files:
-            pages.forget(path)
+            page_cache.forget(path)
         try:
             walk.run(spec_of(path=tree, mode=mode), context)
         except Skip as skip:
             pytest.skip(str(skip))
-        found = cache.residency(files).share
+        found = temperature.residency(files).share
         if found == share:
             break
 
@@ -210,7 +213,7 @@ def test_files_that_changed_are_named(context, tree):
     os.truncate(shrunk, 5000)
     with grown.open("ab") as file:
         file.write(b"more")
-    cold = cache.make(Temperature.UNKNOWN, None, list(listing.sizes), context.host)
+    cold = temperature.make(Temperature.UNKNOWN, None, list(listing.sizes), context.host)
     reading = walk._read(spec, context, context.sampler, listing)
     told = list(walk._notes(spec, list(listing.sizes), listing, reading, cold))
 
@@ -235,8 +238,8 @@ def test_a_mapped_file_that_shrank_kills_nobody(context, tree):
 
 def test_a_read_error_names_the_file_and_the_byte(context):
     """A read error of the disk is one sentence; /proc/self/mem has one to offer."""
-    queue = reader.Queue(("/proc/self/mem",), (BLOCK,), "read", BLOCK)
-    with Crowd(reader.read_all, [queue], processes=1) as crowd:
+    queue = file_reader.Queue(("/proc/self/mem",), (BLOCK,), "read", BLOCK)
+    with Crowd(file_reader.read_all, [queue], processes=1) as crowd:
         crowd.open()
         with pytest.raises(ReplayerError, match="/proc/self/mem could not be read at byte 0: Inp"):
             crowd.results()
@@ -245,8 +248,8 @@ def test_a_read_error_names_the_file_and_the_byte(context):
 def test_every_file_is_read_once_by_whoever_is_free(tree):
     """The queue is shared by the threads of all processes: nothing is read twice or left out."""
     paths = sorted(map(str, tree.rglob("file-*")))
-    queue = reader.Queue(tuple(paths), tuple(map(os.path.getsize, paths)), "read", BLOCK)
-    with Crowd(reader.read_all, [queue] * 5, processes=2) as crowd:
+    queue = file_reader.Queue(tuple(paths), tuple(map(os.path.getsize, paths)), "read", BLOCK)
+    with Crowd(file_reader.read_all, [queue] * 5, processes=2) as crowd:
         crowd.open()
         hauls = crowd.results()
 
@@ -330,7 +333,7 @@ def test_a_server_of_somebody_else_is_not_stopped(context, made, surroundings):
 def test_any_table_can_be_walked(context, made):
     """Its name may have a schema; a name that is not there is refused."""
     with context.database() as database:
-        files = table.files(
+        files = persons.files(
             database, context.data_directory(), "slob/files", name="pg_catalog.pg_attribute"
         )
     found = values(walk.run(spec_of(table="pg_catalog.pg_attribute"), context))

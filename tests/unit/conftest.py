@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from replayer import store
+from replayer.results import store
 
 TESTS = Path(__file__).parents[1]
 

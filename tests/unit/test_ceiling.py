@@ -2,7 +2,7 @@
 
 import pytest
 
-from replayer import ceiling
+from replayer.analysis import ceiling
 from replayer.model import Cold, Status, StepResult, Temperature, Verdict
 from tests.made import ledger
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from replayer.comparison import Side, Unit, Verdict, compare
-from replayer.difference import Sort
+from replayer.analysis.comparison import Side, Unit, Verdict, compare
+from replayer.analysis.difference import Sort
 from replayer.errors import Impossible
 from replayer.model import EngineFacts, Status
 
@@ -12,8 +12,8 @@ from replayer.model import EngineFacts, Status
 @pytest.fixture(autouse=True)
 def fewer_resamples(monkeypatch):
     """Thousands of comparisons with fewer resamples each: the interval only gets rougher."""
-    monkeypatch.setattr("replayer.stats.RESAMPLES", 400)
-    monkeypatch.setattr("replayer.stats.ratio.__kwdefaults__", {"resamples": 400})
+    monkeypatch.setattr("replayer.analysis.statistics.RESAMPLES", 400)
+    monkeypatch.setattr("replayer.analysis.statistics.ratio.__kwdefaults__", {"resamples": 400})
 
 
 @pytest.fixture

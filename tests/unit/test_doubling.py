@@ -4,8 +4,8 @@ import itertools
 
 import pytest
 
-from replayer import doubling
-from replayer.doubling import Doubling
+from replayer.tables import doubling
+from replayer.tables.doubling import Doubling
 
 
 def plain(doublings):

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from replayer.host import Host
+from replayer.machine.host import Host
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
 

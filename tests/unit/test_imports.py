@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from replayer import registry, store
+from replayer import registry
 from replayer.errors import Impossible
 from replayer.model import Status
+from replayer.results import store
 
 FILES = Path(__file__).parents[1] / "fixtures" / "imports"
 

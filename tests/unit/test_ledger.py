@@ -2,9 +2,9 @@
 
 import pytest
 
-from replayer.ledger import Counters, balance, cache_hits, riops
 from replayer.model import Verdict
-from replayer.sampler import DeviceDelta
+from replayer.watch.ledger import Counters, balance, cache_hits, riops
+from replayer.watch.sampler import DeviceDelta
 
 BLOCK = 8192
 

@@ -6,19 +6,20 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from replayer import plan, registry
-from replayer.ceiling import ceiling, share
-from replayer.disk import peers
-from replayer.disk.drive import bin_of
-from replayer.disk.load import Load
-from replayer.disk.tally import Latencies, Tally
+from replayer import registry
+from replayer.analysis.ceiling import ceiling, share
 from replayer.errors import Impossible, NotFound
 from replayer.model import Status, StepResult
 from replayer.probes import bonnie, cpu, orion
-from replayer.processor import _cpu, _memory
 from replayer.report.run import render
 from replayer.report.screen import text
-from replayer.rig import Findings, ProbeSpec, label
+from replayer.run import workload
+from replayer.run.probe_context import Findings, ProbeSpec, label
+from replayer.storage import reference_tools
+from replayer.storage.io_job import Load
+from replayer.storage.io_result import Latencies, Tally
+from replayer.storage.io_worker import bin_of
+from replayer.storage.spin import _cpu, _memory
 
 
 def tally_of(iops, latency_us=100, block_size=8192, threads=1):
@@ -107,7 +108,7 @@ def test_bonnie_lines_have_bonnies_columns(line):
 
     assert {len(row) for row in (rows[2], rows[3])} == {len(rows[2])}
     assert all(len(row) <= 80 for row in rows)
-    assert csv.count(",") == len(peers.BONNIE_FIELDS) - 1
+    assert csv.count(",") == len(reference_tools.BONNIE_FIELDS) - 1
 
 
 def test_bonnie_csv_names_agree_with_the_fields():
@@ -115,7 +116,9 @@ def test_bonnie_csv_names_agree_with_the_fields():
     spec = bonnie.Spec(step="probe", probe="bonnie")
     line = bonnie_line(put_block=366508.4, seeks=12791.0, ran_delete=7.0)
 
-    fields = dict(zip(peers.BONNIE_FIELDS, bonnie._csv(spec, "vm", line).split(","), strict=True))
+    fields = dict(
+        zip(reference_tools.BONNIE_FIELDS, bonnie._csv(spec, "vm", line).split(","), strict=True)
+    )
 
     assert (fields["put_block"], fields["put_block_cpu"]) == ("366508", "99")
     assert (fields["seeks"], fields["ran_del"], fields["rewrite"]) == ("12791", "7", "")
@@ -184,7 +187,7 @@ def test_a_wrong_probe_table_names_the_nearest_right_one(tmp_path, table, error,
     path.write_text(f'[[step]]\nstep = "probe"\n{table}\n')
 
     with pytest.raises(error, match=re.escape(told)) as raised:
-        plan.load(str(path))
+        workload.load(str(path))
 
     assert str(raised.value).startswith("wrong.toml: step 1 (probe): ")
 

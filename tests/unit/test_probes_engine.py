@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 from hdrh.histogram import HdrHistogram
 
-from replayer import custody
-from replayer.disk import drive
-from replayer.disk.exercise import exercise
-from replayer.disk.load import Access, Job, Load, Recorded, Share, Sync, Target
-from replayer.disk.tally import Latencies, tally, together
-from replayer.disk.workspace import PREFIX, Workspace, enough, free_bytes, recover
+from replayer import journal
 from replayer.errors import Impossible, ReplayerError
+from replayer.storage import io_worker
+from replayer.storage.files import PREFIX, Workspace, enough, free_bytes, recover
+from replayer.storage.io_job import Access, Job, Load, Recorded, Share, Sync, Target
+from replayer.storage.io_result import Latencies, tally, together
+from replayer.storage.io_run import exercise
 
 BLOCK = 4096
 THP = "/sys/kernel/mm/transparent_hugepage/enabled"
@@ -31,7 +31,7 @@ def load_of(**keys):
 
 def bins_of(values):
     """Return the latencies of some nanoseconds."""
-    bins = drive.Bins()
+    bins = io_worker.Bins()
     for part in np.array_split(np.array(values, dtype=np.int64), 3):
         bins.add(part)
     return Latencies.of([bins.recorded()])
@@ -41,7 +41,7 @@ def positions(load, target, many):
     """Return the first block numbers of each thread of a load."""
     found = []
     for number in range(load.threads):
-        driver = drive._Driver(Job(load, target, number))
+        driver = io_worker._Driver(Job(load, target, number))
         driver.open()
         driver._next = 0
         try:
@@ -74,7 +74,7 @@ def test_bins_are_those_of_an_hdr_histogram():
 
     expected = [histogram._counts_index_for(int(value)) for value in values]
 
-    assert drive.bin_of(values).tolist() == expected
+    assert io_worker.bin_of(values).tolist() == expected
 
 
 def test_percentiles_are_right_to_a_thousandth_and_sums_exact():
@@ -172,7 +172,7 @@ def test_random_offsets_are_seeded_uniform_and_differ_by_thread(workspace):
 def test_zipf_follows_its_law_and_spreads_its_favourites(theta):
     """Rank k is as frequent as x^-theta says, and the two hottest blocks are no neighbours."""
     many, draws = 1_000, 200_000
-    law = drive._Zipf(many, theta)
+    law = io_worker._Zipf(many, theta)
 
     counts = np.bincount(law.draw(np.random.default_rng(5), draws), minlength=many)
     by_rank = counts[np.arange(many) * law._step % many]
@@ -280,7 +280,7 @@ def test_clients_and_loads_are_kept_apart(workspace):
 
 def share_of(*, last_ns, cut, many=1):
     """Return a share with some operations of 1 us."""
-    bins = drive.Bins()
+    bins = io_worker.Bins()
     bins.add(np.full(many, 1_000, dtype=np.int64))
     return Share(0, last_ns, cut, (many, 0), (bins.recorded(), Recorded()), (many,))
 
@@ -351,7 +351,7 @@ def test_workspace_removes_everything_and_its_note(tmp_path):
         try:
             with Workspace(tmp_path) as workspace:
                 workspace.files("f", 2, 8 * BLOCK, block_size=BLOCK)
-                assert [note.details["path"] for note in custody.notes("files")] == [
+                assert [note.details["path"] for note in journal.notes("files")] == [
                     str(workspace.folder)
                 ]
                 if fails:
@@ -360,7 +360,7 @@ def test_workspace_removes_everything_and_its_note(tmp_path):
             pass
 
         assert list(tmp_path.iterdir()) == []
-        assert list(custody.notes("files")) == []
+        assert list(journal.notes("files")) == []
 
 
 def test_recover_removes_only_what_is_ours(tmp_path):
@@ -370,12 +370,12 @@ def test_recover_removes_only_what_is_ours(tmp_path):
         folder.mkdir()
         (folder / "file").write_text("x")
 
-    said = [recover(custody.take("files", path=str(folder))) for folder in (ours, other)]
+    said = [recover(journal.take("files", path=str(folder))) for folder in (ours, other)]
 
     assert not ours.exists()
     assert (other / "file").exists()
     assert "removed" in said[0]
-    assert list(custody.notes("files")) == []
+    assert list(journal.notes("files")) == []
 
 
 def test_too_little_space_is_told_with_both_numbers(tmp_path):
@@ -401,15 +401,15 @@ def frames_of(memory):
 @pytest.mark.parametrize("size", [8192, 16384, 1 << 20])
 def test_pages_of_a_buffer_lie_apart_unless_huge_ones_are_asked_for(size):
     """Whether pages are neighbours decides the speed of a block, so it is not left to chance."""
-    small = drive._aligned(size, huge=False)
+    small = io_worker._aligned(size, huge=False)
     small[:] = os.urandom(size)
-    huge = drive._aligned(size, huge=True)
+    huge = io_worker._aligned(size, huge=True)
     huge[:] = os.urandom(size)
     for memory in (small, huge):
         assert len(memory) == size
         assert np.frombuffer(memory, dtype=np.uint8).ctypes.data % mmap.PAGESIZE == 0
     if os.geteuid() == 0:
-        buffers = [drive._aligned(size, huge=False) for _ in range(64)]
+        buffers = [io_worker._aligned(size, huge=False) for _ in range(64)]
         assert np.mean([np.diff(frames_of(buffer)) == 1 for buffer in buffers]) < 0.2
-        if size > drive.LARGE_BYTES and "[never]" not in Path(THP).read_text():
+        if size > io_worker.LARGE_BYTES and "[never]" not in Path(THP).read_text():
             assert (np.diff(frames_of(huge)) == 1).mean() > 0.9

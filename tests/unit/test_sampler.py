@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from replayer import registry
-from replayer.host import Host
-from replayer.sampler import DeviceDelta, Sampler, rates
+from replayer.machine.host import Host
+from replayer.watch.sampler import DeviceDelta, Sampler, rates
 
 SECOND = 1_000_000_000
 RECORDED = Path(__file__).parent.parent / "fixtures" / "proc-5.4" / "first" / "proc"

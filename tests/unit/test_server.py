@@ -7,9 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from replayer import custody, datafolder, engine, place, private, processes, programs, settings
-from replayer.datafolder import DataFolder
+from replayer import journal
+from replayer.engines import engine
 from replayer.errors import Impossible, NotFound
+from replayer.machine import processes
+from replayer.servers import data_folder, private, programs, protocol, settings
+from replayer.servers.data_folder import DataFolder
 from replayer.shell import User
 
 KEYS = engine.load("postgres").keys["server"]
@@ -84,13 +87,13 @@ def test_a_missing_folder_is_made_and_removed_again(tmp_path):
     folder = DataFolder(tmp_path / "new")
     folder.claim("postgres", 18, {}, made=folder.make())
     folder.data.mkdir()
-    assert folder in datafolder.every()
+    assert folder in data_folder.every()
 
     folder.remove()
 
     assert not folder.path.exists()
     assert tmp_path.is_dir()
-    assert folder not in datafolder.every()
+    assert folder not in data_folder.every()
 
 
 def test_an_empty_folder_of_the_user_is_left_empty(tmp_path):
@@ -129,7 +132,7 @@ def test_data_of_another_version_or_choice_is_refused(tmp_path):
     """Data that another version, engine or initdb choice made is not started on."""
     folder = DataFolder(tmp_path)
     marker = folder.claim("postgres", 15, {}, made=False)
-    folder.write(datafolder.replace(marker, ready=True))
+    folder.write(data_folder.replace(marker, ready=True))
 
     with pytest.raises(Impossible, match="made by postgres 15, and this is postgres 18"):
         folder.claim("postgres", 18, {}, made=False)
@@ -170,7 +173,7 @@ def test_the_second_replayer_on_a_folder_is_told_who_the_first_is(tmp_path):
     folder = DataFolder(tmp_path)
     folder.claim("postgres", 18, {}, made=False)
     script = (
-        "import pathlib, sys, time; from replayer.datafolder import DataFolder\n"
+        "import pathlib, sys, time; from replayer.servers.data_folder import DataFolder\n"
         "with DataFolder(pathlib.Path(sys.argv[1])).locked():\n"
         "    print('locked', flush=True); time.sleep(600)"
     )
@@ -268,12 +271,12 @@ def test_no_short_folder_for_a_socket_is_a_refusal(tmp_path, monkeypatch):
     long.mkdir()
     monkeypatch.setattr("tempfile.gettempdir", lambda: str(long))
     found = programs.Programs(Path("/"), "postgres", "18.1", 18, None)
-    before = list(custody.notes())
+    before = list(journal.notes())
 
     with pytest.raises(Impossible, match="too long a path"):
         private._socket_folder({**KEYS, "socket_folders": [str(long)]}, found)
 
-    assert list(custody.notes()) == before
+    assert list(journal.notes()) == before
 
 
 def test_cpu_seconds_of_a_child_that_ended_are_not_lost():
@@ -327,8 +330,8 @@ def test_unknown_engine_choice_names_the_nearest():
 
 def test_every_place_keeps_the_contract():
     """Both kinds of place have every method that a Place promises."""
-    from replayer.remote import Remote
+    from replayer.servers.remote import Remote
 
-    promised = {name for name in vars(place.Place) if not name.startswith("_")}
+    promised = {name for name in vars(protocol.Place) if not name.startswith("_")}
     for kind in (private.PrivateServer, Remote):
         assert all(callable(getattr(kind, name)) for name in promised)

@@ -5,11 +5,11 @@ import math
 import pytest
 from pydantic import ValidationError
 
-from replayer import slob
-from replayer.ledger import Counters
 from replayer.model import Verdict
-from replayer.slob import TableSet, Tally
 from replayer.steps import sessions
+from replayer.tables import pgio
+from replayer.tables.pgio import TableSet, Tally
+from replayer.watch.ledger import Counters
 
 BLOCK = 8192
 MIB = 1 << 20
@@ -156,7 +156,7 @@ def test_steadiness_is_told():
 def test_permutation_keeps_every_spot():
     """Each round of the order of keys can be undone, so no key is lost or met twice."""
     for rows in (2, 3, 1000, 4096, 5000):
-        found = slob._permutation(TableSet(1, rows, 9), "pgio1")
+        found = pgio._permutation(TableSet(1, rows, 9), "pgio1")
         spots = []
         for start in range(found["mask"] + 1):
             spot = start

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from replayer import store
 from replayer.errors import Impossible, NotFound, ReplayerError
 from replayer.model import Better, Measurement, Run, Status
+from replayer.results import store
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "runs"
 

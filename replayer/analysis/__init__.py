@@ -1,0 +1,1 @@
+"""What runs mean: samples, statistics, comparison, ceilings, warnings, plans of boots."""

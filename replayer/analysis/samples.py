@@ -1,0 +1,166 @@
+"""What counts of a group of runs: its boots, runs or repeats, and the values measured in each."""
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from replayer.analysis import statistics
+from replayer.model import Better, Measurement, Run, Status, StepResult
+
+
+class Unit(StrEnum):
+    """What counts as one: the largest thing of which there are several."""
+
+    BOOT = "boot"
+    RUN = "run"
+    REPEAT = "repeat"
+
+
+@dataclass(frozen=True)
+class Side:
+    """A named group of runs."""
+
+    name: str
+    runs: tuple[Run, ...]
+
+
+Key = tuple[str, str]
+"""A step's name and a metric."""
+
+
+def unit_of(base: Sequence[Run], other: Sequence[Run]) -> Unit:
+    """Return the largest thing of which one side has several."""
+    boots = [[run.host.get("boot.id") for run in side] for side in (base, other)]
+    if all(all(side) for side in boots) and max(len(set(side)) for side in boots) > 1:
+        return Unit.BOOT
+    return Unit.RUN if max(len(base), len(other)) > 1 else Unit.REPEAT
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What counts of one side: unit -> key -> values, and what has to be said about it."""
+
+    name: str
+    units: tuple[Mapping[Key, tuple[float, ...]], ...]
+    kinds: Mapping[Key, Measurement]
+    warnings: tuple[str, ...]
+
+    @classmethod
+    def of(cls, side: Side, unit: Unit) -> "Evidence":
+        """Sort the values of one side's runs into units."""
+        kinds: dict[Key, Measurement] = {}
+        warnings: dict[str, list[str]] = {}
+        parts: dict[object, list[Mapping[Key, list[float]]]] = {}
+        for run in side.runs:
+            steps, said = counted(run)
+            for repeats in _by_repeat(steps) if unit is Unit.REPEAT else [steps]:
+                values, bad = _values(repeats, kinds)
+                said += bad
+                name = run.host["boot.id"] if unit is Unit.BOOT else len(parts)
+                parts.setdefault(name, []).append(values)
+            for sentence in said:
+                warnings.setdefault(sentence, []).append(run.id)
+        told = tuple(f"{side.name}: {_whose(ids)}: {words}" for words, ids in warnings.items())
+        return cls(side.name, tuple(map(_merge, parts.values())), kinds, told)
+
+    def sample(self, key: Key) -> list[tuple[float, ...]]:
+        """Return the values of one metric, unit by unit."""
+        return [unit[key] for unit in self.units if key in unit]
+
+
+def _whose(ids: Sequence[str]) -> str:
+    """Return the runs that a sentence is about, the first of many."""
+    return ", ".join(ids) if len(ids) < 3 else f"{ids[0]} and {len(ids) - 1} more runs"
+
+
+def _by_repeat(steps: Iterable[StepResult]) -> list[list[StepResult]]:
+    repeats: dict[int, list[StepResult]] = {}
+    for step in steps:
+        repeats.setdefault(step.repeat, []).append(step)
+    return list(repeats.values())
+
+
+def _values(
+    steps: Iterable[StepResult], kinds: dict[Key, Measurement]
+) -> tuple[dict[Key, list[float]], list[str]]:
+    """Return the values of some steps by key, and what is said about those that are no numbers.
+
+    What a metric is, is added to `kinds` when it is met for the first time.
+    """
+    values: dict[Key, list[float]] = {}
+    said = []
+    for step in steps:
+        for m in step.measurements:
+            key = (step.name, m.metric)
+            if math.isfinite(m.value):
+                kinds.setdefault(key, m)
+                values.setdefault(key, []).append(m.value)
+            else:
+                said.append(f"{m.metric} of repeat {step.repeat} is {m.value} and does not count")
+    return values, said
+
+
+def _merge(runs: Sequence[Mapping[Key, list[float]]]) -> dict[Key, tuple[float, ...]]:
+    """Return a unit's values: all of its only run, or one of each of its runs, the median."""
+    merged: dict[Key, tuple[float, ...]] = {}
+    for key in dict.fromkeys(key for run in runs for key in run):
+        having = [run[key] for run in runs if key in run]
+        one_run = len(having) == 1
+        merged[key] = tuple(having[0]) if one_run else tuple(statistics.medians(having).tolist())
+    return merged
+
+
+def counted(run: Run) -> tuple[list[StepResult], list[str]]:
+    """Return the steps of a run that count, and what is to be said about those that do not.
+
+    Repeats before a step's leading metric became steady are kept in the file but not counted; if it
+    never did, all count, and it is said.
+    """
+    said: dict[str, list[str]] = {}
+    if run.status is not Status.DONE:
+        said[f"it is {run.status.value}: only its finished steps count"] = []
+    kept: list[StepResult] = []
+    for name in dict.fromkeys(step.name for step in run.steps):
+        done = [s for s in run.steps if s.name == name and s.status is Status.DONE]
+        found = settled(done)
+        for words in (*unsettled(found, len(done)), *_unsteady(done)):
+            said.setdefault(words, []).append(name)
+        kept += done[found.start or 0 :]
+    return kept, [f"{', '.join(names)} {words}".strip() for words, names in said.items()]
+
+
+def settled(repeats: Sequence[StepResult]) -> statistics.Steady:
+    """Return from which repeat on a step's leading metric is steady."""
+    leading = _leading(repeats)
+    values = [value for step in repeats if (value := step.value(leading)) is not None]
+    return statistics.steady(values) if len(values) == len(repeats) else statistics.Steady(0)
+
+
+def unsettled(found: statistics.Steady, repeats: int) -> Iterator[str]:
+    """Yield what there is to say about repeats that are not all steady."""
+    if found.start is None:
+        yield f"never settled in {repeats} repeats (by slope or deviation): all of them count"
+    elif found.start:
+        yield f"warmed up in the first {found.start} of {repeats} repeats, which do not count"
+    if found.left:
+        yield "settled and did not stay so to the last repeat"
+
+
+def _unsteady(repeats: Sequence[StepResult]) -> Iterator[str]:
+    """Yield how many repeats say of themselves that they were not steady inside."""
+    told = [
+        value
+        for step in repeats
+        for key, value in step.facts.items()
+        if key.endswith(".steady") and value != "steady"
+    ]
+    if told:
+        yield f"not steady within {len(told)} of {len(repeats)} repeats ({told[0]})"
+
+
+def _leading(steps: Sequence[StepResult]) -> str:
+    """Return the first metric of a step that has a good direction, a rate before a time."""
+    known = [m for m in steps[0].measurements if m.better is not Better.NEITHER] if steps else []
+    rates = [m for m in known if m.better is Better.MORE]
+    return (rates or known)[0].metric if known else ""

@@ -1,0 +1,146 @@
+"""Words on a command line -> the runs they mean: files, folders, labels, ids, values of a fact."""
+
+import glob
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from replayer.analysis.difference import MISSING, facts, resolve
+from replayer.analysis.samples import Side
+from replayer.errors import Impossible, nearest
+from replayer.model import Run
+from replayer.results import store
+
+_MOST_NAMED = 3
+Columns = Callable[[str], bool] | None
+"""Which columns of series are needed, by name; None means all."""
+
+
+def no_column(_name: str) -> bool:
+    """Want no column of any series."""
+    return False
+
+
+@dataclass
+class Chosen:
+    """Runs by what they were asked for with, and what has to be said about the choice."""
+
+    sides: list[Side] = field(default_factory=list)
+    said: list[str] = field(default_factory=list)
+    """Sentences about files that were passed over."""
+    by: str = ""
+
+
+def choose(
+    words: Sequence[str],
+    where: Path,
+    *,
+    by: str = "",
+    only: Sequence[str] = (),
+    columns: Columns = None,
+) -> Chosen:
+    """Return a side for each word, or, with `by`, one for each value of that fact.
+
+    `by` is a fact, or `fact=base,other`.  `only` are conditions such as workload.name=demo.  Raises
+    Impossible, in one sentence, for words that mean no run and facts that no run has.  `columns`
+    tells which columns of series are needed; None means all.
+    """
+    chosen = Chosen()
+    for word in words:
+        runs = _only([store.load(path, columns) for path in _files(word, where, chosen.said)], only)
+        if not runs:
+            raise Impossible(f"no run of {word} has {' and '.join(only)}")
+        chosen.sides.append(Side(_named(word, runs), tuple(runs)))
+    return _grouped(chosen, by) if by else chosen
+
+
+def _files(word: str, where: Path, said: list[str]) -> list[Path]:
+    """Return the run files that a word means: a folder's, a pattern's, all of a label, or one."""
+    path = Path(word)
+    if path.is_dir():
+        return _of_folder(path, said)
+    if any(sign in word for sign in "*?["):
+        found = sorted(Path(name) for name in glob.glob(word))  # noqa: PTH207 - absolute ones too
+        if found:
+            return found
+    if not path.is_file():
+        listed = [entry for entry in store.runs(where) if isinstance(entry, store.Summary)]
+        labelled = [entry.path for entry in listed if word and entry.label == word]
+        if labelled:
+            return labelled
+    return [store.find(word, where)]
+
+
+def _of_folder(folder: Path, said: list[str]) -> list[Path]:
+    entries = store.runs(folder)
+    bad = [entry for entry in entries if isinstance(entry, store.Unreadable)]
+    runs = [entry.path for entry in entries if isinstance(entry, store.Summary)]
+    if bad:
+        named = "; ".join(f"{one.path.name}: {one.reason}" for one in bad[:_MOST_NAMED])
+        rest = f"; and {len(bad) - _MOST_NAMED} more" if len(bad) > _MOST_NAMED else ""
+        said.append(f"{folder}: {len(bad)} files are no runs and were passed over ({named}{rest})")
+    if not runs:
+        raise Impossible(said[-1] if bad else f"the folder {folder} holds no runs of replayer")
+    return runs
+
+
+def _only(runs: Sequence[Run], conditions: Iterable[str]) -> list[Run]:
+    kept = list(runs)
+    for condition in conditions:
+        key, sign, value = condition.partition("=")
+        if not sign:
+            raise Impossible(
+                f"{condition!r} is no condition: it must be such as workload.name=demo"
+            )
+        name = resolve(key, runs)
+        kept = [run for run in kept if facts(run).get(name, MISSING) == value]
+    return kept
+
+
+def _named(word: str, runs: Sequence[Run]) -> str:
+    """Return what a side is called: the label its runs share, or the word it was asked for with."""
+    labels = {run.label for run in runs}
+    if len(labels) == 1 and (label := min(labels)):
+        return label
+    path = Path(word)
+    return runs[0].id if len(runs) == 1 else (path.resolve().name if path.is_dir() else word)
+
+
+def _grouped(chosen: Chosen, by: str) -> Chosen:
+    """Return the runs of all sides grouped by a fact, in the order in which values were met."""
+    key, _, wanted = by.partition("=")
+    runs = sorted((run for side in chosen.sides for run in side.runs), key=lambda run: run.started)
+    unique = list({run.id: run for run in runs}.values())
+    name = resolve(key, unique)
+    groups: dict[str, list[Run]] = {}
+    for run in unique:
+        groups.setdefault(facts(run).get(name, MISSING), []).append(run)
+    if wanted:
+        asked = [value.strip() for value in wanted.split(",")]
+        for value in asked:
+            if value not in groups:
+                raise Impossible(f"no run has {name} {value!r}{nearest(value, groups)}")
+        groups = {value: groups[value] for value in asked}
+    sides = [Side(value, tuple(members)) for value, members in groups.items()]
+    return Chosen(sides, chosen.said, name)
+
+
+def pair(chosen: Chosen) -> tuple[Side, Side]:
+    """Return the base and the other; raise Impossible, with what to do, unless there are two."""
+    sides = chosen.sides
+    if len(sides) == 2:
+        base, other = sides
+        if base.name == other.name:
+            base, other = Side(f"{base.name} (A)", base.runs), Side(f"{other.name} (B)", other.runs)
+        return base, other
+    if chosen.by:
+        values = ", ".join(side.name for side in sides[:8])
+        say = "only one value" if len(sides) == 1 else f"{len(sides)} values"
+        raise Impossible(
+            f"the runs have {say} of {chosen.by} ({values}) and two are compared: "
+            f"choose them with --by {chosen.by}=BASE,OTHER"
+        )
+    raise Impossible(
+        f"two groups are compared and {len(sides)} were given: name two files, folders or labels, "
+        f"or one folder and --by host.kernel"
+    )

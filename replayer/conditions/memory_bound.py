@@ -1,0 +1,327 @@
+"""Bound the memory that can cache the database's files, so that reads come from the device.
+
+cgroup     the server's processes go into a memory cgroup with a limit (v1 or v2): the page cache
+           that they fill counts against it
+hugepages  free memory is reserved as huge pages, as pgio_reduce_free_memory.sh does
+ballast    free memory is held by a child process that locks it
+
+Whatever is taken is written down first (custody) and given back when the `with` block ends.
+"""
+
+import contextlib
+import ctypes
+import functools
+import mmap
+import os
+import resource
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from replayer import journal
+from replayer.errors import Impossible, ReplayerError
+from replayer.journal import Note
+from replayer.watch.workers import Crowd, Gate, Report
+
+if TYPE_CHECKING:
+    from replayer.machine.host import Host
+    from replayer.servers.open import Place
+
+KINDS = ("cgroup", "hugepages", "ballast")
+_HUGE_PAGES = "proc/sys/vm/nr_hugepages"
+_DROP_CACHES = "proc/sys/vm/drop_caches"
+_CAP_IPC_LOCK = 1 << 14
+_GRANTED_AT_LEAST = 0.9
+_PATIENCE = 10.0
+
+
+class Bound(NamedTuple):
+    """What was taken: its kind, its size, and how, in words for the result."""
+
+    kind: str
+    bytes: int
+    """The limit of a cgroup, or what huge pages or ballast hold."""
+    how: str
+
+
+def possible(kind: str, host: "Host") -> str:
+    """Return "" if memory can be bounded that way on this machine, else why not."""
+    checks = {"cgroup": _no_cgroup, "hugepages": _no_huge_pages, "ballast": _no_ballast}
+    return checks[kind](host)
+
+
+@contextlib.contextmanager
+def bound(
+    kind: str, place: "Place", host: "Host", *, limit_bytes: int = 0, keep_bytes: int = 0
+) -> Iterator[Bound]:
+    """Bound the memory for as long as the `with` block runs.
+
+    `limit_bytes` is the limit of a cgroup, `keep_bytes` what huge pages and ballast leave free.
+    Raises Impossible when it cannot be done here, ReplayerError when the kernel gives less.
+    """
+    why = possible(kind, host)
+    if why:
+        raise Impossible(f"memory = {kind!r} cannot be used here: {why}")
+    if kind == "cgroup":
+        with _cgroup(place, host, limit_bytes) as taken:
+            yield taken
+    elif kind == "hugepages":
+        with _huge_pages(host, keep_bytes) as taken:
+            yield taken
+    else:
+        with _ballast(host, keep_bytes) as taken:
+            yield taken
+
+
+def recover(note: Note) -> str:
+    """Give back what a replayer took that is gone; return what was done, in words."""
+    if note.kind == "cgroup":
+        group, home = Path(note.details["group"]), Path(note.details["home"])
+        _dissolve(group, home)
+        done = f"the cgroup {group} was removed"
+    elif note.kind == "hugepages":
+        path = Path(note.details["path"])
+        left = _give_back_pages(path, note.details["before"], note.details["pages"])
+        done = f"reserved huge pages were given back, {left} are left"
+    else:
+        done = "locked memory was given back"
+        child = str(note.details["child"])
+        if journal.alive(child):
+            os.kill(int(child.split(":")[1]), 9)
+    note.drop()
+    return done
+
+
+# A cgroup for the server
+
+
+class _Tree(NamedTuple):
+    """A folder of the memory hierarchy below which a group may be made, and where we are now."""
+
+    version: int
+    parent: str
+    home: str
+
+
+def _tree(host: "Host") -> _Tree | str:
+    """Return where a memory cgroup can be made: as near to the top as possible, or why nowhere."""
+    folders = list(host.cgroups("memory"))
+    trees = [folder for folder in folders if host.exists(f"{folder}/memory.limit_in_bytes")]
+    version = 1 if trees else 2
+    if version == 2:
+        trees = [folder for folder in folders if host.exists(f"{folder}/cgroup.controllers")]
+        trees = [
+            folder
+            for folder in trees
+            if "memory" in host.read(f"{folder}/cgroup.subtree_control").split()
+        ]
+    if not trees:
+        return "there is no cgroup of the memory controller to make one in"
+    refused = ""
+    for folder in reversed(trees):
+        refused = host.cannot_write(f"{folder}/cgroup.procs")
+        if not refused and os.access(host.path(folder), os.W_OK):
+            mine = [own for own in folders if host.exists(f"{own}/cgroup.procs")]
+            return _Tree(version, folder, trees[0] if version == 1 else mine[0])
+    return f"no cgroup may be made in {trees[-1]} ({refused or 'Permission denied'})"
+
+
+def _no_cgroup(host: "Host") -> str:
+    found = _tree(host)
+    return found if isinstance(found, str) else ""
+
+
+@contextlib.contextmanager
+def _cgroup(place: "Place", host: "Host", limit: int) -> Iterator[Bound]:
+    tree = _tree(host)
+    assert not isinstance(tree, str), "possible() was asked"
+    if not place.can_stop:
+        raise Impossible(
+            "memory = 'cgroup' moves the server's processes, and this server is not replayer's own"
+        )
+    group = host.path(f"{tree.parent}/replayer-{os.getpid()}-{time.monotonic_ns():x}")
+    home = host.path(tree.home)
+    back = functools.partial(_dissolve, group, home)
+    with journal.held("cgroup", back, group=str(group), home=str(home)):
+        _confine(place, group, tree.version, limit)
+        yield Bound("cgroup", limit, f"memory cgroup v{tree.version} {group}")
+
+
+def _confine(place: "Place", group: Path, version: int, limit: int) -> None:
+    """Make the group and move the server into it, with every process that it starts meanwhile."""
+    try:
+        group.mkdir()
+        _set_limit(group, version, limit)
+        procs = group / "cgroup.procs"
+        deadline = time.monotonic() + _PATIENCE
+        while left := set(place.pids()) - _members(procs):
+            if time.monotonic() > deadline:
+                raise ReplayerError(f"{len(left)} server processes could not be moved to {group}")
+            for pid in left:
+                _move(pid, procs)
+    except OSError as error:
+        raise ReplayerError(
+            f"the memory cgroup {group} could not be used: {error.strerror}"
+        ) from error
+
+
+def _set_limit(group: Path, version: int, limit: int) -> None:
+    if version == 1:
+        (group / "memory.limit_in_bytes").write_text(str(limit), encoding="ascii")
+        (group / "memory.swappiness").write_text("0", encoding="ascii")
+        return
+    (group / "memory.max").write_text(str(limit), encoding="ascii")
+    if (group / "memory.swap.max").exists():
+        (group / "memory.swap.max").write_text("0", encoding="ascii")
+
+
+def _members(procs: Path) -> set[int]:
+    return {int(line) for line in procs.read_text(encoding="ascii").split()}
+
+
+def _move(pid: int, procs: Path) -> None:
+    # A session that ended in the meantime is nowhere.
+    with contextlib.suppress(ProcessLookupError):
+        procs.write_text(str(pid), encoding="ascii")
+
+
+def killed_for_memory(taken: Bound) -> int:
+    """Return how many processes the kernel killed because the cgroup's limit was too small."""
+    if taken.kind != "cgroup":
+        return 0
+    group = Path(taken.how.rpartition(" ")[2])
+    for name in ("memory.events", "memory.oom_control"):
+        with contextlib.suppress(OSError):
+            lines = (group / name).read_text(encoding="ascii").splitlines()
+            counts = dict(line.split() for line in lines)
+            return int(counts.get("oom_kill", 0))
+    return 0
+
+
+def _dissolve(group: Path, home: Path) -> None:
+    """Move whoever is left in the group back home, and remove it; a group that is gone is fine."""
+    deadline = time.monotonic() + _PATIENCE
+    while group.is_dir():
+        try:
+            # A limit that is no longer there cannot hinder what goes back.
+            for name in ("memory.limit_in_bytes", "memory.max"):
+                if (group / name).exists():
+                    (group / name).write_text("-1" if "limit" in name else "max", encoding="ascii")
+            for pid in _members(group / "cgroup.procs"):
+                _move(pid, home / "cgroup.procs")
+            group.rmdir()
+        except OSError as error:
+            if time.monotonic() > deadline:
+                raise ReplayerError(
+                    f"the cgroup {group} could not be removed: {error.strerror}; "
+                    f"remove it with rmdir when its processes have ended"
+                ) from error
+            time.sleep(0.05)
+
+
+# Huge pages
+
+
+def _no_huge_pages(host: "Host") -> str:
+    if not host.memory("Hugepagesize"):
+        return "this kernel has no huge pages"
+    for path in (_HUGE_PAGES, _DROP_CACHES):
+        refused = host.cannot_write(path)
+        if refused:
+            return f"/{path} cannot be written ({refused})"
+    return ""
+
+
+@contextlib.contextmanager
+def _huge_pages(host: "Host", keep: int) -> Iterator[Bound]:
+    os.sync()
+    host.write(_DROP_CACHES, "3")
+    size = host.memory("Hugepagesize")
+    before = host.number(_HUGE_PAGES) or 0
+    free = host.memory("MemFree")
+    pages = (free - keep) // size
+    if pages < 1:
+        raise _nothing_to_take("hugepages", free, keep)
+    path = host.path(_HUGE_PAGES)
+    back = functools.partial(_give_back_pages, path, before, pages)
+    with journal.held("hugepages", back, path=str(path), before=before, pages=pages):
+        host.write(_HUGE_PAGES, str(before + pages))
+        granted = (host.number(_HUGE_PAGES) or 0) - before
+        if granted < _GRANTED_AT_LEAST * pages:
+            raise ReplayerError(
+                f"asked for {pages:,} huge pages of {size >> 20} MiB, the kernel granted "
+                f"{granted:,}: memory is fragmented, so reboot, or use memory = 'ballast'"
+            )
+        yield Bound("hugepages", granted * size, f"{granted:,} huge pages of {size >> 20} MiB")
+
+
+def _give_back_pages(path: Path, before: int, pages: int) -> int:
+    """Take our pages off what is reserved now, never below what was there; return what is left."""
+    try:
+        now = int(path.read_text(encoding="ascii"))
+        if now > before:
+            path.write_text(str(max(before, now - pages)), encoding="ascii")
+        return int(path.read_text(encoding="ascii"))
+    except (OSError, ValueError) as error:
+        raise ReplayerError(f"reserved huge pages could not be given back: {error}") from error
+
+
+def _nothing_to_take(kind: str, free: int, keep: int) -> Impossible:
+    return Impossible(
+        f"memory = {kind!r} was to leave {keep >> 20:,} MiB free, and only {free >> 20:,} MiB are: "
+        f"set keep lower"
+    )
+
+
+# Ballast
+
+
+def _no_ballast(host: "Host") -> str:
+    if host.memory_limit_bytes() is not None:
+        return "replayer runs in a cgroup with a memory limit, so ballast would count against it"
+    if _may_lock(host):
+        return ""
+    allowed = resource.getrlimit(resource.RLIMIT_MEMLOCK)[1]
+    return (
+        f"only {allowed >> 10:,} KiB of memory may be locked: raise ulimit -l, or give CAP_IPC_LOCK"
+    )
+
+
+def _may_lock(host: "Host") -> bool:
+    for line in host.read("proc/self/status").splitlines():
+        if line.startswith("CapEff:") and int(line.split()[1], 16) & _CAP_IPC_LOCK:
+            return True
+    return resource.getrlimit(resource.RLIMIT_MEMLOCK)[1] == resource.RLIM_INFINITY
+
+
+@contextlib.contextmanager
+def _ballast(host: "Host", keep: int) -> Iterator[Bound]:
+    free = host.memory("MemAvailable")
+    size = (free - keep) // mmap.PAGESIZE * mmap.PAGESIZE
+    if size <= 0:
+        raise _nothing_to_take("ballast", free, keep)
+    with Crowd(hold, [size], processes=1) as crowd:
+        # The child dies with replayer anyway; the note is for `clean` to know of it.
+        child = journal.identity(crowd.pids[0])
+        with journal.held("ballast", lambda: None, child=child, bytes=size):
+            # Touching a page costs about 0.2 us per KiB on a slow machine.
+            crowd.ready(timeout=60 + size / (256 << 20))
+            yield Bound("ballast", size, f"{size >> 20:,} MiB locked by process {crowd.pids[0]}")
+
+
+def hold(size: int, gate: Gate, _report: Report) -> None:
+    """Lock anonymous memory and keep it until this process is killed, as a job of a crowd."""
+    # Should memory run out, this process is what the kernel is to kill, not the database.
+    with contextlib.suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")
+    limit = resource.getrlimit(resource.RLIMIT_MEMLOCK)[1]
+    with contextlib.suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_MEMLOCK, (limit, limit))
+    memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    libc = ctypes.CDLL(None, use_errno=True)
+    address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+    if libc.mlock(ctypes.c_void_p(address), ctypes.c_size_t(size)):
+        reason = os.strerror(ctypes.get_errno())
+        raise ReplayerError(f"{size >> 20:,} MiB of memory could not be locked: {reason}")
+    gate.wait()

@@ -1,0 +1,143 @@
+"""Talk to a database: URLs, the control connection, recipes for raw connections.
+
+The only module that imports SQLAlchemy; it is never in a timed loop.
+"""
+
+import contextlib
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import sqlalchemy
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
+from sqlalchemy.pool import NullPool
+
+from replayer.engines.credentials import show
+from replayer.engines.driver import Recipe, explain
+from replayer.engines.engine import Engine, Verb
+from replayer.errors import Impossible, ReplayerError, Skip
+
+# A driver warns of a rollback that an interrupted connection could not do; replayer says it itself.
+logging.getLogger("psycopg").setLevel(logging.CRITICAL)
+
+Row = Mapping[str, Any]
+_NOT_PLAIN = ("context",)
+_NOT_OF_A_DRIVER = (OSError, RuntimeError, TypeError, ValueError)
+"""What drivers raise for a certificate that is not there, a package that they want, or a parameter
+of a URL that they do not know."""
+
+
+class Database:
+    """A control connection to one database of an engine, in autocommit mode."""
+
+    def __init__(self, engine: Engine, url: URL, *, first: Sequence[str] | None = None) -> None:
+        """Connect, and execute `first`: the engine's own statements if they are not given."""
+        self.url = url
+        self._sql = sqlalchemy.create_engine(
+            url, poolclass=NullPool, pool_reset_on_return=None, isolation_level="AUTOCOMMIT"
+        )
+        own = engine.keys.get("connect", {}).get("statements", ())
+        self._first = tuple(own if first is None else first)
+        self._connection: Any = None
+        try:
+            self._connection = self._sql.connect()
+            self._raw: Any = self._connection.connection.dbapi_connection
+            for statement in self._first:
+                self._connection.exec_driver_sql(statement)
+        except (DBAPIError, *_NOT_OF_A_DRIVER) as error:
+            if self._connection is not None:
+                self.close()
+            said = explain(getattr(error, "orig", None) or error)
+            raise ReplayerError(
+                f"{engine.title} at {show(url)} refused a connection: {said}"
+            ) from error
+        self.engine = engine
+
+    def close(self) -> None:
+        """Close the connection; closing twice is fine, and so is a server that is gone."""
+        # SQLAlchemy first asks for a rollback, and lets go of a connection that cannot do one.
+        with contextlib.suppress(SQLAlchemyError):
+            self._connection.close()
+        with contextlib.suppress(self._sql.dialect.loaded_dbapi.Error):
+            self._raw.close()
+        self._sql.dispose()
+
+    def execute(
+        self, verb: Verb | str, /, holes: Mapping[str, str | int] | None = None, **parameters: Any
+    ) -> list[Row]:
+        """Execute a verb's statements one by one and return the rows of the last one that has some.
+
+        A str is one of the engine's own verbs by name; Skip is raised if it has none of that name.
+        Raises ReplayerError with the server's first line when a statement fails.
+        """
+        verb = self.engine.needs(verb) if isinstance(verb, str) else verb
+        rows: list[Row] = []
+        for statement in verb.statements(**(holes or {})):
+            rows = self.query(statement, parameters, told=verb.name) or rows
+        return rows
+
+    def query(
+        self, statement: str, parameters: Mapping[str, Any] | None = None, *, told: str = ""
+    ) -> list[Row]:
+        """Execute one statement with `:name` parameters and return its rows, if it has some."""
+        clause = sqlalchemy.text(statement)
+        wanted = {name: (parameters or {})[name] for name in clause._bindparams}  # noqa: SLF001
+        try:
+            result = self._connection.execute(clause, wanted)
+            return [dict(row) for row in result.mappings()] if result.returns_rows else []
+        except DBAPIError as error:
+            begin = f"{told}: " if told else ""
+            raise ReplayerError(
+                f"{begin}the database said: {explain(error.orig or error)}"
+            ) from error
+
+    def value(
+        self, verb: Verb | str, /, holes: Mapping[str, str | int] | None = None, **parameters: Any
+    ) -> Any:
+        """Return the first column of the first row of a verb, or None if it has no row."""
+        rows = self.execute(verb, holes, **parameters)
+        return next(iter(rows[0].values())) if rows else None
+
+    def render(self, statement: str) -> str:
+        """Return a statement with `:name` turned into the driver's `%(name)s`, for raw cursors."""
+        compiled = sqlalchemy.text(statement).compile(dialect=self._sql.dialect)
+        return str(compiled)
+
+    def recipe(self) -> Recipe:
+        """Return how a worker process connects as this connection does."""
+        dialect = self._sql.dialect
+        positional, named = dialect.create_connect_args(self.url)
+        assert not positional, "both wires take keywords only"
+        # SQLAlchemy adds objects of its own, such as psycopg's type adapters, that cannot travel.
+        plain = {name: value for name, value in named.items() if name not in _NOT_PLAIN}
+        return Recipe(dialect.import_dbapi().__name__, plain, self._first)
+
+
+def url_of(text: str, engine: Engine) -> URL:
+    """Return the SQLAlchemy URL that a user's URL means, on the engine's wire.
+
+    Raises Impossible when it is no URL.
+    """
+    try:
+        url = make_url(text)
+    except (ArgumentError, ValueError):
+        # Without the error: what it quotes may be a password.
+        shown = text.rsplit("@", maxsplit=1)[-1]
+        raise Impossible(
+            f"{shown!r} is no database URL such as {engine.wire.split('+')[0]}://user@host/database"
+        ) from None
+    ours = {
+        name: value
+        for name, value in engine.keys.get("connect", {}).get("query", {}).items()
+        if name not in url.query
+    }
+    return url.set(drivername=engine.wire).update_query_dict(ours)
+
+
+def columns(rows: Sequence[Row], name: str) -> list[Any]:
+    """Return one column of rows."""
+    return [row[name] for row in rows]
+
+
+__all__ = ["Database", "Row", "Skip", "columns", "show", "url_of"]

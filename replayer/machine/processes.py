@@ -1,0 +1,134 @@
+"""Look at running processes: whose child is whose, where they work, how much CPU they used."""
+
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from replayer import journal, shell
+from replayer.errors import ReplayerError
+from replayer.shell import User
+
+_TICK = os.sysconf("SC_CLK_TCK")
+
+
+class CpuSeconds(NamedTuple):
+    """CPU time in user mode and in the kernel."""
+
+    user: float
+    system: float
+
+
+class _Stat(NamedTuple):
+    state: str
+    parent: int
+    own: CpuSeconds
+    reaped: CpuSeconds
+
+
+def family(pid: int, *, ended: bool = False) -> list[int]:
+    """Return a living process and all its descendants, itself first; [] when it is gone.
+
+    With `ended`, children that ended and were not reaped yet are among them: their CPU time is
+    in nobody else's account.
+    """
+    if not journal.identity(pid):
+        return []
+    children: dict[int, list[int]] = {}
+    for other in every():
+        found = _stat(other)
+        if found is not None and (ended or found.state not in "ZX"):
+            children.setdefault(found.parent, []).append(other)
+    members = [pid]
+    for member in members:
+        members.extend(children.get(member, ()))
+    return members
+
+
+def serving(data: Path, programs: Path, user: User | None) -> list[int]:
+    """Return the living processes that run a program of that folder on that data directory.
+
+    They work in the data directory, or were started with it as an argument and are about to.
+    `user` is who they run as, None for the user of this process.
+    """
+    uid = os.geteuid() if user is None else user.uid
+    home, folder = str(data.resolve()), str(programs.resolve())
+    found = []
+    for pid in every():
+        if _owner(pid) != uid or str(Path(_link(pid, "exe", user)).parent) != folder:
+            continue
+        if _link(pid, "cwd", user) == home or str(data) in arguments(pid):
+            found.append(pid)
+    return found
+
+
+def working_folder(pid: int) -> Path | None:
+    """Return the folder that a process works in, None if it is gone or not ours to see."""
+    found = _link(pid, "cwd", None)
+    return Path(found) if found else None
+
+
+def every() -> Iterator[int]:
+    """Yield the ids of all processes."""
+    yield from (int(name) for name in os.listdir("/proc") if name.isdigit())  # noqa: PTH208
+
+
+def cpu_seconds(pids: Iterable[int]) -> CpuSeconds:
+    """Return the CPU seconds that these processes and their reaped children have used so far.
+
+    Resolution is a clock tick, 10 ms.  Give it a whole `family`: a child that ends moves its time
+    from its own account to its parent's, so the accounts are read again until none moved.
+    """
+    asked = tuple(pids)
+    before: list[_Stat | None] = []
+    for _ in range(10):
+        now = [_stat(pid) for pid in asked]
+        unmoved = [s and s.reaped for s in now] == [s and s.reaped for s in before]
+        before = now
+        if unmoved:
+            break
+    parts = [part for found in before if found for part in (found.own, found.reaped)]
+    return CpuSeconds(sum(p.user for p in parts), sum(p.system for p in parts))
+
+
+def _stat(pid: int) -> _Stat | None:
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return None
+    fields = text.rpartition(")")[2].split()
+    ticks = [int(value) / _TICK for value in fields[11:15]]
+    return _Stat(fields[0], int(fields[1]), CpuSeconds(*ticks[:2]), CpuSeconds(*ticks[2:]))
+
+
+def _owner(pid: int) -> int:
+    try:
+        return Path(f"/proc/{pid}").stat().st_uid
+    except OSError:
+        return -1
+
+
+def arguments(pid: int) -> str:
+    """Return a process's command line, its words ended by NULs; "" if it is gone."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().decode("utf-8", "replace")
+    except OSError:
+        return ""
+
+
+def _link(pid: int, name: str, user: User | None) -> str:
+    """Return where a link of a process points to, "" if it is gone or a zombie."""
+    path = Path(f"/proc/{pid}/{name}")
+    try:
+        found = str(path.readlink())
+    except PermissionError:
+        if user is None:
+            return ""
+        # Root in a container may not look at other users' processes; they themselves may.
+        try:
+            found = shell.run(["readlink", path], user=user, folder=Path("/")).strip()
+        except ReplayerError:
+            return ""
+    except OSError:
+        return ""
+    return found.removesuffix(" (deleted)")

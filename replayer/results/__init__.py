@@ -1,0 +1,1 @@
+"""Run <-> JSON: the history of the format, and what all importers share."""

@@ -1,0 +1,1 @@
+"""One run: the workload file, what is checked before, the runner, and what a step may use."""

@@ -1,0 +1,90 @@
+"""What a step may use: the database, its server, the host, the sampler, the progress display."""
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from replayer.engines.connection import Database
+from replayer.engines.engine import Engine
+from replayer.errors import Skip
+from replayer.machine.host import Host
+from replayer.model import StepResult, Workload
+from replayer.servers.open import Place
+from replayer.watch.sampler import Sampler
+
+
+class Task(Protocol):
+    """One line of progress."""
+
+    def advance(self, done: float) -> None:
+        """Add to what is done."""
+        ...
+
+    def update(
+        self, *, done: float | None = None, total: float | None = None, note: str | None = None
+    ) -> None:
+        """Set what is done, how much there is, or the words behind the bar."""
+        ...
+
+
+class Progress(Protocol):
+    """The conversation on stderr."""
+
+    def task(
+        self, title: str, total: float | None = None
+    ) -> contextlib.AbstractContextManager[Task]:
+        """Show a line for as long as the `with` block runs."""
+        ...
+
+    def say(self, text: str) -> None:
+        """Print one line above the bars."""
+        ...
+
+
+@dataclass
+class Context:
+    """One step's surroundings; the runner makes one for each step of each repeat."""
+
+    host: Host
+    workload: Workload
+    progress: Progress
+    sampler: Sampler
+    """Running while the step runs; `sampler.mark()` sets the edges of a measured window."""
+    storage: Path
+    """A folder on the disk under test, for steps that make files of their own."""
+    database_place: Place | None = None
+    """None where no step of the workload needs a database."""
+    repeat: int = 1
+    done: Sequence[StepResult] = field(default_factory=tuple)
+    """Results of this run so far."""
+
+    @property
+    def place(self) -> Place:
+        """Return the database's place; raise Skip in a run without a database."""
+        if self.database_place is None:
+            raise Skip("this run has no database")
+        return self.database_place
+
+    @property
+    def engine(self) -> Engine:
+        """Return the engine, at the server's version."""
+        return self.place.engine
+
+    @contextlib.contextmanager
+    def database(self) -> Iterator[Database]:
+        """Connect; the server is started if it is stopped.  Closed at the end of the `with`."""
+        url = self.place.start()
+        database = Database(self.engine, url)
+        try:
+            yield database
+        finally:
+            database.close()
+
+    def data_directory(self) -> Path:
+        """Return where the server's files are on this machine; raise Skip if they are elsewhere."""
+        found = self.place.data_directory()
+        if found is None:
+            raise Skip("the server's data files are not on this machine")
+        return found

@@ -1,0 +1,480 @@
+"""What this machine allows, line by line: each thing is tried, harmlessly, and not guessed.
+
+A line is a public function here with the parameter `case`, and being here is all it takes; lines
+are shown in the order of this file.  `needed` marks what the default workload cannot do without.
+"""
+
+import inspect
+import mmap
+import os
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from replayer import journal, shell
+from replayer.analysis import warnings
+from replayer.conditions import memory_bound
+from replayer.conditions.temperature import residency
+from replayer.engines import engine
+from replayer.errors import ReplayerError
+from replayer.machine import page_cache
+from replayer.machine.host import Host
+from replayer.model import Fact
+from replayer.run import workload as workload_file
+from replayer.servers import data_folder as data_folders
+from replayer.servers import programs
+from replayer.servers.programs import Programs
+from replayer.tables import doubling
+from replayer.units import show_size
+from replayer.watch.sampler import Sampler
+
+_MIB = 1 << 20
+_LONG_PATH = 50
+_BUSY_STATES = ("usr", "nice", "sys", "irq", "soft", "steal", "guest", "gnice")
+_BUSY_CPU = 10.0
+_BUSY_DEVICE = 5.0
+_TOOLS = {"fio": "fio", "iostat": "sysstat", "hyperfine": "hyperfine"}
+"""Program -> Debian's package, for `make bench`."""
+
+
+class Answer(StrEnum):
+    """How much of a thing is possible."""
+
+    OK = "ok"
+    LIMITED = "limited"
+    NO = "no"
+
+
+class Line(NamedTuple):
+    """One thing: how much of it is possible, what was found, and what to do about it."""
+
+    name: str
+    answer: Answer
+    found: str
+    todo: str = ""
+    needed: bool = False
+    """The default workload is impossible without it."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """What is asked about: a machine, and the folder on the disk under test."""
+
+    host: Host
+    data_dir: Path | None = None
+    workload: str = "demo"
+    seconds: float = 1.0
+    """How long the machine is watched for other load."""
+
+    @cached_property
+    def engine(self) -> engine.Engine:
+        """Return the engine of a run that names none."""
+        return engine.load(engine.default())
+
+    @cached_property
+    def server(self) -> Programs | str:
+        """Return the server's programs, or why there are none."""
+        try:
+            return programs.find(self.engine.title, self.engine.keys["server"])
+        except ReplayerError as error:
+            return str(error)
+
+    @cached_property
+    def data(self) -> Path:
+        """Return the folder that the data would go to."""
+        return Path(os.path.realpath(self.data_dir or journal.home() / "data"))
+
+    @cached_property
+    def here(self) -> Path:
+        """Return the nearest folder above the data that exists."""
+        found = self.data
+        while not found.is_dir():
+            found = found.parent
+        return found
+
+    @cached_property
+    def facts(self) -> dict[str, Fact]:
+        """Return what is known about the machine."""
+        return self.host.facts(self.data)
+
+    @cached_property
+    def tables(self) -> tuple[int, int]:
+        """Return the bytes that the workload needs on disk, about, and the most it wants cached."""
+        disk: dict[object, int] = {}
+        cached = 0
+        for spec in workload_file.load(self.workload).steps:
+            tables, size = _tables(spec, self.engine.block_size)
+            disk[tables] = size
+            if getattr(spec, "memory", "") == "cached":
+                cached = max(cached, size)
+        return sum(disk.values()), cached
+
+
+def lines(case: Case) -> Iterator[Line]:
+    """Yield every line, in the order of this file."""
+    for ask in _questions():
+        yield ask(case)
+
+
+# What the default workload cannot do without
+
+
+def server(case: Case) -> Line:
+    """Look for a server that replayer can start."""
+    if isinstance(case.server, str):
+        return _refused("server", case.server)
+    found = case.server
+    who = f", run by the user {found.user.name}" if found.user else ""
+    where = found.folder
+    if len(str(where)) > _LONG_PATH:
+        where = Path("…", *where.parts[-3:])
+    return Line("server", Answer.OK, f"{case.engine.title} {found.version} in {where}{who}")
+
+
+def data_folder(case: Case) -> Line:
+    """Ask whether the data may go where it would go, and write there."""
+    try:
+        if case.data_dir is not None:
+            _usable(data_folders.DataFolder(case.data), case)
+        with tempfile.NamedTemporaryFile(dir=case.here, prefix=".replayer-check-"):
+            pass
+    except ReplayerError as error:
+        return _refused("data folder", error)
+    except OSError as error:
+        return Line(
+            "data folder",
+            Answer.NO,
+            f"{case.here} cannot be written: {error.strerror}",
+            "give a --data-dir that you may write",
+            needed=True,
+        )
+    kind = case.facts.get("fs.type", "an unknown file system")
+    device = case.facts.get("device.name")
+    where = f"{kind} on {device}" if device else str(kind)
+    return Line("data folder", Answer.OK, f"{case.data} ({where})")
+
+
+def free_space(case: Case) -> Line:
+    """Compare free space with what the default workload writes."""
+    about = os.statvfs(case.here)
+    free = about.f_bavail * about.f_frsize
+    needed = case.tables[0]
+    found = f"{show_size(free)} free, `run {case.workload}` needs about {show_size(needed)}"
+    if free >= needed:
+        return Line("free space", Answer.OK, found)
+    todo = "give --data-dir on a larger disk, or lower rows and scale with --set"
+    return Line("free space", Answer.NO, found, todo, needed=True)
+
+
+def direct_reads(case: Case) -> Line:
+    """Try O_DIRECT in the data folder, which direct sessions and direct walks need."""
+    since = case.engine.keys.get("sessions", {}).get("memory", {}).get("direct", {}).get("since", 0)
+    refused = _direct(case.here)
+    if refused:
+        todo = "give --data-dir on ext4 or xfs, or use memory = cgroup"
+        return Line("direct I/O", Answer.NO, f"O_DIRECT: {refused}", todo, needed=True)
+    if isinstance(case.server, Programs) and case.server.major < since:
+        found = f"O_DIRECT works, but {case.engine.title} {case.server.version} has no use for it"
+        todo = f"use version {since} or later, or memory = cgroup"
+        return Line("direct I/O", Answer.LIMITED, found, todo, needed=True)
+    return Line("direct I/O", Answer.OK, "O_DIRECT reads work in the data folder")
+
+
+# Cold and cached
+
+
+def memory_size(case: Case) -> Line:
+    """Compare memory with what cached sessions keep in it."""
+    usable, wanted = case.host.usable_memory_bytes(), case.tables[1]
+    found = f"{show_size(usable)} usable, cached sessions of `run {case.workload}` want "
+    found += show_size(wanted)
+    limit = warnings.limited(case.facts)
+    if wanted > 0.85 * usable:
+        todo = "lower scale with --set cached.scale=…"
+        return Line("memory", Answer.NO, found, todo, needed=True)
+    return Line("memory", Answer.LIMITED if limit else Answer.OK, found, limit)
+
+
+def drop_caches(case: Case) -> Line:
+    """Open drop_caches for writing; else try to have the kernel forget a file of our own."""
+    refused = case.host.cannot_write("proc/sys/vm/drop_caches")
+    if not refused:
+        return Line("drop caches", Answer.OK, "may be written: true cold reads")
+    found = f"/proc/sys/vm/drop_caches: {refused}"
+    left = _forgetting(case.here)
+    if left is None or left:
+        todo = "run as root, in a container with --privileged"
+        return Line("drop caches", Answer.NO, f"{found}; a file cannot be forgotten either", todo)
+    found += "; files are forgotten one by one (fadvise) instead, with proof"
+    return Line("drop caches", Answer.LIMITED, found, "run as root to drop everything")
+
+
+def residency_proof(case: Case) -> Line:
+    """Ask the kernel how much of a file is in memory."""
+    del case
+    if page_cache.has_cachestat():
+        return Line("page cache", Answer.OK, "cachestat tells what is in memory, and what is dirty")
+    found = "no cachestat here (Linux 6.5): mincore tells what is in memory, not what is dirty"
+    return Line("page cache", Answer.LIMITED, found)
+
+
+def cgroup(case: Case) -> Line:
+    """Ask whether the server can be put into a memory cgroup."""
+    version = case.facts.get("cgroup.version", "?")
+    return _bounding(case, "cgroup", f"version {version}: the server's page cache can be limited")
+
+
+def huge_pages(case: Case) -> Line:
+    """Ask whether memory can be set aside as huge pages."""
+    reserved = warnings.huge_pages_reserved(case.facts)
+    line = _bounding(case, "hugepages", "free memory can be set aside as huge pages")
+    return line._replace(answer=Answer.LIMITED, todo=reserved) if reserved else line
+
+
+def locked_memory(case: Case) -> Line:
+    """Ask whether memory can be locked."""
+    return _bounding(case, "ballast", "free memory can be locked away")
+
+
+# What is counted
+
+
+def device(case: Case) -> Line:
+    """Look for the disk below the data in /proc/diskstats."""
+    name = case.facts.get("device.name")
+    if not name:
+        todo = _after(warnings.no_device(case.facts))
+        return Line("device", Answer.NO, "no disk is known below the data", todo)
+    stack = case.facts.get("device.stack")
+    model = case.facts.get("device.model")
+    parts = (model, f"scheduler {case.facts.get('device.scheduler')}", stack)
+    return Line("device", Answer.OK, f"{name}: " + ", ".join(str(part) for part in parts if part))
+
+
+def read_ahead(case: Case) -> Line:
+    """Look at the read-ahead of the data's device."""
+    kb = case.facts.get("device.read_ahead_kb")
+    if not isinstance(kb, int):
+        return Line("read-ahead", Answer.LIMITED, "not known")
+    if kb >= warnings.LARGE_READ_AHEAD_KB:
+        todo = "it decides cold sequential reads: give both machines the same"
+        return Line("read-ahead", Answer.LIMITED, f"{kb} KiB", todo)
+    return Line("read-ahead", Answer.OK, f"{kb} KiB")
+
+
+def pressure(case: Case) -> Line:
+    """Read pressure stall information."""
+    if case.host.read("proc/pressure/io"):
+        return Line("pressure", Answer.OK, "stall times of CPU, memory and I/O are recorded")
+    todo = "boot with psi=1, if the kernel has it"
+    return Line("pressure", Answer.LIMITED, "no pressure stall information (/proc/pressure)", todo)
+
+
+# What disturbs
+
+
+def governor(case: Case) -> Line:
+    """Look at the CPU frequency governor."""
+    found = case.facts.get("cpu.governor")
+    text = str(found) if found else "none here: the processor's clock is not set by this kernel"
+    return _warned("CPU governor", text, warnings.governor(case.facts))
+
+
+def swap(case: Case) -> Line:
+    """Look at swap space and what is in it."""
+    total, free = case.host.memory("SwapTotal"), case.host.memory("SwapFree")
+    if not total:
+        return Line("swap", Answer.OK, "none")
+    found = f"{show_size(total - free)} of {show_size(total)} in use"
+    return Line("swap", Answer.LIMITED, found, "`swapoff -a` keeps it out of the measurement")
+
+
+def other_load(case: Case) -> Line:
+    """Watch the machine for a second."""
+    with Sampler(case.host, case.host.device_of(case.data)) as sampler:
+        begin = sampler.mark()
+        threading.Event().wait(case.seconds)
+        watched = sampler.series(begin, sampler.mark()).columns
+    last = {name: values[-1] or 0.0 for name, values in watched.items() if values}
+    busy = sum(last.get(f"cpu.%{state}", 0.0) for state in _BUSY_STATES)
+    used = last.get("diskstats.%util", 0.0)
+    load = case.host.load()
+    found = f"CPU {busy:.0f} % busy, device {used:.0f} % busy"
+    found += f", load average {load[0]:.2f}" if load else ""
+    calm = busy < _BUSY_CPU and used < _BUSY_DEVICE and not warnings.other_load(case.facts)
+    todo = "" if calm else "stop what else runs (`pidstat -ud 1` shows it), or wait"
+    return Line("other load", Answer.OK if calm else Answer.LIMITED, found, todo)
+
+
+def transparent_huge_pages(case: Case) -> Line:
+    """Look at the setting of transparent huge pages."""
+    found = str(case.facts.get("memory.transparent_huge_pages", "not in this kernel"))
+    return _warned("THP", found, warnings.transparent_huge_pages(case.facts))
+
+
+def clock_source(case: Case) -> Line:
+    """Look at the clock that everything is timed with."""
+    found = str(case.facts.get("kernel.clocksource", "not known"))
+    return _warned("clock source", found, warnings.slow_clock(case.facts))
+
+
+def virtualisation(case: Case) -> Line:
+    """Look for a hypervisor."""
+    found = str(case.facts.get("virtualisation", "not known"))
+    return _warned("virtual", found, warnings.virtualised(case.facts))
+
+
+def container(case: Case) -> Line:
+    """Look for a container around this process."""
+    found = case.facts.get("container")
+    if found in (None, "none"):
+        return Line("container", Answer.OK, "none")
+    todo = "caches and devices are the host's: drop caches and watch for other load there too"
+    return Line("container", Answer.LIMITED, str(found), todo)
+
+
+# What else is here
+
+
+def other_servers(case: Case) -> Line:
+    """List the other versions of the server that --pg-bindir could take."""
+    mine = case.server.folder if isinstance(case.server, Programs) else None
+    found = [_version(case, folder) for folder in _folders(case) if folder != mine]
+    text = "; ".join(filter(None, found))
+    return Line("other servers", Answer.OK, text or "none for --pg-bindir")
+
+
+def bench_tools(case: Case) -> Line:
+    """Look for the programs that `make bench` compares with."""
+    del case
+    missing = [package for program, package in _TOOLS.items() if shell.find(program) is None]
+    if not missing:
+        return Line("bench tools", Answer.OK, ", ".join(_TOOLS.values()))
+    found = f"missing: {', '.join(missing)} (only `make bench` uses them)"
+    return Line("bench tools", Answer.LIMITED, found, f"apt-get install {' '.join(missing)}")
+
+
+def leftovers(case: Case) -> Line:
+    """Look for what replayers hold now, or left behind."""
+    del case
+    notes = list(journal.notes())
+    left = [note.kind for note in notes if note.abandoned]
+    held = [note.kind for note in notes if not note.abandoned]
+    if left:
+        found = f"an earlier replayer was killed and left: {', '.join(sorted(left))}"
+        todo = "`replayer clean` gives it back, and so does the next run"
+        return Line("leftovers", Answer.LIMITED, found, todo)
+    if held:
+        found = f"another replayer runs now and holds: {', '.join(sorted(held))}"
+        return Line("leftovers", Answer.LIMITED, found, "wait for it: two runs disturb each other")
+    return Line("leftovers", Answer.OK, "none")
+
+
+# How it is tried
+
+
+def _tables(spec: Any, block_size: int) -> tuple[object, int]:
+    """Return what tells the tables of a step from others, and the bytes that they need at most.
+
+    A built table is taken as compressed as little as possible, with an image of it in the log.
+    """
+    if hasattr(spec, "layout") and hasattr(spec, "rows"):
+        doublings = len(doubling.doublings(spec.rows))
+        row = 21.5 + doubling.average_name(doublings)
+        return ("built", spec.layout), int(1.2 * row * doubling.rows_after(doublings)) + 256 * _MIB
+    if hasattr(spec, "scale"):
+        found = spec.tables(block_size)
+        return found, found.tables * found.rows * block_size
+    return None, 0
+
+
+def _questions() -> Iterator[Callable[[Case], Line]]:
+    for name, found in list(globals().items()):
+        own = inspect.isfunction(found) and found.__module__ == __name__ and name[0] != "_"
+        if own and name != "lines" and list(inspect.signature(found).parameters) == ["case"]:
+            yield found
+
+
+def _warned(name: str, found: str, warning: str) -> Line:
+    return Line(name, Answer.LIMITED if warning else Answer.OK, found, _after(warning))
+
+
+def _refused(name: str, error: object) -> Line:
+    """Return the line of an error: what was found, and after its last colon what to do."""
+    found, _, todo = str(error).rpartition(": ")
+    return Line(name, Answer.NO, found or todo, todo if found else "", needed=True)
+
+
+def _after(warning: str) -> str:
+    """Return what a warning says after its first colon: what to do about what is shown."""
+    return warning.partition(": ")[2] or warning
+
+
+def _usable(folder: data_folders.DataFolder, case: Case) -> None:
+    """Raise Impossible for a folder that a run would refuse; change nothing."""
+    server = case.server if isinstance(case.server, Programs) else None
+    folder.check(server.user if server else None)
+    if folder.path.exists():
+        folder.make()
+    marker = folder.marker()
+    if server and marker and (marker.engine, marker.major) != (case.engine.name, server.major):
+        folder.claim(case.engine.name, server.major, marker.init, made=False)
+
+
+def _bounding(case: Case, kind: str, found: str) -> Line:
+    name = {"cgroup": "cgroup", "hugepages": "huge pages", "ballast": "locked memory"}[kind]
+    why = memory_bound.possible(kind, case.host)
+    if not why:
+        return Line(name, Answer.OK, f"{found} (memory = {kind})")
+    found, _, todo = why.rpartition(": ")
+    other = "memory = direct needs no rights at all"
+    return Line(name, Answer.NO, found or todo, f"{todo}; or {other}" if found else other)
+
+
+def _direct(folder: Path) -> str:
+    """Return "" if a file in the folder can be read with O_DIRECT, else the system's reason."""
+    try:
+        with tempfile.NamedTemporaryFile(dir=folder, prefix=".replayer-check-") as file:
+            file.write(bytes(_MIB))
+            file.flush()
+            os.fsync(file.fileno())
+            descriptor = os.open(file.name, os.O_RDONLY | os.O_DIRECT)
+            try:
+                with mmap.mmap(-1, 8192) as buffer:
+                    if os.preadv(descriptor, [buffer], 8192) != 8192:
+                        return "a read was cut short"
+            finally:
+                os.close(descriptor)
+    except OSError as error:
+        return error.strerror or str(error)
+    return ""
+
+
+def _forgetting(folder: Path) -> int | None:
+    """Return the bytes of a file that stay in memory after the kernel was told to forget it."""
+    try:
+        with tempfile.NamedTemporaryFile(dir=folder, prefix=".replayer-check-") as file:
+            file.write(bytes(_MIB))
+            file.flush()
+            page_cache.forget(file.name)
+            return residency([file.name]).resident_bytes
+    except OSError:
+        return None
+
+
+def _folders(case: Case) -> Iterator[Path]:
+    for pattern in case.engine.keys["server"].get("folders", ()):
+        yield from sorted(Path("/").glob(pattern.lstrip("/")))
+
+
+def _version(case: Case, folder: Path) -> str:
+    try:
+        said = shell.run([folder / case.engine.keys["server"]["program"], "--version"], timeout=20)
+    except ReplayerError:
+        return ""
+    return f"{said.strip()} in {folder}"

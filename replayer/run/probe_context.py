@@ -1,0 +1,363 @@
+"""What a probe works with: files of replayer's own, clients, progress, proof, and its findings."""
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from statistics import median
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from replayer.errors import Impossible
+from replayer.machine.host import Host
+from replayer.model import Better, Fact, Latency, Measurement, Outcome, Series, StepSpec
+from replayer.run.context import Progress
+from replayer.storage import device as devices
+from replayer.storage import reference_tools
+from replayer.storage.files import Workspace, enough
+from replayer.storage.io_job import Access, Load, Sync, Target
+from replayer.storage.io_result import Latencies, Tally, summary
+from replayer.storage.io_run import Exercise, exercise
+from replayer.units import Count, show_size
+from replayer.watch.sampler import Sampler
+
+_MOST_CLIENTS = 64
+_ENOUGH_FROM_DEVICE = 0.98
+
+Parallel = Annotated[int, Field(ge=1, le=4096)]
+"""How many threads or processes work at a time."""
+
+
+class ProbeSpec(StepSpec):
+    """The keys that every probe has; each probe's Spec adds its own."""
+
+    probe: str
+    """Which one: a name from `replayer list probes`."""
+    clients: int = Field(default=1, ge=1, le=_MOST_CLIENTS)
+    """Independent clients that start at a common instant, each with files of its own."""
+    cross_check: bool = False
+    """Run the tool that people use for this on the same file, in turn with replayer."""
+    device: str = ""
+    """A raw block device to work on instead of files; only reading needs nothing more."""
+    i_will_lose_data: str = ""
+    """The device's serial number, which allows to write on it."""
+    seed: Count = 1
+    """The same seed visits the same blocks in the same order."""
+
+
+@dataclass
+class Findings:
+    """What a probe has found so far: it is kept also when the probe is cut short."""
+
+    measurements: list[Measurement] = field(default_factory=list)
+    tables: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    latency: dict[str, Latency] = field(default_factory=dict)
+    facts: dict[str, Fact] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    series: Series | None = None
+
+    def measure(self, metric: str, value: float, unit: str, better: Better = Better.MORE) -> None:
+        """Add one number."""
+        self.measurements.append(Measurement(metric=metric, value=value, unit=unit, better=better))
+
+    def row(self, table: str, **columns: Any) -> None:
+        """Add a row to a table."""
+        self.tables.setdefault(table, []).append(columns)
+
+    def lines(self, name: str, lines: Sequence[str]) -> None:
+        """Add lines that the report prints as they are."""
+        self.facts[f"{name}.lines"] = tuple(lines)
+
+    def note(self, sentence: str) -> None:
+        """Add a sentence for the report, once."""
+        if sentence not in self.notes:
+            self.notes.append(sentence)
+
+    def percentiles(self, metric: str, latencies: Latencies) -> None:
+        """Add the percentiles of a latency as measurements, and its histogram."""
+        for name, share in (("p50", 50), ("p95", 95), ("p99", 99), ("p999", 99.9)):
+            self.measure(f"{metric}.{name}", latencies.percentile_ns(share) / 1e9, "s", Better.LESS)
+        self.measure(f"{metric}.max", latencies.most_ns / 1e9, "s", Better.LESS)
+        self.latency[metric] = latencies.payload()
+
+    def outcome(self) -> Outcome:
+        """Return everything as a step returns it."""
+        return Outcome(
+            measurements=tuple(self.measurements),
+            series=self.series,
+            latency=self.latency,
+            tables={name: tuple(rows) for name, rows in self.tables.items()},
+            facts=self.facts,
+            notes=tuple(self.notes),
+        )
+
+
+@dataclass
+class Rig:
+    """One probe's surroundings; leaving the `with` block of `rigged` removes what it made."""
+
+    spec: ProbeSpec
+    host: Host
+    progress: Progress
+    sampler: Sampler
+    storage: Path
+    findings: Findings
+    workspace: Workspace
+    _points: dict[str, list[tuple[int, float]]] = field(default_factory=dict)
+    _first_ns: int | None = None
+    _read: list[tuple[int, int]] = field(default_factory=list)
+    """Of each exercise that only read past the page cache: bytes asked for, bytes delivered."""
+
+    @property
+    def folder(self) -> Path:
+        """Return the folder of this probe's files."""
+        return self.workspace.folder
+
+    def files(
+        self,
+        name: str,
+        count: int,
+        bytes_each: int,
+        *,
+        block_size: int,
+        filled: bool = True,
+        direct: bool = True,
+    ) -> list[Target]:
+        """Make the files of each client and return them; a named device takes their place."""
+        if self.spec.device:
+            return [self._device(block_size)] * self.spec.clients
+        whole = count * bytes_each * self.spec.clients
+        enough(self.storage, whole)
+        title = f"write {show_size(whole)} of files" if filled else "make files"
+        with self.progress.task(title, total=whole if filled else None) as task:
+            return [
+                self.workspace.files(
+                    f"{name}-{client}",
+                    count,
+                    bytes_each,
+                    block_size=block_size,
+                    filled=filled,
+                    direct=direct,
+                    wrote=task.advance,
+                )
+                for client in range(self.spec.clients)
+            ]
+
+    def cores(self) -> int:
+        """Return how many processors this process may use."""
+        return len(os.sched_getaffinity(0))
+
+    def file_system(self) -> str:
+        """Return the file system and its device, as ioping shows them: `ext4 vda`."""
+        if self.spec.device:
+            return "block device"
+        mount = self.host.mount_of(self.storage)
+        return f"{mount.type} {mount.source}" if mount else "unknown"
+
+    def writable(self, *, writes: bool) -> None:
+        """Raise Impossible where a named device may not be written."""
+        if self.spec.device and writes:
+            if self.spec.clients > 1:
+                raise Impossible("only one client can write on a raw device")
+            devices.may_write(self.spec.device, self.spec.i_will_lose_data)
+
+    def drop(self, targets: Sequence[Target]) -> None:
+        """Drop the clean pages of all files from the page cache."""
+        for target in targets:
+            for path in target.paths:
+                fd = os.open(path, os.O_RDONLY)
+                try:
+                    os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+                finally:
+                    os.close(fd)
+
+    def exercise(self, title: str, loads: Sequence[Load], targets: Sequence[Target]) -> Exercise:
+        """Run loads with a bar, watch the device meanwhile, and keep their per-second counts."""
+        marks: list[int] = []
+        loads = [_adapted(load, targets[0]) for load in loads]
+        if any(load.writes for load in loads):
+            self.findings.facts["storage.writes"] = True
+        with _bar(self.progress, title, loads) as advance:
+            found = exercise(
+                loads,
+                targets,
+                watch=advance,
+                opened=lambda: marks.append(self.sampler.mark()),
+            )
+        marks.append(self.sampler.mark())
+        if self._first_ns is None:
+            self._first_ns = marks[0]
+        self._count(loads, found)
+        self._prove(loads, targets, found, marks)
+        self._extend(marks[1])
+        return found
+
+    def io_rows(self, found: Exercise, loads: Sequence[Load], targets: Sequence[Target]) -> None:
+        """Add a row for each load to the table `io`: for each client and for all together."""
+        for place, load in enumerate(loads):
+            if len(targets) > 1:
+                for client, tallies in enumerate(found.by_client, 1):
+                    self._io_row(str(client), tallies[place], load.threads)
+            whole = "all" if len(targets) > 1 else "1"
+            self._io_row(whole, found.of(place), load.threads * len(targets))
+
+    def _io_row(self, client: str, tally: Tally, depth: int) -> None:
+        load = tally.load
+        operation = {1.0: "read", 0.0: "write"}.get(load.read_share, "mixed")
+        self.findings.row(
+            "io",
+            access=load.access.value,
+            operation=operation,
+            client=client,
+            block_bytes=load.block_size,
+            depth=depth,
+            direct=load.direct and not self.findings.facts.get("storage.fallback"),
+            iops=tally.iops,
+            **{"MB/s": tally.throughput / 1e6},
+            **summary(tally.latencies),
+        )
+
+    def _device(self, block_size: int) -> Target:
+        found = devices.target(self.spec.device)
+        self.findings.facts["storage.device"] = devices.name_of(self.spec.device)
+        if found.file_bytes < block_size:
+            raise Impossible(f"{self.spec.device} is smaller than one block of {block_size} bytes")
+        return found
+
+    def _count(self, loads: Sequence[Load], found: Exercise) -> None:
+        """Add the counted operations of each second to the series."""
+        for column, factor in (("iops", lambda _: 1.0), ("bytes", lambda load: load.block_size)):
+            points = self._points.setdefault(f"probe.{column}", [])
+            total = points[-1][1] if points else 0.0
+            steps: dict[int, float] = {}
+            for place, load in enumerate(loads):
+                tally = found.of(place)
+                steps.setdefault(tally.begin_ns, 0.0)
+                for second, many in enumerate(tally.per_second):
+                    end = tally.begin_ns + int(min(second + 1, tally.seconds) * 1e9)
+                    steps[end] = steps.get(end, 0.0) + many * factor(load)
+            for clock_ns in sorted(steps):
+                total += steps[clock_ns]
+                points.append((clock_ns, total))
+
+    def _prove(
+        self,
+        loads: Sequence[Load],
+        targets: Sequence[Target],
+        found: Exercise,
+        marks: Sequence[int],
+    ) -> None:
+        """Compare what was asked for with what the device delivered; say how the files behave."""
+        facts = self.findings.facts
+        facts.setdefault("storage.device", self.sampler.device)
+        if any(load.direct for load in loads) and not targets[0].direct:
+            facts["storage.fallback"] = "fsync and fadvise instead of O_DIRECT"
+            self.findings.note(
+                "direct I/O does not work on this mount: each write is followed by fdatasync and "
+                "each read is preceded by POSIX_FADV_DONTNEED instead"
+            )
+        if any(load.writes or not load.direct for load in loads) or not targets[0].direct:
+            return
+        delta = self.sampler.device_delta(marks[0], marks[1])
+        if delta is None or facts["storage.device"] != self.sampler.device:
+            self.findings.note("the device's reads could not be counted, so nothing proves ours")
+            return
+        asked = sum(
+            tally.issued_reads * tally.load.block_size
+            for tallies in found.by_client
+            for tally in tallies
+        )
+        self._read.append((asked, delta.read_bytes))
+
+    def _extend(self, end_ns: int) -> None:
+        assert self._first_ns is not None
+        self.findings.series = self.sampler.series(self._first_ns, end_ns, self._points)
+        if self._read:
+            asked, delivered = (sum(column) for column in zip(*self._read, strict=True))
+            share = delivered / asked
+            self.findings.facts["storage.device_share_of_reads"] = round(share, 4)
+            if share < _ENOUGH_FROM_DEVICE:
+                self.findings.note(
+                    f"the device delivered only {share:.0%} of the bytes that were read: the rest "
+                    f"came from a cache on this machine"
+                )
+
+    def alternate(
+        self,
+        what: str,
+        program: str,
+        unit: str,
+        ours: Callable[[], float],
+        theirs: Callable[[], float],
+        *,
+        rounds: int = 2,
+    ) -> None:
+        """Measure A B A B with a tool and add the medians and their ratio to `cross_check`."""
+        if reference_tools.installed(program) is None:
+            self.findings.note(f"cross-check skipped: {program} is not installed")
+            return
+        mine: list[float] = []
+        other: list[float] = []
+        with self.progress.task(f"cross-check with {program}: {what}", total=2 * rounds) as task:
+            for _ in range(rounds):
+                mine.append(ours())
+                task.advance(1)
+                other.append(theirs())
+                task.advance(1)
+        self.compared(what, program, unit, mine, other)
+
+    def compared(
+        self, what: str, program: str, unit: str, mine: Sequence[float], other: Sequence[float]
+    ) -> None:
+        """Add the medians of our figures and a tool's, and their ratio, to `cross_check`."""
+        self.findings.row(
+            "cross_check",
+            what=what,
+            tool=program,
+            unit=unit,
+            replayer=median(mine),
+            peer=median(other),
+            ratio=median(mine) / median(other) if median(other) else None,
+            rounds=len(mine),
+        )
+
+
+def _adapted(load: Load, target: Target) -> Load:
+    """Return a direct load as it can be done where O_DIRECT does not work: fsync and fadvise."""
+    if not load.direct or target.direct:
+        return load
+    sync = Sync.FDATASYNC if load.writes and load.sync is Sync.NONE else load.sync
+    return replace(load, drop=load.read_share > 0, sync=sync)
+
+
+def label(load: Load) -> str:
+    """Return a load in words: 8 KiB random reads at depth 4."""
+    kind = {1.0: "reads", 0.0: "writes"}.get(load.read_share, "reads and writes")
+    order = "sequential" if load.access is Access.SHARED else load.access.value
+    size = show_size(load.block_size).replace(".00", "")
+    return f"{size} {order} {kind} at depth {load.threads}"
+
+
+@contextmanager
+def _bar(progress: Progress, title: str, loads: Sequence[Load]) -> Iterator[Callable[[int], None]]:
+    """Show a bar by time where the clock ends a load, else by operations."""
+    import time
+
+    seconds = max((load.seconds or 0) + load.warmup for load in loads)
+    by_time = all(load.operations is None for load in loads)
+    total = seconds if by_time else sum(load.operations or 0 for load in loads)
+    with progress.task(title, total=total) as task:
+        began = time.monotonic()
+        done = 0
+
+        def advance(operations: int) -> None:
+            nonlocal done
+            done += operations
+            spent = time.monotonic() - began
+            task.update(done=min(spent, total) if by_time else done)
+            if spent > 1:
+                task.update(note=f"{done / spent:,.0f} IOPS")
+
+        yield advance

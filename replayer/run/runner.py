@@ -1,0 +1,213 @@
+"""Order -> ever more complete Runs, so that a later failure loses nothing."""
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+from replayer import __version__, registry
+from replayer.analysis import warnings
+from replayer.engines.engine import Engine
+from replayer.errors import Interrupted, ReplayerError, Skip
+from replayer.journal import home
+from replayer.machine.host import Host
+from replayer.model import Outcome, Run, Status, StepResult, StepSpec, Workload
+from replayer.results.store import FORMAT, identify
+from replayer.run import workload as workload_file
+from replayer.run.context import Context, Progress
+from replayer.servers import log_events
+from replayer.servers.open import Place, open_place
+from replayer.signals import interruption
+from replayer.watch import calibration
+from replayer.watch.sampler import Sampler
+
+
+@dataclass(frozen=True)
+class Order:
+    """What `replayer run` was asked for."""
+
+    workload: Workload
+    engine: Engine
+    label: str = ""
+    url: str | None = None
+    bindir: Path | None = None
+    data_dir: Path | None = None
+    ask: Callable[[str], str] | None = None
+    """Asks somebody for the password of a server at a URL."""
+    host: Host = field(default_factory=Host)
+
+    @property
+    def needs_database(self) -> bool:
+        """Tell whether any step works on a database."""
+        return any(map(_needs_database, self.workload.steps))
+
+
+def _needs_database(spec: StepSpec) -> bool:
+    asked = getattr(registry.load("steps", spec.step), "needs_database", None)
+    return True if asked is None else bool(asked(spec))
+
+
+@dataclass(frozen=True)
+class _Stage:
+    """What every step of a run has in common."""
+
+    order: Order
+    place: Place | None
+    progress: Progress
+
+    @property
+    def storage(self) -> Path:
+        """Return a folder on the disk under test."""
+        found = self.place.data_directory() if self.place is not None else None
+        return found or self.order.data_dir or home()
+
+    def context(self, run: Run, sampler: Sampler, repeat: int = 1) -> Context:
+        """Return the surroundings of one step."""
+        return Context(
+            host=self.order.host,
+            workload=self.order.workload,
+            progress=self.progress,
+            sampler=sampler,
+            storage=self.order.data_dir or home(),
+            database_place=self.place,
+            repeat=repeat,
+            done=run.steps,
+        )
+
+
+def execute(order: Order, progress: Progress) -> Iterator[Run]:
+    """Run every step of every repeat; yield the Run so far: first, after each step, at the end.
+
+    The last Run that is yielded has its final status.  A step's failure is raised after the Run
+    that tells of it was yielded; a step that cannot be done here is `skipped` with its reason.
+    """
+    run = _begin(order)
+    yield run
+    try:
+        with contextlib.ExitStack() as stack:
+            place = stack.enter_context(_place(order)) if order.needs_database else None
+            stage = _Stage(order, place, progress)
+            run = run.model_copy(update={"host": order.host.facts(stage.storage)})
+            for spec in order.workload.steps:
+                _check(spec, stage.context(run, Sampler(order.host, None)))
+            run = _controlled(run, "before")
+            if place is not None:
+                place.start()
+                run = run.model_copy(update={"engine": place.facts()})
+            for repeat, spec in _turns(order.workload):
+                result, error = _perform(spec, stage, run, repeat)
+                run = run.model_copy(update={"steps": (*run.steps, result)})
+                if error is not None:
+                    raise error
+                yield run
+        run = _controlled(run, "after")
+    except (ReplayerError, Interrupted) as error:
+        told = interruption() or error
+        yield _end(run, _status(told), str(told))
+        raise told from error
+    yield _end(run, Status.DONE, "")
+
+
+def _controlled(run: Run, when: str) -> Run:
+    return run.model_copy(update={"control": {**run.control, **calibration.measure(when)}})
+
+
+def _turns(workload: Workload) -> Iterator[tuple[int, StepSpec]]:
+    for repeat in range(1, workload.repeat + 1):
+        yield from ((repeat, spec) for spec in workload.steps if repeat == 1 or not spec.once)
+
+
+def _begin(order: Order) -> Run:
+    now = datetime.now(UTC)
+    return Run(
+        format=FORMAT,
+        id=identify(now, order.workload.name, order.label),
+        version=__version__,
+        label=order.label,
+        started=now.isoformat(timespec="seconds"),
+        status=Status.RUNNING,
+        host={},
+        engine=None,
+        workload=workload_file.facts(order.workload),
+    )
+
+
+def _end(run: Run, status: Status, error: str) -> Run:
+    finished = datetime.now(UTC).isoformat(timespec="seconds")
+    run = run.model_copy(update={"status": status, "error": error, "finished": finished})
+    return run.model_copy(update={"advice": warnings.on(run)})
+
+
+def _place(order: Order) -> contextlib.AbstractContextManager[Place]:
+    return open_place(
+        order.engine,
+        url=order.url,
+        bindir=order.bindir,
+        data_dir=order.data_dir,
+        settings=order.workload.settings,
+        ask=order.ask,
+    )
+
+
+def _check(spec: StepSpec, context: Context) -> None:
+    """Ask a step whether it is possible here, before anything is done; a Skip waits its turn."""
+    check = getattr(registry.load("steps", spec.step), "check", None)
+    if check is not None:
+        with contextlib.suppress(Skip):
+            check(spec, context)
+
+
+def _perform(
+    spec: StepSpec, stage: _Stage, run: Run, repeat: int
+) -> tuple[StepResult, ReplayerError | Interrupted | None]:
+    """Run one step; return its result and the error that ended it, if one did."""
+    module = registry.load("steps", spec.step)
+    host = stage.order.host
+    started, clock = datetime.now(UTC), time.monotonic_ns()
+    outcome, status, reason = Outcome(), Status.DONE, ""
+    failure: ReplayerError | Interrupted | None = None
+    sampler = Sampler(host, host.device_of(stage.storage))
+    try:
+        with sampler:
+            outcome = _marked(module.run(spec, stage.context(run, sampler, repeat)), stage)
+    except Skip as skip:
+        status, reason = Status.SKIPPED, str(skip)
+    except (ReplayerError, Interrupted) as error:
+        # A step that was cut short may have finished part of its work: it travels with the error.
+        outcome = getattr(error, "outcome", None) or outcome
+        failure = interruption() or error
+        status, reason = _status(failure), str(failure)
+    lost = stage.place.lost() if stage.place is not None else ""
+    if lost and not isinstance(failure, Interrupted):
+        # Whatever was measured across a crash and its recovery is not what was asked for.
+        failure = ReplayerError(f"{lost} in the middle of this step")
+        status, reason = Status.FAILED, str(failure)
+    if not run.steps:
+        # What this machine does not show is said once, not for every step.
+        unread = tuple(f"{name} was not watched: {why}" for name, why in sampler.failures().items())
+        outcome = outcome.model_copy(update={"notes": (*outcome.notes, *unread)})
+    result = StepResult(
+        **{name: getattr(outcome, name) for name in Outcome.model_fields},
+        step=spec.step,
+        name=spec.name,
+        repeat=repeat,
+        status=status,
+        reason=reason,
+        started=started.isoformat(timespec="milliseconds"),
+        elapsed=(time.monotonic_ns() - clock) / 1e9,
+        spec=spec.model_dump(mode="json"),
+    )
+    return result, failure
+
+
+def _marked(outcome: Outcome, stage: _Stage) -> Outcome:
+    """Return the outcome with what the server did by itself as marks on its series."""
+    if outcome.series is None or stage.place is None:
+        return outcome
+    return outcome.model_copy(update={"series": log_events.marked(outcome.series, stage.place)})
+
+
+def _status(error: ReplayerError | Interrupted) -> Status:
+    return Status.INTERRUPTED if isinstance(error, Interrupted) else Status.FAILED

@@ -1,0 +1,1 @@
+"""The database server: one of replayer's own, or one that somebody else started."""

@@ -1,0 +1,297 @@
+"""The folder of a private server's data: whose it is, who uses it, and what lies in it.
+
+<folder>/replayer.json   replayer made this, for this engine and version
+<folder>/lock            locked by the replayer that uses it, with its process id
+<folder>/data/           the server's own data directory
+<folder>/server.log      what the server said since its last start
+"""
+
+import contextlib
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from replayer import __version__, journal
+from replayer.errors import Impossible
+from replayer.servers.programs import blocked, own_folder
+from replayer.shell import User
+from replayer.units import show_size
+
+_MARKER = "replayer.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Marker:
+    """What replayer wrote about a data folder that is its own."""
+
+    engine: str
+    major: int
+    init: Mapping[str, str]
+    """Settings that were chosen when the data directory was made."""
+    made_folder: bool
+    """Replayer made the folder itself too, and may remove it."""
+    ready: bool = False
+    """The data directory was made to the end."""
+    made_by: str = f"replayer {__version__}"
+
+
+@dataclass(frozen=True, slots=True)
+class DataFolder:
+    """A folder that is, or may become, replayer's own."""
+
+    path: Path
+
+    @property
+    def data(self) -> Path:
+        """Return the server's own data directory."""
+        return self.path / "data"
+
+    @property
+    def log(self) -> Path:
+        """Return the file that the server's messages go to."""
+        return self.path / "server.log"
+
+    def marker(self) -> Marker | None:
+        """Return what replayer wrote about it; None if it is not replayer's."""
+        try:
+            return Marker(**json.loads((self.path / _MARKER).read_text(encoding="utf-8")))
+        except PermissionError as error:
+            raise Impossible(f"data folder {self.path} cannot be read: {error.strerror}") from error
+        except (OSError, ValueError, TypeError):
+            return None
+
+    def write(self, marker: Marker) -> Marker:
+        """Write the marker, whole or not at all."""
+        draft = self.path / f"{_MARKER}.new"
+        try:
+            with draft.open("w", encoding="utf-8") as file:
+                json.dump(asdict(marker), file)
+                file.flush()
+                os.fsync(file.fileno())
+            draft.rename(self.path / _MARKER)
+        except OSError as error:
+            raise _unwritable(self.path, error) from error
+        return marker
+
+    def make(self) -> bool:
+        """Make the folder if it is missing, and tell whether it was.
+
+        Raises Impossible for a folder that holds files that are not replayer's.
+        """
+        if self.marker() is not None:
+            return False
+        if not self.path.exists():
+            own_folder(self.path)
+            return True
+        self._refuse_foreign()
+        return False
+
+    def claim(self, engine: str, major: int, init: Mapping[str, str], *, made: bool) -> Marker:
+        """Return the marker of the folder, which becomes replayer's own if it was empty.
+
+        Raises Impossible for data that another engine, version or initial setting made.
+        """
+        marker = self.marker()
+        if marker is None:
+            _remember(self.path)
+            marker = self.write(Marker(engine, major, dict(init), made_folder=made))
+        if (marker.engine, marker.major) != (engine, major):
+            raise Impossible(
+                f"the data in {self.path} was made by {marker.engine} {marker.major}, and this is "
+                f"{engine} {major}: {self._ways()}"
+            )
+        if marker.ready and dict(marker.init) != dict(init):
+            raise Impossible(
+                f"the data in {self.path} was made with {_settings(marker.init)}, and "
+                f"{_settings(init)} was asked for: {self._ways()}"
+            )
+        return marker if marker.ready else self.write(replace(marker, init=dict(init)))
+
+    def _ways(self) -> str:
+        return f"give another --data-dir, or remove it with `replayer clean --data-dir {self.path}`"
+
+    def _refuse_foreign(self) -> None:
+        if not self.path.is_dir():
+            raise Impossible(f"data folder {self.path} is no folder")
+        try:
+            # A crash between the lock and the marker leaves the lock alone; lost+found is ext4's.
+            names = set(os.listdir(self.path)) - {"lock", f"{_MARKER}.new", "lost+found"}  # noqa: PTH208
+        except OSError as error:
+            raise Impossible(f"data folder {self.path} cannot be read: {error.strerror}") from error
+        if names:
+            raise Impossible(
+                f"data folder {self.path} is not empty and was not made by replayer "
+                f"({min(names)} is in it): give an empty or a new one"
+            )
+
+    def check(self, user: User | None) -> None:
+        """Raise Impossible when the folder cannot be made, or the server's user cannot enter it."""
+        if any(c in '"$`\\' or not c.isprintable() for c in str(self.path)):
+            raise Impossible(
+                f"data folder {str(self.path)!r} has a quote, $, ` or \\ in its name, which server "
+                f"programs take for something else"
+            )
+        there = self.path if os.path.lexists(self.path) else self.path.parent
+        closed = blocked(there, user)
+        if closed is None:
+            return
+        if not os.path.lexists(closed):
+            raise Impossible(f"data folder {self.path} cannot be made: {closed} is not there")
+        if not closed.is_dir():
+            raise Impossible(f"data folder {self.path} cannot be used: {closed} is no folder")
+        raise Impossible(
+            f"the server runs as {user.name if user else 'you'}, who cannot enter {closed} on the "
+            f"way to {self.path}: give a --data-dir outside of it, or run `chmod o+x {closed}`"
+        )
+
+    def free_bytes(self) -> int:
+        """Return the space that is left on its disk for ordinary users."""
+        found = os.statvfs(self.path)
+        return found.f_bavail * found.f_frsize
+
+    def check_space(self, needed: int) -> None:
+        """Raise Impossible when a new data directory would not fit."""
+        free = self.free_bytes()
+        if free < needed:
+            raise Impossible(
+                f"{self.path} has {show_size(free)} free, and a new data directory needs "
+                f"{show_size(needed)}: give a --data-dir on a larger disk"
+            )
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keep other replayers out for as long as the `with` block runs.
+
+        Raises Impossible, with the process id of the one that has it.  The kernel gives the lock
+        back when its process ends in any way, so that a lock is never stale.
+        """
+        descriptor = self._lock()
+        try:
+            yield
+        finally:
+            os.close(descriptor)
+
+    def _lock(self) -> int:
+        path = self.path / "lock"
+        while True:
+            try:
+                descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            except OSError as error:
+                raise _unwritable(self.path, error) from error
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                holder = os.pread(descriptor, 32, 0).decode("ascii", "replace").strip()
+                os.close(descriptor)
+                raise Impossible(
+                    f"data folder {self.path} is in use by another replayer"
+                    f"{f' (process {holder})' if holder else ''}: wait for it, or give another "
+                    f"--data-dir"
+                ) from None
+            except OSError as error:
+                os.close(descriptor)
+                raise Impossible(f"{path} cannot be locked: {error.strerror}") from error
+            if _same(descriptor, path):
+                os.ftruncate(descriptor, 0)
+                os.pwrite(descriptor, str(os.getpid()).encode("ascii"), 0)
+                return descriptor
+            # `replayer clean` removed the file between our open and our lock.
+            os.close(descriptor)
+
+    def check_free(self) -> None:
+        """Raise Impossible when another replayer uses it."""
+        with self.locked():
+            pass
+
+    def remove(self) -> None:
+        """Remove everything of replayer's in it, and the folder itself if replayer made it.
+
+        Raises Impossible when it is not replayer's, is in use or cannot be removed.
+        """
+        marker = self.marker()
+        inside = self.path.parent == _inside()
+        if marker is None and not inside:
+            raise Impossible(f"{self.path} was not made by replayer")
+        with self.locked():
+            try:
+                if self.data.is_symlink():
+                    self.data.unlink()
+                elif self.data.is_dir():
+                    shutil.rmtree(self.data)
+                for name in (
+                    self.log.name,
+                    f"{self.log.name}.1",
+                    f"{_MARKER}.new",
+                    _MARKER,
+                    "lock",
+                ):
+                    (self.path / name).unlink(missing_ok=True)
+                if (inside or (marker and marker.made_folder)) and not any(self.path.iterdir()):
+                    self.path.rmdir()
+            except OSError as error:
+                raise Impossible(f"{self.path} cannot be removed: {error}") from error
+        _forget(self.path)
+
+
+def standard(engine: str, major: int, init: Mapping[str, str]) -> Path:
+    """Return where the data goes when no --data-dir is given: one folder per version and choice."""
+    choices = [f"{name}-{value}" for name, value in sorted(init.items())]
+    return own_folder(_inside()) / "-".join([engine, str(major), *choices])
+
+
+def every() -> list[DataFolder]:
+    """Return every data folder that replayer made and that still is, wherever it lies."""
+    inside = {path for path in _inside().glob("*") if path.is_dir()}
+    outside = set()
+    for note in _elsewhere().glob("*.path"):
+        with contextlib.suppress(OSError):
+            path = Path(note.read_text(encoding="utf-8"))
+            if (path / _MARKER).is_file():
+                outside.add(path)
+            else:
+                note.unlink()
+    return [DataFolder(path) for path in sorted(inside | outside)]
+
+
+def _inside() -> Path:
+    return Path(os.path.realpath(journal.home() / "data"))
+
+
+def _elsewhere() -> Path:
+    return journal.home() / "elsewhere"
+
+
+def _remember(path: Path) -> None:
+    """Write down a folder outside of replayer's own, so that `replayer clean` finds it."""
+    if not path.is_relative_to(journal.home()):
+        own_folder(_elsewhere())
+        _note(path).write_text(str(path), encoding="utf-8")
+
+
+def _forget(path: Path) -> None:
+    _note(path).unlink(missing_ok=True)
+
+
+def _note(path: Path) -> Path:
+    return _elsewhere() / f"{hashlib.sha256(str(path).encode()).hexdigest()[:16]}.path"
+
+
+def _same(descriptor: int, path: Path) -> bool:
+    try:
+        there, ours = path.stat(), os.fstat(descriptor)
+    except FileNotFoundError:
+        return False
+    return (there.st_dev, there.st_ino) == (ours.st_dev, ours.st_ino)
+
+
+def _settings(init: Mapping[str, str]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in sorted(init.items())) or "the defaults"
+
+
+def _unwritable(path: Path, error: OSError) -> Impossible:
+    return Impossible(f"data folder {path} cannot be written: {error.strerror}")

@@ -1,0 +1,112 @@
+"""The database server: one that replayer starts itself, or one that is already there."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from replayer import journal
+from replayer.errors import Impossible
+from replayer.servers import data_folder, private, programs, remote
+from replayer.servers import settings as server_settings
+from replayer.servers.data_folder import DataFolder
+from replayer.servers.protocol import Place
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from replayer.engines.engine import Engine
+    from replayer.journal import Note
+
+__all__ = ["Place", "open_place", "recover"]
+
+
+@contextlib.contextmanager
+def open_place(
+    engine: Engine,
+    *,
+    url: str | None = None,
+    bindir: Path | None = None,
+    data_dir: Path | None = None,
+    settings: Mapping[str, str] | None = None,
+    ask: Callable[[str], str] | None = None,
+) -> Iterator[Place]:
+    """Yield the database's place; at the end a private server is stopped and all is given back.
+
+    A private server is not started yet: `Place.start` does.  `ask` asks somebody for the password
+    of a server at a URL, None where nobody is there.  Raises Impossible for what cannot be.
+    """
+    if url is None:
+        with _private(engine, bindir, data_dir, settings or {}) as own:
+            yield own
+        return
+    if settings:
+        raise Impossible(
+            f"the settings {', '.join(settings)} are for a server that replayer starts: set them "
+            f"on the server itself"
+        )
+    with remote.connected(engine, url, ask=ask) as there:
+        yield there
+
+
+@contextlib.contextmanager
+def _private(
+    engine: Engine, bindir: Path | None, data_dir: Path | None, settings: Mapping[str, str]
+) -> Iterator[private.PrivateServer]:
+    keys = engine.keys.get("server")
+    if keys is None or not keys.get("starts", True):
+        raise Impossible(
+            f"{engine.title} is not started by replayer: give --engine the URL of a running server"
+        )
+    found = programs.find(engine.title, keys, bindir)
+    init, base = server_settings.split(keys, found.major, settings)
+    path = data_dir or data_folder.standard(engine.name, found.major, init)
+    folder = DataFolder(Path(os.path.realpath(path)))
+    folder.check(found.user)
+    made = folder.make()
+    with folder.locked():
+        folder.claim(engine.name, found.major, init, made=made)
+        for note in _leftovers(folder):
+            private.recover(note)
+        _refuse_running(folder, found, keys["pid_file"])
+        own = private.PrivateServer(engine, found, folder, base=base, init=init)
+        try:
+            yield own
+        finally:
+            own.close()
+
+
+def _leftovers(folder: DataFolder) -> list[Note]:
+    """Return what says that a killed replayer left a server on a data folder; its lock is held."""
+    return [n for n in journal.notes("server") if Path(n.details["data"]) == folder.data]
+
+
+def _refuse_running(folder: DataFolder, found: programs.Programs, pid_file: str) -> None:
+    """Raise Impossible when somebody else runs a server on a data folder of replayer's."""
+    main = private.main_process(folder.data, found, pid_file)
+    if main:
+        raise Impossible(
+            f"a server that replayer did not start (process {main}) runs on {folder.data}: stop "
+            f"it, or give another --data-dir"
+        )
+
+
+def recover(note: Note) -> str:
+    """Give back what an earlier replayer left, and return what was done in a few words.
+
+    Raises ReplayerError if it cannot be given back; the note is kept then.
+    """
+    if note.kind == "socket":
+        path = Path(note.details["path"])
+        shutil.rmtree(path, ignore_errors=True)
+        note.drop()
+        return f"the socket folder {path} was removed"
+    folder = DataFolder(Path(note.details["data"]).parent)
+    if not folder.path.is_dir():
+        note.drop()
+        return f"the data folder {folder.path} of a server is gone"
+    with folder.locked():
+        return private.recover(note)

@@ -1,0 +1,529 @@
+"""A database server of replayer's own: own data directory, own socket, own settings.
+
+How an engine's server is made, started and stopped is said by [server] in its engine.toml; nothing
+here names an engine.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import secrets
+import shutil
+import signal
+import tempfile
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from replayer import journal, shell, signals, units
+from replayer.engines.connection import Database, url_of
+from replayer.engines.engine import load
+from replayer.errors import Impossible, Interrupted, ReplayerError
+from replayer.machine import processes
+from replayer.machine.host import Host
+from replayer.servers import programs, protocol, settings
+from replayer.servers.data_folder import DataFolder
+from replayer.shell import User
+
+if TYPE_CHECKING:
+    import subprocess  # noqa: TID251 - the type of what shell.start returned
+    from collections.abc import Mapping, Sequence
+
+    from sqlalchemy.engine import URL
+
+    from replayer.engines.engine import Engine
+    from replayer.journal import Note
+    from replayer.model import EngineFacts
+    from replayer.servers.programs import Programs
+
+_PAUSE = 0.02
+_PATIENCE = 600.0
+"""Seconds that a start or a stop may take: a crash recovery or a checkpoint of a large cluster."""
+_ORPHANS = 1.0
+"""Seconds that processes without a main process are given to end by themselves."""
+_STUBBORN = 10.0
+"""Seconds after which they are killed, if they did not end when they were asked to."""
+_SOCKET_LIMIT = 108
+"""Bytes of sun_path in unix(7), with the NUL."""
+_TIGHT = 16 << 20
+
+
+class PrivateServer:
+    """A server that replayer makes, starts and stops itself; the lock of its folder is held."""
+
+    kind: protocol.Kind = "private"
+    can_stop = True
+
+    def __init__(
+        self,
+        engine: Engine,
+        found: Programs,
+        folder: DataFolder,
+        *,
+        base: Mapping[str, str],
+        init: Mapping[str, str],
+    ) -> None:
+        self.programs = found
+        self.version = found.major
+        self.engine = engine.at(found.major)
+        self._keys: Mapping[str, Any] = engine.keys["server"]
+        self._folder = folder
+        self._base = dict(base)
+        self._init = dict(init)
+        self._overrides: dict[str, str] = {}
+        self._socket: Path | None = None
+        self._socket_note: Note | None = None
+        self._server_note: Note | None = None
+        self._child: subprocess.Popen[bytes] | None = None
+        self._identity = ""
+        self._prepared = False
+        self._lost = ""
+
+    def start(self, settings: Mapping[str, str] | None = None) -> URL:
+        """Start the server if it is stopped, and return the URL of its database.
+
+        Raises Impossible for a setting that the server refuses; the settings stay as they were.
+        """
+        wanted = self._overrides if settings is None else self._checked(settings)
+        self._lost = self._lost or self._gone()
+        if self.running() and wanted != self._overrides:
+            self.stop()
+        if not self.running():
+            before, self._overrides = self._overrides, wanted
+            try:
+                self._bring_up()
+            except ReplayerError:
+                self._overrides = before
+                self.stop()
+                raise
+        return self._url(self._keys["database"])
+
+    def running(self) -> bool:
+        """Tell whether the server that this place started still runs."""
+        return journal.alive(self._identity)
+
+    def stop(self) -> None:
+        """Stop the server; its processes are gone on return, and a stopped one stays stopped."""
+        with signals.shield():
+            self._end()
+            self._identity = ""
+            if self._server_note is not None:
+                self._server_note.drop()
+                self._server_note = None
+
+    def close(self) -> None:
+        """Stop the server and give back all that was taken for it."""
+        with signals.shield():
+            self.stop()
+            if self._socket is not None:
+                shutil.rmtree(self._socket, ignore_errors=True)
+                self._socket = None
+            if self._socket_note is not None:
+                self._socket_note.drop()
+                self._socket_note = None
+
+    def evict(self) -> str:
+        """Empty the server's buffers."""
+        with contextlib.closing(Database(self.engine, self.start())) as database:
+            return protocol.evict(database)
+
+    def data_directory(self) -> Path:
+        """Return the server's data directory."""
+        return self._folder.data
+
+    def pids(self) -> list[int]:
+        """Return the server's main process and all its children; [] if it is stopped."""
+        return processes.family(_number(self._identity)) if self.running() else []
+
+    def cpu_seconds(self) -> processes.CpuSeconds:
+        """Return the CPU seconds of all the server's processes since its last start."""
+        main = _number(self._identity)
+        return processes.cpu_seconds(processes.family(main, ended=True) if self.running() else [])
+
+    def facts(self) -> EngineFacts:
+        """Return what the server is, and every setting that is not its default."""
+        known = {
+            "data.directory": str(self._folder.data),
+            "server.programs": str(self.programs.folder),
+            "server.user": self.programs.user.name if self.programs.user else None,
+        }
+        with contextlib.closing(Database(self.engine, self.start())) as database:
+            return protocol.facts(database, self.kind, known)
+
+    def last_words(self) -> str:
+        """Return the last thing of weight in the server's log since its last start."""
+        return _weightiest(self._said(), self._keys)
+
+    def lost(self) -> str:
+        """Return how the server went away since this was last asked, "" if it did not."""
+        lost, self._lost = self._lost or self._gone(), ""
+        return lost
+
+    def _gone(self) -> str:
+        if not self._identity or self.running():
+            return ""
+        said = self.last_words()
+        return f"the database server went away{f' ({said})' if said else ' without a word'}"
+
+    def _checked(self, asked: Mapping[str, str]) -> dict[str, str]:
+        """Return a step's settings; raise Impossible for one that only a new data directory has."""
+        init, rest = settings.split(self._keys, self.version, asked)
+        if any(self._init.get(name) != value for name, value in init.items()):
+            raise Impossible(
+                f"{', '.join(init)} is chosen when the data directory is made: give it to the "
+                f"whole run with --pg-set, not to a step"
+            )
+        return rest
+
+    def _url(self, database: str) -> URL:
+        text = self._keys["url"].format(database=database, socket=self._socket)
+        return url_of(text, self.engine)
+
+    def _bring_up(self) -> None:
+        """Start the server, on a data directory that is made if need be."""
+        self._clear_the_way()
+        self._write_down()
+        if self._socket is None:
+            # Before a signal is raised both are where `close` finds them.
+            with signals.shield():
+                self._socket, self._socket_note = _socket_folder(self._keys, self.programs)
+        marker = self._folder.marker()
+        made = marker is not None and marker.ready and self._folder.data.is_dir()
+        if not made:
+            self._make()
+        self._launch()
+        if not made:
+            with contextlib.closing(self._connect("first_database")) as database:
+                database.execute("database")
+        if not self._prepared:
+            with contextlib.closing(self._connect("database")) as database:
+                protocol.prepare(database)
+            self._prepared = True
+        if not made:
+            assert marker is not None, "the folder was claimed before"
+            self._folder.write(replace(marker, ready=True))
+
+    def _connect(self, which: str) -> Database:
+        return Database(self.engine, self._url(self._keys[which]))
+
+    def _make(self) -> None:
+        """Make the data directory, from the beginning if an earlier attempt was cut short."""
+        data = self._folder.data
+        try:
+            if data.exists():
+                shutil.rmtree(data)
+            self._folder.check_space(units.size(self._keys["new_bytes"]))
+            data.mkdir(mode=0o700)
+            self._hand_over(data)
+            more = settings.init_arguments(self._keys, self._init, self.version)
+            self._run([*self._with_a_name(), *self._keys["init"], *more])
+            told = self._keys["settings_file"]
+            if "included_by" in told:
+                with (data / told["included_by"]).open("a", encoding="utf-8") as file:
+                    file.write(f"\n{told['include']}\n")
+        except OSError as error:
+            raise Impossible(f"{data} cannot be made: {error.strerror or error}") from error
+
+    def _with_a_name(self) -> list[str]:
+        """Return what runs a program under a user's name where this user has none.
+
+        Some programs refuse a user id without an entry in /etc/passwd; in a user namespace the id
+        has the name of another, and whatever the program makes is still this user's.
+        """
+        if self.programs.user is not None or programs.has_name(os.geteuid()):
+            return []
+        other = programs.ordinary_user(self._keys["users"])
+        unshare = shell.find("unshare")
+        if other is None or unshare is None:
+            raise Impossible(
+                f"the user id {os.geteuid()} has no name, and {self.engine.title} wants one: add "
+                f"it to /etc/passwd, or run replayer as another user"
+            )
+        return [
+            str(unshare), "--user", f"--map-user={other.uid}", f"--map-group={other.gid}", "--",
+        ]  # fmt: skip
+
+    def _launch(self) -> None:
+        """Start the server's processes with the settings as they are now."""
+        try:
+            self._write_settings()
+            self._begin_log()
+        except OSError as error:
+            raise ReplayerError(
+                f"{self.engine.title} cannot be started: {error.filename}: {error.strerror}"
+            ) from error
+        self._identity = self._started()
+        # Known now: a server that somebody else starts here after a kill of both is not this one.
+        self._write_down()
+
+    def _clear_the_way(self) -> None:
+        """Wait for what a killed server left, so that nothing of it meets the new one."""
+        self._end()
+        self._identity = ""
+        for left in self._socket.iterdir() if self._socket else ():
+            left.unlink(missing_ok=True)
+        stale = self._folder.data / self._keys["pid_file"]
+        # Nothing serves the folder; its number may be another process's by now, or that of a zombie
+        # that nobody has reaped yet, and a server would take either for itself.
+        stale.unlink(missing_ok=True)
+
+    def _started(self) -> str:
+        """Start the server, wait until it is ready, and return its main process's identity."""
+        try:
+            if self._keys.get("stays"):
+                return self._started_beside()
+            self._run(self._keys["start"])
+        except ReplayerError as error:
+            raise self._refusal(error) from error
+        return journal.identity(_pid(self._folder.data / self._keys["pid_file"]))
+
+    def _started_beside(self) -> str:
+        """Start a server that stays replayer's child, and wait until it takes connections."""
+        self._child = shell.start(
+            _filled(self._keys["start"], self._words()),
+            user=self.programs.user,
+            environment=_environment(self._keys, self._words()),
+            output=self._folder.log,
+        )
+        end = time.monotonic() + _PATIENCE
+        while time.monotonic() < end:
+            if self._child.poll() is not None:
+                raise ReplayerError("it ended at once")
+            if self._answers():
+                return journal.identity(self._child.pid)
+            time.sleep(_PAUSE)
+        raise ReplayerError(f"it took no connection within {_PATIENCE:.0f} s")
+
+    def _answers(self) -> bool:
+        """Tell whether the server takes connections."""
+        if self._socket is not None and not (self._socket / self._keys["socket_name"]).exists():
+            return False
+        try:
+            self._connect("first_database").close()
+        except Interrupted:
+            raise
+        except ReplayerError:
+            return False
+        return True
+
+    def _write_down(self) -> None:
+        """Write down which server is about to run, or runs, in place of what was written before."""
+        with signals.shield():
+            before = self._server_note
+            self._server_note = journal.take(
+                "server",
+                data=str(self._folder.data),
+                programs=str(self.programs.folder),
+                engine=self.engine.name,
+                user=list(self.programs.user) if self.programs.user else None,
+                identity=self._identity,
+            )
+            if before is not None:
+                before.drop()
+
+    def _refusal(self, error: ReplayerError) -> ReplayerError:
+        """Return why the server did not start, naming the setting that it did not like."""
+        said = self._said()
+        why = _weightiest(said, self._keys) or str(error)
+        named = settings.named_in(said, {**self._overrides, **self._base})
+        if named is not None:
+            name, line = named
+            told = why if line.startswith(("HINT", "DETAIL")) else line
+            return Impossible(f"{self.engine.title} refused the setting {name}: {told}")
+        free = self._folder.free_bytes()
+        if free < _TIGHT:
+            why += f" (only {units.show_size(free)} are free in {self._folder.path})"
+        return ReplayerError(f"{self.engine.title} did not start: {why}")
+
+    def _said(self) -> list[str]:
+        return _messages(self._folder.log, self._keys)
+
+    def _end(self) -> None:
+        end(self._keys, self._folder.data, self.programs.folder, self.programs.user, self._identity)
+        if self._child is not None:
+            self._child.wait()
+            self._child = None
+
+    def _words(self) -> dict[str, Path]:
+        return _words(self._folder.data, self.programs.folder)
+
+    def _run(self, arguments: Sequence[str]) -> None:
+        _run(arguments, self._keys, self._words(), self.programs.user)
+
+    def _write_settings(self) -> None:
+        memory = Host().usable_memory_bytes()
+        asked = {
+            **settings.standard(self._keys, memory),
+            **self._base,
+            **self._overrides,
+            **settings.fixed(self._keys, {"socket": self._socket, "data": self._folder.data}),
+        }
+        path = self._folder.data / self._keys["settings_file"]["path"]
+        path.write_text(settings.text(self._keys, asked), encoding="utf-8")
+        path.chmod(0o600)
+        self._hand_over(path)
+
+    def _begin_log(self) -> None:
+        log = self._folder.log
+        if log.exists():
+            log.replace(log.with_name(f"{log.name}.1"))
+        log.touch(mode=0o600)
+        self._hand_over(log)
+
+    def _hand_over(self, path: Path) -> None:
+        """Give something that replayer just made to the server's user."""
+        if self.programs.user is not None:
+            os.chown(path, self.programs.user.uid, self.programs.user.gid)
+
+
+def main_process(data: Path, found: Programs, pid_file: str) -> int:
+    """Return the process id of the server that runs on a data directory, 0 if none does."""
+    main = _pid(data / pid_file)
+    return main if main in processes.serving(data, found.folder, found.user) else 0
+
+
+def recover(note: Note) -> str:
+    """Stop the server that a killed replayer left, and return what was done in a few words.
+
+    The lock of its data folder is held.  A server that replayer did not start stays.
+    """
+    keys = load(note.details["engine"]).keys["server"]
+    data, bindir = Path(note.details["data"]), Path(note.details["programs"])
+    user = User(*note.details["user"]) if note.details["user"] else None
+    identity = note.details["identity"]
+    left = processes.serving(data, bindir, user)
+    main = _pid(data / keys["pid_file"])
+    if identity and main in left and journal.identity(main) != identity:
+        note.drop()
+        return f"the server on {data} (process {main}) was not started by replayer, and stays"
+    end(keys, data, bindir, user, identity)
+    note.drop()
+    return f"the server on {data} {'was stopped' if left else 'had ended'}"
+
+
+def end(
+    keys: Mapping[str, Any], data: Path, bindir: Path, user: User | None, identity: str
+) -> None:
+    """Stop the server on a data directory and wait until every process of it is gone.
+
+    Processes that outlive their killed main process end by themselves when they notice; those that
+    are too busy to notice are asked to, and then killed.  Raises ReplayerError when a server does
+    not stop.
+    """
+    asked = ""
+    begin = time.monotonic()
+    while left := processes.serving(data, bindir, user):
+        waited = time.monotonic() - begin
+        main = _number(identity) if journal.alive(identity) else _pid(data / keys["pid_file"])
+        if main in left and journal.identity(main) != asked:
+            asked = journal.identity(main)
+            _ask_to_stop(keys, data, bindir, user, main)
+        elif main not in left and waited > _ORPHANS:
+            _kill(left, signal.SIGKILL if waited > _STUBBORN else signal.SIGTERM)
+        elif waited > _PATIENCE:
+            raise ReplayerError(
+                f"the server on {data} did not stop within {_PATIENCE:.0f} s (process {left[0]})"
+            )
+        time.sleep(_PAUSE)
+
+
+def _ask_to_stop(
+    keys: Mapping[str, Any], data: Path, bindir: Path, user: User | None, main: int
+) -> None:
+    if "stop" not in keys:
+        _kill([main], signal.Signals[keys.get("stop_signal", "SIGTERM")])
+        return
+    try:
+        _run(keys["stop"], keys, _words(data, bindir), user)
+    except ReplayerError:
+        # It fails when the server ends meanwhile, and the caller looks for itself.
+        return
+
+
+def _kill(pids: Sequence[int], number: signal.Signals) -> None:
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, number)
+
+
+def _run(
+    arguments: Sequence[str], keys: Mapping[str, Any], words: Mapping[str, Path], user: User | None
+) -> None:
+    shell.run(
+        _filled(arguments, words),
+        user=user,
+        environment=_environment(keys, words),
+        # The server's user may not be able to enter the folder that replayer was called in.
+        folder=Path("/"),
+        timeout=_PATIENCE + 30,
+    )
+
+
+def _words(data: Path, bindir: Path) -> dict[str, Path]:
+    """Return what fills the braces of an engine's programs and their environment."""
+    return {"bin": bindir, "data": data, "log": DataFolder(data.parent).log}
+
+
+def _filled(arguments: Sequence[str], words: Mapping[str, Path]) -> list[str]:
+    return [argument.format(**words) for argument in arguments]
+
+
+def _environment(keys: Mapping[str, Any], words: Mapping[str, Path]) -> dict[str, str]:
+    found: Mapping[str, str] = keys.get("environment", {})
+    return {name: value.format(**words) for name, value in found.items()}
+
+
+def _messages(log: Path, keys: Mapping[str, Any]) -> list[str]:
+    """Return a log's lines without their time stamps; [] if there is none."""
+    prefix = re.compile(keys.get("log_prefix", "^"))
+    try:
+        text = log.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return []
+    return [line for line in (prefix.sub("", raw).strip() for raw in text.splitlines()) if line]
+
+
+def _weightiest(said: Sequence[str], keys: Mapping[str, Any]) -> str:
+    weighty = [line for line in said if re.search(keys.get("log_weight", "$^"), line)]
+    return " ".join((weighty or list(said) or [""])[-1].split())
+
+
+def _number(identity: str) -> int:
+    """Return the process id in an identity, 0 for none."""
+    return int(identity.split(":")[1]) if identity else 0
+
+
+def _pid(path: Path) -> int:
+    """Return the process id in the first line of a pid file, 0 if there is none."""
+    try:
+        return int(path.read_text(encoding="utf-8", errors="replace").split("\n", 1)[0])
+    except (OSError, ValueError):
+        return 0
+
+
+def _socket_folder(keys: Mapping[str, Any], found: Programs) -> tuple[Path, Note]:
+    """Make a short private folder for the server's socket, and write it down."""
+    refusals = []
+    for parent in dict.fromkeys([*map(Path, keys["socket_folders"]), Path(tempfile.gettempdir())]):
+        path = parent / f"replayer-{secrets.token_hex(4)}"
+        if len(os.fsencode(path / keys["socket_name"])) >= _SOCKET_LIMIT:
+            refusals.append(f"{parent} is too long a path")
+            continue
+        note = journal.take("socket", path=str(path))
+        try:
+            path.mkdir(mode=0o700)
+            if found.user is not None:
+                os.chown(path, found.user.uid, found.user.gid)
+        except OSError as error:
+            note.drop()
+            refusals.append(f"{parent}: {error.strerror}")
+            continue
+        if programs.blocked(path, found.user) is None:
+            return path, note
+        path.rmdir()
+        note.drop()
+        refusals.append(f"the server's user cannot enter {parent}")
+    raise Impossible(f"there is no folder for the server's socket: {'; '.join(refusals)}")

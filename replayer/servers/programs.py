@@ -1,0 +1,239 @@
+"""The programs of a server: where they are, which version, and who runs them.
+
+Where to look is said by engine.toml: `--pg-bindir`, else a Python package that carries them, else
+the system's folders, newest first.  What an unprivileged user cannot reach, such as a package in a
+virtual environment under /root, is copied into replayer's own folder once per content.
+"""
+
+import hashlib
+import importlib.util
+import os
+import pwd
+import re
+import shutil
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from replayer import journal, shell
+from replayer.errors import Impossible, ReplayerError
+from replayer.shell import User
+
+
+@dataclass(frozen=True, slots=True)
+class Programs:
+    """The folder of a server's programs, the server's version, and who runs it."""
+
+    folder: Path
+    program: str
+    version: str
+    major: int
+    user: User | None
+    """None: the user who runs replayer."""
+
+    @property
+    def server(self) -> Path:
+        """Return the path of the server program itself."""
+        return self.folder / self.program
+
+
+def find(title: str, keys: Mapping[str, Any], bindir: Path | None = None) -> Programs:
+    """Return the programs that engine.toml's [server] asks for, in `bindir` if it is given.
+
+    Raises Impossible when there are none, they cannot run here, or they are too old.
+    """
+    user = server_user(keys.get("users", ()))
+    refusals = []
+    for folder in [bindir.absolute()] if bindir else _folders(keys):
+        try:
+            return _tried(title, keys, folder, user)
+        except ReplayerError as error:
+            refusals.append(str(error))
+    advice = f"install {keys['package'].replace('_', '-')} with pip" if "package" in keys else ""
+    option = "--pg-bindir" if advice else "--bindir"
+    advice = advice or keys.get("install", "")
+    ways = " or ".join(way for way in (advice, f"give {option}") if way)
+    found = "; ".join(refusals) or "none is installed"
+    raise Impossible(found if bindir else f"no {title} server can be used: {found}; {ways}")
+
+
+def server_user(names: Iterable[str]) -> User | None:
+    """Return who runs the server: for root the first of these users that exists, else None.
+
+    Raises Impossible when root has none of them: replayer never makes a user.
+    """
+    if os.geteuid() != 0:
+        return None
+    found = ordinary_user(names)
+    if found is None:
+        raise Impossible(
+            f"a database server does not run as root, and none of the users {', '.join(names)} "
+            f"exists here: add one, or run replayer as an ordinary user"
+        )
+    return found
+
+
+def ordinary_user(names: Iterable[str]) -> User | None:
+    """Return the first of these users that exists and is not root, None if none does."""
+    for name in names:
+        try:
+            found = pwd.getpwnam(name)
+        except KeyError:
+            continue
+        if found.pw_uid != 0:
+            return User(name, found.pw_uid, found.pw_gid)
+    return None
+
+
+def has_name(uid: int) -> bool:
+    """Tell whether a user id has a name."""
+    try:
+        pwd.getpwuid(uid)
+    except KeyError:
+        return False
+    return True
+
+
+def blocked(path: Path, user: User | None) -> Path | None:
+    """Return the topmost folder on the way to `path`, itself included, that `user` cannot enter."""
+    if _may(user, "-x", path):
+        return None
+    way = [*reversed(path.parents), path]
+    return next((folder for folder in way if not _may(user, "-x", folder)), path)
+
+
+def _may(user: User | None, right: str, path: Path) -> bool:
+    """Tell whether a user has a right; the kernel is asked, so that ACLs and mounts count."""
+    if user is None:
+        return os.access(path, os.X_OK)
+    try:
+        shell.run(["test", right, path], user=user, folder=Path("/"))
+    except ReplayerError:
+        return False
+    return True
+
+
+def _folders(keys: Mapping[str, Any]) -> Iterator[Path]:
+    carried = _package(keys)
+    if carried is not None:
+        yield carried / keys.get("package_folder", ".")
+    for pattern in keys.get("folders", ()):
+        yield from sorted(Path("/").glob(pattern.lstrip("/")), key=_numbers, reverse=True)
+    found = shell.find(keys["program"])
+    if found is not None:
+        yield found.resolve().parent
+
+
+def _package(keys: Mapping[str, Any]) -> Path | None:
+    """Return the folder of the Python package that carries the programs, without importing it."""
+    name = keys.get("package")
+    spec = importlib.util.find_spec(name) if name else None
+    places = spec.submodule_search_locations if spec is not None else None
+    return Path(next(iter(places))) if places else None
+
+
+def _called(keys: Mapping[str, Any]) -> list[str]:
+    """Return the names of the programs that init, start and stop call."""
+    firsts = (keys[verb][0] for verb in ("init", "start", "stop") if verb in keys)
+    return [first.removeprefix("{bin}/") for first in firsts if first.startswith("{bin}/")]
+
+
+def _numbers(path: Path) -> list[int]:
+    return [int(number) for number in re.findall(r"\d+", str(path))]
+
+
+def _tried(title: str, keys: Mapping[str, Any], folder: Path, user: User | None) -> Programs:
+    """Return the programs in a folder after the server said its version as the user it runs as."""
+    program = keys["program"]
+    for name in (program, *_called(keys)):
+        if not os.path.isfile(folder / name):  # noqa: PTH113 - False, too, where we may not look
+            raise Impossible(f"there is no {name} in {folder}")
+    if blocked(folder, user) is not None:
+        folder = _reachable(keys, folder, user)
+    said = shell.run([folder / program, "--version"], user=user, folder=Path("/"), timeout=60)
+    found = re.search(keys["version"], said)
+    if found is None:
+        raise Impossible(f"{folder / program} says {said.strip()!r}, which is no version")
+    major = int(found[1])
+    if major < keys.get("oldest", 0):
+        raise Impossible(
+            f"{folder / program} is {title} {found[0]}: replayer needs {keys['oldest']} or later"
+        )
+    return Programs(folder, program, found[0], major, user)
+
+
+def _reachable(keys: Mapping[str, Any], folder: Path, user: User | None) -> Path:
+    """Return a copy of the programs' folder that the server's user can reach."""
+    package = _package(keys)
+    if package is None or not folder.is_relative_to(package):
+        raise Impossible(
+            f"the server runs as {user.name if user else 'you'}, who cannot enter "
+            f"{blocked(folder, user)}: use programs in a folder that everyone can enter"
+        )
+    # Shared libraries that a wheel brings along lie beside the package, found by relative path.
+    parts = [package, package.with_name(f"{package.name}.libs")]
+    copy = _copied(package.name, [part for part in parts if part.is_dir()])
+    found = copy / folder.relative_to(package.parent)
+    closed = blocked(found, user)
+    if closed is not None:
+        raise Impossible(
+            f"the server runs as {user.name if user else 'you'}, who cannot enter {closed}: "
+            f"set REPLAYER_HOME to a folder that everyone can enter"
+        )
+    return found
+
+
+def _copied(name: str, parts: list[Path]) -> Path:
+    target = own_folder(journal.home() / "programs") / f"{name}-{_digest(parts)}"
+    if target.is_dir():
+        return target
+    draft = target.with_name(f"{target.name}.{os.getpid()}")
+    try:
+        own_folder(draft)
+        for part in parts:
+            shutil.copytree(part, draft / part.name, ignore=shutil.ignore_patterns("__pycache__"))
+        _open_up(draft)
+        draft.rename(target)
+    except OSError as error:
+        shutil.rmtree(draft, ignore_errors=True)
+        if target.is_dir():
+            return target
+        raise Impossible(
+            f"the server's programs cannot be copied to {target}: {error.strerror or error}"
+        ) from error
+    return target
+
+
+def _open_up(folder: Path) -> None:
+    """Let everyone read and enter a copy of ours, whatever the umask was."""
+    for path in folder.rglob("*"):
+        if not path.is_symlink():
+            path.chmod(path.stat().st_mode | (0o755 if path.is_dir() else 0o444))
+            if path.stat().st_mode & 0o100:
+                path.chmod(path.stat().st_mode | 0o111)
+
+
+def _digest(parts: list[Path]) -> str:
+    """Return what changes when a file is added, replaced or edited, without reading 41 MB."""
+    seen = hashlib.sha256()
+    for part in parts:
+        for path in sorted(part.rglob("*")):
+            if "__pycache__" not in path.parts and path.is_file():
+                stat = path.stat()
+                seen.update(
+                    f"{path.relative_to(part)} {stat.st_size} {stat.st_mtime_ns}\n".encode()
+                )
+    return seen.hexdigest()[:12]
+
+
+def own_folder(path: Path) -> Path:
+    """Make a folder of replayer's own that everyone can enter, whatever the umask; return it."""
+    try:
+        path.mkdir()
+        path.chmod(0o755)
+    except FileExistsError:
+        pass
+    except OSError as error:
+        raise Impossible(f"{path} cannot be made: {error.strerror}") from error
+    return path

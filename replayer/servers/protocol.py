@@ -1,0 +1,126 @@
+"""Where the database is: what every place can do, whoever started the server."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, Protocol
+
+from replayer.errors import Impossible, Interrupted, ReplayerError, Skip
+from replayer.model import EngineFacts
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from sqlalchemy.engine import URL
+
+    from replayer.engines.connection import Database
+    from replayer.engines.engine import Engine
+    from replayer.machine.processes import CpuSeconds
+    from replayer.model import Fact
+
+Kind = Literal["private", "url"]
+
+
+class Place(Protocol):
+    """Where the database is, and what can be done to its server."""
+
+    kind: Kind
+    can_stop: bool
+    version: int
+    """The server's major version."""
+    engine: Engine
+    """The engine at that version."""
+
+    def start(self, settings: Mapping[str, str] | None = None) -> URL:
+        """Start the server if it is stopped, and return the URL of its database.
+
+        `settings` become the overrides on top of the base settings, with a restart if they differ
+        from the current ones; None keeps the current ones.
+        """
+        ...
+
+    def stop(self) -> None:
+        """Stop the server; its processes are gone on return.  Raise Skip if it is not ours."""
+        ...
+
+    def evict(self) -> str:
+        """Empty the server's own buffers, and return how; raise Skip where that cannot be done."""
+        ...
+
+    def data_directory(self) -> Path | None:
+        """Return where the server's files are on this machine, None if they are elsewhere."""
+        ...
+
+    def pids(self) -> list[int]:
+        """Return the server's main process and all its children; [] if none is known here."""
+        ...
+
+    def cpu_seconds(self) -> CpuSeconds:
+        """Return the CPU seconds of all the server's processes since its start.
+
+        Both are 0 when no process of it is known here.
+        """
+        ...
+
+    def facts(self) -> EngineFacts:
+        """Return what the server is, and every setting that is not its default."""
+        ...
+
+    def last_words(self) -> str:
+        """Return the last thing of weight that the server said, "" if it is not known."""
+        ...
+
+    def lost(self) -> str:
+        """Return how the server went away since this was last asked, "" if it did not.
+
+        A server that was stopped by `stop` did not go away.
+        """
+        ...
+
+
+def evict(database: Database) -> str:
+    """Empty a server's own buffers with its verb `evict`, and return how.
+
+    Raises Skip when the engine has none, the right is missing, or some buffers stay.
+    """
+    verb = database.engine.needs("evict")
+    where = database.engine.verb("buffercache")
+    rows = database.execute(where) if where is not None else [{"schema": ""}]
+    if not rows:
+        raise Skip("the server lacks the extension that empties its buffers")
+    try:
+        (row,) = database.execute(verb, {"schema": str(rows[0]["schema"])})
+    except Interrupted:
+        raise
+    except ReplayerError as error:
+        raise Skip(f"its buffers cannot be emptied: {error}") from error
+    if row["kept"]:
+        raise Skip(f"{row['kept']} of its buffers are in use and cannot be emptied")
+    return f"its buffers emptied by {row['how']}"
+
+
+def prepare(database: Database) -> None:
+    """Make the schema or database that replayer's own things lie in.
+
+    Raises Impossible with the server's reason: a right or an extension that is missing.
+    """
+    try:
+        database.execute("prepare")
+    except ReplayerError as error:
+        raise Impossible(str(error)) from error
+
+
+def facts(database: Database, kind: Kind, known: Mapping[str, Fact]) -> EngineFacts:
+    """Return what a server is, asked over a connection, with what is known of it besides."""
+    version = str(database.execute("version")[0]["version"])
+    newest = database.engine.keys.get("server", {}).get("newest_tried")
+    more = dict(known)
+    if newest is not None and (database.engine.version or 0) > newest:
+        more["server.newer_than_tried"] = True
+    return EngineFacts(
+        name=database.engine.name,
+        version=version,
+        place=kind,
+        settings={str(row["name"]): str(row["value"]) for row in database.execute("settings")},
+        facts=more,
+    )

@@ -1,0 +1,235 @@
+"""A database server that somebody else started, on this machine or another."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from replayer.engines import credentials, environment
+from replayer.engines.connection import Database, url_of
+from replayer.engines.engine import alike
+from replayer.errors import Impossible, ReplayerError, Skip
+from replayer.machine import processes
+from replayer.servers import protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from sqlalchemy.engine import URL
+
+    from replayer.engines.engine import Engine
+    from replayer.model import EngineFacts, Fact
+
+_CONNECT_TIMEOUT = 10
+"""Seconds; the name of the parameter is the same for both wires."""
+
+
+class Remote:
+    """A server that is not replayer's: it is asked, never stopped and never configured."""
+
+    kind: protocol.Kind = "url"
+    can_stop = False
+
+    def __init__(self, engine: Engine, url: URL, version: int, lock: Database) -> None:
+        self.engine = engine
+        self.version = version
+        self._where = url
+        self._lock = lock
+        self._data: tuple[Path, int] | None = None
+        self._looked = False
+
+    def start(self, settings: Mapping[str, str] | None = None) -> URL:
+        """Return the URL; raise Skip for settings, which only the server's owner can change."""
+        if settings:
+            raise Skip(
+                f"the settings {', '.join(settings)} of a server that replayer did not start "
+                f"cannot be changed"
+            )
+        return self._where
+
+    def stop(self) -> None:
+        """Raise Skip: a server that replayer did not start is never stopped."""
+        raise Skip("the server was not started by replayer, and is never stopped by it")
+
+    def evict(self) -> str:
+        """Empty the server's buffers, which takes nothing from anybody but time."""
+        with contextlib.closing(Database(self.engine, self._where)) as database:
+            return protocol.evict(database)
+
+    def data_directory(self) -> Path | None:
+        """Return the server's data directory if it is proven to be on this machine, else None."""
+        found = self._found()
+        return found[0] if found else None
+
+    def pids(self) -> list[int]:
+        """Return the server's processes, if they are on this machine and may be seen."""
+        found = self._found()
+        return self._family(found, ended=False)
+
+    def cpu_seconds(self) -> processes.CpuSeconds:
+        """Return the CPU seconds of the server's processes, if they are on this machine."""
+        return processes.cpu_seconds(self._family(self._found(), ended=True))
+
+    def facts(self) -> EngineFacts:
+        """Return what the server is, and every setting that is not its default."""
+        data = self.data_directory()
+        known: dict[str, Fact] = {
+            "server.host": self._where.host or str(self._where.query.get("host", "")),
+            "data.directory": str(data) if data else None,
+            **environment.limits(),
+        }
+        if data is None:
+            known["server.machine"] = (
+                "another one, as far as can be seen: host, device and memory are this machine's"
+            )
+        with contextlib.closing(Database(self.engine, self._where)) as database:
+            return protocol.facts(database, self.kind, known)
+
+    def lost(self) -> str:
+        """Return "": what happened to somebody else's server is not known here."""
+        return ""
+
+    def last_words(self) -> str:
+        """Return "": the log of somebody else's server is not ours to read."""
+        return ""
+
+    def _family(self, found: tuple[Path, int] | None, *, ended: bool) -> list[int]:
+        if found is None or processes.working_folder(found[1]) != found[0].resolve():
+            return []
+        return processes.family(found[1], ended=ended)
+
+    def _found(self) -> tuple[Path, int] | None:
+        """Return the data directory and the main process, if they are on this machine.
+
+        The server is asked where its files are, and what is in a file that no other server has: a
+        server elsewhere, or in a container, may name a folder that exists here too.
+        """
+        if not self._looked:
+            self._looked = True
+            try:
+                self._data = self._look()
+            except (ReplayerError, OSError):
+                # Without the right to ask the server, or to look here, nothing is proven.
+                self._data = None
+        return self._data
+
+    def _look(self) -> tuple[Path, int] | None:
+        with contextlib.closing(Database(self.engine, self._where)) as database:
+            row = database.execute("location")[0]
+        for folder in environment.folders(self.engine.name, Path(row["directory"])):
+            with contextlib.suppress(OSError):
+                here = (folder / row["file"]).read_text(encoding="utf-8", errors="replace")
+                if here.strip() == str(row["content"]).strip():
+                    return folder, _process(row, folder)
+        return None
+
+
+def _process(row: Mapping[str, Any], folder: Path) -> int:
+    """Return the main process, from the server or its pid file on this machine; 0 if unknown."""
+    said = row["process"]
+    if said is None and row.get("pid_file"):
+        with contextlib.suppress(OSError):
+            said = (folder / row["pid_file"]).read_text(encoding="utf-8", errors="replace")
+    return int(said) if said is not None and str(said).strip().isdigit() else 0
+
+
+@contextlib.contextmanager
+def connected(
+    engine: Engine, text: str, *, ask: Callable[[str], str] | None = None
+) -> Iterator[Remote]:
+    """Yield the server at a URL, with replayer's schema in its database and other replayers out.
+
+    Which engine it is the server says itself, where several are reached by the URL's scheme.
+    `ask` shows a question and returns a password; None where nobody can be asked.
+    Raises Impossible when it cannot be reached, is too old, is in use by another replayer, or has
+    a schema of replayer's name that replayer did not make.
+    """
+    url = credentials.complete(url_of(text, engine), engine.keys.get("password", {}))
+    if "connect_timeout" not in url.query:
+        url = url.update_query_dict({"connect_timeout": str(_CONNECT_TIMEOUT)})
+    try:
+        url = _with_password(engine, url, ask)
+        engine = _recognised(engine, url, alike(text, engine))
+        database = Database(engine, url)
+    except ReplayerError as error:
+        raise Impossible(str(error)) from error
+    with contextlib.closing(database):
+        version = _version(database)
+        known = engine.at(version)
+        database.engine = known
+        _refuse_foreign(database, url.database or "")
+        if not all(row["locked"] for row in database.execute("lock")):
+            raise Impossible(
+                "the server is in use by another replayer: two runs at once would measure each "
+                "other"
+            )
+        protocol.prepare(database)
+        own = known.keys.get("connect", {}).get("database")
+        yield Remote(known, url.set(database=own) if own else url, version, database)
+
+
+def _with_password(engine: Engine, url: URL, ask: Callable[[str], str] | None) -> URL:
+    """Return the URL after a connection was made; ask for a password that the server wants."""
+    keys = engine.keys.get("password", {})
+    try:
+        Database(engine, url, first=()).close()
+    except ReplayerError as error:
+        wanted = keys.get("wanted")
+        if url.password is not None or not wanted or not re.search(wanted, str(error)):
+            raise
+        if ask is None:
+            raise Impossible(f"{error}; give a password {keys['ways']}") from error
+        given = ask(f"password for {credentials.show(url)}: ")
+        url = url.set(password=given)
+        Database(engine, url, first=()).close()
+    return url
+
+
+def _recognised(engine: Engine, url: URL, others: list[Engine]) -> Engine:
+    """Return the engine that a server is by its own words; `engine` where there is no choice."""
+    said: dict[str, str] = {}
+    with contextlib.closing(Database(engine, url, first=())) as database:
+        for one in others:
+            asked = one.keys["recognise"]
+            statement = asked["statement"]
+            if statement not in said:
+                said[statement] = _answer(database, statement)
+            if re.search(asked["pattern"], said[statement]):
+                return engine if one.name == engine.name else one
+    if not others:
+        return engine
+    raise Impossible(
+        f"the server at {credentials.show(url)} says that it is {' and '.join(said.values())}, and "
+        f"replayer knows {', '.join(one.title for one in others)} there; the name of one of them "
+        f"in the place of the URL's scheme takes it for that"
+    )
+
+
+def _answer(database: Database, statement: str) -> str:
+    """Return what a server says of itself; "" if it does not know the question."""
+    try:
+        (row,) = database.query(statement)
+    except ReplayerError:
+        return ""
+    return str(next(iter(row.values())))
+
+
+def _version(database: Database) -> int:
+    row: Mapping[str, Any] = database.execute("version")[0]
+    oldest = database.engine.keys.get("server", {}).get("oldest", 0)
+    if int(row["major"]) < oldest:
+        raise Impossible(
+            f"the server is {database.engine.title} {row['version']}: replayer needs {oldest} or "
+            f"later"
+        )
+    return int(row["major"])
+
+
+def _refuse_foreign(database: Database, name: str) -> None:
+    if not all(row["ours"] for row in database.execute("claim")):
+        raise Impossible(
+            f"the database {name} has a schema `replayer` that replayer did not make: give another "
+            f"database, or rename that schema"
+        )

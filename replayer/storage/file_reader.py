@@ -1,0 +1,204 @@
+"""Read files whole, from a queue that many threads share: the work of the walk step.
+
+It runs in fresh processes, so it imports little.
+"""
+
+import contextlib
+import errno
+import gc
+import mmap
+import os
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from replayer.errors import ReplayerError
+from replayer.machine import page_cache
+from replayer.watch.workers import Counter, Gate, Report
+
+ALIGNMENT = 4096
+"""Of block sizes, offsets and buffers of direct reads: no device in use asks for more."""
+_EXACT_BITS = 11
+_REPORT_EVERY_NS = 250_000_000
+_HINTS = {
+    errno.EACCES: "; run as the user that owns it",
+    errno.EPERM: "; run as the user that owns it",
+    errno.EIO: "; the kernel's log (dmesg) says more",
+}
+
+ReadAt = Callable[[int], int]
+"""Read the next block, which begins at that byte, and return how many bytes came; 0 at the end."""
+
+
+@dataclass
+class Haul:
+    """What one thread has read."""
+
+    files: list[tuple[int, int]] = field(default_factory=list)
+    """Number in the queue and bytes read, of each file."""
+    missing: list[int] = field(default_factory=list)
+    """Numbers of the files that had vanished."""
+    read_bytes: int = 0
+    reads: int = 0
+    latencies: defaultdict[int, int] = field(default_factory=lambda: defaultdict(int))
+    """Number of reads by nanoseconds, which are cut to 11 significant bits."""
+
+
+@dataclass(frozen=True)
+class Said:
+    """How far the threads of one process are."""
+
+    pid: int
+    clock_ns: int
+    read_bytes: int
+
+
+@dataclass
+class Queue:
+    """The files to read; the threads of one process share one, the processes share its counter."""
+
+    paths: tuple[str, ...]
+    sizes: tuple[int, ...]
+    """Bytes of each file when it was listed: reading ends there, with no read spent on the end."""
+    mode: str
+    """read, mmap or direct."""
+    block_size: int
+    counter: Counter = field(default_factory=Counter)
+    hauls: list[Haul] = field(default_factory=list)
+    """Of the threads of this process."""
+    next_said_ns: int = 0
+
+    def take(self) -> tuple[int, str, int] | None:
+        """Return the next file's number, path and size, or None when all are taken."""
+        number = self.counter.take()
+        if number >= len(self.paths):
+            return None
+        return number, self.paths[number], self.sizes[number]
+
+    def said(self, clock_ns: int) -> Said:
+        """Return how far this process is."""
+        return Said(os.getpid(), clock_ns, sum(haul.read_bytes for haul in self.hauls))
+
+
+def read_all(queue: Queue, gate: Gate, report: Report) -> Haul:
+    """Read file after file until the queue is empty; a file that has vanished is passed over.
+
+    Raises ReplayerError with the file's name when one cannot be read.
+    """
+    # Nothing here makes cycles, and a collection would stop all threads of the process.
+    gc.disable()
+    way, flags = WAYS[queue.mode](queue.block_size)
+    haul = Haul()
+    queue.hauls.append(haul)
+    gate.wait()
+    while taken := queue.take():
+        number, path, size = taken
+        before = haul.read_bytes
+        try:
+            fd = os.open(path, flags)
+            try:
+                with way(fd, size) as read_at:
+                    _read(read_at, size, haul, queue, report)
+            finally:
+                os.close(fd)
+        except FileNotFoundError:
+            haul.missing.append(number)
+            continue
+        except OSError as error:
+            raise _failure(path, haul.read_bytes - before, error) from error
+        haul.files.append((number, haul.read_bytes - before))
+    return haul
+
+
+def why_not_direct(path: str) -> str:
+    """Return "" if the file can be read around the page cache, else what the system says to it."""
+    way, flags = _direct(ALIGNMENT)
+    try:
+        fd = os.open(path, flags)
+        try:
+            with way(fd, ALIGNMENT) as read_at:
+                read_at(0)
+        finally:
+            os.close(fd)
+    except OSError as error:
+        return str(error.strerror)
+    return ""
+
+
+def _read(read_at: ReadAt, size: int, haul: Haul, queue: Queue, report: Report) -> None:
+    """Read one open file to its end, with the time of every read."""
+    clock, latencies = time.monotonic_ns, haul.latencies
+    offset = reads = 0
+    while offset < size:
+        before = clock()
+        length = read_at(offset)
+        after = clock()
+        if not length:
+            break
+        offset += length
+        reads += 1
+        haul.read_bytes += length
+        took = after - before
+        surplus = took.bit_length() - _EXACT_BITS
+        latencies[took >> surplus << surplus if surplus > 0 else took] += 1
+        if after >= queue.next_said_ns:
+            queue.next_said_ns = after + _REPORT_EVERY_NS
+            report(queue.said(after))
+    haul.reads += reads
+
+
+Way = Callable[[int, int], contextlib.AbstractContextManager[ReadAt]]
+
+
+def _buffered(block_size: int) -> tuple[Way, int]:
+    """read(2) through the page cache."""
+    buffers = [bytearray(block_size)]
+
+    @contextlib.contextmanager
+    def way(fd: int, _size: int) -> Iterator[ReadAt]:
+        yield lambda _offset: os.readv(fd, buffers)
+
+    return way, os.O_RDONLY | os.O_CLOEXEC
+
+
+def _direct(block_size: int) -> tuple[Way, int]:
+    """pread(2) with O_DIRECT; the last block of a file comes short."""
+    # An anonymous mapping begins at a page.
+    buffers = [mmap.mmap(-1, block_size)]
+
+    @contextlib.contextmanager
+    def way(fd: int, _size: int) -> Iterator[ReadAt]:
+        yield lambda offset: os.preadv(fd, buffers, offset)
+
+    return way, os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECT
+
+
+def _mapped(block_size: int) -> tuple[Way, int]:
+    """Map the file and look at every byte; numpy does so without the interpreter's lock."""
+    import numpy as np
+
+    @contextlib.contextmanager
+    def way(fd: int, size: int) -> Iterator[ReadAt]:
+        # What is mapped behind the end of a file that shrank could only be a SIGBUS.
+        size = min(size, os.fstat(fd).st_size)
+        with page_cache.mapped(fd, size) as view:
+            data = np.frombuffer(memoryview(view), dtype=np.uint8)
+
+            def read_at(offset: int) -> int:
+                block = data[offset : offset + block_size]
+                if block.size:
+                    np.maximum.reduce(block)
+                return int(block.size)
+
+            yield read_at
+
+    return way, os.O_RDONLY | os.O_CLOEXEC
+
+
+WAYS = {"read": _buffered, "mmap": _mapped, "direct": _direct}
+
+
+def _failure(path: str, offset: int, error: OSError) -> ReplayerError:
+    hint = _HINTS.get(error.errno or 0, "")
+    return ReplayerError(f"{path} could not be read at byte {offset}: {error.strerror}{hint}")

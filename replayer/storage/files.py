@@ -1,0 +1,243 @@
+"""Make the files that are measured in a folder of replayer's own, and remove them in any case."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import mmap
+import os
+import secrets
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+from replayer import journal, signals
+from replayer.errors import Impossible, ReplayerError
+from replayer.storage.io_job import MIB, Target
+from replayer.units import show_size
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import TracebackType
+
+PREFIX = ".replayer-probe-"
+_PAGE = 4096
+_PATTERN_BYTES = 8 * MIB
+_NO_LIMIT = 1 << 62
+_SPARE_BYTES = 16 * MIB
+"""Left free: a file system needs some for its own books."""
+
+
+def recover(note: journal.Note) -> str:
+    """Remove the folder that a killed replayer left behind, forget its note and say so."""
+    folder = Path(str(note.details.get("path", "")))
+    there = folder.name.startswith(PREFIX) and folder.is_dir() and not folder.is_symlink()
+    if there:
+        _remove(folder)
+        if folder.exists():
+            raise ReplayerError(f"the files in {folder} cannot be removed; remove them by hand")
+    note.drop()
+    return f"the files of a probe in {folder} were {'removed' if there else 'already gone'}"
+
+
+def describe(note: journal.Note) -> str:
+    """Return what giving back a note would remove."""
+    return f"the files of a probe in {note.details.get('path', '')}"
+
+
+def enough(parent: Path, wanted: int) -> None:
+    """Raise Impossible, with both numbers, when a folder's file system has less than `wanted` free.
+
+    Also raises it for a folder that is not there.
+    """
+    free = free_bytes(parent)
+    if wanted + _SPARE_BYTES > free:
+        raise Impossible(
+            f"the files of this probe need {show_size(wanted + _SPARE_BYTES)} and {parent} has "
+            f"{show_size(free)} free; ask for less or name another folder with --data-dir"
+        )
+
+
+def free_bytes(parent: Path) -> int:
+    """Return what this user may still write below a folder; raise Impossible if it is not there."""
+    try:
+        found = os.statvfs(parent)
+    except OSError as error:
+        raise Impossible(
+            f"{parent} cannot be used for files: {error.strerror}; make the folder or name another "
+            f"one with --data-dir"
+        ) from error
+    # A file system that does not count its blocks, such as ramfs, has no limit of its own.
+    return found.f_bavail * found.f_frsize if found.f_blocks else _NO_LIMIT
+
+
+class Workspace:
+    """A folder of replayer's own; leaving the `with` block removes it with everything in it."""
+
+    def __init__(self, parent: Path) -> None:
+        self._parent = parent.absolute()
+        self.folder = self._parent / f"{PREFIX}{secrets.token_hex(6)}"
+        self._note: journal.Note | None = None
+
+    def __enter__(self) -> Self:
+        try:
+            with signals.shield():
+                self._make()
+        except BaseException:
+            self.__exit__(None, None, None)
+            raise
+        return self
+
+    def _make(self) -> None:
+        self._note = journal.take("files", path=str(self.folder))
+        try:
+            self.folder.mkdir(mode=0o700)
+        except OSError as error:
+            raise Impossible(
+                f"no folder can be made in {self._parent}: {error.strerror}; name another one with "
+                f"--data-dir"
+            ) from error
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        with signals.shield():
+            _remove(self.folder)
+            if self._note is not None:
+                self._note.drop()
+
+    def files(
+        self,
+        name: str,
+        count: int,
+        bytes_each: int,
+        *,
+        block_size: int,
+        filled: bool = True,
+        direct: bool = True,
+        wrote: Callable[[int], None] = lambda _: None,
+    ) -> Target:
+        """Make `count` files; filled ones hold incompressible data that is on the disk on return.
+
+        `direct` tells whether anybody will want O_DIRECT on them; `wrote` is called with the bytes
+        of each piece.  Raises Impossible where there is no room or O_DIRECT works but not with this
+        block size, ReplayerError where writing fails.
+        """
+        folder = self.folder / name
+        folder.mkdir(exist_ok=True)
+        enough(folder, count * bytes_each)
+        paths = [folder / f"file.{number}" for number in range(count)]
+        direct = direct and direct_works(folder, block_size)
+        try:
+            for path in paths:
+                _create(path, bytes_each if filled else 0, wrote)
+        except OSError as error:
+            raise ReplayerError(
+                f"the {count} files of {show_size(bytes_each)} could not be written to {folder}: "
+                f"{error.strerror}"
+            ) from error
+        return Target(tuple(str(path) for path in paths), bytes_each, direct)
+
+    def empty(self, target: Target) -> None:
+        """Cut the files of a target to nothing, so that the next writes allocate.
+
+        That is on the disk on return, or the journal and the discards of what was freed would come
+        into the measurement.
+        """
+        for path in target.paths:
+            os.truncate(path, 0)
+        for path in target.paths:
+            settle(path)
+
+    def refill(self, target: Target) -> None:
+        """Write again the files that are shorter than they should be."""
+        for path in map(Path, target.paths):
+            if path.stat().st_size < target.file_bytes:
+                path.unlink()
+                _create(path, target.file_bytes, lambda _: None)
+
+    def forget(self, target: Target) -> None:
+        """Remove the files of a target."""
+        for path in target.paths:
+            Path(path).unlink(missing_ok=True)
+
+
+def settle(path: Path | str) -> None:
+    """Bring a file or a folder to the disk, and drop what the page cache has of it."""
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+        os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+    finally:
+        os.close(fd)
+
+
+def direct_works(folder: Path, block_size: int) -> bool:
+    """Tell whether a file in a folder can be written and read with O_DIRECT in such blocks.
+
+    Raises Impossible where direct I/O works, but not with this block size.
+    """
+    if _direct_block(folder, block_size):
+        return True
+    if block_size % _PAGE and _direct_block(folder, _PAGE):
+        raise Impossible(
+            f"direct I/O in {folder} does not work with a block size of {block_size} bytes; use a "
+            f"multiple of {_PAGE} or direct = false"
+        )
+    return False
+
+
+def _direct_block(folder: Path, block_size: int) -> bool:
+    path = folder / "direct"
+    size = -(-block_size // mmap.PAGESIZE) * mmap.PAGESIZE
+    try:
+        with mmap.mmap(-1, size) as pages:
+            fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_DIRECT, 0o600)
+            try:
+                with memoryview(pages) as whole, whole[:block_size] as block:
+                    os.pwritev(fd, [block], block_size)
+                    return os.preadv(fd, [block], block_size) == block_size
+            finally:
+                os.close(fd)
+    except OSError as error:
+        if error.errno in {errno.EINVAL, errno.EOPNOTSUPP}:
+            return False
+        raise ReplayerError(f"{folder} cannot be written: {error.strerror}") from error
+    finally:
+        path.unlink(missing_ok=True)
+
+
+def _create(path: Path, size: int, wrote: Callable[[int], None]) -> None:
+    """Make one file of incompressible data, no two pages alike, and bring it to the disk."""
+    import numpy as np
+
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        if not size:
+            return
+        pattern = np.frombuffer(
+            os.urandom(min(size + _PAGE, _PATTERN_BYTES)), dtype=np.uint8
+        ).copy()
+        pages = pattern[: len(pattern) // _PAGE * _PAGE].view(np.uint64)[:: _PAGE // 8]
+        written = 0
+        while written < size:
+            pages += np.uint64(0x9E3779B97F4A7C15)
+            piece = pattern.data[: size - written]
+            done = os.write(fd, piece)
+            written += done
+            wrote(done)
+        os.fsync(fd)
+        os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+    finally:
+        os.close(fd)
+
+
+def _remove(folder: Path) -> None:
+    """Remove a folder with everything in it, whatever somebody else removed meanwhile."""
+    with contextlib.suppress(FileNotFoundError):
+        shutil.rmtree(folder)
+    if folder.exists():
+        shutil.rmtree(folder, ignore_errors=True)

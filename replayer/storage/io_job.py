@@ -1,0 +1,149 @@
+"""What one kind of worker does to which files: the nouns of the I/O engine."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from replayer.errors import Impossible
+from replayer.watch.workers import Counter
+
+MIB = 1 << 20
+
+
+class Access(StrEnum):
+    """The order in which blocks are visited."""
+
+    RANDOM = "random"
+    """Uniform, with replacement."""
+    ZIPF = "zipf"
+    """Zipf's law with exponent `theta`; popular blocks are spread over the files."""
+    SEQUENTIAL = "sequential"
+    """Every thread walks a region of its own, again and again."""
+    SHARED = "shared"
+    """All threads share one sequential walk: each takes the block that is next."""
+
+
+class Sync(StrEnum):
+    """What follows a write inside its latency."""
+
+    NONE = "none"
+    FSYNC = "fsync"
+    FDATASYNC = "fdatasync"
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Files of equal size that one client works on, or one block device."""
+
+    paths: tuple[str, ...]
+    file_bytes: int
+    direct: bool
+    """Whether O_DIRECT works here."""
+    first_byte: int = 0
+    """Where the first block begins in each file; a device's first MiB is left alone."""
+
+    @property
+    def bytes(self) -> int:
+        """Return the size of all files together."""
+        return self.file_bytes * len(self.paths)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Load:
+    """What `threads` threads do; it ends after `seconds` or `operations`, whichever is first."""
+
+    name: str
+    threads: int
+    block_size: int
+    access: Access = Access.RANDOM
+    read_share: float = 1.0
+    """1 reads only, 0 writes only, between them a mix drawn for each operation."""
+    direct: bool = True
+    dsync: bool = False
+    sync: Sync = Sync.NONE
+    sync_every: int = 1
+    drop: bool = False
+    """Drop each block from the page cache before it is touched, outside its latency."""
+    seconds: float | None = None
+    operations: int | None = None
+    """Of all threads together."""
+    warmup: float = 0.0
+    """Seconds that are worked but not counted."""
+    skip: int = 0
+    """First operations of every thread that are not counted."""
+    rate: float | None = None
+    """Operations per second of all threads together; None for as fast as possible."""
+    rewrite: bool = False
+    """What is written is what was just read there, changed."""
+    finish: Sync = Sync.NONE
+    """What each thread does after its last operation, inside the window."""
+    huge: bool = True
+    """Buffers of blocks over 64 KiB on huge pages, where the kernel grants them."""
+    theta: float = 1.1
+    working_set: int | None = None
+    """Bytes of the target that are used, from its start; None for all."""
+    seed: int = 1
+
+    def __post_init__(self) -> None:
+        if self.seconds is None and self.operations is None:
+            raise Impossible(f"{self.name}: neither a duration nor a number of operations is given")
+
+    @property
+    def writes(self) -> bool:
+        """Tell whether anything is written."""
+        return self.read_share < 1
+
+    def blocks(self, target: Target) -> int:
+        """Return how many blocks of a target are in use; raise Impossible if there are none."""
+        usable = target.file_bytes // self.block_size * len(target.paths)
+        if self.working_set is not None:
+            usable = min(usable, self.working_set // self.block_size)
+        if usable < self.threads:
+            raise Impossible(
+                f"{self.name}: {self.threads} threads need as many blocks of {self.block_size} "
+                f"bytes, and the files have {usable}"
+            )
+        return usable
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One thread's part of a load."""
+
+    load: Load
+    target: Target
+    number: int
+    """Which of the load's threads this is, from 0."""
+    client: int = 0
+    turn: Counter | None = None
+    """The next block of a shared walk."""
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """What one thread did.
+
+    `latencies` holds for reads and writes each (histogram indexes, counts, operations, sum, sum of
+    squares, minimum, maximum) of the counted operations, in nanoseconds; `per_second` the counted
+    operations of each second since the window began.
+    """
+
+    window_begin_ns: int
+    last_ns: int
+    cut: bool
+    """Whether the clock ended it, and not the number of operations."""
+    issued: tuple[int, int]
+    """Reads and writes including those that are not counted."""
+    latencies: tuple["Recorded", "Recorded"]
+    per_second: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """Latencies of one kind of operation, binned as an HdrHistogram of three digits bins them."""
+
+    indexes: tuple[int, ...] = ()
+    counts: tuple[int, ...] = ()
+    total_ns: int = 0
+    squares: float = 0.0
+    least_ns: int = 0
+    most_ns: int = 0

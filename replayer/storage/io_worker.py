@@ -1,0 +1,493 @@
+"""Do one thread's share of a load: the loops that are measured, and nothing beside them.
+
+Offsets, operations and buffers are made a chunk ahead; while a chunk runs, each operation costs one
+system call, one reading of the clock and one store.  Latencies are binned between chunks, and that
+time belongs to no operation.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import itertools
+import math
+import mmap
+import os
+import time
+from array import array
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from replayer.errors import ReplayerError
+from replayer.storage.io_job import MIB, Access, Job, Recorded, Share, Sync
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    import numpy as np
+
+    from replayer.watch.workers import Counter, Gate, Report
+
+_CHUNK = 8192
+_CHUNK_OF_CRUMBS = 65536
+_CRUMB_BYTES = 512
+_CHUNK_BYTES = 64 * MIB
+_WHOLE_BYTES = 16 * MIB
+LARGE_BYTES = 64 << 10
+"""Blocks over this may have buffers on huge pages."""
+_FEWEST_TURNS = 4
+_MOST_TURNS = 16
+_UNLIKE = 0x9E3779B97F4A7C15
+_HALF = 1024
+"""Half the sub-buckets of an HdrHistogram with three significant digits."""
+_REPORT_NS = 500_000_000
+_NEVER = 1 << 62
+_PAGE = 4096
+_HUGE_PAGE = 2 * MIB
+
+_SYNCS = {Sync.FSYNC: os.fsync, Sync.FDATASYNC: os.fdatasync}
+
+_Operation = tuple["Callable[[int, Any, int], int]", int, Any, int]
+
+
+def work(job: Job, gate: Gate, report: Report) -> Share:
+    """Do a job: open and prepare, wait at the gate, work, return what was seen.
+
+    Raises ReplayerError, with one sentence, for whatever the storage answers.
+    """
+    driver = _Driver(job)
+    try:
+        driver.open()
+        return driver.run(gate.wait(), report)
+    except OSError as error:
+        raise ReplayerError(trouble(error, job)) from error
+    finally:
+        driver.close()
+
+
+def trouble(error: OSError, job: Job) -> str:
+    """Return the sentence for what went wrong with a file of a job."""
+    load, where = job.load, job.target.paths[0]
+    doing = {1.0: "reading", 0.0: "writing"}.get(load.read_share, "reading and writing")
+    what = f"{load.name}: {doing} blocks of {load.block_size} bytes of {where}"
+    if error.errno in {errno.ENOSPC, errno.EDQUOT}:
+        return f"{what} stopped: {os.strerror(error.errno)}; free some space or ask for less"
+    if error.errno == errno.EIO:
+        return f"{what} failed: {os.strerror(error.errno)}; see dmesg for what the device said"
+    if error.errno == errno.ENOENT:
+        return f"{what} stopped: the file was deleted by somebody while it was in use"
+    if error.errno == errno.ENODATA:
+        return f"{what} failed: {error.strerror}"
+    return f"{what} failed: {error.strerror or error}"
+
+
+def _rewrite(fd: int, buffers: list[Any], offset: int) -> int:
+    """Read a block, change its first byte, write it back; return the bytes written."""
+    if os.preadv(fd, buffers, offset) != len(buffers[0]):
+        return 0
+    buffers[0][0] ^= 0xFF
+    return os.pwritev(fd, buffers, offset)
+
+
+def _aligned(size: int, *, huge: bool) -> memoryview:
+    """Return private memory on a page border, of small pages that lie apart or of huge ones.
+
+    A device gets a block in a piece for each stretch of memory, so that the same block from pages
+    that happen to be neighbours is up to a fifth faster.  Whether they are is chance, and differs
+    from process to process; a machine that has been up for a while has few neighbours left.
+    """
+    return _whole(size) if huge and size > LARGE_BYTES else _scattered(size)
+
+
+def _scattered(size: int) -> memoryview:
+    """Return memory no two pages of which are neighbours, as far as it is in our hands."""
+    half = -(-size // mmap.PAGESIZE) * mmap.PAGESIZE
+    memory = mmap.mmap(-1, 2 * half, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    with contextlib.suppress(OSError):  # a kernel without huge pages
+        memory.madvise(mmap.MADV_NOHUGEPAGE)
+    for page in range(0, half, mmap.PAGESIZE):
+        # The kernel hands out pages one after the other: every second one is given back below.
+        memory[page] = memory[half + page] = 1
+    memory.madvise(mmap.MADV_DONTNEED, half, half)
+    return memoryview(memory)[:size]
+
+
+def _whole(size: int) -> memoryview:
+    """Return memory on huge pages, if they are granted: a block is a few long pieces then."""
+    import numpy as np
+
+    whole = -(-size // _HUGE_PAGE) * _HUGE_PAGE
+    memory = mmap.mmap(-1, whole + _HUGE_PAGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    with contextlib.suppress(OSError):  # a kernel without huge pages
+        memory.madvise(mmap.MADV_HUGEPAGE)
+    first = -np.frombuffer(memory, dtype=np.uint8).ctypes.data % _HUGE_PAGE
+    return memoryview(memory)[first : first + size]
+
+
+class _Driver:
+    """One thread at work."""
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+        self._load = job.load
+        self._fds: list[int] = []
+        self._seen = (Bins(), Bins())
+        self._issued = [0, 0]
+        self._per_second: dict[int, int] = {}
+        self._unsynced = 0
+
+    def open(self) -> None:
+        """Open the files and make everything that the first chunk needs."""
+        import numpy as np
+
+        load, target = self._load, self._job.target
+        self._blocks = load.blocks(target)
+        seeds = [load.seed, self._job.client, self._job.number]
+        self._random = np.random.default_rng(seeds)
+        for path in target.paths:
+            self._fds.append(os.open(path, self._flags()))
+        if load.drop:
+            for fd in self._fds:
+                os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_RANDOM)
+        self._buffers = self._make_buffers()
+        self._next = 0
+        most = _CHUNK if load.block_size >= _CRUMB_BYTES else _CHUNK_OF_CRUMBS
+        self._size = max(1, min(most, _CHUNK_BYTES // load.block_size))
+        if self._paced:
+            self._size = min(self._size, 256)
+        self._begins = array("q", bytes(8 * self._size))
+        self._ends = array("q", bytes(8 * self._size))
+        self._quota = self._own_operations()
+        self._popular = _Zipf(self._blocks, load.theta) if load.access is Access.ZIPF else None
+        self._ready = self._chunk()
+
+    def close(self) -> None:
+        """Close the files."""
+        while self._fds:
+            os.close(self._fds.pop())
+
+    def run(self, opened_ns: int, report: Report) -> Share:
+        """Work from the gate's opening to the end."""
+        load = self._load
+        begin = opened_ns + int(load.warmup * 1e9)
+        deadline = _NEVER if load.seconds is None else begin + int(load.seconds * 1e9)
+        lap = self._stroll if self._paced else self._dash
+        told, unsaid, last, self._due = opened_ns, 0, begin, opened_ns
+        done = 0
+        while True:
+            kinds, operations, many = self._ready
+            did = lap(operations, deadline)
+            last = self._ends[did - 1] if did else last
+            self._fold(kinds, did, done, begin, deadline)
+            done += did
+            unsaid += did
+            if did < many or done >= self._quota or last >= deadline:
+                break
+            if last - told > _REPORT_NS:
+                report(unsaid)
+                told, unsaid = last, 0
+            self._ready = self._chunk(done)
+        if load.finish in _SYNCS:
+            for fd in self._fds:
+                _SYNCS[load.finish](fd)
+            last = time.monotonic_ns()
+        self._still_there()
+        return self._share(begin, last, cut=done < self._quota)
+
+    @property
+    def _paced(self) -> bool:
+        load = self._load
+        return load.drop or load.sync is not Sync.NONE or load.rate is not None
+
+    def _flags(self) -> int:
+        load = self._load
+        mode = {1.0: os.O_RDONLY, 0.0: os.O_WRONLY}.get(load.read_share, os.O_RDWR)
+        mode = os.O_RDWR if load.rewrite else mode
+        direct = os.O_DIRECT if load.direct and self._job.target.direct else 0
+        return mode | direct | (os.O_DSYNC if load.dsync else 0) | os.O_CLOEXEC
+
+    def _own_operations(self) -> int:
+        """Return this thread's part of the load's operations, skipped ones on top."""
+        load = self._load
+        if load.operations is None:
+            return _NEVER
+        even, rest = divmod(load.operations, load.threads)
+        return even + (self._job.number < rest) + load.skip
+
+    def _make_buffers(self) -> list[list[memoryview]]:
+        """Return aligned buffers; those that are written hold incompressible, differing pages."""
+        size = self._load.block_size
+        # In turn: enough that storage does not see the same soon, few enough for the cache.
+        small = self._load.writes and size <= LARGE_BYTES
+        many = max(_FEWEST_TURNS, min(_MOST_TURNS, LARGE_BYTES // size)) if small else 1
+        buffers = [_aligned(size, huge=self._load.huge) for _ in range(many)]
+        for buffer in buffers:
+            for at in range(0, size, _WHOLE_BYTES):
+                piece = min(_WHOLE_BYTES, size - at)
+                buffer[at : at + piece] = self._random.bytes(piece)
+        return [[buffer] for buffer in buffers]
+
+    def _restamp(self, buffers: list[memoryview]) -> list[memoryview]:
+        """Change a word of every page, so that what is written next is unlike what was."""
+        import numpy as np
+
+        if self._load.block_size >= _PAGE:
+            words = np.frombuffer(buffers[0], dtype=np.uint64, count=len(buffers[0]) // 8)
+            words[:: _PAGE // 8] += _UNLIKE
+        return buffers
+
+    def _chunk(self, done: int = 0) -> tuple[Any, Iterator[_Operation], int]:
+        """Return the kinds, the operations themselves and their number for the next chunk."""
+        load, target = self._load, self._job.target
+        many = min(self._size, self._quota - done)
+        kinds, calls = self._calls(many)
+        buffers = self._turns(done)
+        if self._job.turn is not None:
+            walk = self._shared_walk(self._job.turn, calls, buffers)
+            return kinds, itertools.islice(walk, many), many
+        blocks = self._positions(many)
+        per_file = target.file_bytes // load.block_size
+        files, inside = blocks // per_file, blocks % per_file
+        offsets = array("q", (inside * load.block_size + target.first_byte).tobytes())
+        fds: Any = itertools.repeat(self._fds[0])
+        if len(self._fds) > 1:
+            fds = map(self._fds.__getitem__, files.tolist())
+        return kinds, zip(calls, fds, buffers, offsets, strict=False), many
+
+    def _calls(self, many: int) -> tuple[Any, Iterator[Callable[..., int]]]:
+        """Return which of the next operations write, None for all alike, and their functions."""
+        load = self._load
+        write = _rewrite if load.rewrite else os.pwritev
+        if load.read_share in {0.0, 1.0}:
+            return None, itertools.repeat(os.preadv if load.read_share else write)
+        kinds = self._random.random(many) >= load.read_share
+        return kinds, map((os.preadv, write).__getitem__, kinds.astype("int8").tolist())
+
+    def _turns(self, done: int) -> Iterator[list[memoryview]]:
+        """Return the buffers of the next operations: one for reads, changing ones for writes."""
+        if self._load.writes and len(self._buffers) > 1:
+            if done:
+                self._buffers = [self._restamp(buffers) for buffers in self._buffers]
+            return itertools.cycle(self._buffers)
+        one = itertools.repeat(self._buffers[0])
+        # Several large buffers would only wash each other out of the processor's cache.
+        return map(self._restamp, one) if self._load.writes else one
+
+    def _shared_walk(
+        self,
+        turn: Counter,
+        calls: Iterator[Callable[..., int]],
+        buffers: Iterator[list[memoryview]],
+    ) -> Iterator[_Operation]:
+        """Yield operations on the blocks that are next when they are asked for."""
+        size, first = self._load.block_size, self._job.target.first_byte
+        per_file = self._job.target.file_bytes // size
+        for call, buffer in zip(calls, buffers, strict=False):
+            file, block = divmod(turn.take() % self._blocks, per_file)
+            yield call, self._fds[file], buffer, block * size + first
+
+    def _positions(self, many: int) -> np.ndarray[Any, np.dtype[np.int64]]:
+        """Return the next block numbers of this thread, counted through all files."""
+        import numpy as np
+
+        load, number = self._load, self._job.number
+        if load.access is Access.RANDOM:
+            return self._random.integers(0, self._blocks, many)
+        if self._popular is not None:
+            return self._popular.draw(self._random, many)
+        steps = np.arange(self._next, self._next + many, dtype=np.int64)
+        self._next += many
+        first = self._blocks * number // load.threads
+        length = self._blocks * (number + 1) // load.threads - first
+        return steps % length + first
+
+    def _dash(self, operations: Iterator[_Operation], deadline: int) -> int:
+        """Work as fast as possible; each operation begins where the one before it ended."""
+        clock, ends, size = time.monotonic_ns, self._ends, self._load.block_size
+        done = 0
+        self._begin = clock()
+        for call, fd, buffers, offset in operations:
+            if call(fd, buffers, offset) != size:
+                raise self._short(offset)
+            ends[done] = now = clock()
+            done += 1
+            if now >= deadline:
+                break
+        return done
+
+    def _stroll(self, operations: Iterator[_Operation], deadline: int) -> int:
+        """Work with something between or after the operations: a pause, an fsync, an fadvise."""
+        clock, begins, ends = time.monotonic_ns, self._begins, self._ends
+        load, size = self._load, self._load.block_size
+        sync = _SYNCS.get(load.sync)
+        every = load.sync_every if load.writes else 0
+        pause = int(1e9 * load.threads / load.rate) if load.rate else 0
+        done = 0
+        for call, fd, buffers, offset in operations:
+            if pause and not self._wait(pause, deadline):
+                break
+            if load.drop:
+                os.posix_fadvise(fd, offset, size, os.POSIX_FADV_DONTNEED)
+            begins[done] = clock()
+            if call(fd, buffers, offset) != size:
+                raise self._short(offset)
+            if sync and every and call is not os.preadv:
+                self._unsynced += 1
+                if self._unsynced >= every:
+                    sync(fd)
+                    self._unsynced = 0
+            ends[done] = now = clock()
+            done += 1
+            if now >= deadline:
+                break
+        return done
+
+    def _wait(self, pause: int, deadline: int) -> bool:
+        """Sleep until the next operation is due; tell whether it is due before the deadline."""
+        due = self._due
+        if due >= deadline:
+            return False
+        left = due - time.monotonic_ns()
+        if left > 0:
+            time.sleep(left / 1e9)
+        self._due = due + pause
+        return True
+
+    def _fold(self, kinds: Any, did: int, done: int, begin: int, deadline: int) -> None:
+        """Bin the latencies of the chunk's operations that ended inside the window."""
+        import numpy as np
+
+        ends = np.frombuffer(self._ends, dtype=np.int64)[:did]
+        if self._paced:
+            begins = np.frombuffer(self._begins, dtype=np.int64)[:did]
+        else:
+            begins = np.concatenate((np.array([self._begin], dtype=np.int64), ends[:-1]))[:did]
+        writes = np.full(did, self._load.read_share == 0) if kinds is None else kinds[:did]
+        counted = (ends > begin) & (ends <= deadline)
+        counted[: max(0, self._load.skip - done)] = False
+        for kind, mine in enumerate((~writes, writes)):
+            self._issued[kind] += int(mine.sum())
+            chosen = mine & counted
+            self._seen[kind].add((ends - begins)[chosen])
+        seconds, many = np.unique((ends[counted] - begin) // 1_000_000_000, return_counts=True)
+        for second, count in zip(seconds.tolist(), many.tolist(), strict=True):
+            self._per_second[second] = self._per_second.get(second, 0) + count
+
+    def _share(self, begin: int, last: int, *, cut: bool) -> Share:
+        per_second = tuple(
+            self._per_second.get(second, 0)
+            for second in range(max(self._per_second, default=-1) + 1)
+        )
+        return Share(
+            window_begin_ns=begin,
+            last_ns=last,
+            cut=cut,
+            issued=(self._issued[0], self._issued[1]),
+            latencies=(self._seen[0].recorded(), self._seen[1].recorded()),
+            per_second=per_second,
+        )
+
+    def _short(self, offset: int) -> OSError:
+        name = self._job.target.paths[0]
+        return OSError(
+            errno.ENODATA,
+            f"fewer bytes than asked for were moved at offset {offset}; "
+            f"{name} was cut short, or its disk is full",
+        )
+
+    def _still_there(self) -> None:
+        """Raise ReplayerError if a file was deleted or replaced under the run."""
+        for path, fd in zip(self._job.target.paths, self._fds, strict=True):
+            mine = os.fstat(fd)
+            try:
+                there = Path(path).stat()
+            except FileNotFoundError:
+                there = None
+            if there is None or (there.st_dev, there.st_ino) != (mine.st_dev, mine.st_ino):
+                raise ReplayerError(
+                    f"{self._load.name}: {path} was deleted or replaced by somebody while it was "
+                    f"in use; its figures are not kept"
+                )
+
+
+class Bins:
+    """Latencies of one kind, in the bins of an HdrHistogram."""
+
+    def __init__(self) -> None:
+        self._counts: Any = None
+        self._total = 0
+        self._squares = 0.0
+        self._least = _NEVER
+        self._most = 0
+
+    def add(self, spans: np.ndarray[Any, np.dtype[np.int64]]) -> None:
+        """Add latencies in nanoseconds."""
+        import numpy as np
+
+        if not len(spans):
+            return
+        counts = np.bincount(bin_of(spans))
+        if self._counts is None:
+            self._counts = counts
+        else:
+            longer, shorter = sorted((self._counts, counts), key=len, reverse=True)
+            longer[: len(shorter)] += shorter
+            self._counts = longer
+        self._total += int(spans.sum())
+        self._squares += float(np.square(spans, dtype=np.float64).sum())
+        self._least = min(self._least, int(spans.min()))
+        self._most = max(self._most, int(spans.max()))
+
+    def recorded(self) -> Recorded:
+        """Return what was added, without the empty bins."""
+        if self._counts is None:
+            return Recorded()
+        indexes = self._counts.nonzero()[0]
+        return Recorded(
+            tuple(indexes.tolist()),
+            tuple(self._counts[indexes].tolist()),
+            self._total,
+            self._squares,
+            self._least,
+            self._most,
+        )
+
+
+def bin_of(spans: np.ndarray[Any, np.dtype[np.int64]]) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """Return the index of each value in an HdrHistogram(1, .., 3), as its format defines it.
+
+    Values below 2048 have a bin of their own; above, each power of two has 1024 bins.
+    """
+    import numpy as np
+
+    wide = np.maximum(spans, 1) | (2 * _HALF - 1)
+    bucket = np.frexp(wide.astype(np.float64))[1].astype(np.int64) - 11
+    bins: np.ndarray[Any, np.dtype[np.int64]] = bucket * _HALF + (spans >> bucket)
+    return bins
+
+
+class _Zipf:
+    """Block numbers whose rank k is drawn with the weight of x ** -theta between k and k + 1."""
+
+    def __init__(self, many: int, theta: float) -> None:
+        self._many = many
+        self._theta = theta
+        # A step that shares no divisor with `many` visits every block once: popular ones spread.
+        step = max(1, int(many * 0.6180339887498949)) | 1
+        while math.gcd(step, many) != 1:
+            step += 2
+        self._step = step
+
+    def draw(self, random: np.random.Generator, many: int) -> np.ndarray[Any, np.dtype[np.int64]]:
+        """Return block numbers."""
+        import numpy as np
+
+        drawn = random.random(many)
+        power = 1.0 - self._theta
+        if abs(power) < 1e-9:
+            ranks = np.exp(drawn * math.log(self._many + 1.0))
+        else:
+            ranks = (drawn * ((self._many + 1.0) ** power - 1.0) + 1.0) ** (1.0 / power)
+        whole = np.clip(ranks.astype(np.int64) - 1, 0, self._many - 1)
+        spread: np.ndarray[Any, np.dtype[np.int64]] = whole * self._step % self._many
+        return spread

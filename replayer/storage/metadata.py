@@ -1,0 +1,120 @@
+"""Create, look up and delete many files in a folder of replayer's own, each call timed."""
+
+from __future__ import annotations
+
+import errno
+import os
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from replayer.errors import ReplayerError
+from replayer.storage.io_result import Latencies
+from replayer.storage.io_worker import Bins
+from replayer.watch.workers import Crowd
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from replayer.storage.io_job import Recorded
+    from replayer.watch.workers import Gate, Report
+
+
+@dataclass(frozen=True, slots=True)
+class Entries:
+    """One client's files: `many` of them in `folder`, in sequential or random order."""
+
+    folder: str
+    many: int
+    shuffled: bool
+    seed: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Task:
+    entries: Entries
+    verb: str
+
+
+@dataclass(frozen=True, slots=True)
+class Handled:
+    """What one verb came to, all clients together."""
+
+    operations: int
+    seconds: float
+    cpu_percent: float
+    latencies: Latencies
+    by_client: tuple[float, ...]
+    """Files per second of each client."""
+
+
+def handle(verb: str, clients: Sequence[Entries]) -> Handled:
+    """Do `create`, `stat` or `delete` with all files of all clients at once.
+
+    Raises ReplayerError with the first failure: a full folder, a file that is gone.
+    """
+    tasks = [_Task(entries, verb) for entries in clients]
+    with Crowd(_work, tasks, processes=len(tasks)) as crowd:
+        begin = crowd.open()
+        parts: list[tuple[int, Recorded]] = crowd.results()
+        user, system = crowd.usage
+    seconds = max(end for end, _ in parts) - begin
+    many = sum(entries.many for entries in clients)
+    return Handled(
+        operations=many,
+        seconds=seconds / 1e9,
+        cpu_percent=100 * (user + system) / (seconds / 1e9),
+        latencies=Latencies.of(seen for _, seen in parts),
+        by_client=tuple(
+            entries.many * 1e9 / (end - begin)
+            for entries, (end, _) in zip(clients, parts, strict=True)
+        ),
+    )
+
+
+def _work(task: _Task, gate: Gate, report: Report) -> tuple[int, Recorded]:  # noqa: ARG001
+    import numpy as np
+
+    paths = _paths(task)
+    calls: dict[str, Callable[[str], object]] = {
+        "create": _create,
+        "stat": os.stat,
+        "delete": os.unlink,
+    }
+    call = calls[task.verb]
+    ends = np.zeros(len(paths), dtype=np.int64)
+    clock = time.monotonic_ns
+    begin = gate.wait()
+    path = task.entries.folder
+    try:
+        for number, path in enumerate(paths):
+            call(path)
+            ends[number] = clock()
+    except OSError as error:
+        raise ReplayerError(
+            f"{task.verb} of {path} failed: {error.strerror}"
+            + ("; free some inodes or space" if error.errno == errno.ENOSPC else "")
+        ) from error
+    bins = Bins()
+    bins.add(np.diff(ends, prepend=begin))
+    return int(ends[-1]), bins.recorded()
+
+
+def _paths(task: _Task) -> list[str]:
+    """Return the names in the order of the verb: as numbered, or in an order of its own."""
+    import numpy as np
+
+    entries = task.entries
+    numbers = np.arange(entries.many)
+    names = [f"{entries.folder}/{number:08d}" for number in numbers]
+    if not entries.shuffled:
+        return names
+    tag = np.random.default_rng(entries.seed).integers(0, 1 << 62, entries.many)
+    names = [f"{entries.folder}/{word:016x}{number:08d}" for number, word in enumerate(tag)]
+    order = sum(task.verb.encode())
+    np.random.default_rng([entries.seed, order]).shuffle(numbers)
+    return [names[number] for number in numbers]
+
+
+def _create(path: str) -> None:
+    os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))

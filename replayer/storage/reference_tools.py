@@ -1,0 +1,265 @@
+"""Run the tools that people compare with, on our files, and read their figures.
+
+Each function takes what our own loads take and returns a Peer; `installed` says which tool is here.
+sysbench knows whole seconds only: it gets the next one.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from replayer import shell
+from replayer.errors import ReplayerError
+from replayer.storage.files import settle
+
+_GRACE_SECONDS = 60.0
+_PG_NEXT = "two 8kB"
+"""What pg_test_fsync's second table is about."""
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """What a tool measured: operations and bytes per second, latencies in nanoseconds."""
+
+    iops: float = 0.0
+    throughput: float = 0.0
+    mean_ns: float = 0.0
+    p99_ns: float = 0.0
+    cpu_per_operation: float = 0.0
+    """CPU seconds of the tool for each operation."""
+    lines: tuple[str, ...] = ()
+    """The lines of its output that people read."""
+
+
+def installed(program: str) -> Path | None:
+    """Return where a tool is, /usr/sbin included, or None."""
+    return shell.find(program, Path("/usr/sbin"), Path("/usr/local/bin"))
+
+
+def _program(name: str) -> Path:
+    found = installed(name)
+    if found is None:
+        raise ReplayerError(f"{name} is not installed")
+    return found
+
+
+def fio(
+    path: str,
+    *,
+    mode: str,
+    block_size: int,
+    jobs: int,
+    seconds: float,
+    size: int,
+    warmup: float = 0.0,
+    direct: bool = True,
+    regions: bool = False,
+    huge: bool = False,
+) -> Peer:
+    """Run fio's psync engine, one thread for each job; `regions` gives each a part of the file.
+
+    `huge` puts its buffers on huge pages, which must have been reserved.
+    """
+    part = size // jobs // block_size * block_size
+    arguments: list[str | Path] = [
+        _program("fio"),
+        "--name=peer",
+        f"--filename={path}",
+        f"--size={part if regions else size}",
+        f"--rw={mode}",
+        f"--bs={block_size}",
+        f"--direct={int(direct)}",
+        "--ioengine=psync",
+        "--thread",
+        f"--numjobs={jobs}",
+        "--group_reporting",
+        "--time_based",
+        # fio drops what is behind the point of seconds.
+        f"--runtime={round(1000 * seconds)}ms",
+        f"--ramp_time={round(1000 * warmup)}ms",
+        "--output-format=json",
+        *([f"--offset_increment={part}"] if regions else []),
+        *(["--iomem=shmhuge"] if huge else []),
+    ]
+    printed = shell.run(arguments, timeout=seconds + warmup + _GRACE_SECONDS)
+    job = json.loads(printed[printed.index("{") :])["jobs"][0]
+    side = job["write" if "write" in mode else "read"]
+    busy = (job["usr_cpu"] + job["sys_cpu"]) / 100 * jobs * seconds
+    return Peer(
+        iops=side["iops"],
+        throughput=side["bw_bytes"],
+        mean_ns=side["clat_ns"]["mean"],
+        p99_ns=side["clat_ns"]["percentile"]["99.000000"],
+        cpu_per_operation=busy / max(1, side["total_ios"]),
+    )
+
+
+def ioping(
+    path: str,
+    *,
+    write: bool,
+    size: int,
+    block_size: int,
+    count: int,
+    interval: float,
+    direct: bool = False,
+) -> Peer:
+    """Run ioping for `count` requests after its usual first one; -WWW writes over the file."""
+    arguments: list[str | Path] = [
+        _program("ioping"),
+        *(["-WWW"] if write else []),
+        *(["-D"] if direct else []),
+        *("-B", "-c", str(count + 1), "-i", f"{interval}s"),
+        *("-s", str(block_size), "-S", str(size)),
+        path,
+    ]
+    printed = shell.run(arguments, timeout=count * (interval + 1) + _GRACE_SECONDS)
+    fields = [float(word) for word in printed.split()]
+    # requests, their time (ns), iops, bytes/s, min, avg, max, mdev (ns), all requests, all time
+    return Peer(iops=fields[2], throughput=fields[3], mean_ns=fields[5], lines=(printed.strip(),))
+
+
+def sysbench_fileio(
+    folder: Path,
+    *,
+    mode: str,
+    files: int,
+    size: int,
+    block_size: int,
+    threads: int,
+    seconds: float,
+) -> Peer:
+    """Run sysbench fileio with direct I/O and without fsync, in a folder of ours.
+
+    It makes its own files there, since it insists on their names; they are brought to the disk
+    before it reads or overwrites them, and seqwr makes its own anew.
+    """
+    common: list[str | Path] = [
+        _program("sysbench"),
+        "fileio",
+        f"--file-num={files}",
+        f"--file-total-size={size}",
+        f"--file-block-size={block_size}",
+        "--file-extra-flags=direct",
+        "--file-fsync-freq=0",
+        "--file-fsync-end=off",
+    ]
+    if mode == "seqwr":
+        for path in folder.iterdir():
+            path.unlink()
+        settle(folder)
+    elif not _whole(folder, files, size // files):
+        shell.run([*common, "prepare"], folder=folder, timeout=600)
+        for path in folder.iterdir():
+            settle(path)
+    run = [f"--file-test-mode={mode}", f"--threads={threads}", f"--time={math.ceil(seconds)}"]
+    ours = ["--rand-type=uniform", "--events=0", "run"]
+    printed = shell.run([*common, *run, *ours], folder=folder, timeout=seconds + _GRACE_SECONDS)
+    return Peer(
+        iops=_number(printed, r"reads/s:\s+([\d.]+)") + _number(printed, r"writes/s:\s+([\d.]+)"),
+        throughput=(1 << 20)
+        * (
+            _number(printed, r"read, MiB/s:\s+([\d.]+)")
+            + _number(printed, r"written, MiB/s:\s+([\d.]+)")
+        ),
+        mean_ns=1e6 * _number(printed, r"avg:\s+([\d.]+)"),
+    )
+
+
+def _whole(folder: Path, files: int, bytes_each: int) -> bool:
+    """Tell whether sysbench's files are all there in their full size."""
+    paths = [folder / f"test_file.{number}" for number in range(files)]
+    return all(path.exists() and path.stat().st_size >= bytes_each for path in paths)
+
+
+def clear(folder: Path) -> None:
+    """Remove the files that a tool left in a folder of ours."""
+    for path in folder.iterdir():
+        path.unlink()
+    folder.rmdir()
+
+
+def sysbench_cpu(*, threads: int, seconds: float, max_prime: int) -> float:
+    """Return sysbench cpu's events per second."""
+    printed = shell.run(
+        [_program("sysbench"), "cpu", f"--threads={threads}", f"--time={math.ceil(seconds)}",
+         f"--cpu-max-prime={max_prime}", "--events=0", "run"],
+        timeout=seconds + _GRACE_SECONDS,
+    )  # fmt: skip
+    return _number(printed, r"events per second:\s+([\d.]+)")
+
+
+def sysbench_memory(*, operation: str, block_size: int, threads: int, seconds: float) -> float:
+    """Return sysbench memory's bytes per second, sequential, each thread on a block of its own."""
+    printed = shell.run(
+        [_program("sysbench"), "memory", f"--threads={threads}", f"--time={math.ceil(seconds)}",
+         f"--memory-block-size={block_size}", f"--memory-oper={operation}",
+         "--memory-scope=local", "--memory-total-size=1P", "run"],
+        timeout=seconds + _GRACE_SECONDS,
+    )  # fmt: skip
+    return _number(printed, r"\(([\d.]+) MiB/sec\)") * (1 << 20)
+
+
+def pg_test_fsync(program: Path, folder: Path, *, seconds: int) -> dict[str, float]:
+    """Return pg_test_fsync's operations per second of one 8 kB write, for each method.
+
+    It is ended once it has them: the rest of what it measures takes four times as long.
+    """
+    output = folder / "printed"
+    output.write_bytes(b"")
+    child = shell.start([program, "-s", str(seconds), "-f", folder / "file"], output=output)
+    try:
+        deadline = time.monotonic() + 10 * seconds + _GRACE_SECONDS
+        while _PG_NEXT not in (printed := output.read_text("utf-8", "replace")):
+            if child.poll() is not None or time.monotonic() > deadline:
+                raise ReplayerError(f"pg_test_fsync failed: {printed[-200:].strip()}")
+            time.sleep(0.1)
+    finally:
+        child.terminate()
+        child.wait()
+    first = printed.partition(_PG_NEXT)[0]
+    return {name: float(rate) for name, rate in re.findall(r"(\w+)\s+([\d.]+) ops/sec", first)}
+
+
+def bonnie(folder: Path, *, size: int, chunk: int, files: int) -> dict[str, Any]:
+    """Run bonnie++ in a folder of ours and return the fields of its CSV line by name.
+
+    Its memory is said to be 16 MiB, so that it neither refuses a small file nor hides a figure.
+    """
+    mib = 1 << 20
+    arguments: list[str | Path] = [_program("bonnie++"), "-d", folder, "-q", "-f"]
+    arguments += ["-s", f"{size // mib}:{chunk}", "-r", "16", "-n", str(files)]
+    if os.geteuid() == 0:
+        arguments += ["-u", "root"]
+    printed = shell.run(arguments, timeout=3600)
+    line = next(line for line in printed.splitlines() if line.count(",") > 30)
+    return {"csv": line, **dict(zip(BONNIE_FIELDS, line.split(","), strict=False))}
+
+
+_BONNIE_FIELDS = (
+    "format_version bonnie_version name concurrency seed file_size file_chunk_size_text "
+    "io_chunk_size seeker_count "
+    "putc putc_cpu put_block put_block_cpu rewrite rewrite_cpu getc getc_cpu get_block "
+    "get_block_cpu seeks seeks_cpu num_files max_size min_size num_dirs file_chunk_size "
+    "seq_create seq_create_cpu seq_stat seq_stat_cpu seq_del seq_del_cpu ran_create "
+    "ran_create_cpu ran_stat ran_stat_cpu ran_del ran_del_cpu putc_latency put_block_latency "
+    "rewrite_latency getc_latency get_block_latency seeks_latency seq_create_latency "
+    "seq_stat_latency seq_del_latency ran_create_latency ran_stat_latency "
+    "ran_del_latency"
+)
+BONNIE_FIELDS = tuple(_BONNIE_FIELDS.split())
+"""bonnie++ 1.98's CSV fields; `+++++` stands for what it holds too short to trust."""
+
+
+def _number(text: str, pattern: str) -> float:
+    found = re.search(pattern, text)
+    if found is None:
+        raise ReplayerError(f"the tool's output has no figure like {pattern!r}")
+    return float(found[1])

@@ -1,0 +1,114 @@
+"""Keep processors and memory busy with fixed work in processes of their own, and count it."""
+
+from __future__ import annotations
+
+import time
+from array import array
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from replayer.storage.io_result import Latencies
+from replayer.storage.io_worker import Bins
+from replayer.watch.workers import Crowd
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from replayer.storage.io_job import Recorded
+    from replayer.watch.workers import Gate, Report
+
+_LEAST_DIVISOR = 3
+_BATCH_BYTES = 4 << 20
+_CHUNK = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What each process does: `cpu` up to a prime, or `read` and `write` of a block of bytes."""
+
+    kind: str
+    seconds: float
+    limit: int
+    """The largest number that is tried, or the block's bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spun:
+    """What all processes did within the window; latencies are those of one event."""
+
+    operations: int
+    seconds: float
+    bytes: int
+    latencies: Latencies
+
+
+def spin(work: Work, processes: int) -> Spun:
+    """Work in so many processes at once; only events that ended within the window count."""
+    with Crowd(_work, [work] * processes, processes=processes) as crowd:
+        crowd.open()
+        parts: list[tuple[int, Recorded]] = crowd.results(timeout=work.seconds + 120)
+    return Spun(
+        operations=sum(many for many, _ in parts),
+        seconds=work.seconds,
+        bytes=sum(many for many, _ in parts) * (work.limit if work.kind != "cpu" else 0),
+        latencies=Latencies.of(seen for _, seen in parts),
+    )
+
+
+def _work(work: Work, gate: Gate, report: Report) -> tuple[int, Recorded]:  # noqa: ARG001
+    """Do events until the time is over; return how many blocks or events, and their latencies."""
+    import numpy as np
+
+    event, each = _cpu(work.limit) if work.kind == "cpu" else _memory(work.kind, work.limit)
+    event()
+    clock, bins, ends = time.monotonic_ns, Bins(), array("q", bytes(8 * _CHUNK))
+    begin = gate.wait()
+    deadline = begin + int(work.seconds * 1e9)
+    done, now = 0, begin
+    while now < deadline:
+        first, many = clock(), 0
+        while many < _CHUNK and now < deadline:
+            event()
+            ends[many] = now = clock()
+            many += 1
+        times = np.frombuffer(ends, dtype=np.int64)[:many]
+        spans = np.diff(times, prepend=first)[times <= deadline]
+        bins.add(spans // each)
+        done += len(spans) * each
+    return done, bins.recorded()
+
+
+def _cpu(limit: int) -> tuple[Callable[[], Any], int]:
+    """Return one event: the numbers from 3 to a limit, divided by 2, 3, ... until one divides.
+
+    It does the divisions that sysbench's loop does, no more and no fewer, a divisor at a time: a
+    number leaves at its first divisor or after its square root.
+    """
+    import numpy as np
+
+    numbers = np.arange(_LEAST_DIVISOR, limit, dtype=np.uint64)
+
+    def event() -> int:
+        primes, left, divisor = 0, numbers, 2
+        while len(left):
+            beyond = int(np.searchsorted(left, np.uint64(divisor * divisor)))
+            primes += beyond
+            left = left[beyond:]
+            left = left[left % np.uint64(divisor) != 0]
+            divisor += 1
+        return primes
+
+    return event, 1
+
+
+def _memory(kind: str, size: int) -> tuple[Callable[[], Any], int]:
+    """Return one event that goes over the same block several times, and how often it does."""
+    import numpy as np
+
+    times = max(1, _BATCH_BYTES // size)
+    block = np.zeros(size // 8, dtype=np.int64)
+    again = np.lib.stride_tricks.as_strided(block, (times, len(block)), (0, 8), writeable=True)
+    if kind == "read":
+        sums = np.empty(times, dtype=np.int64)
+        return lambda: np.bitwise_xor.reduce(again, axis=1, out=sums), times
+    return lambda: np.copyto(again, 5), times

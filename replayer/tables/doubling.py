@@ -1,0 +1,266 @@
+"""Double a table: the order of the rows, the queue of segments, the sessions that work it off.
+
+The rows are in one order, whatever the layout, the engine and the number of sessions.  A doubling
+appends to it, n = 1..N counting the rows that are there:
+
+    rows += [(id + n, lastname + str(n), now) for n, (id, lastname, _) in enumerate(rows, 1)]
+
+Segments are contiguous ranges of that order.  While all rows fit into one segment it is doubled
+where it is; after that each of S segments makes a new one, segment S + s from segment s, so that
+sessions share the work and the rows do not depend on who did which.
+
+What runs in worker processes is here and not in the step, because a worker imports this module and
+nothing heavier.
+"""
+
+import contextlib
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
+
+from replayer.engines import driver
+from replayer.engines.driver import Recipe
+from replayer.engines.engine import Verb
+from replayer.errors import ReplayerError
+from replayer.tables import persons
+from replayer.tables.persons import Shape
+from replayer.watch.workers import Counter, Crowd, Gate, Report
+
+if TYPE_CHECKING:
+    from replayer.engines.connection import Database
+
+SEEDS = ("Jordan", "Kumar", "Duglas", "Johnson", "Petrov", "Hiraga")
+"""The last names of the first six rows, whose ids count from 100."""
+LONGEST_NAME = 255
+
+_POLL_SECONDS = 0.002
+
+
+class Doubling(NamedTuple):
+    """The number of a doubling and the rows that it begins with."""
+
+    number: int
+    rows: int
+
+
+class Task(NamedTuple):
+    """One new segment to make from an old one."""
+
+    doubling: int
+    source: int
+    target: int
+    first_row: int
+    """How many rows come before the old segment's first one."""
+    target_row: int
+    rows: int
+
+
+class Made(NamedTuple):
+    """A new segment that was committed."""
+
+    task: Task
+    bytes: int
+
+
+def doublings(rows_wanted: int, after: int = 0) -> list[Doubling]:
+    """Return the doublings that lead to at least that many rows, without the first `after`."""
+    found: list[Doubling] = []
+    rows = len(SEEDS)
+    while rows < rows_wanted:
+        found.append(Doubling(len(found) + 1, rows))
+        rows *= 2
+    return found[after:]
+
+
+def rows_after(doubling: int) -> int:
+    """Return how many rows there are after that many doublings."""
+    return len(SEEDS) << doubling
+
+
+def longest_name(doublings_: int) -> int:
+    """Return an upper bound of the characters of any last name after that many doublings."""
+    suffixes = sum(len(str(rows_after(number))) for number in range(doublings_))
+    return max(map(len, SEEDS)) + suffixes
+
+
+def average_name(doublings_: int) -> float:
+    """Return the average characters of a last name after that many doublings, exactly.
+
+    Each doubling gives half of all rows an n, and every n from 1 to N to equally many of them.
+    """
+    seed = sum(map(len, SEEDS)) / len(SEEDS)
+    return seed + sum(_digits(rows_after(number)) / 2 for number in range(doublings_))
+
+
+def _digits(last: int) -> float:
+    """Return the average number of digits of 1..last."""
+    longest = len(str(last))
+    shorter = sum(9 * int(10 ** (k - 1)) * k for k in range(1, longest))
+    return (shorter + (last - int(10 ** (longest - 1)) + 1) * longest) / last
+
+
+def tasks(doubling: Doubling, segment_rows: int) -> list[Task]:
+    """Return the new segments of a doubling, or none while the table is smaller than a segment."""
+    sources = doubling.rows // segment_rows
+    return [
+        Task(
+            doubling.number,
+            source=number + 1,
+            target=sources + number + 1,
+            first_row=number * segment_rows,
+            target_row=doubling.rows + number * segment_rows,
+            rows=segment_rows,
+        )
+        for number in range(sources)
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What one session needs: it takes one task after another from the queue."""
+
+    recipe: Recipe
+    first: tuple[str, ...]
+    verbs: tuple[Verb, ...]
+    """Executed for each task, in one transaction; the last one returns the new segment's bytes."""
+    tasks: tuple[Task, ...]
+    queue: Counter
+    opened: Counter
+    """The number of the doubling whose tasks may be begun."""
+
+
+class Builder:
+    """The sessions of a build; between two doublings they wait."""
+
+    def __init__(
+        self, database: "Database", shape: Shape, todo: list[Doubling], sessions: int
+    ) -> None:
+        self._database = database
+        self._shape = shape
+        self._opened = Counter()
+        self._said: Iterator[Any] = iter(())
+        every = [task for doubling in todo for task in tasks(doubling, shape.segment_rows)]
+        jobs = [self._job(every)] * min(sessions, len(every))
+        self.sessions = max(1, len(jobs))
+        self._crowd = Crowd(double_segments, jobs, processes=1) if jobs else None
+
+    def __enter__(self) -> Self:
+        execute(self._database, "table/session")
+        if self._crowd is not None:
+            self._crowd.__enter__()
+            self._crowd.ready()
+            self._crowd.open()
+            self._said = self._crowd.reports(timeout=1.0)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._crowd is not None:
+            if kind is None:
+                self._crowd.results()
+            self._crowd.__exit__(kind, error, trace)
+
+    def seed(self) -> None:
+        """Make the first six rows."""
+        execute(self._database, "table/begin", doubling=0)
+        with persons.transaction(self._database):
+            self._in_layout("create")
+            self._empty_segment(1)
+            self._in_layout("seed")
+            self._publish(Doubling(0, 0))
+
+    def double(self, doubling: Doubling) -> Iterator[Made | None]:
+        """Double the table; yield every new segment, and None when a second was silent.
+
+        At the end all of it is committed and visible; before that nothing is.
+        """
+        execute(self._database, "table/begin", doubling=doubling.number)
+        todo = tasks(doubling, self._shape.segment_rows)
+        if not todo:
+            with persons.transaction(self._database):
+                self._empty_segment(0)
+                self._in_layout("grow", rows=doubling.rows, doubling=doubling.number)
+                self._publish(doubling)
+            return
+        self._opened.take(doubling.number - self._opened.value())
+        left = len(todo)
+        while left:
+            said = next(self._said)
+            left -= said is not None
+            yield said
+        with persons.transaction(self._database):
+            self._publish(doubling)
+
+    def _publish(self, doubling: Doubling) -> None:
+        self._in_layout("publish", doubling=doubling.number)
+        rows = rows_after(doubling.number)
+        execute(self._database, "table/complete", doubling=doubling.number, rows=rows)
+
+    def _empty_segment(self, number: int) -> None:
+        for verb in self._making():
+            self._database.execute(verb, {"segment": number})
+
+    def _in_layout(self, verb: str, **holes: int) -> None:
+        persons.told(self._database, f"{self._shape.layout}/{verb}", holes)
+
+    def _making(self) -> list[Verb]:
+        """Return the verbs that make an empty segment; a layout may do without them."""
+        engine, shape = self._database.engine, self._shape
+        found = [engine.verb(f"{shape.layout}/segment")]
+        if shape.compression:
+            found.append(engine.needs(f"{shape.layout}/store_{shape.compression}"))
+        return [verb for verb in found if verb is not None]
+
+    def _job(self, every: list[Task]) -> Job:
+        engine, layout = self._database.engine, self._shape.layout
+        session = engine.verb("table/session")
+        return Job(
+            self._database.recipe(),
+            session.statements() if session is not None else (),
+            (*self._making(), engine.needs(f"{layout}/double"), engine.needs(f"{layout}/bytes")),
+            tuple(every),
+            Counter(),
+            self._opened,
+        )
+
+
+def execute(database: "Database", verb: str, **holes: int) -> None:
+    """Execute a verb of the catalogue."""
+    persons.told(database, verb, holes)
+
+
+def double_segments(job: Job, gate: Gate, report: Report) -> None:
+    """Make new segments from the queue until it is empty, as one session; report each."""
+    with contextlib.closing(driver.connect(job.recipe, *job.first)) as connection:
+        driver.sleep_soundly(connection)
+        cursor = connection.cursor()
+        gate.wait()
+        while (number := job.queue.take()) < len(job.tasks):
+            task = job.tasks[number]
+            # A doubling needs all segments of the one before it.
+            while job.opened.value() < task.doubling:
+                time.sleep(_POLL_SECONDS)
+            try:
+                report(Made(task, _make(cursor, job, task)))
+            except driver.driver_error(job.recipe) as error:
+                raise ReplayerError(
+                    f"doubling {task.doubling}, segment {task.target}: the database said: "
+                    f"{driver.explain(error)}"
+                ) from error
+
+
+def _make(cursor: Any, job: Job, task: Task) -> int:
+    """Make one segment in one transaction and return its bytes."""
+    cursor.execute("BEGIN")
+    for verb in job.verbs:
+        for statement in verb.statements(**task._asdict(), segment=task.target):
+            cursor.execute(statement)
+    size = int(cursor.fetchone()[0])
+    cursor.execute("COMMIT")
+    return size

@@ -1,0 +1,60 @@
+"""Execute statements that do not depend on each other in several sessions at once.
+
+What runs in worker processes is here, in a module that imports little.
+"""
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from replayer.engines import driver
+from replayer.engines.driver import Recipe
+from replayer.errors import ReplayerError
+from replayer.watch.workers import Counter, Crowd, Gate, Report
+
+if TYPE_CHECKING:
+    from replayer.engines.connection import Database
+
+Chore = tuple[str, ...]
+"""Statements without parameters that one session executes one after the other."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What one session needs: it takes one chore after another from the queue."""
+
+    recipe: Recipe
+    chores: tuple[Chore, ...]
+    queue: Counter
+
+
+def execute(database: "Database", chores: Sequence[Chore], sessions: int) -> Iterator[int]:
+    """Execute all chores; yield how many were done since the last time, 0 after a silent second.
+
+    Raises ReplayerError with the server's first line when a statement fails.
+    """
+    job = Job(database.recipe(), tuple(chores), Counter())
+    with Crowd(do_chores, [job] * min(sessions, len(chores)), processes=1) as crowd:
+        if chores:
+            crowd.open()
+        for said in crowd.reports(timeout=1.0):
+            yield said or 0
+        crowd.results()
+
+
+def do_chores(job: Job, gate: Gate, report: Report) -> None:
+    """Do chores from the queue until it is empty, as one session."""
+    with (
+        contextlib.closing(driver.connect(job.recipe)) as connection,
+        connection.cursor() as cursor,
+    ):
+        driver.sleep_soundly(connection)
+        gate.wait()
+        while (number := job.queue.take()) < len(job.chores):
+            try:
+                for statement in job.chores[number]:
+                    cursor.execute(statement)
+            except driver.driver_error(job.recipe) as error:
+                raise ReplayerError(f"the database said: {driver.explain(error)}") from error
+            report(1)

@@ -1,0 +1,175 @@
+"""The table persons1 as it is in the database: whose it is, how far it was built, its files."""
+
+import contextlib
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from replayer.errors import Impossible, Skip
+
+if TYPE_CHECKING:
+    from replayer.engines.connection import Database
+
+NAME = "persons1"
+
+_AT_ONCE = 32
+
+_PIECE = re.compile(r"(.+?)(?:\.\d+|_(?:fsm|vm|init)(?:\.\d+)?)")
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """How the rows are laid out; "" is the compression of a layout that has none."""
+
+    layout: str
+    compression: str
+    segment_rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """How far the table was built: its last whole doubling, None if there is none."""
+
+    shape: Shape
+    rows_wanted: int
+    doubling: int | None
+    rows: int
+
+    @property
+    def whole(self) -> bool:
+        """Tell whether the build came to its end."""
+        return self.doubling is not None and self.rows >= self.rows_wanted
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A contiguous range of the rows in the order in which they are numbered."""
+
+    number: int
+    doubling: int
+    first_row: int
+    rows: int
+
+
+def state(database: "Database") -> State | None:
+    """Return how far the table was built, or None if it is not there.
+
+    Raises Impossible for a table of that name that replayer did not make.
+    """
+    found = database.execute("table/found")
+    foreign = [row["name"] for row in found if not row["ours"]]
+    if foreign:
+        raise Impossible(
+            f"{foreign[0]} is there and was not made by replayer, so it is not touched: rename it, "
+            f"or use another database"
+        )
+    if not found:
+        return None
+    (row,) = database.execute("table/state")
+    shape = Shape(row["layout"], row["compression"], row["segment_rows"])
+    return State(shape, row["rows_wanted"], row["doubling"], row["rows"] or 0)
+
+
+def needs(database: "Database") -> State:
+    """Return how far the table was built; raise Impossible if it is not there as a whole."""
+    found = state(database)
+    if found is None or found.doubling is None:
+        raise Impossible(f"there is no table {NAME}: put a build step before this one")
+    if not found.whole:
+        raise Impossible(
+            f"the build of {NAME} was interrupted at {found.rows:,} of {found.rows_wanted:,} rows: "
+            f"a build step goes on with it"
+        )
+    return found
+
+
+def segments(database: "Database") -> list[Segment]:
+    """Return all segments in the order of their rows, those of an unfinished doubling included."""
+    return [
+        Segment(row["segment"], row["doubling"], row["first_row"], row["rows"])
+        for row in database.execute("table/segments")
+    ]
+
+
+def bytes_(database: "Database") -> int:
+    """Return the bytes of all segments on disk."""
+    return int(database.value("table/bytes"))
+
+
+def drop(database: "Database", layout: str) -> None:
+    """Remove the table that replayer made; if it is cut short, a build or another drop ends it."""
+    database.execute("table/forget")
+    told(database, f"{layout}/unpublish")
+    discard(database, layout, segments(database))
+    with transaction(database):
+        told(database, f"{layout}/remove")
+        database.execute("table/drop")
+
+
+def discard(database: "Database", layout: str, unwanted: Sequence[Segment]) -> None:
+    """Remove segments, several in a transaction: each commit waits for the disk."""
+    for first in range(0, len(unwanted), _AT_ONCE):
+        with transaction(database):
+            for segment in unwanted[first : first + _AT_ONCE]:
+                database.execute(f"{layout}/discard", {"segment": segment.number})
+
+
+def told(
+    database: "Database", verb: str, holes: Mapping[str, str | int] | None = None, **parameters: Any
+) -> None:
+    """Execute a verb that an engine or a layout may do without."""
+    found = database.engine.verb(verb)
+    if found is not None:
+        database.execute(found, holes, **parameters)
+
+
+@contextlib.contextmanager
+def transaction(database: "Database") -> Iterator[None]:
+    """Commit what is executed inside as one transaction, or nothing of it."""
+    database.query("BEGIN")
+    try:
+        yield
+    except BaseException:
+        with contextlib.suppress(Exception):  # the first error is the one to tell
+            database.query("ROLLBACK")
+        raise
+    database.query("COMMIT")
+
+
+def files(
+    database: "Database",
+    data_directory: Path,
+    verb: str = "files",
+    holes: Mapping[str, str | int] | None = None,
+    **parameters: Any,
+) -> list[Path]:
+    """Return every file that a verb's `path` rows name, with the pieces that are on disk beside it.
+
+    Pieces are .1 .2 … (beyond 1 GiB), _fsm and _vm.  The server may remove a file meanwhile.
+    Raises Skip when the data directory cannot be read.
+    """
+    rows = database.execute(verb, holes, **parameters)
+    wanted = [data_directory / row["path"] for row in rows if row["path"]]
+    pieces = {folder: _pieces(folder) for folder in {path.parent for path in wanted}}
+    found = {
+        path.parent / name for path in wanted for name in pieces[path.parent].get(path.name, ())
+    }
+    return sorted(found)
+
+
+def _pieces(folder: Path) -> dict[str, list[str]]:
+    """Return a folder's file names by the relation that each belongs to."""
+    found: dict[str, list[str]] = {}
+    try:
+        names = os.listdir(folder)  # noqa: PTH208 - thousands of files, and no stat of any
+    except OSError as error:
+        raise Skip(f"the data folder {folder} cannot be read: {error.strerror}") from error
+    for name in names:
+        found.setdefault(name, []).append(name)
+        piece = _PIECE.fullmatch(name)
+        if piece is not None:
+            found.setdefault(piece[1], []).append(name)
+    return found

@@ -1,0 +1,460 @@
+"""The tables of the SLOB method, one row per block, and what one of its sessions does.
+
+The functions that run in worker processes are here and not in the step, because a worker imports
+this module and nothing heavier: 256 sessions must fit into little memory.
+"""
+
+import contextlib
+import hashlib
+import math
+from array import array
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from replayer.engines import driver
+from replayer.engines.driver import Recipe
+from replayer.errors import Impossible, ReplayerError
+from replayer.watch.workers import Counter, Crowd, Gate, Report
+
+if TYPE_CHECKING:
+    from replayer.engines.connection import Database
+
+MOST_ROWS = 1 << 31
+"""Products below 2**31 times 2**31 fit into the server's 64-bit integers."""
+_CHUNK_ROWS = 16_384
+SESSIONS_PER_PROCESS = 256
+_FOREVER = 1e11
+"""A deadline that no server's clock reaches, in seconds since 1970."""
+_LONG = 1e9
+"""A slice without an end of its own, in seconds."""
+_MANY = 1 << 62
+
+
+@dataclass(frozen=True, slots=True)
+class TableSet:
+    """Tables pgio1..pgioN, all with the same number of rows."""
+
+    tables: int
+    rows: int
+    seed: int
+
+    @property
+    def names(self) -> list[str]:
+        """Return the tables' names, as pgio calls them."""
+        return [f"pgio{number}" for number in range(1, self.tables + 1)]
+
+    @property
+    def mark(self) -> str:
+        """Return what the last statement of a whole load writes down at each table."""
+        return f"{self.rows} rows, seed {self.seed}"
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """What a table looks like in the database."""
+
+    name: str
+    rows: int
+    blocks: int
+    bytes: int
+    indexed: bool
+    correlation: float | None
+
+    def flaw(self, rows: int) -> str:
+        """Return why the method cannot be used on this table for that many rows; "" if it can."""
+        if self.blocks != self.rows:
+            return (
+                f"{self.name} has {self.rows:,} rows in {self.blocks:,} blocks, "
+                f"where each block must hold one row"
+            )
+        if self.rows < rows:
+            return f"{self.name} has {self.rows:,} rows, fewer than the {rows:,} of scale"
+        if not self.indexed:
+            return f"{self.name} has no index on mykey"
+        if self.correlation is None:
+            return f"{self.name} was never analysed, so the order of mykey is not known"
+        if abs(self.correlation) > _chance(self.rows):
+            return (
+                f"{self.name} has mykey in nearly the physical order "
+                f"(correlation {self.correlation:.2f}), where it must be near 0"
+            )
+        return ""
+
+
+def _chance(rows: int) -> float:
+    """Return how far from 0 the correlation of a random order may be: 4 standard deviations."""
+    # ANALYZE takes a sample of 30,000 rows, and the deviation of n random pairs is 1 / sqrt(n).
+    return 0.02 + 4 / math.sqrt(min(rows, 30_000))
+
+
+def layout(database: "Database", names: Sequence[str]) -> list[Layout]:
+    """Return the layout of the tables that are there, counting their rows.
+
+    An engine without the verb `slob/layout` has no blocks that rows could fill: [] is returned.
+    """
+    if database.engine.verb("slob/layout") is None:
+        return []
+    rows = [
+        (name, database.execute("slob/layout", {"table": name}, name=name))
+        for name in names
+        if name in _known(database)
+    ]
+    return [Layout(name=name, **found[0]) for name, found in rows if found]
+
+
+def _known(database: "Database") -> dict[str, Mapping[str, Any]]:
+    return {row["name"]: row for row in database.execute("slob/tables")}
+
+
+def flaws(database: "Database", wanted: TableSet) -> list[str]:
+    """Return every reason for which these tables cannot be used as they are."""
+    known = _known(database)
+    missing = [name for name in wanted.names if name not in known]
+    if missing:
+        more = ", …" if len(missing) > 3 else ""
+        return [f"not there yet: {', '.join(missing[:3])}{more}"]
+    found = [_unfinished(known[name], wanted) for name in wanted.names]
+    if not any(found):
+        found = [table.flaw(wanted.rows) for table in layout(database, wanted.names)]
+    return [reason for reason in found if reason]
+
+
+def _unfinished(row: Mapping[str, Any], wanted: TableSet) -> str:
+    """Return why a table is not a whole load with the wanted seed and at least the wanted rows."""
+    rows, _, seed = str(row["made_as"]).partition(" rows, seed ")
+    if not rows.isdigit() or not seed:
+        return f"{row['name']} was not loaded to its end"
+    if seed != str(wanted.seed):
+        return f"{row['name']} was loaded with seed {seed}, not {wanted.seed}"
+    if int(rows) < wanted.rows:
+        return f"{row['name']} has {int(rows):,} rows, fewer than the {wanted.rows:,} of scale"
+    return ""
+
+
+def refuse_foreign(database: "Database", wanted: TableSet) -> None:
+    """Raise Impossible when a table of a wanted name is there that replayer did not make."""
+    known = _known(database)
+    foreign = [name for name in wanted.names if name in known and not known[name]["ours"]]
+    if foreign:
+        raise Impossible(
+            f"the table {foreign[0]} is there and was not made by replayer, so it is not touched: "
+            f"rename it, or use another database"
+        )
+
+
+def drop(database: "Database") -> None:
+    """Drop every table of the method that replayer made, whatever its number."""
+    for name, row in _known(database).items():
+        if row["ours"]:
+            database.execute("slob/drop", {"table": name})
+
+
+# Loading
+
+
+@dataclass(frozen=True, slots=True)
+class LoadJob:
+    """What one loading session needs: it takes one table after another from the queue."""
+
+    recipe: Recipe
+    tables: tuple["TableJob", ...]
+    queue: Counter
+
+
+@dataclass(frozen=True, slots=True)
+class TableJob:
+    """The statements that load one table; `chunk` is executed again and again with low and high.
+
+    The first statement of a chunk makes its rows.
+    """
+
+    name: str
+    before: tuple[tuple[str, Mapping[str, Any]], ...]
+    chunk: tuple[str, ...]
+    numbers: Mapping[str, int]
+    after: tuple[tuple[str, Mapping[str, Any]], ...]
+    finish: tuple[tuple[str, Mapping[str, Any]], ...]
+
+
+def load(database: "Database", wanted: TableSet, sessions: int, made_by: str) -> Iterator[int]:
+    """Load the tables, several at once; yield how many rows were loaded since the last time.
+
+    A table appears in the database when it is whole, because all of it is one transaction.
+    """
+    jobs = tuple(_table_job(database, wanted, name, made_by) for name in wanted.names)
+    queue = Counter()
+    recipe = database.recipe()
+    crowd = Crowd(
+        load_tables, [LoadJob(recipe, jobs, queue)] * min(sessions, len(jobs)), processes=1
+    )
+    with crowd:
+        crowd.open()
+        for said in crowd.reports(timeout=1.0):
+            yield said or 0
+        crowd.results()
+
+
+def _table_job(database: "Database", wanted: TableSet, name: str, made_by: str) -> TableJob:
+    def told(verb: str, holes: Mapping[str, str | int], **parameters: Any) -> Any:
+        statements = database.engine.needs(f"slob/{verb}").statements(**holes)
+        return tuple((database.render(statement), parameters) for statement in statements)
+
+    table = {"table": name}
+    mark: dict[str, str | int] = {**table, "rows": wanted.rows, "seed": wanted.seed}
+    chunk = tuple(statement for statement, _ in told("load", table))
+    return TableJob(
+        name,
+        told("create", table, name=name, made_by=made_by),
+        chunk,
+        _permutation(wanted, name),
+        told("index", mark),
+        told("finish", table),
+    )
+
+
+def _permutation(wanted: TableSet, name: str) -> dict[str, int]:
+    """Return the constants of a table's own order of keys, drawn from the seed."""
+    bits = max(2, (wanted.rows - 1).bit_length())
+    mask = (1 << bits) - 1
+    drawn = hashlib.blake2b(f"{wanted.seed} {name}".encode(), digest_size=48).digest()
+    words = [int.from_bytes(drawn[place : place + 8], "little") for place in range(0, 48, 8)]
+    # An odd factor and a shift of at least one bit make each round reversible, so nothing is lost.
+    factors = {f"factor{n}": (words[n - 1] & mask & (MOST_ROWS - 1)) | 1 for n in (1, 2, 3)}
+    addends = {f"addend{n}": words[n + 2] & mask for n in (1, 2, 3)}
+    shift = (bits + 1) // 2
+    return {**factors, **addends, "mask": mask, "shift": shift, "rows": wanted.rows}
+
+
+def load_tables(job: LoadJob, gate: Gate, report: Report) -> int:
+    """Load tables from the queue until it is empty, as one session; return how many."""
+    with (
+        contextlib.closing(driver.connect(job.recipe)) as connection,
+        connection.cursor() as cursor,
+    ):
+        gate.wait()
+        loaded = 0
+        while (number := job.queue.take()) < len(job.tables):
+            table = job.tables[number]
+            try:
+                _load_table(cursor, table, report)
+            except driver.driver_error(job.recipe) as error:
+                raise ReplayerError(
+                    f"loading {table.name}: the database said: {driver.explain(error)}"
+                ) from error
+            loaded += 1
+        return loaded
+
+
+def _load_table(cursor: Any, table: TableJob, report: Report) -> None:
+    cursor.execute("BEGIN")
+    for statement, parameters in table.before:
+        cursor.execute(statement, parameters)
+    last = table.numbers["mask"] + 1
+    for low in range(0, last, _CHUNK_ROWS):
+        high = min(low + _CHUNK_ROWS, last)
+        rows = 0
+        for number, statement in enumerate(table.chunk):
+            cursor.execute(statement, {**table.numbers, "low": low, "high": high})
+            rows = rows if number else cursor.rowcount
+        report(rows)
+    for statement, parameters in table.after:
+        cursor.execute(statement, parameters)
+    cursor.execute("COMMIT")
+    for statement, parameters in table.finish:
+        cursor.execute(statement, parameters)
+
+
+# Sessions
+
+
+@dataclass(frozen=True, slots=True)
+class SessionJob:
+    """What one session needs; statements are rendered for its driver."""
+
+    number: int
+    table: str
+    recipe: Recipe
+    first: tuple[str, ...]
+    slice: str
+    seed: str
+    settle: tuple[str, ...]
+    plan: tuple[str, ...]
+    """Statements that show the plan, for the one session that reports it."""
+    numbers: Mapping[str, Any]
+    """work_unit, update_work_unit, rows, update_pct."""
+    random_seed: float
+    run_time: float | None
+    operations: int | None
+    slice_seconds: float
+    first_slice_seconds: float
+    """Sessions end their first slices at different times, so that the counters move smoothly."""
+
+
+class Slice(NamedTuple):
+    """One slice of a session, by the server's clock in seconds since 1970."""
+
+    began: float
+    ended: float
+    reads: float
+    """Blocks missed; all that were touched, on an engine that does not count a session's own."""
+    hits: float
+    """Blocks found in the server's buffers; all that were touched, in the same case."""
+
+
+@dataclass(slots=True)
+class Tally:
+    """What one session did; the latencies are bucket -> how many."""
+
+    number: int
+    table: str
+    work_unit: int
+    update_work_unit: int
+    selects: int = 0
+    updates: int = 0
+    deadlocks: int = 0
+    history: "array[float]" = field(default_factory=lambda: array("d"))
+    """For each slice: when it began and ended, its blocks missed and found, one after another."""
+    began: float = 0.0
+    ended: float = 0.0
+    select_max: float = 0.0
+    update_max: float = 0.0
+    select: dict[int, int] = field(default_factory=dict)
+    update: dict[int, int] = field(default_factory=dict)
+    plan: tuple[str, ...] = ()
+
+    @property
+    def slices(self) -> Iterator[Slice]:
+        """Yield when each slice began and ended, and its blocks missed and found."""
+        values = iter(self.history)
+        return map(Slice._make, zip(values, values, values, values, strict=True))
+
+    @property
+    def operations(self) -> int:
+        """Return how many work units were done."""
+        return self.selects + self.updates
+
+    @property
+    def select_blocks(self) -> int:
+        """Return how many blocks of the table the selects touched."""
+        return self.selects * self.work_unit
+
+    @property
+    def update_blocks(self) -> int:
+        """Return how many blocks of the table the updates touched."""
+        return self.updates * self.update_work_unit
+
+    def add(self, row: Mapping[str, Any]) -> None:
+        """Add one slice."""
+        touched = row["selects"] * self.work_unit + row["updates"] * self.update_work_unit
+        reads, hits = (
+            touched if row[counted] is None else row[counted] for counted in ("reads", "hits")
+        )
+        self.history.extend((row["began"], row["ended"], reads, hits))
+        self.selects += row["selects"]
+        self.updates += row["updates"]
+        self.deadlocks += row["deadlocks"]
+        self.began = self.began or row["began"]
+        self.ended = row["ended"]
+        self.select_max = max(self.select_max, row["select_max"])
+        self.update_max = max(self.update_max, row["update_max"])
+        merge(self.select, _buckets(row["select_histogram"]))
+        merge(self.update, _buckets(row["update_histogram"]))
+
+
+def merge(into: dict[int, int], buckets: Iterable[tuple[int, int]]) -> None:
+    """Add buckets of latencies to others."""
+    for bucket, amount in buckets:
+        into[bucket] = into.get(bucket, 0) + amount
+
+
+def _buckets(text: str | None) -> Iterator[tuple[int, int]]:
+    """Yield the buckets of a slice's histogram, written as `bucket amount bucket amount ...`."""
+    words = iter(map(int, (text or "").split()))
+    return zip(words, words, strict=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """What a session says when its connection is gone or the server refused a statement."""
+
+    number: int
+    why: str
+
+
+def session(job: SessionJob, gate: Gate, report: Report) -> Tally | Lost:
+    """Be one session: connect, warm up, wait for the gate, work slice by slice."""
+    driver_error = driver.driver_error(job.recipe)
+    with contextlib.closing(driver.connect(job.recipe, *job.first)) as connection:
+        driver.sleep_soundly(connection)
+        own = _Session(job, connection.cursor())
+        try:
+            own.warm_up()
+        except driver_error as error:
+            raise ReplayerError(
+                f"session {job.number}: the database said: {driver.explain(error)}"
+            ) from error
+        gate.wait()
+        try:
+            own.work()
+        except driver_error as error:
+            lost = Lost(job.number, driver.explain(error))
+            report(lost)
+            return lost
+    return own.tally
+
+
+class _Session:
+    """A session's cursor and what it has done so far."""
+
+    def __init__(self, job: SessionJob, cursor: Any) -> None:
+        self._job = job
+        self._cursor = cursor
+        self._names: list[str] = []
+        units = (job.numbers["work_unit"], job.numbers["update_work_unit"])
+        self.tally = Tally(job.number, job.table, *units)
+
+    def warm_up(self) -> None:
+        """Have the procedure compiled and its plans made, then start the random numbers anew."""
+        self.tally.plan = tuple(self._lines(self._job.plan))
+        for percentage in (0, 100) if self._job.numbers["update_pct"] else (0,):
+            self._slice({"update_pct": percentage, "operations": 1, "seconds": _LONG})
+        self._lines(self._job.settle)
+        self._cursor.execute(self._job.seed, {"seed": self._job.random_seed})
+
+    def work(self) -> None:
+        """Do slices until the run time is over or the operations are done."""
+        job, tally = self._job, self.tally
+        left, until = job.operations, _FOREVER
+        seconds = min(job.first_slice_seconds, job.run_time or _LONG)
+        state: dict[str, Any] = {"window_left": 0, "updates_left": 0}
+        while left != 0 and tally.ended < until:
+            operations = _MANY if left is None else left
+            row = self._slice(
+                {**state, "operations": operations, "stop_at": until, "seconds": seconds}
+            )
+            tally.add(row)
+            state = {name: row[name] for name in state}
+            if job.run_time is not None:
+                # The deadline is the server's own: its clock at the first slice, and the run time.
+                until = tally.began + job.run_time
+            if left is not None:
+                left -= row["selects"] + row["updates"]
+            seconds = job.slice_seconds
+        self._lines(job.settle)
+
+    def _slice(self, own: Mapping[str, Any]) -> dict[str, Any]:
+        start = {"window_left": 0, "updates_left": 0, "stop_at": _FOREVER}
+        self._cursor.execute(self._job.slice, {**start, **self._job.numbers, **own})
+        # The same columns each time, and a driver takes a while to describe them.
+        self._names = self._names or [column[0] for column in self._cursor.description]
+        return dict(zip(self._names, self._cursor.fetchone(), strict=True))
+
+    def _lines(self, statements: Sequence[str]) -> list[str]:
+        lines: list[str] = []
+        for statement in statements:
+            self._cursor.execute(statement)
+            if self._cursor.description:
+                rows = self._cursor.fetchall()
+                lines += [" ".join(str(part) for part in row if part is not None) for row in rows]
+        return lines

@@ -1,0 +1,119 @@
+"""What can be bounded on recorded machines, and what is given back after a kill."""
+
+import pytest
+
+from replayer import journal
+from replayer.conditions import memory_bound
+from replayer.errors import ReplayerError
+from replayer.machine.host import Host
+
+
+def machine(root, files):
+    """Write a machine's files below a folder and return it as a host."""
+    for path, text in files.items():
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_text(text)
+    return Host(root)
+
+
+V2 = {
+    "proc/self/cgroup": "0::/user.slice/work\n",
+    "proc/self/mountinfo": "30 23 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n",
+    "sys/fs/cgroup/cgroup.controllers": "cpu memory pids",
+    "sys/fs/cgroup/cgroup.subtree_control": "cpu memory",
+    "sys/fs/cgroup/cgroup.procs": "",
+    "sys/fs/cgroup/user.slice/cgroup.controllers": "memory",
+    "sys/fs/cgroup/user.slice/cgroup.subtree_control": "memory",
+    "sys/fs/cgroup/user.slice/cgroup.procs": "",
+    "sys/fs/cgroup/user.slice/work/cgroup.controllers": "memory",
+    "sys/fs/cgroup/user.slice/work/cgroup.subtree_control": "",
+    "sys/fs/cgroup/user.slice/work/cgroup.procs": "77",
+}
+V1 = {
+    "proc/self/cgroup": "4:memory:/work\n0::/\n",
+    "proc/self/mountinfo": (
+        "35 31 0:32 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n"
+        "41 31 0:38 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n"
+    ),
+    "sys/fs/cgroup/memory/memory.limit_in_bytes": "9223372036854771712",
+    "sys/fs/cgroup/memory/cgroup.procs": "",
+    "sys/fs/cgroup/memory/work/memory.limit_in_bytes": "9223372036854771712",
+    "sys/fs/cgroup/memory/work/cgroup.procs": "77",
+    "sys/fs/cgroup/unified/cgroup.controllers": "",
+    "sys/fs/cgroup/unified/cgroup.procs": "",
+}
+
+
+def test_cgroup_v2_is_made_where_memory_is_delegated(tmp_path):
+    """A group needs a parent that hands the memory controller down, as near to the top as it is."""
+    host = machine(tmp_path, V2)
+    found = memory_bound._tree(host)
+
+    assert memory_bound.possible("cgroup", host) == ""
+    assert (found.version, found.parent) == (2, "/sys/fs/cgroup")
+    assert found.home == "/sys/fs/cgroup/user.slice/work"
+
+
+def test_cgroup_v2_without_delegation_is_refused_with_the_reason(tmp_path):
+    """In a container without the memory controller nothing can be bounded by a cgroup."""
+    bare = {path: "" if "subtree_control" in path else text for path, text in V2.items()}
+
+    assert "no cgroup of the memory controller" in memory_bound.possible(
+        "cgroup", machine(tmp_path, bare)
+    )
+
+
+def test_cgroup_v1_is_found_beside_an_empty_v2(tmp_path):
+    """A hybrid machine has its memory controller in version 1."""
+    found = memory_bound._tree(machine(tmp_path, V1))
+
+    assert (found.version, found.parent) == (1, "/sys/fs/cgroup/memory")
+    assert found.home == "/sys/fs/cgroup/memory/work"
+
+
+def test_machine_without_huge_pages_is_refused(tmp_path):
+    """A kernel without huge pages has none to reserve."""
+    host = machine(tmp_path, {"proc/meminfo": "MemTotal: 1000 kB\n"})
+
+    assert memory_bound.possible("hugepages", host) == "this kernel has no huge pages"
+
+
+def test_ballast_is_refused_where_it_would_count_against_replayer_itself(tmp_path):
+    """Inside of a limited cgroup, locked memory takes away the database's own."""
+    limited = {**V1, "sys/fs/cgroup/memory/work/memory.limit_in_bytes": str(1 << 30)}
+
+    assert "limit" in memory_bound.possible("ballast", machine(tmp_path, limited))
+
+
+@pytest.mark.parametrize(
+    ("now", "left"), [(500, 100), (520, 120), (300, 100), (100, 100), (50, 50)]
+)
+def test_recovered_huge_pages_never_fall_below_what_was_there(tmp_path, server_home, now, left):
+    """Only what replayer added is given back, also when others added or took some meanwhile."""
+    path = tmp_path / "nr_hugepages"
+    path.write_text(str(now))
+    note = journal.take("hugepages", path=str(path), before=100, pages=400)
+
+    assert f"{left} are left" in memory_bound.recover(note)
+    assert int(path.read_text()) == left
+    assert list(journal.notes("hugepages")) == []
+
+
+def test_recovering_what_is_gone_is_fine(tmp_path, server_home):
+    """A cgroup that somebody else removed, and a ballast that died, are simply forgotten."""
+    group = journal.take("cgroup", group=str(tmp_path / "gone"), home=str(tmp_path))
+    child = journal.take("ballast", child="boot:999999999:1", bytes=1)
+
+    assert "removed" in memory_bound.recover(group)
+    assert "given back" in memory_bound.recover(child)
+    assert list(journal.notes("cgroup", "ballast")) == []
+
+
+def test_huge_pages_that_cannot_be_given_back_are_told(tmp_path, server_home):
+    """A file that is no number is an error in one sentence, and the note stays."""
+    note = journal.take("hugepages", path=str(tmp_path / "missing"), before=0, pages=4)
+
+    with pytest.raises(ReplayerError, match="could not be given back"):
+        memory_bound.recover(note)
+    assert len(list(journal.notes("hugepages"))) == 1
+    note.drop()

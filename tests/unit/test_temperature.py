@@ -1,0 +1,279 @@
+"""Coldness is measured, and never claimed where it was not reached or could not be measured."""
+
+import mmap
+import os
+import subprocess
+from contextlib import contextmanager
+
+import pytest
+
+from replayer.conditions import temperature
+from replayer.errors import ReplayerError
+from replayer.machine import page_cache
+from replayer.machine.host import Host
+from replayer.model import Cold, Temperature
+
+ROOT = os.geteuid() == 0
+FILE_BYTES = 64 * page_cache.PAGE
+STRANGER = 1234
+
+
+@pytest.fixture
+def folder(server_home, tmp_path_factory):
+    """Return a folder on a disk; skip where the folder for temporary files is memory."""
+    made = server_home / tmp_path_factory.mktemp("cache").name
+    made.mkdir()
+    made.chmod(0o755)
+    mount = Host().mount_of(made)
+    if mount is not None and mount.type in {"tmpfs", "ramfs"}:
+        pytest.skip("the pages of a file system in memory cannot be dropped")
+    return made
+
+
+@pytest.fixture
+def files(folder):
+    """Return ten files of 64 pages, on the disk and in memory."""
+    paths = [folder / f"file-{number}" for number in range(10)]
+    for path in paths:
+        path.write_bytes(os.urandom(FILE_BYTES))
+    os.sync()
+    return paths
+
+
+@pytest.fixture(params=["cachestat", "mincore"])
+def method(request, monkeypatch):
+    """Measure with one system call, then with the other."""
+    if request.param == "cachestat" and not page_cache.has_cachestat():
+        pytest.skip("this kernel has no cachestat")
+    monkeypatch.setattr(page_cache, "has_cachestat", lambda: request.param == "cachestat")
+    return request.param
+
+
+@contextmanager
+def held(path):
+    """Keep a file's pages in memory: mapped and touched pages cannot be dropped."""
+    with (
+        path.open("rb") as file,
+        mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as view,
+    ):
+        assert any(view[::1024])
+        yield
+
+
+@contextmanager
+def stranger(paths):
+    """Be an ordinary user who owns the files."""
+    for path in {*paths, *(path.parent for path in paths)}:
+        os.chown(path, STRANGER, STRANGER)
+    os.seteuid(STRANGER)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+
+
+class Powerless(Host):
+    """A machine on which nobody may drop caches."""
+
+    def cannot_write(self, path):
+        """Refuse."""
+        return "Permission denied"
+
+
+def test_residency_follows_what_was_read(files, method):
+    """All, then nothing, then exactly the pages that were read: both system calls say the same."""
+    whole = temperature.residency(files)
+    for path in files:
+        page_cache.forget(path)
+    none = temperature.residency(files)
+    with files[0].open("rb", buffering=0) as file:
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_RANDOM)
+        for page in range(7):
+            os.pread(file.fileno(), 1, page * page_cache.PAGE)
+        some = temperature.residency(files)
+
+    assert (whole.file_bytes, whole.resident_bytes) == (10 * FILE_BYTES, 10 * FILE_BYTES)
+    assert (none.resident_bytes, none.share) == (0, 0.0)
+    assert some.resident_bytes == 7 * page_cache.PAGE
+    assert {whole.method, none.method, some.method} == {method}
+
+
+def test_residency_counts_no_byte_twice(folder, method):
+    """The last page of a file counts as many bytes as the file has there."""
+    path = folder / "odd"
+    path.write_bytes(b"x" * (2 * page_cache.PAGE + 23))
+    (folder / "empty").touch()
+
+    found = temperature.residency([path, folder / "empty", folder / "vanished"])
+
+    assert found.resident_bytes == found.file_bytes == 2 * page_cache.PAGE + 23
+
+
+def test_dirty_pages_are_seen_until_they_are_written(folder):
+    """The proof of a flush: what was written is dirty, after fdatasync nothing is."""
+    if not page_cache.has_cachestat():
+        pytest.skip("mincore does not tell dirty pages")
+    path = folder / "dirty"
+    with path.open("wb") as file:
+        file.write(os.urandom(FILE_BYTES))
+        file.flush()
+        before = temperature.residency([path])
+        os.fdatasync(file.fileno())
+        after = temperature.residency([path])
+
+    assert before.dirty_bytes + before.writeback_bytes > 0
+    assert (after.dirty_bytes, after.writeback_bytes) == (0, 0)
+    assert after.resident_bytes == FILE_BYTES
+
+
+def test_mincore_does_not_know_dirty_pages(files, monkeypatch):
+    """What a method cannot tell is None, not nothing."""
+    monkeypatch.setattr(page_cache, "has_cachestat", lambda: False)
+
+    assert temperature.residency(files).dirty_bytes is None
+
+
+@pytest.mark.root
+@pytest.mark.skipif(not ROOT, reason="only root can become another user")
+def test_files_of_others_are_not_judged(files, method):
+    """The kernel refuses, or says that every page is resident: neither becomes a number."""
+    os.seteuid(STRANGER)
+    try:
+        found = temperature.residency(files)
+        cold = temperature.make(Temperature.COLD, None, files, Host())
+    finally:
+        os.seteuid(0)
+
+    assert found.resident_bytes is None
+    assert found.method == ""
+    assert "10 files" in found.why
+    assert "neither ours nor writable" in found.why
+    assert (cold.got, cold.proof) == (Temperature.UNKNOWN, "")
+    assert cold.why == found.why
+
+
+def test_cold_is_made_and_proven(files):
+    """Files in memory become cold, and the result says how and by which proof."""
+    cold = temperature.make(Temperature.COLD, None, files, Host())
+
+    assert cold.got is Temperature.COLD
+    assert (cold.resident_bytes, cold.file_bytes) == (0, 10 * FILE_BYTES)
+    assert "drop" in cold.method.lower() or "DONTNEED" in cold.method
+    assert cold.proof in {"cachestat", "mincore"}
+    assert cold.why == ""
+
+
+def test_without_the_right_each_file_is_dropped(files):
+    """Files get as cold one by one, also dirty ones, and the result says what stays."""
+    files[0].write_bytes(os.urandom(FILE_BYTES))
+
+    cold = temperature.make(Temperature.COLD, None, files, Powerless())
+
+    assert cold.got is Temperature.COLD
+    assert "POSIX_FADV_DONTNEED of every file" in cold.method
+    assert "Permission denied; directory entries and inodes stay" in cold.method
+
+
+@pytest.mark.root
+@pytest.mark.skipif(not ROOT, reason="only root can become another user")
+def test_an_ordinary_user_gets_cold_files(files):
+    """The real kernel's refusal leads to fadvise, and the proof works for one's own files."""
+    with stranger(files):
+        cold = temperature.make(Temperature.COLD, None, files, Host())
+
+    assert cold.got is Temperature.COLD
+    assert "POSIX_FADV_DONTNEED" in cold.method
+    assert "Permission denied" in cold.method
+
+
+def test_one_file_that_stays_makes_it_lukewarm(files):
+    """What was asked for does not count: a tenth of the bytes is in memory, and that is said."""
+    with held(files[3]):
+        cold = temperature.make(Temperature.COLD, None, files, Host())
+
+    assert (cold.asked, cold.got) == (Temperature.COLD, Temperature.LUKEWARM)
+    assert cold.resident_share == pytest.approx(0.1)
+    assert "10 % of the bytes" in cold.why
+
+
+def test_hot_is_made_and_proven(files):
+    """Every byte is in memory afterwards."""
+    temperature.drop(files, Host())
+
+    hot = temperature.make(Temperature.HOT, None, files, Host())
+
+    assert (hot.got, hot.resident_share, hot.why) == (Temperature.HOT, 1.0, "")
+
+
+def test_left_as_found(files):
+    """Nothing is dropped or read where nothing was asked for; what there is, is measured."""
+    found = temperature.make(Temperature.UNKNOWN, None, files, Host())
+
+    assert (found.got, found.method) == (Temperature.HOT, "left as found")
+    assert temperature.residency(files).share == 1.0
+
+
+def test_nothing_is_claimed_of_no_bytes():
+    """No files are neither cold nor hot."""
+    cold = temperature.make(Temperature.COLD, None, [], Powerless())
+
+    assert (cold.got, cold.why) == (Temperature.UNKNOWN, "the files have no bytes")
+
+
+def test_warm_names_the_file_that_cannot_be_read(folder, files):
+    """A file that has vanished is nothing, a folder in its place is an error."""
+    temperature.warm([*files, folder / "vanished"])
+
+    with pytest.raises(ReplayerError, match=f"{folder} could not be read: Is a directory"):
+        temperature.warm([*files, folder])
+
+
+def cold_of(**keys):
+    """Return what was achieved before a read of 1,000,000 bytes."""
+    known = {"asked": "cold", "got": "cold", "method": "m", "proof": "p", "resident_bytes": 0}
+    return Cold(**{**known, "file_bytes": 1_000_000, **keys})
+
+
+@pytest.mark.parametrize(
+    ("device", "stored", "got"),
+    [
+        (1_000_000, None, Temperature.COLD),
+        (950_000, None, Temperature.COLD),
+        (949_999, None, Temperature.LUKEWARM),
+        (0, None, Temperature.LUKEWARM),
+        (500_000, 500_000, Temperature.COLD),
+        (400_000, 500_000, Temperature.LUKEWARM),
+    ],
+)
+def test_cold_needs_the_bytes_from_the_device(device, stored, got):
+    """Fewer than 95 % of what is on the disk means that another cache has served the rest."""
+    done = temperature.finish(cold_of(), device, stored)
+
+    assert (done.got, done.device_bytes) == (got, device)
+    assert bool(done.why) == (got is Temperature.LUKEWARM)
+
+
+def test_an_unknown_device_changes_nothing():
+    """Where the device is not counted, residency is the proof."""
+    assert temperature.finish(cold_of(), None) == cold_of()
+
+
+def test_lukewarm_stays_lukewarm():
+    """The device's bytes can take the name cold away, never give it."""
+    before = cold_of(got="lukewarm", resident_bytes=500_000, why="because")
+
+    done = temperature.finish(before, 2_000_000)
+
+    assert (done.got, done.why) == (Temperature.LUKEWARM, "because")
+
+
+def test_residency_agrees_with_fincore(files):
+    """util-linux counts the same bytes."""
+    page_cache.forget(files[0])
+    command = ["fincore", "--bytes", "--noheadings", "--output", "RES", *files]
+    try:
+        said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    except FileNotFoundError:
+        pytest.skip("fincore is not there")
+
+    assert temperature.residency(files).resident_bytes == sum(map(int, said.split()))

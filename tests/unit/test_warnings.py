@@ -1,0 +1,252 @@
+"""Each warning is given for its reason, with what to do, and not otherwise."""
+
+import inspect
+
+import pytest
+
+from replayer.analysis import warnings
+from replayer.model import (
+    Cold,
+    Measurement,
+    Series,
+    Status,
+    StepResult,
+    Temperature,
+    Verdict,
+)
+from tests.made import ledger
+
+CALM = {
+    "kernel.release": "6.1.0",
+    "cpu.governor": "performance",
+    "cpu.threads": 8,
+    "virtualisation": "none",
+    "memory.bytes": 16 << 30,
+    "memory.transparent_huge_pages": "madvise",
+    "memory.huge_pages": 0,
+    "host.load1": 0.1,
+    "kernel.clocksource": "tsc",
+    "fs.type": "ext4",
+    "device.name": "sda",
+    "device.read_ahead_kb": 128,
+}
+
+
+def cold(got=Temperature.COLD, size=1 << 30):
+    """Return what a step that asked for cold got."""
+    return Cold(asked=Temperature.COLD, got=got, method="m", proof="cachestat", file_bytes=size)
+
+
+def series(seconds=(1, 2, 3, 4, 5), **columns):
+    """Return a series in which every column has one value throughout."""
+    names = {name.replace("__", "."): value for name, value in columns.items()}
+    return Series(
+        started="2026-11-20T10:00:00+00:00",
+        seconds=tuple(map(float, seconds)),
+        columns={name: (float(value),) * len(seconds) for name, value in names.items()},
+    )
+
+
+def step(name="walk", *, repeat=1, status=Status.DONE, **more):
+    """Return a finished step."""
+    return StepResult(
+        step=more.pop("step", name),
+        name=name,
+        repeat=repeat,
+        status=status,
+        started="2026-11-20T10:00:00+00:00",
+        elapsed=1.0,
+        spec=more.pop("spec", {}),
+        measurements=(Measurement(metric=f"{name}.x", value=1, unit="s", better="less"),),
+        **more,
+    )
+
+
+@pytest.fixture
+def run(run_of):
+    """Return a function that makes a run of these steps on a calm machine."""
+
+    def make(*steps, repeats=10, **facts):
+        many = [one.model_copy(update={"repeat": n + 1}) for n in range(repeats) for one in steps]
+        return run_of([1.0]).model_copy(update={"steps": tuple(many), "host": {**CALM, **facts}})
+
+    return make
+
+
+def test_nothing_is_said_of_a_sound_run_on_a_calm_machine(run):
+    """Ten cold, physical, steady repeats on bare metal have no warnings."""
+    walk = step(cold=cold(), series=series(diskstats__rkB_s=9e5))
+    sessions = step(
+        "sessions",
+        ledger=ledger(Verdict.PHYSICAL, asked=Verdict.PHYSICAL),
+        facts={"sessions.steady": "steady"},
+        series=series(**{"cpu.%idle": 60, "cpu.%steal": 0}),
+    )
+
+    assert warnings.on(run(walk, sessions)) == ()
+
+
+@pytest.mark.parametrize(
+    ("warned", "words", "steps", "facts"),
+    [
+        ("coldness", "got lukewarm", [step(cold=cold(Temperature.LUKEWARM))], {}),
+        (
+            "verdict",
+            'memory = "direct"',
+            [step("s", ledger=ledger(Verdict.CACHED, asked=Verdict.PHYSICAL))],
+            {},
+        ),
+        (
+            "verdict",
+            "scale smaller",
+            [step("s", ledger=ledger(Verdict.MIXED, asked=Verdict.CACHED))],
+            {},
+        ),
+        (
+            "uncounted",
+            "could not be counted",
+            [step("s", ledger=ledger(Verdict.UNKNOWN, asked=Verdict.PHYSICAL))],
+            {},
+        ),
+        (
+            "small_tables",
+            "the tables (1.00 GiB) fit in the memory (16.0 GiB)",
+            [step("s", cold=cold(), ledger=ledger(Verdict.MIXED, asked=Verdict.PHYSICAL))],
+            {},
+        ),
+        (
+            "unsteady",
+            "s was never steady",
+            [step("s", facts={"sessions.steady": "never steady"})],
+            {},
+        ),
+        ("swapping", "swapoff -a", [step(series=series(vmstat__si=30, vmstat__so=30))], {}),
+        ("stolen", "up to 7 %", [step(series=series(**{"cpu.%steal": 7}))], {}),
+        (
+            "foreign_writes",
+            "up to 53 MB/s",
+            [step(series=series(**{"diskstats.wkB/s": 53000, "diskstats.rkB/s": 900000}))],
+            {},
+        ),
+        ("late_samples", "10 times", [step(series=series((1, 2, 4.5, 5, 6)))], {}),
+        (
+            "processor_bound",
+            "fewer sessions",
+            [
+                step(
+                    "s",
+                    ledger=ledger(Verdict.PHYSICAL, asked=Verdict.PHYSICAL),
+                    series=series(**{"cpu.%idle": 1, "cpu.%iowait": 1}),
+                )
+            ],
+            {},
+        ),
+        ("large_read_ahead", "is 8192", [step(cold=cold())], {"device.read_ahead_kb": 8192}),
+        (
+            "emulated",
+            "without KVM: these figures",
+            [],
+            {"cpu.model": "QEMU TCG CPU version 2.5+"},
+        ),
+        ("governor", "cpupower", [], {"cpu.governor": "powersave"}),
+        ("virtualised", "(kvm)", [], {"virtualisation": "kvm"}),
+        ("other_load", "3.70", [], {"host.load1": 3.7}),
+        ("huge_pages_reserved", "2.00 GiB", [], {"memory.huge_pages": 1024}),
+        ("transparent_huge_pages", "madvise", [], {"memory.transparent_huge_pages": "always"}),
+        ("slow_clock", "hpet", [], {"kernel.clocksource": "hpet"}),
+        (
+            "limited",
+            "8.00 GiB of memory and 1.5 CPUs",
+            [],
+            {"cgroup.memory_limit_bytes": 8 << 30, "cgroup.cpu_limit": 1.5},
+        ),
+        ("no_device", "on tmpfs", [], {"fs.type": "tmpfs", "device.name": None}),
+    ],
+)
+def test_a_warning_is_given_for_its_reason(run, warned, words, steps, facts):
+    """Its reason alone brings it up; it says what to do after a colon, in one sentence."""
+    said = warnings.on(run(*steps, **facts))
+    ask = getattr(warnings, warned)
+    subject = run(*steps, **facts)
+    own = ask(subject if list(inspect.signature(ask).parameters) == ["run"] else subject.host)
+
+    assert own in said
+    assert words in own
+    assert ": " in own
+    assert "\n" not in own
+    assert not own.endswith(".")
+
+
+def test_every_warning_is_tested():
+    """A new warning without a test fails here."""
+    marks = test_a_warning_is_given_for_its_reason.pytestmark
+    tested = {case[0] for case in marks[0].args[1]} | {"repeats", "moved", "warming_up"}
+    tested |= {"engine_notes"}  # in test_lab.py
+    known = {ask.__name__ for kind in ("run", "facts") for ask in warnings._warnings(kind)}
+
+    assert known == tested
+
+
+@pytest.mark.parametrize(
+    ("method", "todo"),
+    [("server stopped, sync, drop_caches", "stop whatever"), ("POSIX_FADV_DONTNEED", "as root")],
+)
+def test_what_to_do_for_cold_depends_on_what_was_done(run, method, todo):
+    """Root's right is no advice for who had it already."""
+    lukewarm = cold(Temperature.LUKEWARM).model_copy(update={"method": method})
+
+    assert todo in warnings.coldness(run(step(cold=lukewarm)))
+
+
+@pytest.mark.parametrize(
+    ("repeats", "words"),
+    [(1, "one repeat has"), (2, "2 repeats have"), (5, "5 repeats show large"), (10, "")],
+)
+def test_few_repeats_are_told_by_how_few(run, repeats, words):
+    """Under three nothing can be told, under ten only large differences."""
+    found = warnings.repeats(run(step(), repeats=repeats))
+
+    assert words in found
+    assert bool(words) == bool(found)
+
+
+def test_a_step_that_runs_once_needs_no_repeats(run):
+    """The building of a table is done once in any number of repeats."""
+    once = step("build", spec={"once": True})
+    subject = run(step(), repeats=10)
+
+    assert warnings.repeats(subject.model_copy(update={"steps": (once, *subject.steps)})) == ""
+
+
+def test_a_step_that_was_skipped_or_failed_gives_no_warning(run):
+    """What was not measured has nothing to be warned of; its reason is in the report."""
+    lost = step(status=Status.SKIPPED, cold=cold(Temperature.HOT))
+
+    assert warnings.on(run(lost)) == ()
+
+
+def test_a_step_that_writes_is_not_warned_of_writes(run):
+    """A build writes, and so do sessions with updates."""
+    busy = series(**{"diskstats.wkB/s": 500_000, "diskstats.rkB/s": 0})
+    build = step("build", series=busy)
+    updates = step("u", step="sessions", spec={"update_pct": 10}, series=busy)
+    reads = step("r", step="sessions", spec={"update_pct": 0}, series=busy)
+
+    assert warnings.foreign_writes(run(build, updates)) == ""
+    assert warnings.foreign_writes(run(reads)).startswith("r: ")
+
+
+def test_gaps_in_a_series_are_no_numbers(run):
+    """An interval that could not be read is left out of a mean; a column of none is no column."""
+    gap = series(**{"cpu.%steal": 7})
+    columns = {"cpu.%steal": (None, None, 5.0, None, None), "cpu.%idle": (None,) * 5}
+    walk = step(series=gap.model_copy(update={"columns": columns}))
+
+    assert "up to 5 %" in warnings.stolen(run(walk))
+    assert warnings.processor_bound(run(walk)) == ""
+
+
+def test_a_run_that_ended_before_its_host_was_known_has_no_host_warnings(run_of):
+    """A run that was refused has no facts; nothing is said of a machine that is not known."""
+    assert warnings.about({}) == ()
+    assert warnings.on(run_of([]).model_copy(update={"steps": (), "host": {}})) == ()

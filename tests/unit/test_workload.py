@@ -1,0 +1,128 @@
+"""Workload files: what is understood, and the one sentence for what is not."""
+
+import pytest
+
+from replayer.errors import Impossible, NotFound
+from replayer.run import workload as workload_file
+
+
+@pytest.fixture
+def write(tmp_path):
+    """Return a function that writes a workload file and returns its path as text."""
+
+    def written(text):
+        path = tmp_path / "mine.toml"
+        path.write_text(text)
+        return str(path)
+
+    return written
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ('[[step]]\nstep = "walc"', "step 1: there is no step 'walc' - did you mean walk?"),
+        (
+            '[[step]]\nstep = "walk"\nblocksize = "8k"',
+            "(walk): unknown key 'blocksize' - did you mean block_size?",
+        ),
+        ('[[step]]\nstep = "walk"\nblock_size = "8x"', "(walk): block_size = '8x'"),
+        ('[[step]]\nstep = "walk"\nthreads = "many"', "(walk): threads = 'many'"),
+        ('[[step]]\nstep = "walk"\nthreads = -1', "(walk): threads = -1"),
+        ('[[step]]\nstep = "walk"\nmode = "mnap"', "did you mean mmap?"),
+        ('[[step]]\nstep = "walk"\n[[step]]\nstep = "walk"', "second one called 'walk'"),
+        ('[[steps]]\nstep = "walk"', "unknown key 'steps' - did you mean step?"),
+        ("repeat = 0\n[[step]]\nstep = 'walk'", "repeat = 0"),
+        ("repeat = true\n[[step]]\nstep = 'walk'", "repeat = True"),
+        ("step = 3", "at least one [[step]]"),
+        ("[[step]]\nname = 'walk'", 'step = "walk"'),
+        ("[[step]\n", "mine.toml"),
+        ("settings = 3\n[[step]]\nstep = 'walk'", "settings must be a table"),
+    ],
+)
+def test_error_names_file_step_key_and_nearest(write, text, says):
+    """Whatever is wrong in a workload file is one sentence: the file's name and what is right."""
+    with pytest.raises(Impossible) as caught:
+        workload_file.load(write(text))
+
+    assert "mine.toml" in str(caught.value)
+    assert says in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_missing_workload_suggests_the_nearest():
+    """A misspelt name is answered with the nearest one that ships."""
+    with pytest.raises(NotFound, match="did you mean smoke"):
+        workload_file.load("smoek")
+
+
+def test_missing_file_says_so(tmp_path):
+    """A path that is not there is no bundled name."""
+    with pytest.raises(NotFound, match="is not there"):
+        workload_file.load(str(tmp_path / "none.toml"))
+
+
+def test_override_replaces_one_value_by_name_or_by_step(write):
+    """--set finds a step by its name and all steps of a kind by the kind."""
+    text = '[[step]]\nstep="walk"\nname="a"\n[[step]]\nstep="walk"\nname="b"'
+    one = workload_file.load(write(text), ["a.threads=7"])
+    both = workload_file.load(write(text), ["walk.threads=9", "walk.block_size=64k"])
+
+    assert [spec.threads for spec in one.steps] == [7, one.steps[1].threads]
+    assert [spec.threads for spec in both.steps] == [9, 9]
+    assert both.steps[0].block_size == 65536
+
+
+@pytest.mark.parametrize(
+    ("given", "sizes", "threads"),
+    [
+        (["probe.sizes=256M", "probe.threads=4"], (256 << 20,), (4,)),
+        (["probe.sizes=256M, 1G", "probe.threads=1,4"], (256 << 20, 1 << 30), (1, 4)),
+        (['probe.sizes=["256M"]', "probe.threads=[1, 4]"], (256 << 20,), (1, 4)),
+    ],
+)
+def test_list_is_given_as_one_value_or_with_commas(write, given, sizes, threads):
+    """A key that is a list takes what one would type first."""
+    workload = workload_file.load(write('[[step]]\nstep="probe"\nprobe="sysbench_fileio"'), given)
+
+    assert workload.steps[0].sizes == sizes
+    assert workload.steps[0].threads == threads
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ("threads=7", "step.key=value"),
+        ("walk.threads", "name=value"),
+        ("wakl.threads=7", "did you mean walk?"),
+        ("walk.thread=7", "did you mean threads?"),
+        ("walk.threads=x", "--set walk.threads=x"),
+    ],
+)
+def test_bad_override_is_named(write, given, says):
+    """A wrong --set is shown as it was typed, with the nearest right one."""
+    with pytest.raises(Impossible) as caught:
+        workload_file.load(write('[[step]]\nstep="walk"'), [given])
+
+    assert says in str(caught.value)
+
+
+def test_digest_changes_with_what_is_done_and_with_nothing_else(write):
+    """Two workloads that do the same have the same digest, whatever they are called or say."""
+    text = '[[step]]\nstep="walk"\nthreads=5'
+    first = workload_file.facts(workload_file.load(write(text)))
+    commented = workload_file.facts(
+        workload_file.load(write("# a comment\ndescription='x'\n" + text))
+    )
+    other = workload_file.facts(workload_file.load(write(text), ["walk.threads=6"]))
+
+    assert first.digest == commented.digest
+    assert first.digest != other.digest
+
+
+def test_settings_come_from_file_and_command_line(write):
+    """--pg-set wins over the file; booleans become on and off."""
+    text = '[settings]\njit = false\nshared_buffers="1GB"\n[[step]]\nstep="walk"'
+    workload = workload_file.load(write(text), settings=["shared_buffers=2GB"])
+
+    assert workload.settings == {"jit": "off", "shared_buffers": "2GB"}
