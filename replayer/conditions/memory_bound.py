@@ -5,7 +5,7 @@ cgroup     the server's processes go into a memory cgroup with a limit (v1 or v2
 hugepages  free memory is reserved as huge pages, as pgio_reduce_free_memory.sh does
 ballast    free memory is held by a child process that locks it
 
-Whatever is taken is written down first (custody) and given back when the `with` block ends.
+Whatever is taken is written down first (journal) and given back when the `with` block ends.
 """
 
 import contextlib

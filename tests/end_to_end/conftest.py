@@ -25,9 +25,10 @@ from replayer.watch.sampler import Sampler
 HOLDER = """
 import sys
 from pathlib import Path
-from replayer import engine, signals
+from replayer import signals
+from replayer.engines import engine
 from replayer.errors import Interrupted, ReplayerError
-from replayer.server import open_place
+from replayer.servers.open import open_place
 signals.install()
 data = Path(sys.argv[1]) if len(sys.argv) > 1 else None
 try:

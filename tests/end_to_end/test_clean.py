@@ -173,22 +173,22 @@ def test_on_a_terminal_it_asks(own_home, answer, status, left):
 
 HELD = """
 import os, signal, sys
-from replayer import custody, signals
+from replayer import journal, signals
 from replayer.errors import Interrupted
 signals.install()
-take = custody.take
+take = journal.take
 def struck(kind, **details):
     note = take(kind, **details)
     os.kill(os.getpid(), signal.SIGTERM)
     for _ in range(1000):
         pass
     return note
-custody.take = struck
+journal.take = struck
 try:
-    with custody.held("cgroup", lambda: print("given back"), group="g", home="h"):
+    with journal.held("cgroup", lambda: print("given back"), group="g", home="h"):
         print("held")
 except Interrupted:
-    print(len(list(custody.notes())), "notes")
+    print(len(list(journal.notes())), "notes")
 """
 
 
@@ -200,8 +200,8 @@ def test_what_is_held_in_the_moment_of_a_signal_is_given_back(own_home):
 
 STRUCK = """
 import os, signal, sys
-from replayer import __main__, custody
-take = custody.take
+from replayer import __main__, journal
+take = journal.take
 def struck(kind, **details):
     note = take(kind, **details)
     if kind == sys.argv[1]:
@@ -209,7 +209,7 @@ def struck(kind, **details):
         for _ in range(1000):  # the signal is met in here, before anybody holds the note
             pass
     return note
-custody.take = struck
+journal.take = struck
 sys.exit(__main__.main(["run", sys.argv[2], "--results", sys.argv[3]]))
 """
 

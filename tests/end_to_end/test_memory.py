@@ -118,8 +118,8 @@ def test_killed_replayer_leaves_a_cgroup_that_is_given_back(server_home):
     (pid, group) = left_by_killed(
         """
         import subprocess, time
-        from replayer import memory
-        from replayer.host import Host
+        from replayer.conditions import memory_bound as memory
+        from replayer.machine.host import Host
         class Place:
             can_stop = True
             child = subprocess.Popen(["sleep", "60"])
@@ -165,8 +165,8 @@ def test_killed_replayer_leaves_huge_pages_that_are_given_back(server_home):
     left_by_killed(
         """
         import time
-        from replayer import memory
-        from replayer.host import Host
+        from replayer.conditions import memory_bound as memory
+        from replayer.machine.host import Host
         host = Host()
         host.write("proc/sys/vm/drop_caches", "1")
         keep = host.memory("MemFree") - (64 << 20)
@@ -203,8 +203,8 @@ def test_killed_replayer_takes_its_ballast_along(server_home):
     (child,) = left_by_killed(
         """
         import time
-        from replayer import memory
-        from replayer.host import Host
+        from replayer.conditions import memory_bound as memory
+        from replayer.machine.host import Host
         if __name__ == "__main__":
             host = Host()
             keep = host.memory("MemAvailable") - (32 << 20)
@@ -238,8 +238,8 @@ def test_ordinary_user_is_told_why():
     """Without the rights, each kind says what is missing."""
     code = """
         import json, os
-        from replayer import memory
-        from replayer.host import Host
+        from replayer.conditions import memory_bound as memory
+        from replayer.machine.host import Host
         if not os.geteuid():
             os.setgroups([])
             os.setgid(65534)
