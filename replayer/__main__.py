@@ -1,11 +1,15 @@
 """argv -> subcommand -> exit status; the only place that catches ReplayerError."""
 
 import argparse
+import functools
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from types import ModuleType
+from typing import Any
 
 from replayer import __version__, registry, signals
+from replayer.engines import credentials
 from replayer.errors import Interrupted, ReplayerError
 
 ABOUT = """\
@@ -25,9 +29,13 @@ exit status: 0 done, 1 failed while running, 2 impossible request, 3 compared an
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run replayer with these arguments, or the process's own, and return its exit status."""
-    args = parser().parse_args(argv)
     signals.install()
+    arguments = sys.argv[1:] if argv is None else argv
     try:
+        # Before a command's module is loaded, which takes its time: `ps` shows what stands there.
+        for word in arguments:
+            credentials.forget_argument(word)
+        args = parser().parse_args(arguments)
         status: int = args.perform(args)
         sys.stdout.flush()
     except (ReplayerError, Interrupted) as error:
@@ -51,10 +59,9 @@ def parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     top.add_argument("--version", action="version", version=f"replayer {__version__}")
-    commands = top.add_subparsers(metavar="COMMAND", required=True)
+    commands = top.add_subparsers(metavar="COMMAND", required=True, parser_class=_Command)
     for name in registry.names("commands"):
-        module = registry.load("commands", name)
-        about = (module.__doc__ or "").strip()
+        about = registry.about("commands", name)
         command = commands.add_parser(
             name,
             help=about.splitlines()[0].rstrip("."),
@@ -62,9 +69,22 @@ def parser() -> argparse.ArgumentParser:
             formatter_class=argparse.RawDescriptionHelpFormatter,
             allow_abbrev=False,
         )
-        module.configure(command)
-        command.set_defaults(perform=module.run)  # "run" is what some arguments are called
+        command.load = functools.partial(registry.load, "commands", name)
     return top
+
+
+class _Command(argparse.ArgumentParser):
+    """The parser of a command, whose module is imported when the command is asked for."""
+
+    load: Callable[[], ModuleType] | None = None
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
+        """Let the command add its arguments, and parse."""
+        if self.load is not None:
+            module, self.load = self.load(), None
+            module.configure(self)
+            self.set_defaults(perform=module.run)  # "run" is what some arguments are called
+        return super().parse_known_args(args, namespace)
 
 
 def printable(text: str) -> str:

@@ -3,6 +3,7 @@
 A name that Python keeps for itself has an underscore after it in the file's name: `import_.py`.
 """
 
+import ast
 import importlib
 import keyword
 import pkgutil
@@ -27,6 +28,18 @@ def names(kind: str) -> list[str]:
     )
 
 
+def source(kind: str, name: str) -> ast.Module:
+    """Return the syntax tree of a plug-in that is there, without importing it."""
+    path = Path(__file__).parent / kind / f"{_module(name)}.py"
+    path = path if path.is_file() else path.with_suffix("") / "__init__.py"
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+def about(kind: str, name: str) -> str:
+    """Return a plug-in's docstring, without importing it: what it needs may be slow to load."""
+    return ast.get_docstring(source(kind, name)) or ""
+
+
 def load(kind: str, name: str) -> ModuleType:
     """Import the plug-in of that name.
 
@@ -35,5 +48,8 @@ def load(kind: str, name: str) -> ModuleType:
     known = names(kind)
     if name not in known:
         raise NotFound(f"there is no {kind[:-1]} {name!r}{nearest(name, known)}")
-    module = f"{name}_" if keyword.iskeyword(name) else name
-    return importlib.import_module(f"replayer.{kind}.{module}")
+    return importlib.import_module(f"replayer.{kind}.{_module(name)}")
+
+
+def _module(name: str) -> str:
+    return f"{name}_" if keyword.iskeyword(name) else name

@@ -106,7 +106,8 @@ def _tail(units: int) -> float:
 
 def rank_test(base: Sequence[float] | Floats, other: Sequence[float] | Floats) -> float:
     """Return the two-sided p of the Mann-Whitney test: exact for small samples, also with ties."""
-    from scipy import stats
+    # It takes a second and 50 MB to load, which a run and its report have no use for.
+    from scipy import stats  # noqa: PLC0415
 
     pooled = np.concatenate([base, other])
     if np.ptp(pooled) == 0:

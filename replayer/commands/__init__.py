@@ -2,7 +2,7 @@
 
 A command module has a docstring (its first line is the help), `configure(parser)` which adds
 arguments and may set `parser.epilog` to an `examples:` block, and `run(args) -> int`, the exit
-status.  Modules import what is heavy inside `run`: `replayer --help` imports them all.
+status.  It is imported when it is asked for: `replayer --help` only reads its docstring.
 """
 
 import argparse

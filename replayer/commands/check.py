@@ -12,6 +12,15 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rich.table import Table
+from rich.text import Text
+
+from replayer import journal
+from replayer.machine.host import Host
+from replayer.report import screen
+from replayer.report.words import clean
+from replayer.run import preflight
+
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator, Sequence
@@ -44,10 +53,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Ask every question and print the answers on stdout."""
-    from replayer import journal
-    from replayer.machine.host import Host
-    from replayer.run import preflight
-
     case = preflight.Case(Host(), args.data_dir)
     try:
         lines = list(preflight.lines(case))
@@ -57,8 +62,6 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print(_as_json(case, lines, possible=not blocking))  # noqa: T201
     else:
-        from replayer.report import screen
-
         screen.write(*_shown(case, lines, blocking))
     return _IMPOSSIBLE if blocking else 0
 
@@ -70,11 +73,6 @@ def _as_json(case: Case, lines: Sequence[Line], *, possible: bool) -> str:
 
 
 def _shown(case: Case, lines: Sequence[Line], blocking: Sequence[Line]) -> Iterator[RenderableType]:
-    from rich.table import Table
-    from rich.text import Text
-
-    from replayer.report.words import clean
-
     yield Text(f"what this machine allows, with the data in {clean(case.data)}", style="bold")
     yield Text("")
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, show_header=False)

@@ -12,6 +12,12 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from replayer import journal
+from replayer.errors import Impossible, ReplayerError
+from replayer.run.recovery import RECOVER
+from replayer.servers import data_folder
+from replayer.units import show_size
+
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Iterator
@@ -46,8 +52,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """List, ask, remove; return 1 when the answer was no."""
-    from replayer.errors import Impossible
-
     things = list(_one(args.data_dir) if args.data_dir else _everything())
     if not things:
         _remove_home()
@@ -69,13 +73,8 @@ def run(args: argparse.Namespace) -> int:
 
 def _everything() -> Iterator[_Thing]:
     """Yield all that replayer made; raise Impossible when a running replayer uses some of it."""
-    from replayer import journal
-    from replayer.servers import data_folder
-
     used = next((note for note in journal.notes() if not note.abandoned), None)
     if used is not None:
-        from replayer.errors import Impossible
-
         raise Impossible(
             f"replayer runs (process {used.owner.split(':')[1]}): nothing is removed until it ends"
         )
@@ -91,10 +90,6 @@ def _everything() -> Iterator[_Thing]:
 
 def _one(path: Path) -> Iterator[_Thing]:
     """Yield the data in one folder; raise Impossible when it is not replayer's, or is in use."""
-    from replayer import journal
-    from replayer.errors import Impossible
-    from replayer.servers import data_folder
-
     folder = data_folder.DataFolder(Path(path).resolve())
     if folder.marker() is None:
         raise Impossible(f"{path} was not made by replayer, and is not removed by it")
@@ -106,9 +101,6 @@ def _one(path: Path) -> Iterator[_Thing]:
 
 
 def _leftovers(wanted: Callable[..., bool] = lambda _: True) -> Iterator[_Thing]:
-    from replayer import journal
-    from replayer.run.recovery import RECOVER
-
     for note in journal.notes():
         if note.abandoned and note.kind in RECOVER and wanted(note):
             yield _Thing(
@@ -125,8 +117,6 @@ def _data(folder: DataFolder) -> _Thing:
 
 
 def _list(things: list[_Thing]) -> None:
-    from replayer.units import show_size
-
     print("replayer made this, and will remove it:")  # noqa: T201
     width = max(len(thing.what) for thing in things)
     for thing in things:
@@ -149,8 +139,6 @@ def _size(path: Path) -> int:
 
 
 def _remove(path: Path) -> None:
-    from replayer.errors import ReplayerError
-
     try:
         shutil.rmtree(path)
     except OSError as error:
@@ -159,8 +147,6 @@ def _remove(path: Path) -> None:
 
 def _remove_home() -> None:
     """Remove replayer's own folder if nothing is left in it and replayer made it."""
-    from replayer import journal
-
     journal.leave()
 
 

@@ -10,6 +10,15 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
+from replayer.analysis import boot_plan
+from replayer.analysis.comparison import Verdict, compare
+from replayer.analysis.selection import choose, no_column, pair
+from replayer.errors import Impossible, Worse
+from replayer.report import comparison, files, screen
+from replayer.report.charts import needs
+from replayer.report.words import clean
+from replayer.results import store
+
 if TYPE_CHECKING:
     import argparse
     from pathlib import Path
@@ -81,12 +90,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the comparison on stdout, what was passed over on stderr."""
-    from replayer.analysis.comparison import compare
-    from replayer.analysis.selection import pair
-    from replayer.errors import Impossible
-    from replayer.report.words import clean
-    from replayer.results import store
-
     if not 0 < args.threshold < 100 or (args.fail_if_worse or 0) < 0:
         raise Impossible("--threshold and --fail-if-worse are percents above 0, such as 2")
     chosen = _chosen(args, store.folder(args.results))
@@ -107,9 +110,6 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _chosen(args: argparse.Namespace, where: Path) -> Chosen:
-    from replayer.analysis import boot_plan
-    from replayer.analysis.selection import choose
-
     columns = _columns(args.html)
     plan = boot_plan.load_if_plan(args.runs[0]) if len(args.runs) == 1 and not args.by else None
     if plan is None:
@@ -119,33 +119,22 @@ def _chosen(args: argparse.Namespace, where: Path) -> Chosen:
 
 def _columns(html: str | None) -> Columns:
     """Return which columns of the runs' series are needed: those that a page draws, or none."""
-    from replayer.analysis.selection import no_column
-
     if html is None:
         return no_column
-    from replayer.report.charts import needs
-
     return needs
 
 
 def _tell(args: argparse.Namespace, chosen: Chosen, found: Comparison) -> None:
-    from replayer.report import files
-
     written = files.write(chosen.sides, found, html=args.html, csv=args.csv, markdown=args.markdown)
     if args.json:
         print(found.model_dump_json(indent=1))  # noqa: T201
     elif not written.stdout:
-        from replayer.report import comparison, screen
-
         screen.write(comparison.render(found))
     for path in written.files:
         print(f"written: {path}", file=sys.stderr)  # noqa: T201
 
 
 def _fail_if_worse(found: Comparison, percent: float | None) -> None:
-    from replayer.analysis.comparison import Verdict
-    from replayer.errors import Worse
-
     if percent is None:
         return
     worse = [

@@ -11,6 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from replayer import registry
+from replayer.errors import Impossible
+from replayer.report.words import clean
+from replayer.results import store
 
 if TYPE_CHECKING:
     import argparse
@@ -43,9 +46,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Store the runs and print where they are; lines that were not read are named on stderr."""
-    from replayer.report.words import clean
-    from replayer.results import store
-
     module = registry.load("imports", args.tool)
     where = store.folder(args.results)
     sheaves = [module.read(path, args.label) for path in args.files]
@@ -60,9 +60,6 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _store(runs: list[Run], where: Path, *, as_json: bool) -> None:
-    from replayer.errors import Impossible
-    from replayer.results import store
-
     if not runs:
         raise Impossible("there was nothing to import in these files")
     present = [one.id for one in runs if (where / f"{one.id}.json").exists()]

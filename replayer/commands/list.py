@@ -8,19 +8,31 @@ from __future__ import annotations
 import ast
 import json
 import sys
-from pathlib import Path
+import tomllib
+from dataclasses import asdict
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from rich.text import Text
+
 from replayer import assets, registry
+from replayer.engines import engine
+from replayer.report import screen
+from replayer.report.tables import Listing, indented, line, pairs
+from replayer.report.words import clean
+from replayer.results import store
+from replayer.results.store import Summary
+from replayer.units import show_count, show_duration, show_size
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
+    from pathlib import Path
 
     from rich.console import RenderableType
 
     from replayer.engines.engine import Engine
-    from replayer.results.store import Summary, Unreadable
+    from replayer.results.store import Unreadable
 
 Entry = dict[str, Any]
 """One thing: its `name`, what it is `about` in a line, its `text`, its `keys`, other lists."""
@@ -61,8 +73,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the lists on stdout."""
-    from replayer.results import store
-
     kinds = [args.kind] if args.kind else [*_things(), "runs"]
     where = store.folder(args.results)
     details = args.verbose or args.json
@@ -71,8 +81,6 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         sys.stdout.write(_as_json(things, runs, with_runs="runs" in kinds))
         return 0
-    from replayer.report import screen
-
     parts: list[RenderableType] = []
     for kind, entries in things.items():
         if entries or args.kind:
@@ -96,8 +104,6 @@ def _entries(kind: str, *, details: bool) -> list[Entry]:
 
 
 def _workload(name: str, path: Path) -> Entry:
-    import tomllib
-
     source = path.read_text(encoding="utf-8", errors="replace")
     text = _comment(source)
     try:
@@ -108,8 +114,6 @@ def _workload(name: str, path: Path) -> Entry:
 
 
 def _engines(*, details: bool) -> list[Entry]:
-    from replayer.engines import engine
-
     loaded = [engine.load(name) for name in assets.engines()]
     if not details:
         return [{"name": one.name, "about": one.title} for one in loaded]
@@ -162,9 +166,7 @@ def _line(one: Engine, key: str) -> str:
 
 def _plugin(kind: str, name: str) -> Entry:
     """Read a plug-in without importing it: what it needs may be slow to load."""
-    path = Path(registry.__file__).parent / kind / f"{name}.py"
-    path = path if path.is_file() else path.with_suffix("") / "__init__.py"
-    tree = ast.parse(path.read_text(encoding="utf-8"))
+    tree = registry.source(kind, name)
     text = ast.get_docstring(tree) or ""
     entry: Entry = {"name": name, "about": text.partition("\n")[0].rstrip("."), "text": text}
     if kind in ("steps", "probes"):
@@ -228,8 +230,6 @@ def _default(value: ast.expr, kind: str) -> str:
 
 def _shown(node: ast.expr, kind: str) -> str:
     """Return a constant as a workload file would have it; `1 << 30` is 1.00 GiB."""
-    from replayer.units import show_count, show_duration, show_size
-
     shows = {"size": show_size, "duration": show_duration, "count": show_count, "int": show_count}
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.LShift):
         value = ast.literal_eval(node.left) << ast.literal_eval(node.right)
@@ -258,21 +258,16 @@ def _said_after(body: list[ast.stmt], number: int) -> str:
 def _comment(source: str) -> str:
     """Return the comment that a TOML file opens with."""
     lines = []
-    for line in source.splitlines():
-        if not line.startswith("#"):
+    for text_line in source.splitlines():
+        if not text_line.startswith("#"):
             break
-        lines.append(line.removeprefix("#").removeprefix(" ").rstrip())
+        lines.append(text_line.removeprefix("#").removeprefix(" ").rstrip())
     return "\n".join(lines)
 
 
 def _list(
     kind: str, entries: list[Entry], *, verbose: bool, titled: bool
 ) -> Iterator[RenderableType]:
-    from rich.text import Text
-
-    from replayer.report.tables import pairs
-    from replayer.report.words import clean
-
     if titled:
         yield Text(kind, style="bold")
     if not entries:
@@ -289,9 +284,6 @@ def _list(
 
 def _details(entry: Entry) -> Iterator[RenderableType]:
     """Yield all that an entry says of itself."""
-    from replayer.report.tables import indented, line
-    from replayer.report.words import clean
-
     if entry["about"] not in entry["text"]:
         yield line(clean(entry["about"]))
     for text in _sentences(entry["text"]):
@@ -323,12 +315,6 @@ def _sentences(text: str) -> list[str]:
 def _runs(
     runs: list[Summary | Unreadable], where: Path, *, verbose: bool, titled: bool
 ) -> Iterator[RenderableType]:
-    from rich.text import Text
-
-    from replayer.report.tables import Listing
-    from replayer.report.words import clean
-    from replayer.results.store import Summary
-
     whole = [one for one in runs if isinstance(one, Summary)]
     others = [one for one in runs if not isinstance(one, Summary)]
     few = whole[-_FEW_RUNS:] if titled and not verbose else whole
@@ -349,17 +335,11 @@ def _runs(
 
 
 def _row(run: Summary, *, verbose: bool) -> list[str]:
-    from replayer.report.words import clean
-
     more = [run.engine, str(run.path)] if verbose else []
     return [clean(text) for text in (run.id, _took(run), run.status, run.label, run.kernel, *more)]
 
 
 def _took(run: Summary) -> str:
-    from datetime import datetime
-
-    from replayer.units import show_duration
-
     try:
         began, ended = (datetime.fromisoformat(text) for text in (run.started, run.finished))
         return show_duration((ended - began).total_seconds())
@@ -370,10 +350,6 @@ def _took(run: Summary) -> str:
 def _as_json(
     things: dict[str, list[Entry]], runs: list[Summary | Unreadable], *, with_runs: bool
 ) -> str:
-    from dataclasses import asdict
-
-    from replayer.results.store import Summary
-
     found: dict[str, list[Any]] = {**things}
     if with_runs:
         found["runs"] = [asdict(one) for one in runs if isinstance(one, Summary)]

@@ -6,11 +6,14 @@ One run a kernel proves little: kernels differ from boot to boot.  The plan alte
 
 from __future__ import annotations
 
+import argparse
+import secrets
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    import argparse
+from replayer import registry
+from replayer.analysis import boot_plan
+from replayer.errors import Impossible
+from replayer.run import workload
 
 EPILOG = """\
 examples:
@@ -48,11 +51,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Write the plan file and print the order."""
-    import secrets
-
-    from replayer.analysis import boot_plan
-    from replayer.errors import Impossible
-
     if args.seed is not None and not args.random:
         raise Impossible("--seed is for --random: A B B A needs none")
     words = args.arguments or ["kernel-compare"]
@@ -70,12 +68,6 @@ def run(args: argparse.Namespace) -> int:
 
 def _check(words: list[str]) -> None:
     """Refuse now what `replayer run` would refuse at the first boot."""
-    import argparse
-
-    from replayer import registry
-    from replayer.errors import Impossible
-    from replayer.run import workload
-
     parser = argparse.ArgumentParser(prog="replayer run", allow_abbrev=False)
     registry.load("commands", "run").configure(parser)
     asked = parser.parse_args(words)

@@ -8,6 +8,15 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
+from replayer.analysis import boot_plan
+from replayer.analysis.comparison import compare
+from replayer.analysis.selection import choose, no_column, pair
+from replayer.errors import Impossible
+from replayer.report import files, screen
+from replayer.report.charts import needs
+from replayer.report.words import clean
+from replayer.results import store
+
 if TYPE_CHECKING:
     import argparse
     from pathlib import Path
@@ -44,16 +53,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Write the reports that were asked for, or print the runs' reports."""
-    from replayer.report import files
-    from replayer.report.words import clean
-    from replayer.results import store
-
     chosen = _chosen(args, store.folder(args.results))
     for words in chosen.said:
         print(f"note: {clean(words)}", file=sys.stderr)  # noqa: T201
     if not (args.html or args.csv or args.markdown):
-        from replayer.report import screen
-
         for side in chosen.sides:
             for one in side.runs:
                 screen.show(one)
@@ -73,9 +76,6 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _chosen(args: argparse.Namespace, where: Path) -> Chosen:
-    from replayer.analysis import boot_plan
-    from replayer.analysis.selection import choose
-
     columns = _columns(args)
     plan = boot_plan.load_if_plan(args.runs[0]) if len(args.runs) == 1 and not args.by else None
     if plan is not None:
@@ -85,21 +85,13 @@ def _chosen(args: argparse.Namespace, where: Path) -> Chosen:
 
 def _columns(args: argparse.Namespace) -> Columns:
     """Return which columns of the runs' series are needed: all for the terminal's report."""
-    from replayer.analysis.selection import no_column
-
     if args.html:
-        from replayer.report.charts import needs
-
         return needs
     return no_column if args.csv or args.markdown else None
 
 
 def _compared(chosen: Chosen) -> tuple[Comparison | None, str]:
     """Return the comparison of two groups, or why there is none; more groups are only shown."""
-    from replayer.analysis.comparison import compare
-    from replayer.analysis.selection import pair
-    from replayer.errors import Impossible
-
     if len(chosen.sides) != 2:
         return None, ""
     try:

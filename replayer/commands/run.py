@@ -6,16 +6,26 @@ files from a proven cold cache, run pgio-style sessions cached and physical.
 
 from __future__ import annotations
 
+import getpass
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from replayer.analysis import ceiling
+from replayer.engines import engine, environment
+from replayer.model import Status
+from replayer.report import screen
+from replayer.report.progress import conversation
+from replayer.results import store
+from replayer.run import workload as workload_file
+from replayer.run.recovery import give_back
+from replayer.run.runner import Order, execute
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable
 
     from replayer.model import Run, Workload
-    from replayer.run.runner import Order
 
 _PROBE_KEYS = ("clients", "cross_check", "device", "i_will_lose_data")
 
@@ -107,12 +117,6 @@ def _configure_probes(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the workload; the Run is saved after every step."""
-    from replayer.report.progress import conversation
-    from replayer.results import store
-    from replayer.run import workload as workload_file
-    from replayer.run.recovery import give_back
-    from replayer.run.runner import execute
-
     asked = {key: getattr(args, key) for key in _PROBE_KEYS}
     workload = workload_file.load(
         args.workload,
@@ -139,9 +143,6 @@ def run(args: argparse.Namespace) -> int:
 
 def _ended(run: Run, path: Path) -> Run:
     """Return the run as it is on disk; one that was stopped between two steps is marked as such."""
-    from replayer.model import Status
-    from replayer.results import store
-
     if run.status is not Status.RUNNING:
         return run
     ended = run.model_copy(update={"status": Status.INTERRUPTED, "error": "stopped between steps"})
@@ -151,9 +152,6 @@ def _ended(run: Run, path: Path) -> Run:
 
 def _beside_ceilings(run: Run, path: Path) -> Run:
     """Say beside each step how much it is of what a probe of the same device could do."""
-    from replayer.analysis import ceiling
-    from replayer.results import store
-
     found = ceiling.beside(run, store.with_text(path.parent, '"step": "probe"'))
     if found is not run:
         store.save(path, found)
@@ -163,23 +161,15 @@ def _beside_ceilings(run: Run, path: Path) -> Run:
 def _tell(run: Run, path: Path, *, as_json: bool) -> None:
     """Print the result on stdout, and where it is on stderr."""
     if as_json:
-        from replayer.results import store
-
         print(store.text(run), end="")  # noqa: T201
     else:
-        from replayer.report import screen
-
         screen.show(run)
     print(f"result: {path}", file=sys.stderr)  # noqa: T201
 
 
 def _order(args: argparse.Namespace, workload: Workload) -> Order:
-    from replayer.engines import credentials, engine, environment
-    from replayer.run.runner import Order
-
     named = args.engine or ""
     url = named if "://" in named else environment.url(named)
-    credentials.forget_argument(named)
     chosen = engine.of_url(named) if "://" in named else engine.load(named or engine.default())
     return Order(
         workload=workload,
@@ -194,6 +184,4 @@ def _order(args: argparse.Namespace, workload: Workload) -> Order:
 
 def _asker() -> Callable[[str], str] | None:
     """Return what asks for a password where somebody sits at a terminal, else None."""
-    import getpass
-
     return getpass.getpass if sys.stdin.isatty() and sys.stderr.isatty() else None

@@ -9,6 +9,9 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
+from replayer.report import screen
+from replayer.results import store
+
 if TYPE_CHECKING:
     import argparse
 
@@ -37,14 +40,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the run's report, or its JSON, on stdout."""
-    from replayer.results import store
-
     path = store.find(args.which, store.folder(args.results))
     found = store.load(path)
     if args.json:
         sys.stdout.write(store.text(found))
         return 0
-    from replayer.report import screen
-
     screen.show(found, path)
     return 0

@@ -6,11 +6,12 @@ folder beside the plan.
 
 from __future__ import annotations
 
+import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    import argparse
+from replayer import registry
+from replayer.analysis import boot_plan
+from replayer.machine.host import Host
 
 EPILOG = """\
 examples:
@@ -28,12 +29,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the plan's workload if it is this boot's turn."""
-    import argparse
-
-    from replayer import registry
-    from replayer.analysis import boot_plan
-    from replayer.machine.host import Host
-
     planned, host = boot_plan.load(args.plan), Host()
     made = boot_plan.runs(args.plan)
     if args.next:

@@ -7,6 +7,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from hdrh.histogram import HdrHistogram
+
 from replayer.errors import Impossible
 from replayer.imports import Sheaf
 from replayer.model import Better, Latency, Measurement, Status, StepResult
@@ -112,8 +114,6 @@ def _measurements(job: Mapping[str, Any]) -> Iterator[Measurement]:
 
 def _latencies(job: Mapping[str, Any]) -> Iterator[tuple[str, Latency]]:
     """Yield the histograms of json+, whose bins are nanoseconds and how often."""
-    from hdrh.histogram import HdrHistogram
-
     for kind in ("read", "write", "trim"):
         bins = job.get(kind, {}).get("clat_ns", {}).get("bins")
         if bins:

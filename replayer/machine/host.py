@@ -1,5 +1,6 @@
 """This machine: every read of /proc and /sys, below a root that tests may choose."""
 
+import gzip
 import os
 import re
 from collections.abc import Callable, Iterator
@@ -366,8 +367,6 @@ def _dynamic_preemption(host: Host, release: str) -> str:
 def _kernel_config(host: Host, release: str) -> str:
     text = host.read(f"boot/config-{release}")
     if not text:
-        import gzip
-
         try:
             with gzip.open(host.path("proc/config.gz"), "rt", encoding="utf-8") as file:
                 text = file.read()

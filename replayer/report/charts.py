@@ -10,6 +10,8 @@ from html import escape
 from statistics import median
 from typing import Any
 
+from hdrh.histogram import HdrHistogram
+
 from replayer.analysis.comparison import Comparison, Row, Verdict
 from replayer.analysis.samples import Side
 from replayer.model import Better, Measurement, Run, Series, Status, StepResult
@@ -227,8 +229,6 @@ def _nines(percentile: float) -> float:
 
 def _percentiles(payloads: Iterable[str]) -> list[float]:
     """Return milliseconds at each of PERCENTILES, of all histograms added up; none if empty."""
-    from hdrh.histogram import HdrHistogram
-
     total = None
     for payload in payloads:
         try:

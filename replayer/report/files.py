@@ -8,6 +8,7 @@ from typing import NamedTuple
 from replayer.analysis.comparison import Comparison
 from replayer.analysis.samples import Side
 from replayer.errors import Impossible
+from replayer.report import csv, html, markdown
 
 
 class Written(NamedTuple):
@@ -48,15 +49,9 @@ def write(
 
 def _text(kind: str, sides: Sequence[Side], comparison: Comparison | None, refused: str) -> str:
     if kind == "html":
-        from replayer.report import html
-
         return html.page(sides, comparison, refused)
     if kind == "csv":
-        from replayer.report import csv
-
         return csv.table(sides, comparison)
-    from replayer.report import markdown
-
     return markdown.page(sides, comparison, refused)
 
 

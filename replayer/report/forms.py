@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from hdrh.histogram import HdrHistogram
 from rich.console import RenderableType
 
 from replayer.model import Latency, Measurement, StepResult
@@ -152,8 +153,6 @@ def of_sessions(result: StepResult) -> Form:
 
 def percentiles(latency: Latency) -> str | Flow:
     """Return the percentiles of a histogram in nanoseconds."""
-    from hdrh.histogram import HdrHistogram
-
     try:
         read = HdrHistogram.decode(latency.payload)
     except Exception:  # noqa: BLE001 - the library raises whatever its parts do

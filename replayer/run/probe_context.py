@@ -1,6 +1,7 @@
 """What a probe works with: files of replayer's own, clients, progress, proof, and its findings."""
 
 import os
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -343,8 +344,6 @@ def label(load: Load) -> str:
 @contextmanager
 def _bar(progress: Progress, title: str, loads: Sequence[Load]) -> Iterator[Callable[[int], None]]:
     """Show a bar by time where the clock ends a load, else by operations."""
-    import time
-
     seconds = max((load.seconds or 0) + load.warmup for load in loads)
     by_time = all(load.operations is None for load in loads)
     total = seconds if by_time else sum(load.operations or 0 for load in loads)

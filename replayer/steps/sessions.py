@@ -18,9 +18,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+from hdrh.histogram import HdrHistogram
 from pydantic import AfterValidator, Field
 
 from replayer import __version__, units
+from replayer.analysis import statistics
 from replayer.conditions import memory_bound, temperature
 from replayer.engines.connection import Database
 from replayer.errors import Impossible, ReplayerError, Skip
@@ -763,8 +765,6 @@ def _measurements(
 
 def _histograms(tallies: Sequence[Tally]) -> dict[str, Any]:
     """Return HdrHistograms in nanoseconds of the selects, the updates and all of them."""
-    from hdrh.histogram import HdrHistogram
-
     found = {kind: HdrHistogram(1, _LARGEST_NS, 3) for kind in ("select", "update", "all")}
     for kind in ("select", "update"):
         longest = max(getattr(tally, f"{kind}_max") for tally in tallies)
@@ -785,8 +785,6 @@ def _middle(bucket: int, longest: float) -> int:
 
 def _steadiness(window: _Window) -> tuple[str, list[str]]:
     """Return whether RIOPS were steady (the rule of stats.steady), and a note if not."""
-    from replayer.analysis import statistics
-
     reads = _progress(window, "reads", 1.0)
     # The last point closes the window, and what it ends is no whole second.
     rates = [other - one for (_, one), (_, other) in itertools.pairwise(reads[:-1])]

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Self
 
+from hdrh.histogram import HdrHistogram
 from pydantic import Field, model_validator
 
 from replayer.conditions import temperature
@@ -355,8 +356,6 @@ def _facts(spec: Spec, listing: _Listing, reading: _Reading) -> dict[str, Fact]:
 
 
 def _latency(hauls: Iterable[Haul]) -> Latency:
-    from hdrh.histogram import HdrHistogram
-
     histogram = HdrHistogram(1, _LONGEST_NS, 3)
     together: Counter[int] = Counter()
     for haul in hauls:

@@ -176,7 +176,8 @@ def _direct(block_size: int) -> tuple[Way, int]:
 
 def _mapped(block_size: int) -> tuple[Way, int]:
     """Map the file and look at every byte; numpy does so without the interpreter's lock."""
-    import numpy as np
+    # The other ways need nothing of it, and many processes would each load it.
+    import numpy as np  # noqa: PLC0415
 
     @contextlib.contextmanager
     def way(fd: int, size: int) -> Iterator[ReadAt]:

@@ -11,6 +11,8 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
+import numpy as np
+
 from replayer import journal, signals
 from replayer.errors import Impossible, ReplayerError
 from replayer.storage.io_job import MIB, Target
@@ -212,8 +214,6 @@ def _direct_block(folder: Path, block_size: int) -> bool:
 
 def _create(path: Path, size: int, wrote: Callable[[int], None]) -> None:
     """Make one file of incompressible data, no two pages alike, and bring it to the disk."""
-    import numpy as np
-
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
         if not size:

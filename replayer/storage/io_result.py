@@ -6,6 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from hdrh.histogram import HdrHistogram
+
 from replayer.errors import ReplayerError
 from replayer.model import Latency
 
@@ -89,8 +91,6 @@ class Latencies:
 
     def payload(self) -> Latency:
         """Return them as a result file keeps them."""
-        from hdrh.histogram import HdrHistogram
-
         histogram = HdrHistogram(1, _HOUR_NS, 3)
         for index, count in self.bins.items():
             histogram.record_value(_highest(index), count)

@@ -18,13 +18,13 @@ from array import array
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from replayer.errors import ReplayerError
 from replayer.storage.io_job import MIB, Access, Job, Recorded, Share, Sync
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-
-    import numpy as np
 
     from replayer.watch.workers import Counter, Gate, Report
 
@@ -114,8 +114,6 @@ def _scattered(size: int) -> memoryview:
 
 def _whole(size: int) -> memoryview:
     """Return memory on huge pages, if they are granted: a block is a few long pieces then."""
-    import numpy as np
-
     whole = -(-size // _HUGE_PAGE) * _HUGE_PAGE
     memory = mmap.mmap(-1, whole + _HUGE_PAGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     with contextlib.suppress(OSError):  # a kernel without huge pages
@@ -138,8 +136,6 @@ class _Driver:
 
     def open(self) -> None:
         """Open the files and make everything that the first chunk needs."""
-        import numpy as np
-
         load, target = self._load, self._job.target
         self._blocks = load.blocks(target)
         seeds = [load.seed, self._job.client, self._job.number]
@@ -229,8 +225,6 @@ class _Driver:
 
     def _restamp(self, buffers: list[memoryview]) -> list[memoryview]:
         """Change a word of every page, so that what is written next is unlike what was."""
-        import numpy as np
-
         if self._load.block_size >= _PAGE:
             words = np.frombuffer(buffers[0], dtype=np.uint64, count=len(buffers[0]) // 8)
             words[:: _PAGE // 8] += _UNLIKE
@@ -288,8 +282,6 @@ class _Driver:
 
     def _positions(self, many: int) -> np.ndarray[Any, np.dtype[np.int64]]:
         """Return the next block numbers of this thread, counted through all files."""
-        import numpy as np
-
         load, number = self._load, self._job.number
         if load.access is Access.RANDOM:
             return self._random.integers(0, self._blocks, many)
@@ -355,8 +347,6 @@ class _Driver:
 
     def _fold(self, kinds: Any, did: int, done: int, begin: int, deadline: int) -> None:
         """Bin the latencies of the chunk's operations that ended inside the window."""
-        import numpy as np
-
         ends = np.frombuffer(self._ends, dtype=np.int64)[:did]
         if self._paced:
             begins = np.frombuffer(self._begins, dtype=np.int64)[:did]
@@ -422,8 +412,6 @@ class Bins:
 
     def add(self, spans: np.ndarray[Any, np.dtype[np.int64]]) -> None:
         """Add latencies in nanoseconds."""
-        import numpy as np
-
         if not len(spans):
             return
         counts = np.bincount(bin_of(spans))
@@ -458,8 +446,6 @@ def bin_of(spans: np.ndarray[Any, np.dtype[np.int64]]) -> np.ndarray[Any, np.dty
 
     Values below 2048 have a bin of their own; above, each power of two has 1024 bins.
     """
-    import numpy as np
-
     wide = np.maximum(spans, 1) | (2 * _HALF - 1)
     bucket = np.frexp(wide.astype(np.float64))[1].astype(np.int64) - 11
     bins: np.ndarray[Any, np.dtype[np.int64]] = bucket * _HALF + (spans >> bucket)
@@ -480,8 +466,6 @@ class _Zipf:
 
     def draw(self, random: np.random.Generator, many: int) -> np.ndarray[Any, np.dtype[np.int64]]:
         """Return block numbers."""
-        import numpy as np
-
         drawn = random.random(many)
         power = 1.0 - self._theta
         if abs(power) < 1e-9:

@@ -8,6 +8,8 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from replayer.errors import ReplayerError
 from replayer.storage.io_result import Latencies
 from replayer.storage.io_worker import Bins
@@ -73,8 +75,6 @@ def handle(verb: str, clients: Sequence[Entries]) -> Handled:
 
 
 def _work(task: _Task, gate: Gate, report: Report) -> tuple[int, Recorded]:  # noqa: ARG001
-    import numpy as np
-
     paths = _paths(task)
     calls: dict[str, Callable[[str], object]] = {
         "create": _create,
@@ -102,8 +102,6 @@ def _work(task: _Task, gate: Gate, report: Report) -> tuple[int, Recorded]:  # n
 
 def _paths(task: _Task) -> list[str]:
     """Return the names in the order of the verb: as numbered, or in an order of its own."""
-    import numpy as np
-
     entries = task.entries
     numbers = np.arange(entries.many)
     names = [f"{entries.folder}/{number:08d}" for number in numbers]

@@ -7,6 +7,8 @@ from array import array
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from replayer.storage.io_result import Latencies
 from replayer.storage.io_worker import Bins
 from replayer.watch.workers import Crowd
@@ -57,8 +59,6 @@ def spin(work: Work, processes: int) -> Spun:
 
 def _work(work: Work, gate: Gate, report: Report) -> tuple[int, Recorded]:  # noqa: ARG001
     """Do events until the time is over; return how many blocks or events, and their latencies."""
-    import numpy as np
-
     event, each = _cpu(work.limit) if work.kind == "cpu" else _memory(work.kind, work.limit)
     event()
     clock, bins, ends = time.monotonic_ns, Bins(), array("q", bytes(8 * _CHUNK))
@@ -84,8 +84,6 @@ def _cpu(limit: int) -> tuple[Callable[[], Any], int]:
     It does the divisions that sysbench's loop does, no more and no fewer, a divisor at a time: a
     number leaves at its first divisor or after its square root.
     """
-    import numpy as np
-
     numbers = np.arange(_LEAST_DIVISOR, limit, dtype=np.uint64)
 
     def event() -> int:
@@ -103,8 +101,6 @@ def _cpu(limit: int) -> tuple[Callable[[], Any], int]:
 
 def _memory(kind: str, size: int) -> tuple[Callable[[], Any], int]:
     """Return one event that goes over the same block several times, and how often it does."""
-    import numpy as np
-
     times = max(1, _BATCH_BYTES // size)
     block = np.zeros(size // 8, dtype=np.int64)
     again = np.lib.stride_tricks.as_strided(block, (times, len(block)), (0, 8), writeable=True)

@@ -10,6 +10,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from replayer.watch.workers import Crowd
+
 if TYPE_CHECKING:
     from replayer.watch.workers import Gate
 
@@ -33,8 +35,6 @@ def measure(when: str) -> dict[str, tuple[float, ...]]:
 
     They come from a fresh process, so that what replayer did meanwhile does not count.
     """
-    from replayer.watch.workers import Crowd
-
     with Crowd(work, [None], processes=1) as crowd:
         crowd.ready()
         crowd.open()

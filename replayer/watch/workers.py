@@ -15,6 +15,7 @@ imports little: never into a step, which draws in SQLAlchemy.
 
 import contextlib
 import ctypes
+import fcntl
 import multiprocessing
 import os
 import resource
@@ -468,7 +469,5 @@ def _signals_held() -> Iterator[None]:
 
 def _widen(pipe: "connection.Connection[Any, Any]") -> None:
     """Let many reports wait in the pipe, so that a busy parent does not hold up a worker."""
-    import fcntl
-
     with contextlib.suppress(OSError):
         fcntl.fcntl(pipe.fileno(), _F_SETPIPE_SZ, _PIPE_BYTES)

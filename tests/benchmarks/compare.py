@@ -8,6 +8,10 @@ import tempfile
 import time
 
 import numpy as np
+from hdrh.histogram import HdrHistogram
+from selenium import webdriver
+from selenium.webdriver.chrome.options import Options
+from selenium.webdriver.chrome.service import Service
 
 from replayer.analysis.samples import Side
 from replayer.model import (
@@ -106,8 +110,6 @@ def _run(random, label, number, level):
 
 
 def _latency(random):
-    from hdrh.histogram import HdrHistogram
-
     histogram = HdrHistogram(1, 10**11, 3)
     for value in random.lognormal(13, 0.5, 1000):
         histogram.record_value(int(value))
@@ -201,10 +203,6 @@ def _opened(workdir):
 
 
 def _open(chromium, driver, page):
-    from selenium import webdriver
-    from selenium.webdriver.chrome.options import Options
-    from selenium.webdriver.chrome.service import Service
-
     options = Options()
     options.binary_location = chromium
     with tempfile.TemporaryDirectory(prefix="replayer-chromium-") as profile:

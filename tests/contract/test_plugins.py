@@ -1,6 +1,9 @@
 """Every plug-in, workload and schema keeps its contract: a new one is tested by existing."""
 
 import re
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -76,3 +79,54 @@ def test_command_help_has_examples_that_parse(name, capsys):
     for line in examples:
         words = line.split("  ")[0].split()
         parser().parse_args(words)
+
+
+IMPORTED = """
+import sys
+from replayer.__main__ import main
+try:
+    main(sys.argv[1:])
+except SystemExit:
+    pass
+print(*sys.modules, file=sys.stderr)
+"""
+
+
+@pytest.mark.parametrize(
+    ("words", "commands"),
+    [(["--help"], []), (["show", "--help"], ["show"]), (["import", "--help"], ["import_"])],
+)
+def test_only_the_command_that_was_asked_for_is_imported(words, commands):
+    """Help of replayer itself loads no command and nothing heavy; a command no other command."""
+    asked = subprocess.run(
+        [sys.executable, "-c", IMPORTED, *words], capture_output=True, text=True, check=True
+    )
+    modules = asked.stderr.split()
+
+    prefix = "replayer.commands."
+    assert [name.removeprefix(prefix) for name in modules if name.startswith(prefix)] == commands
+    assert bool(commands) is ("pydantic" in modules)
+    assert not {"numpy", "scipy", "sqlalchemy"} & set(modules)
+
+
+def test_help_names_every_command_with_what_it_is_for():
+    """The list of commands is read from the files' docstrings, whole."""
+    text = " ".join(parser().format_help().split())
+
+    for name in registry.names("commands"):
+        about = registry.load("commands", name).__doc__.partition("\n")[0].rstrip(".")
+        assert f"{name} {about}" in text
+
+
+def test_every_import_inside_a_function_says_why():
+    """One that is not at the top has its reason in words, on its line or in a comment above."""
+    without = []
+    for path in sorted(Path(registry.__file__).parent.rglob("*.py")):
+        lines = path.read_text(encoding="utf-8").splitlines()
+        for number, line in enumerate(lines):
+            reason = line.partition("# noqa: PLC0415")[2].strip(" -")
+            above = lines[number - 1].strip()
+            if "PLC0415" in line and not reason and not above.startswith("# "):
+                without.append(f"{path.name}:{number + 1}")
+
+    assert not without

@@ -13,11 +13,13 @@ from pathlib import Path
 import pytest
 
 from replayer import journal
-from replayer.conditions import memory_bound
+from replayer.conditions import memory_bound, temperature
 from replayer.errors import Impossible, ReplayerError
+from replayer.machine import page_cache
 from replayer.machine.host import Host
 from replayer.model import Verdict
 from replayer.run import recovery
+from tests.end_to_end.test_sessions import context_of, perform, sessions, spec_of
 
 MIB = 1 << 20
 HOST = Host()
@@ -78,9 +80,6 @@ def test_cgroup_confines_the_server_and_lets_it_go(place, database):
 def test_cgroup_bounds_the_page_cache(place, database, tmp_path):
     """A file that is read inside the group stays in the page cache only as far as the limit."""
     needs("cgroup")
-    from replayer.conditions import temperature
-    from replayer.machine import page_cache
-
     large = place.data_directory() / "large-file"
     large.write_bytes(os.urandom(MIB) * 96)
     large.chmod(0o644)
@@ -257,8 +256,6 @@ def test_ordinary_user_is_told_why():
 def test_step_in_a_cgroup_reads_from_the_device(place):
     """With a limit on the server the blocks come from the device, as the ledger proves."""
     needs("cgroup")
-    from tests.end_to_end.test_sessions import perform
-
     outcome = perform(
         place, memory="cgroup", memory_limit="32M", scale="64M", work_unit=255, run_time="1s"
     )
@@ -270,8 +267,6 @@ def test_step_in_a_cgroup_reads_from_the_device(place):
 def test_too_small_a_cgroup_is_refused_before_the_kernel_kills(place):
     """A limit that the server's own processes exceed is refused with what they need."""
     needs("cgroup")
-    from tests.end_to_end.test_sessions import context_of, sessions, spec_of
-
     with pytest.raises(Impossible, match="alone need about"):
         sessions.check(spec_of(memory="cgroup", memory_limit="20M", scale="64M"), context_of(place))
     with pytest.raises(Impossible, match=r"set memory_limit lower or scale higher; what remains"):

@@ -6,7 +6,14 @@ import tempfile
 
 import numpy as np
 import pytest
+from hdrh.histogram import HdrHistogram
+from selenium import webdriver
+from selenium.common.exceptions import TimeoutException
+from selenium.webdriver.chrome.options import Options
+from selenium.webdriver.chrome.service import Service
+from selenium.webdriver.support.ui import WebDriverWait
 
+from replayer.analysis.comparison import compare
 from replayer.analysis.samples import Side
 from replayer.model import Latency, Mark, Measurement, Series, StepResult
 from replayer.report import charts, html, packed
@@ -21,8 +28,6 @@ FLAGS = (
 
 def latency(seed):
     """Return a histogram of 500 latencies."""
-    from hdrh.histogram import HdrHistogram
-
     histogram = HdrHistogram(1, 10**11, 3)
     for value in np.random.default_rng(seed).lognormal(13, 0.5, 500):
         histogram.record_value(int(value))
@@ -101,10 +106,6 @@ def full(run, seconds=30):
 @pytest.fixture(scope="module")
 def browser(chromium):
     """Return headless Chromium, once for all tests of this module."""
-    from selenium import webdriver
-    from selenium.webdriver.chrome.options import Options
-    from selenium.webdriver.chrome.service import Service
-
     options = Options()
     options.binary_location, driver_path = chromium
     with tempfile.TemporaryDirectory(prefix="replayer-chromium-") as profile:
@@ -148,16 +149,12 @@ def page(tmp_path_factory):
 @pytest.fixture
 def opened(browser, sides, page):
     """Return the browser with the page of a comparison open, ready."""
-    from replayer.analysis.comparison import compare
-
     if not page.exists():
         page.write_text(html.page(sides, compare(*sides)), encoding="utf-8")
     return _open(browser, page)
 
 
 def _open(browser, path):
-    from selenium.webdriver.support.ui import WebDriverWait
-
     if browser.current_url != f"file://{path}":
         browser.get(f"file://{path}")
     WebDriverWait(browser, 30).until(
@@ -271,9 +268,6 @@ def test_a_table_can_be_copied(opened, left):
 
 def settled(browser, look, done):
     """Return what the page shows once it is as expected, or what it still shows after 20 s."""
-    from selenium.common.exceptions import TimeoutException
-    from selenium.webdriver.support.ui import WebDriverWait
-
     # A change of the scheme reaches the page as an event, after the command that made it.
     with contextlib.suppress(TimeoutException):
         WebDriverWait(browser, 20, poll_frequency=0.05).until(lambda _: done(look()))

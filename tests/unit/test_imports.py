@@ -5,6 +5,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from hdrh.histogram import HdrHistogram
 
 from replayer import registry
 from replayer.errors import Impossible
@@ -119,8 +120,6 @@ def test_fio_jobs_are_steps_with_reads_and_writes_apart():
 
 def test_fios_bins_become_a_histogram():
     """json+ has every latency: the histogram's median is fio's own, to its three digits."""
-    from hdrh.histogram import HdrHistogram
-
     (run,) = read("fio", FILES / "fio" / "json-plus.json").runs
     latency = run.steps[0].latency["read"]
     median = HdrHistogram.decode(latency.payload).get_value_at_percentile(50) / 1e9

@@ -13,6 +13,7 @@ from replayer.errors import Impossible, NotFound
 from replayer.machine import processes
 from replayer.servers import data_folder, private, programs, protocol, settings
 from replayer.servers.data_folder import DataFolder
+from replayer.servers.remote import Remote
 from replayer.shell import User
 
 KEYS = engine.load("postgres").keys["server"]
@@ -330,8 +331,6 @@ def test_unknown_engine_choice_names_the_nearest():
 
 def test_every_place_keeps_the_contract():
     """Both kinds of place have every method that a Place promises."""
-    from replayer.servers.remote import Remote
-
     promised = {name for name in vars(protocol.Place) if not name.startswith("_")}
     for kind in (private.PrivateServer, Remote):
         assert all(callable(getattr(kind, name)) for name in promised)

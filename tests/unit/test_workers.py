@@ -20,7 +20,7 @@ HERE = Path(__file__).parent
 def jobs(monkeypatch):
     """Return the module of jobs, which worker processes can import too."""
     monkeypatch.syspath_prepend(HERE)
-    import crowd_jobs
+    import crowd_jobs  # noqa: PLC0415 - only now is it found
 
     return crowd_jobs
 
