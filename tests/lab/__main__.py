@@ -5,15 +5,20 @@ that stand in for the official ones, hands them to docker-compose.yml through it
 runs `docker compose run --rm replayer run smoke --engine NAME` as the README says.  At the end
 nothing of it is left.  Where no Docker engine can be started it says why and does nothing.
 
-It needs root, dockerd, docker, docker-compose (or the compose plug-in) and debootstrap, a Debian
-mirror and a package index for pip, about 4 GB of disk and some minutes.
+All of it is done with docker-compose 1, and again with the compose plug-in (version 2), which is
+taken from the next Debian's package where the machine has none: each reads a file in its own way.
+
+It needs root, dockerd, docker, docker-compose and debootstrap, a Debian mirror and a package index
+for pip, about 4 GB of disk and some minutes.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import secrets
+import shlex
 import shutil
 import subprocess
 import sys
@@ -26,10 +31,14 @@ from typing import Any
 _ROOT = Path(__file__).parents[2]
 _HERE = Path(__file__).parent
 _PROJECT = "replayer-lab-test"
-_PROGRAMS = ("dockerd", "docker", "debootstrap")
+_PROGRAMS = ("dockerd", "docker", "docker-compose", "debootstrap")
 _ENGINES = ("postgres", "mariadb")
 _AUTHORITIES = Path("/etc/ssl/certs/ca-certificates.crt")
 _HEALTHY_SECONDS = 120
+_PLUGIN = "cli-plugins/docker-compose"
+_PLUGIN_RELEASE = "trixie"
+"""The Debian whose package of docker-compose is the plug-in."""
+_KEYS = "/usr/share/keyrings/debian-archive-keyring.gpg"
 
 
 class NotHere(Exception):
@@ -44,6 +53,9 @@ class Lab:
         self.socket = folder / "docker.sock"
         self.env = {**os.environ, "DOCKER_HOST": f"unix://{self.socket}", "DOCKER_BUILDKIT": "0"}
         self.env.pop("DOCKER_CONTEXT", None)
+        self.env["DOCKER_CONFIG"] = str(folder / "docker")
+        self.plugin = False
+        """Whether compose is the plug-in, version 2, or docker-compose."""
         # One that is installed beside it may be newer than the engine.
         self.docker = "/usr/bin/docker" if Path("/usr/bin/docker").exists() else "docker"
 
@@ -80,14 +92,18 @@ class Lab:
 
     def compose(self, *words: str, check: bool = True) -> Any:
         """Run docker compose on the project's file."""
-        plugin = self.run("compose", "version", check=False).returncode == 0
-        command = [self.docker, "compose"] if plugin else ["docker-compose"]
+        command = [self.docker, "compose"] if self.plugin else ["docker-compose"]
         env = str(self.folder / "env")
         return self._run(
             [*command, "-p", _PROJECT, "-f", str(_ROOT / "docker-compose.yml"), "--env-file", env,
              *words],
             check=check,
         )  # fmt: skip
+
+    def left(self) -> str:
+        """Return the project's containers that run, and the volumes that are there."""
+        running = self.run("ps", "--filter", f"label=com.docker.compose.project={_PROJECT}", "-q")
+        return running.stdout + self.run("volume", "ls", "-q").stdout
 
     def _run(self, command: list[str], *, check: bool, **more: Any) -> Any:
         done = subprocess.run(
@@ -110,11 +126,17 @@ def main() -> int:
             stack.callback(lambda: lab.stop() if hasattr(lab, "engine") else None)
             lab.start()
             _images(lab)
-            stack.callback(lab.compose, "down", "-v", check=False)
-            for name in _ENGINES:
-                _try(lab, name)
-            _refuse_unknown(lab)
-            _survive_without_helper(lab)
+            _install_plugin(lab)
+            for lab.plugin in (False, True):
+                _say("the compose plug-in" if lab.plugin else "docker-compose")
+                with ExitStack() as project:
+                    project.callback(lab.compose, "--profile", "*", "down", "-v", check=False)
+                    _run_without_env(lab)
+                    for name in _ENGINES:
+                        _try(lab, name)
+                    _refuse_unknown(lab)
+                    _survive_without_helper(lab)
+                    _end(lab)
     except NotHere as why:
         print(f"lab-test skipped: {why}")
         return 0
@@ -153,8 +175,9 @@ def _images(lab: Lab) -> None:
         "build", "--network", "host", "--build-arg", "PYTHON_IMAGE=lab-python", "-t",
         "replayer:lab-test", str(_ROOT),
     )  # fmt: skip
+    # In the quotes of .env.example, where a $ is no variable.
     values = {
-        "REPLAYER_PASSWORD": secrets.token_hex(8),
+        "REPLAYER_PASSWORD": f"'{secrets.token_hex(4)}$HOME{secrets.token_hex(4)}'",
         "REPLAYER_IMAGE": "replayer:lab-test",
         "POSTGRES_IMAGE": "lab-postgres",
         "MARIADB_IMAGE": "lab-mariadb",
@@ -188,11 +211,12 @@ def _try(lab: Lab, name: str) -> None:
     for step in steps.values():
         assert step["status"] in {"done", "skipped"}, step["reason"]
         assert step["status"] == "done" or step["reason"]
-    secret = (lab.folder / "env").read_text().splitlines()[0].partition("=")[2]
+    secret = (lab.folder / "env").read_text().splitlines()[0].partition("=")[2].strip("'")
     assert secret not in done.stdout + done.stderr
-    told = ", ".join(f"{step} {steps[step]['status']}" for step in steps)
-    print(f"  {about['version']}: {told}; walk {cold['got']}")
-    lab.compose("stop", name)
+    states = ", ".join(f"{step} {steps[step]['status']}" for step in steps)
+    print(f"  {about['version']}: {states}; walk {cold['got']}")
+    _readme(lab, "stop")
+    assert not lab.run("ps", "-q").stdout, "the README's stop stops nothing"
 
 
 def _healthy(lab: Lab, name: str) -> None:
@@ -227,6 +251,64 @@ def _survive_without_helper(lab: Lab) -> None:
     done = lab.compose("run", "--rm", "-T", "replayer", "list", "runs", "--json")
     runs = json.loads(done.stdout)
     assert len(json.dumps(runs)) > 2
+
+
+def _run_without_env(lab: Lab) -> None:
+    """Run on the PostgreSQL that replayer brings along, with no .env and so with no password."""
+    _say("run smoke without .env")
+    settings = lab.folder / "env"
+    whole = settings.read_text()
+    settings.write_text("".join(line for line in whole.splitlines(True) if "_IMAGE=" in line))
+    done = lab.compose("run", "--rm", "-T", "replayer", "run", "smoke", "--json")
+    settings.write_text(whole)
+    assert json.loads(done.stdout)["status"] == "done", done.stderr
+
+
+def _end(lab: Lab) -> None:
+    """Take all down as the README says: nothing of it may be left."""
+    _say("down -v")
+    _readme(lab, "down -v")
+    assert not lab.left(), f"the README's down -v leaves {lab.left()}"
+
+
+def _readme(lab: Lab, ends_with: str) -> None:
+    """Run the README's own line of docker compose that ends so."""
+    readme = (_ROOT / "README.md").read_text(encoding="utf-8")
+    (line,) = set(re.findall(rf"`docker compose ([^`]*{ends_with})`", readme))
+    lab.compose(*shlex.split(line))
+
+
+def _install_plugin(lab: Lab) -> None:
+    """Put the compose plug-in, from the next Debian's package, where docker looks for it."""
+    plugin = lab.folder / "docker" / _PLUGIN
+    plugin.parent.mkdir(parents=True)
+    where = Path("/usr/libexec/docker", _PLUGIN)
+    if not where.exists():
+        where = _from_next_debian(lab.folder / "apt") / str(where).lstrip("/")
+    shutil.copy(where, plugin)
+    assert lab.run("compose", "version").stdout.startswith("Docker Compose version")
+
+
+def _from_next_debian(folder: Path) -> Path:
+    """Download and unpack the package from the mirror that this machine uses; return where."""
+    for name in ("lists/partial", "cache/archives/partial", "root"):
+        (folder / name).mkdir(parents=True)
+    lines = subprocess.run(
+        ["apt-get", "indextargets", "--format", "$(LABEL) $(SITE)", "Created-By: Packages"],
+        check=True, capture_output=True, text=True,
+    ).stdout.splitlines()  # fmt: skip
+    site = next(line.split()[1] for line in lines if line.startswith("Debian "))
+    source = f"deb [signed-by={_KEYS}] {site} {_PLUGIN_RELEASE} main\n"
+    (folder / "sources.list").write_text(source)
+    apart = [
+        f"-oDir::Etc::sourcelist={folder}/sources.list", "-oDir::Etc::sourceparts=-",
+        f"-oDir::State::lists={folder}/lists", f"-oDir::Cache={folder}/cache",
+    ]  # fmt: skip
+    for words in (["update", "-qq"], ["download", "-qq", "docker-compose"]):
+        subprocess.run(["apt-get", *apart, *words], check=True, cwd=folder)
+    (package,) = folder.glob("docker-compose_*.deb")
+    subprocess.run(["dpkg-deb", "-x", str(package), str(folder / "root")], check=True)
+    return folder / "root"
 
 
 def _say(what: str) -> None:

@@ -1,0 +1,46 @@
+"""The kernel lab goes on after a boot that failed, and waits as long as its machine is slow."""
+
+import pytest
+
+from tests.kernel_lab.__main__ import TRIES, Failed, Machine, follow
+
+
+def attempts(*outcomes):
+    """Return an attempt that meets these outcomes in turn, and the list of kernels it was for."""
+    kernels = []
+    left = list(outcomes)
+
+    def attempt(kernel, _title, _boots):
+        kernels.append(kernel)
+        outcome = left.pop(0)
+        if outcome is None:
+            raise Failed("it panicked")
+        return outcome
+
+    return attempt, kernels
+
+
+def test_a_failed_boot_is_tried_again():
+    """The turn of a boot that failed is still due, so its kernel is booted once more."""
+    attempt, kernels = attempts(50.0, None, 60.0, 55.0)
+
+    assert follow(["a", "b", "a"], attempt) is True
+    assert kernels == ["a", "b", "b", "a"]
+
+
+def test_a_kernel_that_never_boots_ends_the_plan(capsys):
+    """No later turn is due before it: what there is is compared, and how much that is is said."""
+    attempt, kernels = attempts(50.0, *[None] * TRIES)
+
+    assert follow(["a", "b", "b", "a"], attempt) is False
+    assert kernels == ["a"] + ["b"] * TRIES
+    assert "1 of 4 boots are compared" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("start", "boots"), [(2.0, []), (30.0, []), (2.0, [40.0, 900.0])])
+def test_patience_follows_the_machine(start, boots):
+    """A machine that starts slowly, or took long before, is waited for in proportion."""
+    patience = Machine("tcg", "max", start).patience(boots)
+
+    assert patience > (3 * max(boots) if boots else 50 * start)
+    assert patience < 30 * 60 or max([start, *boots]) > 10
