@@ -1,0 +1,104 @@
+"""Words on a command line -> runs: files, folders, labels, patterns, values of a fact."""
+
+import pytest
+
+from replayer.analysis.selection import choose, no_column, pair
+from replayer.errors import Impossible, NotFound
+from replayer.results import store
+
+
+@pytest.fixture
+def results(tmp_path, run_of):
+    """Return a folder with two runs of one label and kernel, one of another, and one file."""
+    for label, kernel in [("stock", "6.1.0"), ("stock", "6.1.0"), ("uek", "6.12.9")]:
+        run = run_of([1.0, 2.0], label=label, kernel=kernel)
+        store.save(tmp_path / f"{run.id}.json", run)
+    return tmp_path
+
+
+def chosen_ids(chosen):
+    """Return the ids of the runs of each side."""
+    return [[run.id for run in side.runs] for side in chosen.sides]
+
+
+def test_a_label_means_all_of_its_runs(results):
+    """Two labels are two sides, named so, in the order in which they were given."""
+    chosen = choose(["uek", "stock"], results, columns=no_column)
+
+    assert [side.name for side in chosen.sides] == ["uek", "stock"]
+    assert [len(side.runs) for side in chosen.sides] == [1, 2]
+    assert chosen.said == []
+
+
+def test_a_folder_means_all_runs_in_it(results):
+    """A file that is no run is passed over, and that is said."""
+    (results / "notes.json").write_text("{}")
+    chosen = choose([str(results)], results)
+
+    assert len(chosen.sides[0].runs) == 3
+    assert "notes.json" in chosen.said[0]
+
+
+def test_an_empty_folder_is_refused(tmp_path):
+    """A folder without a run is no side."""
+    with pytest.raises(Impossible, match="holds no runs"):
+        choose([str(tmp_path)], tmp_path)
+
+
+def test_a_pattern_a_file_and_an_id_mean_the_same(results):
+    """Whichever way a run is named, it is the same run."""
+    path = sorted(results.glob("*.json"))[2]
+    ways = [str(path), path.stem, f"{results}/*{path.stem[9:15]}*"]
+
+    assert len({tuple(map(tuple, chosen_ids(choose([way], results)))) for way in ways}) == 1
+
+
+def test_an_unknown_word_is_not_found(results):
+    """A word that means no run is one sentence, with what is near."""
+    with pytest.raises(NotFound, match="nosuch"):
+        choose(["nosuch"], results)
+
+
+def test_by_groups_the_runs_of_a_fact(results):
+    """Each value of the fact is a side; `fact=base,other` chooses two, in that order."""
+    chosen = choose([str(results)], results, by="host.kernel.release")
+    turned = choose([str(results)], results, by="host.kernel.release=6.12.9,6.1.0")
+
+    assert {side.name: len(side.runs) for side in chosen.sides} == {"6.1.0": 2, "6.12.9": 1}
+    assert [side.name for side in turned.sides] == ["6.12.9", "6.1.0"]
+    assert turned.by == "host.kernel.release"
+
+
+def test_a_run_that_two_words_mean_counts_once(results):
+    """Grouping by a fact does not double what was named twice."""
+    twice = choose([str(results), "stock"], results, by="host.kernel.release")
+
+    assert sum(len(side.runs) for side in twice.sides) == 3
+
+
+def test_by_a_value_that_no_run_has_is_refused(results):
+    """The nearest value that there is stands in the sentence."""
+    with pytest.raises(Impossible, match=r"6\.12\.8.*did you mean.*6\.12\.9"):
+        choose([str(results)], results, by="host.kernel.release=6.12.8,6.1.0")
+
+
+def test_only_keeps_the_runs_of_a_condition(results):
+    """Conditions are facts with a value; one that nothing meets is named."""
+    kept = choose([str(results)], results, only=["host.kernel.release=6.1.0"])
+
+    assert len(kept.sides[0].runs) == 2
+    with pytest.raises(Impossible, match=r"has host\.kernel\.release=9"):
+        choose([str(results)], results, only=["host.kernel.release=9"])
+    with pytest.raises(Impossible, match="is no condition"):
+        choose([str(results)], results, only=["6.1.0"])
+
+
+def test_two_groups_are_compared(results):
+    """One side, or three, is a sentence that says what to do; two of one name are told apart."""
+    with pytest.raises(Impossible, match="1 were given"):
+        pair(choose(["stock"], results))
+    with pytest.raises(Impossible, match="only one value"):
+        pair(choose(["stock"], results, by="host.kernel.release"))
+    base, other = pair(choose(["stock", "stock"], results))
+
+    assert base.name != other.name
