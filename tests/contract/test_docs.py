@@ -2,8 +2,10 @@
 
 import re
 import shlex
+import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -29,7 +31,13 @@ def test_every_command_is_in_the_readme(name):
 @pytest.fixture(scope="module")
 def fresh(tmp_path_factory):
     """Return an empty folder, in which one example finds what the one before it left."""
-    return tmp_path_factory.mktemp("readme")
+    # A home of its own too: the server of other tests may be running in theirs.
+    home = Path(tempfile.mkdtemp(prefix="replayer-test-", dir="/tmp"))
+    home.chmod(0o755)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("REPLAYER_HOME", str(home))
+        yield tmp_path_factory.mktemp("readme")
+    shutil.rmtree(home, ignore_errors=True)
 
 
 @pytest.mark.parametrize("example", EXAMPLES)
