@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from replayer import journal
 from replayer.errors import Impossible, ReplayerError
 from replayer.journal import Note
-from replayer.watch.workers import Crowd, Gate, Report
+from replayer.watch.workers import Barrier, Report, WorkerPool
 
 if TYPE_CHECKING:
     from replayer.machine.host import Host
@@ -301,17 +301,17 @@ def _ballast(host: "Host", keep: int) -> Iterator[Bound]:
     size = (free - keep) // mmap.PAGESIZE * mmap.PAGESIZE
     if size <= 0:
         raise _nothing_to_take("ballast", free, keep)
-    with Crowd(hold, [size], processes=1) as crowd:
+    with WorkerPool(hold, [size], processes=1) as pool:
         # The child dies with replayer anyway; the note is for `clean` to know of it.
-        child = journal.identity(crowd.pids[0])
+        child = journal.identity(pool.pids[0])
         with journal.held("ballast", lambda: None, child=child, bytes=size):
             # Touching a page costs about 0.2 us per KiB on a slow machine.
-            crowd.ready(timeout=60 + size / (256 << 20))
-            yield Bound("ballast", size, f"{size >> 20:,} MiB locked by process {crowd.pids[0]}")
+            pool.ready(timeout=60 + size / (256 << 20))
+            yield Bound("ballast", size, f"{size >> 20:,} MiB locked by process {pool.pids[0]}")
 
 
-def hold(size: int, gate: Gate, _report: Report) -> None:
-    """Lock anonymous memory and keep it until this process is killed, as a job of a crowd."""
+def hold(size: int, barrier: Barrier, _report: Report) -> None:
+    """Lock anonymous memory and keep it until this process is killed, as a job of a pool."""
     # Should memory run out, this process is what the kernel is to kill, not the database.
     with contextlib.suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")
@@ -324,4 +324,4 @@ def hold(size: int, gate: Gate, _report: Report) -> None:
     if libc.mlock(ctypes.c_void_p(address), ctypes.c_size_t(size)):
         reason = os.strerror(ctypes.get_errno())
         raise ReplayerError(f"{size >> 20:,} MiB of memory could not be locked: {reason}")
-    gate.wait()
+    barrier.wait()

@@ -45,7 +45,7 @@ from replayer.tables import pgio
 from replayer.tables.pgio import Lost, SessionJob, TableSet, Tally
 from replayer.watch import ledger
 from replayer.watch.ledger import Counters
-from replayer.watch.workers import Crowd
+from replayer.watch.workers import WorkerPool
 
 _MIB = 1 << 20
 _HOT_AT_LEAST = 0.99
@@ -516,7 +516,7 @@ def _classify(share: float | None) -> Temperature:
 
 @dataclass
 class _Window:
-    """What was measured between the gate's opening and the last session's end."""
+    """What was measured between the barrier's opening and the last session's end."""
 
     before: Counters
     after: Counters
@@ -561,29 +561,31 @@ def _settled(database: Database) -> Counters:
 
 
 def _measure(spec: Spec, wanted: TableSet, context: Context, database: Database) -> _Window:
-    """Connect every session, open the gate, watch, and read the counters after the last slice."""
+    """Connect every session, open the barrier, watch; read the counters after the last slice."""
     slice_seconds = min(_LONGEST_SLICE, max(_SHORTEST_SLICE, spec.sessions / 32))
     jobs = list(_jobs(spec, wanted, database, slice_seconds))
-    crowd = Crowd(pgio.session, jobs, processes=math.ceil(len(jobs) / pgio.SESSIONS_PER_PROCESS))
-    with crowd:
+    pool = WorkerPool(
+        pgio.session, jobs, processes=math.ceil(len(jobs) / pgio.SESSIONS_PER_PROCESS)
+    )
+    with pool:
         with context.progress.task(f"connect {len(jobs)} sessions"):
-            crowd.ready(timeout=60 + len(jobs))
+            pool.ready(timeout=60 + len(jobs))
         updates = database.execute("slob/updates")[0]
         own = _own_reads(context)
         before = _settled(database)
         cpu = _own_cpu()
         begin_ns = context.sampler.mark()
         window = _Window(before, before, begin_ns, slice_seconds=slice_seconds)
-        opened_ns = crowd.open()
-        _watch(crowd, spec, context, database, window)
-        tallies = crowd.results()
+        opened_ns = pool.open()
+        _watch(pool, spec, context, database, window)
+        tallies = pool.results()
         window.end_ns = context.sampler.mark()
         window.after = _settled(database)
         read = _own_reads(context)
         window.own_bytes = None if own is None or read is None else read - own
-        window.cpu_seconds = sum(crowd.usage) + _own_cpu() - cpu
-        window.first_done = ((crowd.first_done_ns or opened_ns) - opened_ns) / 1e9
-        window.last_done = ((crowd.last_done_ns or opened_ns) - opened_ns) / 1e9
+        window.cpu_seconds = sum(pool.usage) + _own_cpu() - cpu
+        window.first_done = ((pool.first_done_ns or opened_ns) - opened_ns) / 1e9
+        window.last_done = ((pool.last_done_ns or opened_ns) - opened_ns) / 1e9
     window.tallies = [tally for tally in tallies if isinstance(tally, Tally)]
     _refuse_lost([tally for tally in tallies if isinstance(tally, Lost)], len(jobs), context)
     if database.engine.verb("slob/settle") is not None:
@@ -618,14 +620,16 @@ def _own_cpu() -> float:
     return used.ru_utime + used.ru_stime
 
 
-def _watch(crowd: Crowd, spec: Spec, context: Context, database: Database, window: _Window) -> None:
+def _watch(
+    pool: WorkerPool, spec: Spec, context: Context, database: Database, window: _Window
+) -> None:
     """Poll the server's counters once a second until all sessions are done."""
     lost: list[Lost] = []
     patience = math.inf
     last = window.before
     total = spec.run_time if spec.operations is None else None
     with context.progress.task("sessions", total) as task:
-        for said in crowd.reports(timeout=1.0):
+        for said in pool.reports(timeout=1.0):
             if isinstance(said, Lost):
                 lost.append(said)
                 patience = min(patience, time.monotonic() + _GRACE)

@@ -36,7 +36,7 @@ from replayer.storage.file_reader import Haul, Queue, Said
 from replayer.tables import persons
 from replayer.units import Size, show_size
 from replayer.watch.sampler import Sampler
-from replayer.watch.workers import Crowd
+from replayer.watch.workers import WorkerPool
 
 _LONGEST_NS = 3600 * 10**9
 _SECTOR = 512
@@ -107,7 +107,7 @@ class _Reading:
 
     @property
     def real(self) -> float:
-        """Return seconds from the opening of the gate to the last thread's end."""
+        """Return seconds from the opening of the barrier to the last thread's end."""
         return self.since_opened(self.last_done_ns)
 
     @property
@@ -121,7 +121,7 @@ class _Reading:
         return sum(haul.reads for haul in self.hauls)
 
     def since_opened(self, clock_ns: int) -> float:
-        """Return seconds between the opening of the gate and a time."""
+        """Return seconds between the opening of the barrier and a time."""
         return (clock_ns - self.opened_ns) / 1e9
 
 
@@ -281,31 +281,31 @@ def _read(spec: Spec, context: Context, sampler: Sampler, listing: _Listing) -> 
     processes = min(len(os.sched_getaffinity(0)), spec.threads)
     with (
         context.progress.task("walk", total=listing.bytes) as task,
-        Crowd(file_reader.read_all, [queue] * spec.threads, processes=processes) as crowd,
+        WorkerPool(file_reader.read_all, [queue] * spec.threads, processes=processes) as pool,
     ):
-        crowd.ready(timeout=_READY_SECONDS)
+        pool.ready(timeout=_READY_SECONDS)
         begin_ns = sampler.mark()
-        opened_ns = crowd.open()
-        said = list(_said(crowd, task, opened_ns))
-        hauls = crowd.results()
+        opened_ns = pool.open()
+        said = list(_said(pool, task, opened_ns))
+        hauls = pool.results()
         end_ns = sampler.mark()
-        last_ns = crowd.last_done_ns or end_ns
+        last_ns = pool.last_done_ns or end_ns
         return _Reading(
             begin_ns,
             end_ns,
             opened_ns,
-            crowd.first_done_ns or end_ns,
+            pool.first_done_ns or end_ns,
             last_ns,
-            *crowd.usage,
+            *pool.usage,
             hauls=hauls,
             points=_points(said, opened_ns, last_ns, sum(haul.read_bytes for haul in hauls)),
         )
 
 
-def _said(crowd: Crowd, task: Task, opened_ns: int) -> Iterator[Said]:
+def _said(pool: WorkerPool, task: Task, opened_ns: int) -> Iterator[Said]:
     """Yield what the processes report, and show it."""
     latest: dict[int, int] = {}
-    for said in crowd.reports(timeout=0.5):
+    for said in pool.reports(timeout=0.5):
         if said is None:
             continue
         latest[said.pid] = said.read_bytes

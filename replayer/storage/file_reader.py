@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from replayer.errors import ReplayerError
 from replayer.machine import page_cache
-from replayer.watch.workers import Counter, Gate, Report
+from replayer.watch.workers import Barrier, Counter, Report
 
 ALIGNMENT = 4096
 """Of block sizes, offsets and buffers of direct reads: no device in use asks for more."""
@@ -81,7 +81,7 @@ class Queue:
         return Said(os.getpid(), clock_ns, sum(haul.read_bytes for haul in self.hauls))
 
 
-def read_all(queue: Queue, gate: Gate, report: Report) -> Haul:
+def read_all(queue: Queue, barrier: Barrier, report: Report) -> Haul:
     """Read file after file until the queue is empty; a file that has vanished is passed over.
 
     Raises ReplayerError with the file's name when one cannot be read.
@@ -91,7 +91,7 @@ def read_all(queue: Queue, gate: Gate, report: Report) -> Haul:
     way, flags = WAYS[queue.mode](queue.block_size)
     haul = Haul()
     queue.hauls.append(haul)
-    gate.wait()
+    barrier.wait()
     while taken := queue.take():
         number, path, size = taken
         before = haul.read_bytes

@@ -150,8 +150,8 @@ class Tally:
 def tally(load: Load, shares: Sequence[Share]) -> Tally:
     """Return the sum of all threads' shares.
 
-    The window is the load's own duration where the clock ended it, else it reaches from the gate to
-    the last operation.  Raises ReplayerError where nothing was done in it.
+    The window is the load's own duration where the clock ended it, else it reaches from the barrier
+    to the last operation.  Raises ReplayerError where nothing was done in it.
     """
     begin = shares[0].window_begin_ns
     last = max(share.last_ns for share in shares)

@@ -11,7 +11,7 @@ from replayer.errors import ReplayerError
 from replayer.storage.io_job import Access, Job
 from replayer.storage.io_result import Tally, tally, together
 from replayer.storage.io_worker import work
-from replayer.watch.workers import Counter, Crowd
+from replayer.watch.workers import Counter, WorkerPool
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -54,8 +54,8 @@ def exercise(
 ) -> Exercise:
     """Run all loads at once on each client's target.
 
-    `opened` is called just before the gate is, `watch` with the operations done since it was last
-    called, at least once a second.  Raises ReplayerError for the first thing that goes wrong.
+    `opened` is called just before the barrier is, `watch` with the operations done since it was
+    last called, at least once a second.  Raises ReplayerError for the first thing that goes wrong.
     """
     jobs = [
         job
@@ -64,17 +64,17 @@ def exercise(
         for job in _jobs(load, target, client)
     ]
     processes = min(len(jobs), len(os.sched_getaffinity(0)))
-    with Crowd(work, jobs, processes=processes) as crowd:
-        crowd.ready(timeout=_READY_SECONDS)
+    with WorkerPool(work, jobs, processes=processes) as pool:
+        pool.ready(timeout=_READY_SECONDS)
         if opened is not None:
             opened()
-        opened_ns = crowd.open()
-        for said in crowd.reports(timeout=1.0):
+        opened_ns = pool.open()
+        for said in pool.reports(timeout=1.0):
             _all_there(targets)
             if watch is not None:
                 watch(said or 0)
-        shares = crowd.results()
-    return _sum(loads, targets, shares, crowd, opened_ns)
+        shares = pool.results()
+    return _sum(loads, targets, shares, pool, opened_ns)
 
 
 def _jobs(load: Load, target: Target, client: int) -> list[Job]:
@@ -87,7 +87,7 @@ def _sum(
     loads: Sequence[Load],
     targets: Sequence[Target],
     shares: Sequence[Share],
-    crowd: Crowd,
+    pool: WorkerPool,
     opened_ns: int,
 ) -> Exercise:
     rest = iter(shares)
@@ -95,8 +95,8 @@ def _sum(
         tuple(tally(load, [next(rest) for _ in range(load.threads)]) for load in loads)
         for _ in targets
     )
-    user, system = crowd.usage
-    return Exercise(by_client, user, system, opened_ns, crowd.last_done_ns or opened_ns)
+    user, system = pool.usage
+    return Exercise(by_client, user, system, opened_ns, pool.last_done_ns or opened_ns)
 
 
 def _all_there(targets: Sequence[Target]) -> None:

@@ -26,7 +26,7 @@ from replayer.storage.io_job import MIB, Access, Job, Recorded, Share, Sync
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from replayer.watch.workers import Counter, Gate, Report
+    from replayer.watch.workers import Barrier, Counter, Report
 
 _CHUNK = 8192
 _CHUNK_OF_CRUMBS = 65536
@@ -50,15 +50,15 @@ _SYNCS = {Sync.FSYNC: os.fsync, Sync.FDATASYNC: os.fdatasync}
 _Operation = tuple["Callable[[int, Any, int], int]", int, Any, int]
 
 
-def work(job: Job, gate: Gate, report: Report) -> Share:
-    """Do a job: open and prepare, wait at the gate, work, return what was seen.
+def work(job: Job, barrier: Barrier, report: Report) -> Share:
+    """Do a job: open and prepare, wait at the barrier, work, return what was seen.
 
     Raises ReplayerError, with one sentence, for whatever the storage answers.
     """
     driver = _Driver(job)
     try:
         driver.open()
-        return driver.run(gate.wait(), report)
+        return driver.run(barrier.wait(), report)
     except OSError as error:
         raise ReplayerError(trouble(error, job)) from error
     finally:
@@ -163,7 +163,7 @@ class _Driver:
             os.close(self._fds.pop())
 
     def run(self, opened_ns: int, report: Report) -> Share:
-        """Work from the gate's opening to the end."""
+        """Work from the barrier's opening to the end."""
         load = self._load
         begin = opened_ns + int(load.warmup * 1e9)
         deadline = _NEVER if load.seconds is None else begin + int(load.seconds * 1e9)

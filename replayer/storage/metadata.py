@@ -13,13 +13,13 @@ import numpy as np
 from replayer.errors import ReplayerError
 from replayer.storage.io_result import Latencies
 from replayer.storage.io_worker import Bins
-from replayer.watch.workers import Crowd
+from replayer.watch.workers import WorkerPool
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from replayer.storage.io_job import Recorded
-    from replayer.watch.workers import Gate, Report
+    from replayer.watch.workers import Barrier, Report
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +56,10 @@ def handle(verb: str, clients: Sequence[Entries]) -> Handled:
     Raises ReplayerError with the first failure: a full folder, a file that is gone.
     """
     tasks = [_Task(entries, verb) for entries in clients]
-    with Crowd(_work, tasks, processes=len(tasks)) as crowd:
-        begin = crowd.open()
-        parts: list[tuple[int, Recorded]] = crowd.results()
-        user, system = crowd.usage
+    with WorkerPool(_work, tasks, processes=len(tasks)) as pool:
+        begin = pool.open()
+        parts: list[tuple[int, Recorded]] = pool.results()
+        user, system = pool.usage
     seconds = max(end for end, _ in parts) - begin
     many = sum(entries.many for entries in clients)
     return Handled(
@@ -74,7 +74,7 @@ def handle(verb: str, clients: Sequence[Entries]) -> Handled:
     )
 
 
-def _work(task: _Task, gate: Gate, report: Report) -> tuple[int, Recorded]:  # noqa: ARG001
+def _work(task: _Task, barrier: Barrier, report: Report) -> tuple[int, Recorded]:  # noqa: ARG001
     paths = _paths(task)
     calls: dict[str, Callable[[str], object]] = {
         "create": _create,
@@ -84,7 +84,7 @@ def _work(task: _Task, gate: Gate, report: Report) -> tuple[int, Recorded]:  # n
     call = calls[task.verb]
     ends = np.zeros(len(paths), dtype=np.int64)
     clock = time.monotonic_ns
-    begin = gate.wait()
+    begin = barrier.wait()
     path = task.entries.folder
     try:
         for number, path in enumerate(paths):

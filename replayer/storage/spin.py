@@ -11,13 +11,13 @@ import numpy as np
 
 from replayer.storage.io_result import Latencies
 from replayer.storage.io_worker import Bins
-from replayer.watch.workers import Crowd
+from replayer.watch.workers import WorkerPool
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from replayer.storage.io_job import Recorded
-    from replayer.watch.workers import Gate, Report
+    from replayer.watch.workers import Barrier, Report
 
 _LEAST_DIVISOR = 3
 _BATCH_BYTES = 4 << 20
@@ -46,9 +46,9 @@ class Spun:
 
 def spin(work: Work, processes: int) -> Spun:
     """Work in so many processes at once; only events that ended within the window count."""
-    with Crowd(_work, [work] * processes, processes=processes) as crowd:
-        crowd.open()
-        parts: list[tuple[int, Recorded]] = crowd.results(timeout=work.seconds + 120)
+    with WorkerPool(_work, [work] * processes, processes=processes) as pool:
+        pool.open()
+        parts: list[tuple[int, Recorded]] = pool.results(timeout=work.seconds + 120)
     return Spun(
         operations=sum(many for many, _ in parts),
         seconds=work.seconds,
@@ -57,12 +57,12 @@ def spin(work: Work, processes: int) -> Spun:
     )
 
 
-def _work(work: Work, gate: Gate, report: Report) -> tuple[int, Recorded]:  # noqa: ARG001
+def _work(work: Work, barrier: Barrier, report: Report) -> tuple[int, Recorded]:  # noqa: ARG001
     """Do events until the time is over; return how many blocks or events, and their latencies."""
     event, each = _cpu(work.limit) if work.kind == "cpu" else _memory(work.kind, work.limit)
     event()
     clock, bins, ends = time.monotonic_ns, Bins(), array("q", bytes(8 * _CHUNK))
-    begin = gate.wait()
+    begin = barrier.wait()
     deadline = begin + int(work.seconds * 1e9)
     done, now = 0, begin
     while now < deadline:

@@ -26,7 +26,7 @@ from replayer.engines.engine import Verb
 from replayer.errors import ReplayerError
 from replayer.tables import persons
 from replayer.tables.persons import Shape
-from replayer.watch.workers import Counter, Crowd, Gate, Report
+from replayer.watch.workers import Barrier, Counter, Report, WorkerPool
 
 if TYPE_CHECKING:
     from replayer.engines.connection import Database
@@ -144,15 +144,15 @@ class Builder:
         every = [task for doubling in todo for task in tasks(doubling, shape.segment_rows)]
         jobs = [self._job(every)] * min(sessions, len(every))
         self.sessions = max(1, len(jobs))
-        self._crowd = Crowd(double_segments, jobs, processes=1) if jobs else None
+        self._pool = WorkerPool(double_segments, jobs, processes=1) if jobs else None
 
     def __enter__(self) -> Self:
         execute(self._database, "table/session")
-        if self._crowd is not None:
-            self._crowd.__enter__()
-            self._crowd.ready()
-            self._crowd.open()
-            self._said = self._crowd.reports(timeout=1.0)
+        if self._pool is not None:
+            self._pool.__enter__()
+            self._pool.ready()
+            self._pool.open()
+            self._said = self._pool.reports(timeout=1.0)
         return self
 
     def __exit__(
@@ -161,10 +161,10 @@ class Builder:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if self._crowd is not None:
+        if self._pool is not None:
             if kind is None:
-                self._crowd.results()
-            self._crowd.__exit__(kind, error, trace)
+                self._pool.results()
+            self._pool.__exit__(kind, error, trace)
 
     def seed(self) -> None:
         """Make the first six rows."""
@@ -235,12 +235,12 @@ def execute(database: "Database", verb: str, **holes: int) -> None:
     persons.told(database, verb, holes)
 
 
-def double_segments(job: Job, gate: Gate, report: Report) -> None:
+def double_segments(job: Job, barrier: Barrier, report: Report) -> None:
     """Make new segments from the queue until it is empty, as one session; report each."""
     with contextlib.closing(driver.connect(job.recipe, *job.first)) as connection:
         driver.sleep_soundly(connection)
         cursor = connection.cursor()
-        gate.wait()
+        barrier.wait()
         while (number := job.queue.take()) < len(job.tasks):
             task = job.tasks[number]
             # A doubling needs all segments of the one before it.

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from replayer.engines import driver
 from replayer.engines.driver import Recipe
 from replayer.errors import ReplayerError
-from replayer.watch.workers import Counter, Crowd, Gate, Report
+from replayer.watch.workers import Barrier, Counter, Report, WorkerPool
 
 if TYPE_CHECKING:
     from replayer.engines.connection import Database
@@ -35,22 +35,22 @@ def execute(database: "Database", chores: Sequence[Chore], sessions: int) -> Ite
     Raises ReplayerError with the server's first line when a statement fails.
     """
     job = Job(database.recipe(), tuple(chores), Counter())
-    with Crowd(do_chores, [job] * min(sessions, len(chores)), processes=1) as crowd:
+    with WorkerPool(do_chores, [job] * min(sessions, len(chores)), processes=1) as pool:
         if chores:
-            crowd.open()
-        for said in crowd.reports(timeout=1.0):
+            pool.open()
+        for said in pool.reports(timeout=1.0):
             yield said or 0
-        crowd.results()
+        pool.results()
 
 
-def do_chores(job: Job, gate: Gate, report: Report) -> None:
+def do_chores(job: Job, barrier: Barrier, report: Report) -> None:
     """Do chores from the queue until it is empty, as one session."""
     with (
         contextlib.closing(driver.connect(job.recipe)) as connection,
         connection.cursor() as cursor,
     ):
         driver.sleep_soundly(connection)
-        gate.wait()
+        barrier.wait()
         while (number := job.queue.take()) < len(job.chores):
             try:
                 for statement in job.chores[number]:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from replayer.engines import driver
 from replayer.engines.driver import Recipe
 from replayer.errors import Impossible, ReplayerError
-from replayer.watch.workers import Counter, Crowd, Gate, Report
+from replayer.watch.workers import Barrier, Counter, Report, WorkerPool
 
 if TYPE_CHECKING:
     from replayer.engines.connection import Database
@@ -185,14 +185,14 @@ def load(database: "Database", wanted: TableSet, sessions: int, made_by: str) ->
     jobs = tuple(_table_job(database, wanted, name, made_by) for name in wanted.names)
     queue = Counter()
     recipe = database.recipe()
-    crowd = Crowd(
+    pool = WorkerPool(
         load_tables, [LoadJob(recipe, jobs, queue)] * min(sessions, len(jobs)), processes=1
     )
-    with crowd:
-        crowd.open()
-        for said in crowd.reports(timeout=1.0):
+    with pool:
+        pool.open()
+        for said in pool.reports(timeout=1.0):
             yield said or 0
-        crowd.results()
+        pool.results()
 
 
 def _table_job(database: "Database", wanted: TableSet, name: str, made_by: str) -> TableJob:
@@ -226,13 +226,13 @@ def _permutation(wanted: TableSet, name: str) -> dict[str, int]:
     return {**factors, **addends, "mask": mask, "shift": shift, "rows": wanted.rows}
 
 
-def load_tables(job: LoadJob, gate: Gate, report: Report) -> int:
+def load_tables(job: LoadJob, barrier: Barrier, report: Report) -> int:
     """Load tables from the queue until it is empty, as one session; return how many."""
     with (
         contextlib.closing(driver.connect(job.recipe)) as connection,
         connection.cursor() as cursor,
     ):
-        gate.wait()
+        barrier.wait()
         loaded = 0
         while (number := job.queue.take()) < len(job.tables):
             table = job.tables[number]
@@ -382,8 +382,8 @@ class Lost:
     why: str
 
 
-def session(job: SessionJob, gate: Gate, report: Report) -> Tally | Lost:
-    """Be one session: connect, warm up, wait for the gate, work slice by slice."""
+def session(job: SessionJob, barrier: Barrier, report: Report) -> Tally | Lost:
+    """Be one session: connect, warm up, wait for the barrier, work slice by slice."""
     driver_error = driver.driver_error(job.recipe)
     with contextlib.closing(driver.connect(job.recipe, *job.first)) as connection:
         driver.sleep_soundly(connection)
@@ -394,7 +394,7 @@ def session(job: SessionJob, gate: Gate, report: Report) -> Tally | Lost:
             raise ReplayerError(
                 f"session {job.number}: the database said: {driver.explain(error)}"
             ) from error
-        gate.wait()
+        barrier.wait()
         try:
             own.work()
         except driver_error as error:

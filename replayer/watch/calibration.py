@@ -10,10 +10,10 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from replayer.watch.workers import Crowd
+from replayer.watch.workers import WorkerPool
 
 if TYPE_CHECKING:
-    from replayer.watch.workers import Gate
+    from replayer.watch.workers import Barrier
 
 NAMES = ("cpu", "memory")
 """cpu: bytes per second through SHA-256 on one core; memory: bytes per second copied."""
@@ -35,16 +35,16 @@ def measure(when: str) -> dict[str, tuple[float, ...]]:
 
     They come from a fresh process, so that what replayer did meanwhile does not count.
     """
-    with Crowd(work, [None], processes=1) as crowd:
-        crowd.ready()
-        crowd.open()
-        (found,) = crowd.results()
+    with WorkerPool(work, [None], processes=1) as pool:
+        pool.ready()
+        pool.open()
+        (found,) = pool.results()
     return {f"{name}.{when}": samples for name, samples in found.items()}
 
 
-def work(_job: None, gate: "Gate", _report: object) -> dict[str, tuple[float, ...]]:
+def work(_job: None, barrier: "Barrier", _report: object) -> dict[str, tuple[float, ...]]:
     """Measure every control in a worker process."""
-    gate.wait()
+    barrier.wait()
     return {"cpu": _samples(_hash), "memory": _copy_samples()}
 
 

@@ -1,16 +1,16 @@
-"""Run one function in many fresh processes and threads that start together behind a gate.
+"""Run one function in many fresh processes and threads that start together behind a barrier.
 
-    with Crowd(work, jobs, processes=2) as crowd:
-        crowd.ready(timeout=60)                    # every job has prepared itself
-        opened_ns = crowd.open()                   # CLOCK_MONOTONIC, the same in every process
-        for said in crowd.reports(timeout=1.0):    # None when nothing was said for that long
+    with WorkerPool(work, jobs, processes=2) as pool:
+        pool.ready(timeout=60)                    # every job has prepared itself
+        opened_ns = pool.open()                   # CLOCK_MONOTONIC, the same in every process
+        for said in pool.reports(timeout=1.0):    # None when nothing was said for that long
             ...
-        results = crowd.results()                  # in the order of the jobs
+        results = pool.results()                  # in the order of the jobs
 
-`work(job, gate, report)` is called once for each job, in a thread of its own.  It prepares, calls
-`gate.wait()`, which returns the instant at which the gate was opened, works, and returns something
-that can be pickled.  It is found by its name in the new process, so it belongs into a module that
-imports little: never into a step, which draws in SQLAlchemy.
+`work(job, barrier, report)` is called once for each job, in a thread of its own.  It prepares,
+calls `barrier.wait()`, which returns the instant at which the barrier was opened, works, and
+returns something that can be pickled.  It is found by its name in the new process, so it belongs
+into a module that imports little: never into a step, which draws in SQLAlchemy.
 """
 
 import contextlib
@@ -34,7 +34,7 @@ from replayer import signals
 from replayer.errors import ReplayerError
 
 Report = Callable[[Any], None]
-Work = Callable[[Any, "Gate", Report], Any]
+Work = Callable[[Any, "Barrier", Report], Any]
 
 _HINTS = {
     "SIGKILL": " (often by the kernel's out-of-memory killer: see dmesg)",
@@ -48,7 +48,7 @@ _F_SETPIPE_SZ = 1031
 
 
 class Counter:
-    """A number that all processes of a crowd share: put it into the jobs.
+    """A number that all processes of a pool share: put it into the jobs.
 
     It is the offset of one open file, which every process inherits; the kernel moves the offset of
     a regular file (not of a memfd) under a lock, so that nobody can die while holding it.
@@ -88,7 +88,7 @@ def _counter(passed: Any) -> Counter:
     return Counter(passed.detach())
 
 
-class Crowd:
+class WorkerPool:
     """Jobs dealt round robin to `processes` spawned processes, one thread for each job.
 
     Leaving the `with` block, for whatever reason, kills and reaps every process.
@@ -103,19 +103,19 @@ class Crowd:
         self._said: deque[Any] = deque()
         self._results: dict[int, Any] = {}
         self._done_ns: list[int] = []
-        self._gate: _ParentGate | None = None
+        self._barrier: _ParentBarrier | None = None
         self.opened_ns: int | None = None
         self.usage: tuple[float, float] = (0.0, 0.0)
-        """User and system CPU seconds of the processes, from the gate to each one's last done."""
+        """User and system CPU seconds of the processes, from the barrier to each one's end."""
 
     def __enter__(self) -> Self:
         context = multiprocessing.get_context("spawn")
-        self._gate = gate = _ParentGate()
+        self._barrier = barrier = _ParentBarrier()
         try:
             with _signals_held():
                 for number in range(self._count):
                     share = list(enumerate(self._jobs))[number :: self._count]
-                    self._members.append(_Member(context, self._work, share, gate))
+                    self._members.append(_Member(context, self._work, share, barrier))
         except OSError as error:
             self._end()
             raise ReplayerError(
@@ -151,7 +151,7 @@ class Crowd:
         return max(self._done_ns, default=None)
 
     def ready(self, timeout: float = 60.0) -> None:
-        """Wait until every job waits at the gate; raise ReplayerError if that takes too long."""
+        """Wait until every job waits at the barrier; raise ReplayerError if that takes too long."""
         deadline = time.monotonic() + timeout
         while not all(member.ready for member in self._members):
             left = deadline - time.monotonic()
@@ -165,10 +165,10 @@ class Crowd:
 
     def open(self) -> int:
         """Let everybody go at once and return when that was, as CLOCK_MONOTONIC nanoseconds."""
-        assert self._gate is not None
+        assert self._barrier is not None
         if self.opened_ns is None:
             self.ready()
-            self.opened_ns = self._gate.open()
+            self.opened_ns = self._barrier.open()
         return self.opened_ns
 
     def reports(self, timeout: float = 1.0) -> Iterator[Any]:
@@ -231,8 +231,8 @@ class Crowd:
             member.process.close()
             member.pipe.close()
         self._members = []
-        if self._gate is not None:
-            self._gate.close()
+        if self._barrier is not None:
+            self._barrier.close()
 
 
 class _Member:
@@ -243,7 +243,7 @@ class _Member:
         context: multiprocessing.context.SpawnContext,
         work: Work,
         share: list[tuple[int, Any]],
-        gate: "_ParentGate",
+        barrier: "_ParentBarrier",
     ) -> None:
         self.ready = False
         self.done = False
@@ -252,7 +252,7 @@ class _Member:
         _widen(theirs)
         self.process = context.Process(
             target=_main,
-            args=(work, share, gate.passed(), theirs, os.getpid()),
+            args=(work, share, barrier.passed(), theirs, os.getpid()),
             name="replayer-worker",
             daemon=True,
         )
@@ -287,12 +287,12 @@ class _Member:
         )
 
 
-class _ParentGate:
+class _ParentBarrier:
     """The write end of a pipe: closing it wakes everybody who reads the other end."""
 
     def __init__(self) -> None:
         self._theirs, self._ours = os.pipe()
-        self._instant = os.memfd_create("replayer-gate", os.MFD_CLOEXEC)
+        self._instant = os.memfd_create("replayer-barrier", os.MFD_CLOEXEC)
         self._fds = [self._theirs, self._ours, self._instant]
 
     def passed(self) -> tuple["_Passed", "_Passed"]:
@@ -327,7 +327,7 @@ def _received(passed: Any) -> _Passed:
     return _Passed(passed.detach())
 
 
-class Gate:
+class Barrier:
     """Where the jobs of one process wait for the common start."""
 
     def __init__(self, opening: int, instant: int, arrived: Callable[[], None]) -> None:
@@ -351,7 +351,7 @@ class _Share:
         self._counting = threading.Lock()
         self._absent = jobs
         self._working = jobs
-        self._at_gate = self._at_end = resource.getrusage(resource.RUSAGE_SELF)
+        self._at_barrier = self._at_end = resource.getrusage(resource.RUSAGE_SELF)
         self._results: list[tuple[int, int, Any]] = []
 
     def send(self, *message: Any) -> None:
@@ -365,18 +365,18 @@ class _Share:
         self.send("said", said)
 
     def arrived(self) -> None:
-        """Count a job at the gate; the last one notes the CPU used so far, for all then sleep."""
+        """Count a job at the barrier; the last one notes the CPU used so far, as all then sleep."""
         with self._counting:
             self._absent -= 1
             if self._absent:
                 return
-            self._at_gate = resource.getrusage(resource.RUSAGE_SELF)
+            self._at_barrier = resource.getrusage(resource.RUSAGE_SELF)
         self.send("ready")
 
-    def run(self, work: Work, number: int, job: Any, gate: Gate) -> None:
+    def run(self, work: Work, number: int, job: Any, barrier: Barrier) -> None:
         """Do one job and keep its result, or send why there is none."""
         try:
-            result = work(job, gate, self.report)
+            result = work(job, barrier, self.report)
         except BaseException as error:  # noqa: BLE001 - whatever it is, the parent must hear of it
             self._fail(error)
             return
@@ -391,8 +391,8 @@ class _Share:
         """Send all results, which happens after all clocks were read."""
         if self._working:
             return
-        user = self._at_end.ru_utime - self._at_gate.ru_utime
-        system = self._at_end.ru_stime - self._at_gate.ru_stime
+        user = self._at_end.ru_utime - self._at_barrier.ru_utime
+        system = self._at_end.ru_stime - self._at_barrier.ru_stime
         try:
             self.send("done", self._results, user, system)
         except (TypeError, AttributeError, ValueError) as error:
@@ -409,7 +409,7 @@ class _Share:
 def _main(
     work: Work,
     jobs: list[tuple[int, Any]],
-    gate: tuple[_Passed, _Passed],
+    barrier: tuple[_Passed, _Passed],
     pipe: "connection.Connection[Any, Any]",
     parent: int,
 ) -> None:
@@ -418,7 +418,7 @@ def _main(
         signal.signal(number, signal.SIG_IGN)
     _die_with(parent)
     share = _Share(len(jobs), pipe)
-    here = Gate(gate[0].fd, gate[1].fd, share.arrived)
+    here = Barrier(barrier[0].fd, barrier[1].fd, share.arrived)
     threading.stack_size(_STACK_BYTES)
     threads = [
         threading.Thread(target=share.run, args=(work, number, job, here), daemon=True)

@@ -24,7 +24,7 @@ from replayer.steps import sessions
 from replayer.tables import pgio
 from replayer.tables.pgio import TableSet
 from replayer.watch.sampler import Sampler
-from replayer.watch.workers import Crowd
+from replayer.watch.workers import WorkerPool
 
 DEBIAN_15 = Path("/usr/lib/postgresql/15/bin")
 NAMES = {
@@ -77,10 +77,10 @@ def provide(place, **keys):
 def work(database, spec, during=lambda: None):
     """Run the sessions of a spec on the running server, without restarts; return their tallies."""
     jobs = list(sessions._jobs(spec, spec.tables(8192), database, 0.1))
-    with Crowd(pgio.session, jobs, processes=1) as crowd:
-        crowd.open()
+    with WorkerPool(pgio.session, jobs, processes=1) as pool:
+        pool.open()
         during()
-        return crowd.results(timeout=60)
+        return pool.results(timeout=60)
 
 
 def keys_of(database, name):

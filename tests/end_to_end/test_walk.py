@@ -24,7 +24,7 @@ from replayer.servers.open import open_place
 from replayer.steps import build, walk
 from replayer.storage import file_reader
 from replayer.tables import persons
-from replayer.watch.workers import Crowd
+from replayer.watch.workers import WorkerPool
 
 BLOCK = 4096
 PRIME = 23
@@ -239,19 +239,19 @@ def test_a_mapped_file_that_shrank_kills_nobody(context, tree):
 def test_a_read_error_names_the_file_and_the_byte(context):
     """A read error of the disk is one sentence; /proc/self/mem has one to offer."""
     queue = file_reader.Queue(("/proc/self/mem",), (BLOCK,), "read", BLOCK)
-    with Crowd(file_reader.read_all, [queue], processes=1) as crowd:
-        crowd.open()
+    with WorkerPool(file_reader.read_all, [queue], processes=1) as pool:
+        pool.open()
         with pytest.raises(ReplayerError, match="/proc/self/mem could not be read at byte 0: Inp"):
-            crowd.results()
+            pool.results()
 
 
 def test_every_file_is_read_once_by_whoever_is_free(tree):
     """The queue is shared by the threads of all processes: nothing is read twice or left out."""
     paths = sorted(map(str, tree.rglob("file-*")))
     queue = file_reader.Queue(tuple(paths), tuple(map(os.path.getsize, paths)), "read", BLOCK)
-    with Crowd(file_reader.read_all, [queue] * 5, processes=2) as crowd:
-        crowd.open()
-        hauls = crowd.results()
+    with WorkerPool(file_reader.read_all, [queue] * 5, processes=2) as pool:
+        pool.open()
+        hauls = pool.results()
 
     assert Counter(number for haul in hauls for number, _ in haul.files) == Counter(range(PRIME))
 

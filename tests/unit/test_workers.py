@@ -11,7 +11,7 @@ import pytest
 
 from replayer.errors import ReplayerError, Skip
 from replayer.journal import alive, identity
-from replayer.watch.workers import Counter, Crowd
+from replayer.watch.workers import Counter, WorkerPool
 
 HERE = Path(__file__).parent
 
@@ -20,9 +20,9 @@ HERE = Path(__file__).parent
 def jobs(monkeypatch):
     """Return the module of jobs, which worker processes can import too."""
     monkeypatch.syspath_prepend(HERE)
-    import crowd_jobs  # noqa: PLC0415 - only now is it found
+    import pool_jobs  # noqa: PLC0415 - only now is it found
 
-    return crowd_jobs
+    return pool_jobs
 
 
 def gone(owners, *, seconds=10):
@@ -34,18 +34,18 @@ def gone(owners, *, seconds=10):
 
 
 def test_everybody_starts_at_one_instant_and_numbers_are_given_out_once(jobs):
-    """The gate's instant is the same in all processes, and no number is drawn twice or lost."""
+    """The barrier's instant is the same in all processes, and no number is drawn twice or lost."""
     counter, limit = Counter(), 20_000
-    with Crowd(jobs.share_out, [(counter, limit)] * 16, processes=2) as crowd:
-        crowd.ready()
-        opened_ns = crowd.open()
-        results = crowd.results()
+    with WorkerPool(jobs.share_out, [(counter, limit)] * 16, processes=2) as pool:
+        pool.ready()
+        opened_ns = pool.open()
+        results = pool.results()
 
     assert sorted(number for mine, *_ in results for number in mine) == list(range(limit))
     assert {opened for _, opened, _, _ in results} == {opened_ns}
     assert len({pid for _, _, pid, _ in results}) == 2
     assert len({(pid, thread) for _, _, pid, thread in results}) == 16
-    assert opened_ns <= crowd.first_done_ns <= crowd.last_done_ns <= time.monotonic_ns()
+    assert opened_ns <= pool.first_done_ns <= pool.last_done_ns <= time.monotonic_ns()
 
 
 def test_counter_gives_ranges():
@@ -57,68 +57,68 @@ def test_counter_gives_ranges():
 
 
 def test_results_come_in_the_order_of_the_jobs_and_every_report_arrives(jobs):
-    """Round robin dealing does not show in the results; reports from before the gate count too."""
+    """Round robin dealing does not show in the results; reports from before the barrier count."""
     numbers = list(range(11))
-    with Crowd(jobs.square, numbers, processes=3) as crowd:
-        crowd.open()
-        said = [one for one in crowd.reports() if one is not None]
+    with WorkerPool(jobs.square, numbers, processes=3) as pool:
+        pool.open()
+        said = [one for one in pool.reports() if one is not None]
 
-        assert crowd.results() == [n * n for n in numbers]
+        assert pool.results() == [n * n for n in numbers]
     assert sorted(said) == sorted((when, n) for n in numbers for when in ("before", "after"))
 
 
 def test_256_threads_fit_one_process(jobs):
     """So many sessions need no process each."""
-    with Crowd(jobs.square, range(256), processes=1) as crowd:
-        crowd.open()
+    with WorkerPool(jobs.square, range(256), processes=1) as pool:
+        pool.open()
 
-        assert crowd.results() == [n * n for n in range(256)]
-        assert len(crowd.pids) == 1
+        assert pool.results() == [n * n for n in range(256)]
+        assert len(pool.pids) == 1
 
 
 def test_no_more_processes_than_jobs_and_none_for_no_jobs(jobs):
     """Idle processes are not started."""
-    with Crowd(jobs.square, [3], processes=8) as crowd:
-        assert len(crowd.pids) == 1
-    with Crowd(jobs.square, [], processes=8) as crowd:
-        crowd.open()
+    with WorkerPool(jobs.square, [3], processes=8) as pool:
+        assert len(pool.pids) == 1
+    with WorkerPool(jobs.square, [], processes=8) as pool:
+        pool.open()
 
-        assert crowd.pids == []
-        assert crowd.results() == []
-        assert crowd.last_done_ns is None
+        assert pool.pids == []
+        assert pool.results() == []
+        assert pool.last_done_ns is None
 
 
 def test_silence_is_told_as_none(jobs, tmp_path):
     """Who iterates over the reports can draw and look at the clock when nobody says anything."""
     path = tmp_path / "go"
-    with Crowd(jobs.tell_pid_then_square, [(3, str(path))], processes=1) as crowd:
-        crowd.open()
+    with WorkerPool(jobs.tell_pid_then_square, [(3, str(path))], processes=1) as pool:
+        pool.open()
         said = []
-        for one in crowd.reports(timeout=0.05):
+        for one in pool.reports(timeout=0.05):
             said.append(one)
             if one is None:
                 path.touch()
 
-        assert crowd.pids[0] in said
+        assert pool.pids[0] in said
         assert None in said
-        assert crowd.results() == [9]
+        assert pool.results() == [9]
 
 
 def test_usage_counts_work_and_not_preparation(jobs):
-    """CPU seconds are those of the processes from the gate to the last job's end."""
-    with Crowd(jobs.burn_before_and_after, [(0.3, 0.1), (0.3, 0.1)], processes=2) as crowd:
-        crowd.open()
-        crowd.results()
+    """CPU seconds are those of the processes from the barrier to the last job's end."""
+    with WorkerPool(jobs.burn_before_and_after, [(0.3, 0.1), (0.3, 0.1)], processes=2) as pool:
+        pool.open()
+        pool.results()
 
-    assert 0.2 <= sum(crowd.usage) < 0.5
+    assert 0.2 <= sum(pool.usage) < 0.5
 
 
 def test_killed_worker_is_an_error_that_says_so(jobs):
     """A worker that the kernel kills ends the waiting at once, with one sentence."""
-    with Crowd(jobs.one_dies, range(4), processes=2) as crowd:
-        crowd.open()
+    with WorkerPool(jobs.one_dies, range(4), processes=2) as pool:
+        pool.open()
         with pytest.raises(ReplayerError, match=r"killed with SIGKILL.*out-of-memory") as caught:
-            crowd.results()
+            pool.results()
 
     assert "\n" not in str(caught.value)
 
@@ -129,35 +129,35 @@ def test_killed_worker_is_an_error_that_says_so(jobs):
 )
 def test_exception_of_a_worker_reaches_the_parent(jobs, job, kind, says):
     """Errors of replayer keep their class; others become one, and say which they were."""
-    with Crowd(jobs.one_raises, ["", job, ""], processes=2) as crowd:
-        crowd.open()
+    with WorkerPool(jobs.one_raises, ["", job, ""], processes=2) as pool:
+        pool.open()
         with pytest.raises(kind, match=says):
-            crowd.results()
+            pool.results()
 
 
 def test_result_that_cannot_be_sent_is_an_error(jobs):
     """It is not waited for until the end of time."""
-    with Crowd(jobs.return_a_lock, [1], processes=1) as crowd:
-        crowd.open()
+    with WorkerPool(jobs.return_a_lock, [1], processes=1) as pool:
+        pool.open()
         with pytest.raises(ReplayerError, match="cannot pickle"):
-            crowd.results()
+            pool.results()
 
 
 def test_who_is_not_ready_in_time_is_counted(jobs):
     """The preparation of a job that hangs ends with a sentence."""
     with (
-        Crowd(jobs.never_ready, [1, 2], processes=2) as crowd,
+        WorkerPool(jobs.never_ready, [1, 2], processes=2) as pool,
         pytest.raises(ReplayerError, match="2 of 2 worker processes were not ready"),
     ):
-        crowd.ready(timeout=0.1)
+        pool.ready(timeout=0.1)
 
 
 def test_results_can_be_waited_for_only_so_long(jobs):
     """A limit is kept."""
-    with Crowd(jobs.wait_for_ever, [1], processes=1) as crowd:
-        crowd.open()
+    with WorkerPool(jobs.wait_for_ever, [1], processes=1) as pool:
+        pool.open()
         with pytest.raises(ReplayerError, match="not done after"):
-            crowd.results(timeout=0.1)
+            pool.results(timeout=0.1)
 
 
 @pytest.mark.parametrize("opened", [False, True])
@@ -166,10 +166,10 @@ def test_leaving_the_block_ends_every_process(jobs, opened):
     owners = []
 
     def leave():
-        with Crowd(jobs.wait_for_ever, [1, 2], processes=2) as crowd:
-            owners.extend(identity(pid) for pid in crowd.pids)
+        with WorkerPool(jobs.wait_for_ever, [1, 2], processes=2) as pool:
+            owners.extend(identity(pid) for pid in pool.pids)
             if opened:
-                crowd.open()
+                pool.open()
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -182,26 +182,26 @@ def test_leaving_the_block_ends_every_process(jobs, opened):
 def test_workers_leave_ctrl_c_to_their_parent(jobs, tmp_path):
     """A terminal sends SIGINT to all: workers go on until the parent has decided."""
     path = tmp_path / "go"
-    with Crowd(jobs.tell_pid_then_square, [(3, str(path))], processes=1) as crowd:
-        crowd.open()
-        next(one for one in crowd.reports() if one is not None)
+    with WorkerPool(jobs.tell_pid_then_square, [(3, str(path))], processes=1) as pool:
+        pool.open()
+        next(one for one in pool.reports() if one is not None)
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            os.kill(crowd.pids[0], number)
+            os.kill(pool.pids[0], number)
         path.touch()
 
-        assert crowd.results() == [9]
+        assert pool.results() == [9]
 
 
 def test_workers_die_with_a_killed_parent(jobs):
     """SIGKILL gives the parent no time to end its workers: the kernel does it."""
     script = (
         "import sys; sys.path.insert(0, sys.argv[1])\n"
-        "import crowd_jobs\n"
-        "from replayer.watch.workers import Crowd\n"
-        "with Crowd(crowd_jobs.wait_for_ever, [1, 2, 3], processes=2) as crowd:\n"
-        "    crowd.open()\n"
-        "    print(*crowd.pids, flush=True)\n"
-        "    crowd.results()\n"
+        "import pool_jobs\n"
+        "from replayer.watch.workers import WorkerPool\n"
+        "with WorkerPool(pool_jobs.wait_for_ever, [1, 2, 3], processes=2) as pool:\n"
+        "    pool.open()\n"
+        "    print(*pool.pids, flush=True)\n"
+        "    pool.results()\n"
     )
     with subprocess.Popen([sys.executable, "-c", script, HERE], stdout=subprocess.PIPE) as parent:
         owners = [identity(int(pid)) for pid in parent.stdout.readline().split()]

@@ -8,29 +8,29 @@ import time
 from replayer.errors import Skip
 
 
-def share_out(job, gate, report):
+def share_out(job, barrier, report):
     """Take numbers from the counter until it has passed a limit; return them and the start."""
     counter, limit = job
-    opened_ns = gate.wait()
+    opened_ns = barrier.wait()
     mine = []
     while (number := counter.take()) < limit:
         mine.append(number)
     return mine, opened_ns, os.getpid(), threading.get_ident()
 
 
-def square(job, gate, report):
-    """Return a number's square, having said the number before and after the gate."""
+def square(job, barrier, report):
+    """Return a number's square, having said the number before and after the barrier."""
     report(("before", job))
-    gate.wait()
+    barrier.wait()
     report(("after", job))
     return job * job
 
 
-def burn_before_and_after(job, gate, report):
-    """Use CPU time before the gate and, less of it, after."""
+def burn_before_and_after(job, barrier, report):
+    """Use CPU time before the barrier and, less of it, after."""
     before, after = job
     burn(before)
-    gate.wait()
+    barrier.wait()
     burn(after)
 
 
@@ -41,28 +41,28 @@ def burn(seconds):
         pass
 
 
-def wait_for_ever(job, gate, report):
+def wait_for_ever(job, barrier, report):
     """Never be done."""
-    gate.wait()
+    barrier.wait()
     threading.Event().wait()
 
 
-def never_ready(job, gate, report):
-    """Never come to the gate."""
+def never_ready(job, barrier, report):
+    """Never come to the barrier."""
     threading.Event().wait()
 
 
-def one_dies(job, gate, report):
+def one_dies(job, barrier, report):
     """Have one process killed, while the others never get done."""
-    gate.wait()
+    barrier.wait()
     if job == 1:
         os.kill(os.getpid(), signal.SIGKILL)
     threading.Event().wait()
 
 
-def one_raises(job, gate, report):
+def one_raises(job, barrier, report):
     """Raise what the job says, if it says something, while the others never get done."""
-    gate.wait()
+    barrier.wait()
     if job == "value":
         raise ValueError("seven")
     if job == "skip":
@@ -70,16 +70,16 @@ def one_raises(job, gate, report):
     threading.Event().wait()
 
 
-def return_a_lock(job, gate, report):
+def return_a_lock(job, barrier, report):
     """Return what cannot be sent."""
-    gate.wait()
+    barrier.wait()
     return threading.Lock()
 
 
-def tell_pid_then_square(job, gate, report):
+def tell_pid_then_square(job, barrier, report):
     """Say which process this is, wait for a file to appear, return the number's square."""
     number, path = job
-    gate.wait()
+    barrier.wait()
     report(os.getpid())
     while not os.path.exists(path):  # noqa: PTH110 - nothing else is needed here
         time.sleep(0.01)
