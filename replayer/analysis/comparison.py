@@ -6,7 +6,7 @@ from fnmatch import fnmatchcase
 
 from replayer.analysis import statistics
 from replayer.analysis.difference import Difference, Sort, differences
-from replayer.analysis.samples import Evidence, Key, Side, Unit, unit_of
+from replayer.analysis.samples import Key, Samples, Side, Unit, unit_of
 from replayer.errors import Impossible
 from replayer.model import Better, Measurement, Noun
 from replayer.watch import calibration
@@ -110,7 +110,7 @@ def compare(
     found = differences(base.runs, other.runs, asked=by, allowed=allowed)
     _refuse_unlike(base.name, other.name, found)
     unit = unit_of(base.runs, other.runs)
-    kept = Evidence.of(base, unit), Evidence.of(other, unit)
+    kept = Samples.of(base, unit), Samples.of(other, unit)
     rows, family = _rows(*kept, threshold=threshold, metrics=metrics)
     warnings = [warning for side in kept for warning in side.warnings] + _one_sided(*kept)
     return Comparison(
@@ -173,7 +173,7 @@ def _worth(unit: Unit, base: int, other: int) -> str:
 
 
 def _rows(
-    base: Evidence, other: Evidence, *, threshold: float, metrics: Sequence[str]
+    base: Samples, other: Samples, *, threshold: float, metrics: Sequence[str]
 ) -> tuple[tuple[Row, ...], int]:
     keys = [key for key in base.kinds if key in other.kinds and _wanted(key[1], metrics)]
     if not keys:
@@ -201,7 +201,7 @@ def _rows(
     return rows, len(tested)
 
 
-def _refuse_other_units(keys: Iterable[Key], base: Evidence, other: Evidence) -> None:
+def _refuse_other_units(keys: Iterable[Key], base: Samples, other: Samples) -> None:
     for key in keys:
         below, above = base.kinds[key], other.kinds[key]
         if (below.unit, below.better) != (above.unit, above.better):
@@ -221,7 +221,7 @@ def _some(kinds: Mapping[Key, Measurement]) -> str:
     return ", ".join(names[:3]) + (", …" if len(names) > 3 else "") if names else "none at all"
 
 
-def _draft(key: Key, base: Evidence, other: Evidence) -> tuple[Row, statistics.Ratio | None]:
+def _draft(key: Key, base: Samples, other: Samples) -> tuple[Row, statistics.Ratio | None]:
     """Return a row without its verdict, and the ratio in it."""
     kind = base.kinds[key]
     samples = base.sample(key), other.sample(key)
@@ -309,7 +309,7 @@ def _more(
     return None if needed is None else max(1, needed - min(n, m))
 
 
-def _one_sided(base: Evidence, other: Evidence) -> list[str]:
+def _one_sided(base: Samples, other: Samples) -> list[str]:
     """Return a sentence for each side that measured something which the other did not."""
     said = []
     for one, two in ((base, other), (other, base)):

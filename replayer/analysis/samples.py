@@ -38,7 +38,7 @@ def unit_of(base: Sequence[Run], other: Sequence[Run]) -> Unit:
 
 
 @dataclass(frozen=True)
-class Evidence:
+class Samples:
     """What counts of one side: unit -> key -> values, and what has to be said about it."""
 
     name: str
@@ -47,7 +47,7 @@ class Evidence:
     warnings: tuple[str, ...]
 
     @classmethod
-    def of(cls, side: Side, unit: Unit) -> "Evidence":
+    def of(cls, side: Side, unit: Unit) -> "Samples":
         """Sort the values of one side's runs into units."""
         kinds: dict[Key, Measurement] = {}
         warnings: dict[str, list[str]] = {}

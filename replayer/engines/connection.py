@@ -1,4 +1,4 @@
-"""Talk to a database: URLs, the control connection, recipes for raw connections.
+"""Talk to a database: URLs, the control connection, what raw connections need.
 
 The only module that imports SQLAlchemy; it is never in a timed loop.
 """
@@ -14,7 +14,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
 from replayer.engines.credentials import show
-from replayer.engines.driver import Recipe, explain
+from replayer.engines.driver import Connector, explain
 from replayer.engines.engine import Engine, Verb
 from replayer.errors import Impossible, ReplayerError, Skip
 
@@ -104,14 +104,14 @@ class Database:
         compiled = sqlalchemy.text(statement).compile(dialect=self._sql.dialect)
         return str(compiled)
 
-    def recipe(self) -> Recipe:
+    def connector(self) -> Connector:
         """Return how a worker process connects as this connection does."""
         dialect = self._sql.dialect
         positional, named = dialect.create_connect_args(self.url)
         assert not positional, "both wires take keywords only"
         # SQLAlchemy adds objects of its own, such as psycopg's type adapters, that cannot travel.
         plain = {name: value for name, value in named.items() if name not in _NOT_PLAIN}
-        return Recipe(dialect.import_dbapi().__name__, plain, self._first)
+        return Connector(dialect.import_dbapi().__name__, plain, self._first)
 
 
 def url_of(text: str, engine: Engine) -> URL:

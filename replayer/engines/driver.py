@@ -11,7 +11,7 @@ _SOUND_SLEEP = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
-class Recipe:
+class Connector:
     """All that a worker process needs to connect; it travels through a pipe, never in argv."""
 
     module: str
@@ -21,16 +21,16 @@ class Recipe:
     """Statements that every new connection starts with."""
 
 
-def connect(recipe: Recipe, *extra: str) -> Any:
-    """Return an autocommit DBAPI connection on which `recipe.first` and `extra` were executed.
+def connect(connector: Connector, *extra: str) -> Any:
+    """Return an autocommit DBAPI connection on which `connector.first` and `extra` were executed.
 
     Raises ReplayerError in one sentence when the server refuses or is not there.
     """
-    driver = importlib.import_module(recipe.module)
+    driver = importlib.import_module(connector.module)
     try:
-        connection = driver.connect(**recipe.arguments, autocommit=True)
+        connection = driver.connect(**connector.arguments, autocommit=True)
         with connection.cursor() as cursor:
-            for statement in (*recipe.first, *extra):
+            for statement in (*connector.first, *extra):
                 cursor.execute(statement)
     except driver.Error as error:
         raise ReplayerError(
@@ -50,9 +50,9 @@ def sleep_soundly(connection: Any) -> None:
         connection.wait = functools.partial(wait, interval=_SOUND_SLEEP)
 
 
-def driver_error(recipe: Recipe) -> type[Exception]:
+def driver_error(connector: Connector) -> type[Exception]:
     """Return the driver's base exception class."""
-    error: type[Exception] = importlib.import_module(recipe.module).Error
+    error: type[Exception] = importlib.import_module(connector.module).Error
     return error
 
 

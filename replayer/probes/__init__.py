@@ -1,15 +1,15 @@
 """Measurements of the machine without a database: one file each, all over one I/O engine.
 
 A probe module has a docstring (its first line says which tool's job it does), a `Spec` (a subclass
-of `ProbeSpec`: the keys of the TOML table) and `run(spec, rig) -> None`, which adds what it finds
-to `rig.findings` as it goes.  It may have `needs(spec, host) -> int`, the bytes of files it will
-make, and `ON_DEVICE = False` if it makes files but cannot work on a raw device instead.
+of `ProbeSpec`: the keys of the TOML table) and `run(spec, context) -> None`, which adds what it
+finds to `context.findings` as it goes.  It may have `needs(spec, host) -> int`, the bytes of files
+it will make, and `ON_DEVICE = False` if it makes files but cannot work on a raw device instead.
 """
 
 from typing import Any, Protocol
 
 from replayer.machine.host import Host
-from replayer.run.probe_context import ProbeSpec, Rig
+from replayer.run.probe_context import ProbeContext, ProbeSpec
 
 
 class Probe(Protocol):
@@ -21,6 +21,6 @@ class Probe(Protocol):
         """Return the bytes of files that one client's part takes."""
         ...
 
-    def run(self, spec: Any, rig: Rig) -> None:
-        """Measure, and add every figure to the rig's findings as soon as it is known."""
+    def run(self, spec: Any, context: ProbeContext) -> None:
+        """Measure, and add every figure to the context's findings as soon as it is known."""
         ...

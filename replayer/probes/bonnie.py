@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from pydantic import Field
 
 from replayer.machine.host import Host
-from replayer.run.probe_context import ProbeSpec, Rig
+from replayer.run.probe_context import ProbeContext, ProbeSpec
 from replayer.storage import reference_tools
-from replayer.storage.io_job import Access, Load, Sync, Target
+from replayer.storage.io_job import Access, IoJob, Sync, Target
 from replayer.storage.io_result import Latencies
-from replayer.storage.io_run import Exercise
+from replayer.storage.io_run import IoRun
 from replayer.storage.metadata import Entries, Handled, handle
 from replayer.units import Duration, Size
 
@@ -52,76 +52,78 @@ def needs(spec: Spec, host: Host) -> int:
     return spec.size or 2 * host.memory_bytes()
 
 
-def run(spec: Spec, rig: Rig) -> None:
+def run(spec: Spec, context: ProbeContext) -> None:
     """Run every phase; the table has those that were done."""
-    size = needs(spec, rig.host)
-    if size < 2 * rig.host.memory_bytes():
-        rig.findings.note(
+    size = needs(spec, context.host)
+    if size < 2 * context.host.memory_bytes():
+        context.findings.note(
             "the file is smaller than twice the memory, so that input and seeks may come from the "
             "page cache: leave the size out to have it right"
         )
         if spec.cross_check:
-            rig.findings.note(
+            context.findings.note(
                 "of a file that fits into memory the cross-check tells mostly what each program "
                 "costs the processor"
             )
-    targets = rig.files("bonnie", 1, size, block_size=spec.chunk, filled=False, direct=False)
+    targets = context.files("bonnie", 1, size, block_size=spec.chunk, filled=False, direct=False)
     lines = [_Line(size) for _ in targets]
     total = _Line(size)
     try:
-        _blocks(spec, rig, targets, lines, total)
+        _blocks(spec, context, targets, lines, total)
         for target in targets:
-            rig.workspace.forget(target)
+            context.workspace.forget(target)
         if spec.files:
-            _entries(spec, rig, lines, total)
+            _entries(spec, context, lines, total)
     finally:
-        _print(spec, rig, lines, total)
+        _print(spec, context, lines, total)
     if spec.cross_check:
-        _cross_check(spec, rig, size)
+        _cross_check(spec, context, size)
 
 
-def _blocks(spec: Spec, rig: Rig, targets: list[Target], lines: list[_Line], total: _Line) -> None:
+def _blocks(
+    spec: Spec, context: ProbeContext, targets: list[Target], lines: list[_Line], total: _Line
+) -> None:
     """Run the phases of bytes, blocks and seeks."""
     for phase in _PHASES:
-        load = _load(spec, phase, targets[0].file_bytes)
-        if load is None:
+        job = _job(spec, phase, targets[0].file_bytes)
+        if job is None:
             continue
-        rig.drop(targets)
-        found = rig.exercise(f"{spec.name}: {phase}", [load], targets)
+        context.drop(targets)
+        found = context.run_io(f"{spec.name}: {phase}", [job], targets)
         if phase == "putc":
             for target in targets:
-                rig.workspace.empty(target)
-        for line, tallies in zip(lines, found.by_client, strict=True):
-            tally = tallies[0]
-            rate = tally.iops if phase == "seeks" else tally.throughput / 1024
-            line.values[phase] = (rate, _percent(found, len(lines)), tally.latencies)
-        _add(rig, total, phase, found)
+                context.workspace.empty(target)
+        for line, results in zip(lines, found.by_client, strict=True):
+            result = results[0]
+            rate = result.iops if phase == "seeks" else result.throughput / 1024
+            line.values[phase] = (rate, _percent(found, len(lines)), result.latencies)
+        _add(context, total, phase, found)
 
 
-def _add(rig: Rig, total: _Line, phase: str, found: Exercise) -> None:
-    tally = found.of()
-    rate = tally.iops if phase == "seeks" else tally.throughput / 1024
-    total.values[phase] = (rate, _percent(found, 1), tally.latencies)
+def _add(context: ProbeContext, total: _Line, phase: str, found: IoRun) -> None:
+    result = found.of()
+    rate = result.iops if phase == "seeks" else result.throughput / 1024
+    total.values[phase] = (rate, _percent(found, 1), result.latencies)
     if phase == "seeks":
-        rig.findings.measure("bonnie.seeks", rate, "seeks/s")
+        context.findings.measure("bonnie.seeks", rate, "seeks/s")
     else:
-        rig.findings.measure(f"bonnie.{phase}", tally.throughput, "bytes/s")
+        context.findings.measure(f"bonnie.{phase}", result.throughput, "bytes/s")
 
 
-def _percent(found: Exercise, clients: int) -> float:
+def _percent(found: IoRun, clients: int) -> float:
     """Return the processor time of a phase in percent of its own time, for each client."""
-    tally = found.of()
-    return 100 * (found.user_seconds + found.system_seconds) / tally.seconds / clients
+    result = found.of()
+    return 100 * (found.user_seconds + found.system_seconds) / result.seconds / clients
 
 
-def _load(spec: Spec, phase: str, size: int) -> Load | None:
+def _job(spec: Spec, phase: str, size: int) -> IoJob | None:
     """Return what a phase does; None for one that was not asked for."""
     name = f"{spec.name}: {phase}"
     blocks = size // spec.chunk
     if phase in {"putc", "getc"}:
         if not spec.per_char:
             return None
-        return Load(
+        return IoJob(
             name=name,
             threads=1,
             block_size=1,
@@ -132,7 +134,7 @@ def _load(spec: Spec, phase: str, size: int) -> Load | None:
             seed=spec.seed,
         )
     if phase == "seeks":
-        return Load(
+        return IoJob(
             name=name,
             threads=spec.seekers,
             block_size=spec.chunk,
@@ -143,7 +145,7 @@ def _load(spec: Spec, phase: str, size: int) -> Load | None:
             seed=spec.seed,
         )
     writes = phase != "get_block"
-    return Load(
+    return IoJob(
         name=name,
         threads=1,
         block_size=spec.chunk,
@@ -157,41 +159,45 @@ def _load(spec: Spec, phase: str, size: int) -> Load | None:
     )
 
 
-def _entries(spec: Spec, rig: Rig, lines: list[_Line], total: _Line) -> None:
+def _entries(spec: Spec, context: ProbeContext, lines: list[_Line], total: _Line) -> None:
     """Create, look up and delete files in sequential, then in random order."""
     many = spec.files * _FILES_UNIT
     for order in ("seq", "ran"):
         clients = []
         for client in range(len(lines)):
-            folder = rig.folder / f"{order}-{client}"
+            folder = context.folder / f"{order}-{client}"
             folder.mkdir()
             clients.append(Entries(str(folder), many, order == "ran", spec.seed + client))
         for verb in _VERBS:
-            with rig.progress.task(f"{spec.name}: {verb} {many} files, {order}"):
+            with context.progress.task(f"{spec.name}: {verb} {many} files, {order}"):
                 handled = handle(verb, clients)
-            _keep(rig, lines, total, f"{order}_{verb}", handled)
+            _keep(context, lines, total, f"{order}_{verb}", handled)
 
 
-def _keep(rig: Rig, lines: list[_Line], total: _Line, phase: str, handled: Handled) -> None:
+def _keep(
+    context: ProbeContext, lines: list[_Line], total: _Line, phase: str, handled: Handled
+) -> None:
     for line, rate in zip(lines, handled.by_client, strict=True):
         line.values[phase] = (rate, handled.cpu_percent / len(lines), handled.latencies)
     rate = handled.operations / handled.seconds
     total.values[phase] = (rate, handled.cpu_percent, handled.latencies)
-    rig.findings.measure(f"bonnie.{phase}", rate, "files/s")
+    context.findings.measure(f"bonnie.{phase}", rate, "files/s")
 
 
-def _print(spec: Spec, rig: Rig, lines: list[_Line], total: _Line) -> None:
+def _print(spec: Spec, context: ProbeContext, lines: list[_Line], total: _Line) -> None:
     """Add bonnie++'s table and CSV line of each client and of all together."""
     host = socket.gethostname().partition(".")[0]
     for client, line in enumerate(lines, 1):
         name = host if len(lines) == 1 else f"{host}.{client}"
-        rig.findings.lines(
+        context.findings.lines(
             f"table {client}" if len(lines) > 1 else "table", _table(spec, name, line)
         )
-        rig.findings.lines(f"csv {client}" if len(lines) > 1 else "csv", [_csv(spec, name, line)])
+        context.findings.lines(
+            f"csv {client}" if len(lines) > 1 else "csv", [_csv(spec, name, line)]
+        )
     if len(lines) > 1:
-        rig.findings.lines("table all", _table(spec, f"{host}.all", total))
-        rig.findings.lines("csv all", [_csv(spec, f"{host}.all", total)])
+        context.findings.lines("table all", _table(spec, f"{host}.all", total))
+        context.findings.lines("csv all", [_csv(spec, f"{host}.all", total)])
 
 
 def _table(spec: Spec, name: str, line: _Line) -> list[str]:
@@ -268,31 +274,35 @@ def _csv_pair(line: _Line, phase: str) -> str:
     return f"{rate:.0f},{percent:.0f}"
 
 
-def _cross_check(spec: Spec, rig: Rig, size: int) -> None:
+def _cross_check(spec: Spec, context: ProbeContext, size: int) -> None:
     """Run bonnie++ in turn in a folder beside ours and compare its block phases."""
-    folder = rig.folder / "peer"
+    folder = context.folder / "peer"
     folder.mkdir()
     ours: dict[str, list[float]] = {}
     theirs: dict[str, list[float]] = {}
     phases = ("put_block", "rewrite", "get_block")
     if reference_tools.installed("bonnie++") is None:
-        rig.findings.note("cross-check skipped: bonnie++ is not installed")
+        context.findings.note("cross-check skipped: bonnie++ is not installed")
         return
     for _ in range(2):
-        target, *_ = rig.files("check", 1, size, block_size=spec.chunk, filled=False, direct=False)
+        target, *_ = context.files(
+            "check", 1, size, block_size=spec.chunk, filled=False, direct=False
+        )
         for phase in phases:
-            load = _load(spec, phase, size)
-            assert load is not None
+            job = _job(spec, phase, size)
+            assert job is not None
             # Nothing is dropped from the page cache here: bonnie++ does not do so either.
-            found = rig.exercise(f"{spec.name}: {phase}", [load], [target])
+            found = context.run_io(f"{spec.name}: {phase}", [job], [target])
             ours.setdefault(phase, []).append(found.of().throughput / 1024)
-        rig.workspace.forget(target)
+        context.workspace.forget(target)
         fields = reference_tools.bonnie(folder, size=size, chunk=spec.chunk, files=0)
         for phase in phases:
             with contextlib.suppress(ValueError):  # +++++: too short for bonnie++ to trust
                 theirs.setdefault(phase, []).append(float(fields[phase]))
     for phase in phases:
         if not theirs[phase]:
-            rig.findings.note(f"bonnie++ finds {phase} too short to tell: ask for a larger size")
+            context.findings.note(
+                f"bonnie++ finds {phase} too short to tell: ask for a larger size"
+            )
             continue
-        rig.compared(phase, "bonnie++", "KiB/s", ours[phase], theirs[phase])
+        context.compared(phase, "bonnie++", "KiB/s", ours[phase], theirs[phase])

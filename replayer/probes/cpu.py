@@ -3,7 +3,7 @@
 from pydantic import Field
 
 from replayer.model import Better
-from replayer.run.probe_context import Parallel, ProbeSpec, Rig
+from replayer.run.probe_context import Parallel, ProbeContext, ProbeSpec
 from replayer.storage import reference_tools
 from replayer.storage.spin import Work, spin
 from replayer.units import Duration
@@ -20,19 +20,19 @@ class Spec(ProbeSpec):
     """Numbers of processes; 1, 2, 4 and so on to all cores if not given."""
 
 
-def run(spec: Spec, rig: Rig) -> None:
+def run(spec: Spec, context: ProbeContext) -> None:
     """Measure each number of processes; the work is the same sequence of divisions each time."""
-    cores = rig.cores()
+    cores = context.cores()
     counts = spec.threads or steps(cores)
     base: float | None = None
     for many in counts:
         work = Work(kind="cpu", seconds=spec.duration, limit=spec.cpu_max_prime)
-        with rig.progress.task(f"{spec.name}: {many} processes"):
-            tally = spin(work, many)
-        rate = tally.operations / tally.seconds
+        with context.progress.task(f"{spec.name}: {many} processes"):
+            result = spin(work, many)
+        rate = result.operations / result.seconds
         base = base or rate / many
-        seen = tally.latencies
-        rig.findings.row(
+        seen = result.latencies
+        context.findings.row(
             "cpu",
             processes=many,
             **{"events/s": rate, "events/s of each": rate / many},
@@ -42,12 +42,14 @@ def run(spec: Spec, rig: Rig) -> None:
             max_us=seen.most_ns / 1e3,
             p95_us=seen.percentile_ns(95) / 1e3,
         )
-        rig.findings.measure(f"cpu.events.processes_{many}", rate, "events/s")
-        rig.findings.measure(f"cpu.scaling.processes_{many}", rate / (base * many), "", Better.MORE)
+        context.findings.measure(f"cpu.events.processes_{many}", rate, "events/s")
+        context.findings.measure(
+            f"cpu.scaling.processes_{many}", rate / (base * many), "", Better.MORE
+        )
         if spec.cross_check:
-            _cross_check(spec, rig, work, many)
+            _cross_check(spec, context, work, many)
     if spec.clients > 1:
-        rig.findings.note("several clients are for storage: the processors were measured once")
+        context.findings.note("several clients are for storage: the processors were measured once")
 
 
 def steps(cores: int) -> tuple[int, ...]:
@@ -58,7 +60,7 @@ def steps(cores: int) -> tuple[int, ...]:
     return (*counts, cores) if cores > 1 else (1,)
 
 
-def _cross_check(spec: Spec, rig: Rig, work: Work, many: int) -> None:
+def _cross_check(spec: Spec, context: ProbeContext, work: Work, many: int) -> None:
     """Run sysbench cpu in turn."""
 
     def theirs() -> float:
@@ -66,9 +68,11 @@ def _cross_check(spec: Spec, rig: Rig, work: Work, many: int) -> None:
             threads=many, seconds=spec.duration, max_prime=spec.cpu_max_prime
         )
 
-    rig.alternate(f"{many} processes", "sysbench", "events/s", lambda: _rate(work, many), theirs)
+    context.alternate(
+        f"{many} processes", "sysbench", "events/s", lambda: _rate(work, many), theirs
+    )
 
 
 def _rate(work: Work, many: int) -> float:
-    tally = spin(work, many)
-    return tally.operations / tally.seconds
+    result = spin(work, many)
+    return result.operations / result.seconds

@@ -3,9 +3,9 @@
 from pydantic import Field, model_validator
 
 from replayer.machine.host import Host
-from replayer.run.probe_context import ProbeSpec, Rig
-from replayer.storage.io_job import Access, Load
-from replayer.storage.io_result import Tally
+from replayer.run.probe_context import ProbeContext, ProbeSpec
+from replayer.storage.io_job import Access, IoJob
+from replayer.storage.io_result import IoResult
 from replayer.units import Size, show_size
 
 _LARGEST_WRITE = 1 << 30
@@ -34,17 +34,17 @@ def needs(spec: Spec, host: Host) -> int:  # noqa: ARG001 - the signature is eve
     return spec.size
 
 
-def run(spec: Spec, rig: Rig) -> None:
+def run(spec: Spec, context: ProbeContext) -> None:
     """Write, then read back from the device."""
-    rig.writable(writes=True)
+    context.writable(writes=True)
     if spec.cross_check:
-        rig.findings.note("cross-check skipped: dd has no fast source of incompressible data")
+        context.findings.note("cross-check skipped: dd has no fast source of incompressible data")
     block = spec.size // spec.writes
-    targets = rig.files("dd", 1, spec.size, block_size=block, filled=False, direct=spec.direct)
-    if rig.findings.facts.get("storage.fallback") is None and not spec.device:
-        rig.findings.facts["file"] = "new: the first write allocates"
+    targets = context.files("dd", 1, spec.size, block_size=block, filled=False, direct=spec.direct)
+    if context.findings.facts.get("storage.fallback") is None and not spec.device:
+        context.findings.facts["file"] = "new: the first write allocates"
     for operation, share in (("write", 0.0), ("read", 1.0)):
-        load = Load(
+        job = IoJob(
             name=f"{spec.name}: {operation}",
             threads=1,
             block_size=block,
@@ -56,24 +56,24 @@ def run(spec: Spec, rig: Rig) -> None:
             working_set=spec.size,
             seed=spec.seed,
         )
-        rig.drop(targets)
-        found = rig.exercise(load.name, [load], targets)
-        rig.io_rows(found, [load], targets)
-        _tell(rig, operation, [tallies[0] for tallies in found.by_client], found.of())
+        context.drop(targets)
+        found = context.run_io(job.name, [job], targets)
+        context.io_rows(found, [job], targets)
+        _tell(context, operation, [results[0] for results in found.by_client], found.of())
 
 
-def _tell(rig: Rig, operation: str, clients: list[Tally], tally: Tally) -> None:
+def _tell(context: ProbeContext, operation: str, clients: list[IoResult], result: IoResult) -> None:
     lines = [_line(one) for one in clients]
     if len(clients) > 1:
-        lines.append(f"all: {_line(tally)}")
-    rig.findings.lines(operation, lines)
-    rig.findings.measure(f"dd_dsync.{operation}.throughput", tally.throughput, "bytes/s")
+        lines.append(f"all: {_line(result)}")
+    context.findings.lines(operation, lines)
+    context.findings.measure(f"dd_dsync.{operation}.throughput", result.throughput, "bytes/s")
 
 
-def _line(tally: Tally) -> str:
+def _line(result: IoResult) -> str:
     """Return dd's last line."""
-    decimal = tally.bytes / 1e9
+    decimal = result.bytes / 1e9
     return (
-        f"{tally.bytes} bytes ({decimal:.1f} GB, {show_size(tally.bytes)}) copied, "
-        f"{tally.seconds:.6g} s, {tally.throughput / 1e6:.1f} MB/s"
+        f"{result.bytes} bytes ({decimal:.1f} GB, {show_size(result.bytes)}) copied, "
+        f"{result.seconds:.6g} s, {result.throughput / 1e6:.1f} MB/s"
     )

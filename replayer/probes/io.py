@@ -9,9 +9,9 @@ from pydantic import Field, model_validator
 from replayer.errors import Impossible
 from replayer.machine.host import Host
 from replayer.model import Better
-from replayer.run.probe_context import ProbeSpec, Rig, label
+from replayer.run.probe_context import ProbeContext, ProbeSpec, label
 from replayer.storage import reference_tools
-from replayer.storage.io_job import Access, Load, Sync, Target
+from replayer.storage.io_job import Access, IoJob, Sync, Target
 from replayer.storage.io_worker import LARGE_BYTES
 from replayer.units import Count, Duration, Size
 
@@ -69,32 +69,32 @@ def needs(spec: Spec, host: Host) -> int:  # noqa: ARG001 - the signature is eve
     return spec.size
 
 
-def run(spec: Spec, rig: Rig) -> None:
-    """Lay out the files, run the load, add its figures."""
-    rig.writable(writes=spec.operation != "read")
+def run(spec: Spec, context: ProbeContext) -> None:
+    """Lay out the files, run the job, add its figures."""
+    context.writable(writes=spec.operation != "read")
     each = spec.size // spec.files
     if each < spec.block_size:
         raise Impossible(
             f"{spec.name}: {spec.files} files of {spec.size} bytes hold no block of "
             f"{spec.block_size} bytes each; ask for fewer files or a larger size"
         )
-    targets = rig.files("io", spec.files, each, block_size=spec.block_size, direct=spec.direct)
-    load = _load(spec)
-    found = rig.exercise(f"{spec.name}: {label(load)}", [load], targets)
-    rig.io_rows(found, [load], targets)
-    tally = found.of()
-    findings = rig.findings
-    findings.measure("io.iops", tally.iops, "IOPS")
-    findings.measure("io.throughput", tally.throughput, "bytes/s")
-    findings.percentiles("io.latency", tally.latencies)
+    targets = context.files("io", spec.files, each, block_size=spec.block_size, direct=spec.direct)
+    job = _job(spec)
+    found = context.run_io(f"{spec.name}: {label(job)}", [job], targets)
+    context.io_rows(found, [job], targets)
+    result = found.of()
+    findings = context.findings
+    findings.measure("io.iops", result.iops, "IOPS")
+    findings.measure("io.throughput", result.throughput, "bytes/s")
+    findings.percentiles("io.latency", result.latencies)
     findings.measure("io.cpu_per_operation", found.cpu_per_operation, "s", Better.LESS)
     if spec.cross_check:
-        _cross_check(spec, rig, load, targets[:1])
+        _cross_check(spec, context, job, targets[:1])
 
 
-def _load(spec: Spec) -> Load:
+def _job(spec: Spec) -> IoJob:
     share = {"read": 1.0, "write": 0.0, "mixed": spec.read_percent / 100}[spec.operation]
-    return Load(
+    return IoJob(
         name=spec.name,
         threads=spec.depth,
         block_size=spec.block_size,
@@ -115,26 +115,26 @@ def _load(spec: Spec) -> Load:
     )
 
 
-def _cross_check(spec: Spec, rig: Rig, load: Load, targets: Sequence[Target]) -> None:
+def _cross_check(spec: Spec, context: ProbeContext, job: IoJob, targets: Sequence[Target]) -> None:
     """Run fio on the first client's file, in turn."""
-    mode = _FIO.get((spec.access, load.read_share))
+    mode = _FIO.get((spec.access, job.read_share))
     plain = not (spec.dsync or spec.fsync_every or spec.rate or spec.working_set)
     if mode is None or not plain or spec.files > 1 or spec.device or spec.duration is None:
-        rig.findings.note(
+        context.findings.note(
             "cross-check skipped: fio is compared on one file, with random or sequential reads or "
             "writes for a duration, without fsync, rate or working set"
         )
         return
     seconds = spec.duration
     path = targets[0].paths[0]
-    if load.huge and spec.block_size > LARGE_BYTES:
-        load = replace(load, huge=False)
-        rig.findings.note(
+    if job.huge and spec.block_size > LARGE_BYTES:
+        job = replace(job, huge=False)
+        context.findings.note(
             "the cross-check has buffers on small pages on both sides, as fio has them"
         )
 
     def ours() -> float:
-        return rig.exercise("replayer", [load], targets).of().iops
+        return context.run_io("replayer", [job], targets).of().iops
 
     def theirs() -> float:
         return reference_tools.fio(
@@ -144,9 +144,9 @@ def _cross_check(spec: Spec, rig: Rig, load: Load, targets: Sequence[Target]) ->
             jobs=spec.depth,
             seconds=seconds,
             size=spec.size,
-            warmup=load.warmup,
+            warmup=job.warmup,
             direct=spec.direct,
             regions=spec.access is Access.SEQUENTIAL,
         ).iops
 
-    rig.alternate(label(load), "fio", "IOPS", ours, theirs)
+    context.alternate(label(job), "fio", "IOPS", ours, theirs)

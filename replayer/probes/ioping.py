@@ -6,10 +6,10 @@ from pydantic import Field
 
 from replayer.machine.host import Host
 from replayer.model import Better
-from replayer.run.probe_context import ProbeSpec, Rig
+from replayer.run.probe_context import ProbeContext, ProbeSpec
 from replayer.storage import reference_tools
-from replayer.storage.io_job import Load, Sync, Target
-from replayer.storage.io_result import Tally
+from replayer.storage.io_job import IoJob, Sync, Target
+from replayer.storage.io_result import IoResult
 from replayer.units import Count, Duration, Size, show_duration, show_size
 
 
@@ -36,30 +36,30 @@ def needs(spec: Spec, host: Host) -> int:  # noqa: ARG001 - the signature is eve
     return spec.size
 
 
-def run(spec: Spec, rig: Rig) -> None:
+def run(spec: Spec, context: ProbeContext) -> None:
     """Ping, and say it in ioping's words."""
-    rig.writable(writes=spec.operation == "write")
-    targets = rig.files("ioping", 1, spec.size, block_size=spec.block_size, direct=spec.direct)
-    load = _load(spec)
-    found = rig.exercise(spec.name, [load], targets)
-    rig.io_rows(found, [load], targets)
-    findings = rig.findings
+    context.writable(writes=spec.operation == "write")
+    targets = context.files("ioping", 1, spec.size, block_size=spec.block_size, direct=spec.direct)
+    job = _job(spec)
+    found = context.run_io(spec.name, [job], targets)
+    context.io_rows(found, [job], targets)
+    findings = context.findings
     if len(targets) > 1:
-        for client, tallies in enumerate(found.by_client, 1):
-            findings.lines(f"print.client {client}", _lines(spec, rig, tallies[0]))
-    tally = found.of()
-    findings.lines("print", _lines(spec, rig, tally))
-    findings.measure("ioping.iops", len(targets) * 1e9 / tally.latencies.mean_ns, "IOPS")
-    findings.measure("ioping.latency.avg", tally.latencies.mean_ns / 1e9, "s", Better.LESS)
-    findings.percentiles("ioping.latency", tally.latencies)
+        for client, results in enumerate(found.by_client, 1):
+            findings.lines(f"print.client {client}", _lines(spec, context, results[0]))
+    result = found.of()
+    findings.lines("print", _lines(spec, context, result))
+    findings.measure("ioping.iops", len(targets) * 1e9 / result.latencies.mean_ns, "IOPS")
+    findings.measure("ioping.latency.avg", result.latencies.mean_ns / 1e9, "s", Better.LESS)
+    findings.percentiles("ioping.latency", result.latencies)
     if spec.cross_check:
-        _cross_check(spec, rig, targets[:1], tally.operations)
+        _cross_check(spec, context, targets[:1], result.operations)
 
 
-def _load(spec: Spec, count: int | None = None) -> Load:
+def _job(spec: Spec, count: int | None = None) -> IoJob:
     wanted = count or spec.count
     writes = spec.operation == "write"
-    return Load(
+    return IoJob(
         name=spec.name,
         threads=1,
         block_size=spec.block_size,
@@ -75,20 +75,20 @@ def _load(spec: Spec, count: int | None = None) -> Load:
     )
 
 
-def _lines(spec: Spec, rig: Rig, tally: Tally) -> list[str]:
+def _lines(spec: Spec, context: ProbeContext, result: IoResult) -> list[str]:
     """Return ioping's four lines."""
-    seen = tally.latencies
+    seen = result.latencies
     total = seen.total_ns / 1e9
-    moved = f"{show_size(tally.bytes)} {'read' if spec.operation == 'read' else 'written'}"
-    issued = tally.issued_reads + tally.issued_writes
-    where = spec.device or str(rig.storage)
+    moved = f"{show_size(result.bytes)} {'read' if spec.operation == 'read' else 'written'}"
+    issued = result.issued_reads + result.issued_writes
+    where = spec.device or str(context.storage)
     spread = (seen.least_ns, seen.mean_ns, seen.most_ns, seen.deviation_ns)
-    counted = f"{_thousands(seen.operations / total)} iops, {show_size(tally.bytes / total)}/s"
-    spent = show_duration(tally.seconds)
-    size, rate = issued * spec.block_size, issued / tally.seconds
+    counted = f"{_thousands(seen.operations / total)} iops, {show_size(result.bytes / total)}/s"
+    spent = show_duration(result.seconds)
+    size, rate = issued * spec.block_size, issued / result.seconds
     every = f"{_thousands(rate)} iops, {show_size(rate * spec.block_size)}/s"
     return [
-        f"--- {where} ({rig.file_system()}) ioping statistics ---",
+        f"--- {where} ({context.file_system()}) ioping statistics ---",
         f"{seen.operations} requests completed in {show_duration(total)}, {moved}, {counted}",
         f"generated {issued} requests in {spent}, {show_size(size)}, {every}",
         "min/avg/max/mdev = " + " / ".join(show_duration(ns / 1e9) for ns in spread),
@@ -99,13 +99,13 @@ def _thousands(value: float) -> str:
     return f"{value / 1000:.2f} k" if value >= 1000 else f"{value:.0f}"
 
 
-def _cross_check(spec: Spec, rig: Rig, targets: list[Target], operations: int) -> None:
+def _cross_check(spec: Spec, context: ProbeContext, targets: list[Target], operations: int) -> None:
     """Run ioping on the same file for as many requests, in turn."""
     count = max(1, operations)
-    load = _load(spec, count)
+    job = _job(spec, count)
 
     def ours() -> float:
-        return rig.exercise(spec.name, [load], targets).of().latencies.mean_ns / 1e3
+        return context.run_io(spec.name, [job], targets).of().latencies.mean_ns / 1e3
 
     def theirs() -> float:
         found = reference_tools.ioping(
@@ -120,6 +120,6 @@ def _cross_check(spec: Spec, rig: Rig, targets: list[Target], operations: int) -
         return found.mean_ns / 1e3
 
     if spec.device:
-        rig.findings.note("cross-check skipped: ioping is compared on files only")
+        context.findings.note("cross-check skipped: ioping is compared on files only")
         return
-    rig.alternate(f"mean of a {spec.operation}", "ioping", "us", ours, theirs)
+    context.alternate(f"mean of a {spec.operation}", "ioping", "us", ours, theirs)

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from replayer.run.probe_context import Parallel, ProbeSpec, Rig
+from replayer.run.probe_context import Parallel, ProbeContext, ProbeSpec
 from replayer.storage import reference_tools
 from replayer.storage.spin import Work, spin
 from replayer.units import Duration, Size, show_size
@@ -25,17 +25,17 @@ class Spec(ProbeSpec):
     """Numbers of processes; one and all cores if not given."""
 
 
-def run(spec: Spec, rig: Rig) -> None:
+def run(spec: Spec, context: ProbeContext) -> None:
     """Measure every row; each process works on a block of its own, over and over."""
-    counts = spec.threads or tuple(sorted({1, rig.cores()}))
+    counts = spec.threads or tuple(sorted({1, context.cores()}))
     for block in spec.block_sizes:
         for operation in spec.operations:
             for many in counts:
                 work = Work(kind=operation, seconds=spec.duration, limit=block)
                 what = f"{operation} {show_size(block)} {many} processes"
-                with rig.progress.task(f"{spec.name}: {what}"):
+                with context.progress.task(f"{spec.name}: {what}"):
                     rate = _rate(work, many)
-                rig.findings.row(
+                context.findings.row(
                     "memory",
                     operation=operation,
                     block_bytes=block,
@@ -43,19 +43,19 @@ def run(spec: Spec, rig: Rig) -> None:
                     **{"MiB/s": rate / (1 << 20)},
                 )
                 name = f"memory.{operation}.{show_size(block).replace(' ', '')}.processes_{many}"
-                rig.findings.measure(name, rate, "bytes/s")
+                context.findings.measure(name, rate, "bytes/s")
                 if spec.cross_check:
-                    _cross_check(rig, what, work, many)
+                    _cross_check(context, what, work, many)
     if spec.cross_check:
-        rig.findings.note(
+        context.findings.note(
             "sysbench memory's loop is what a compiler made of it, which may have left reads out: "
             "the ratio says little about this machine"
         )
     if spec.clients > 1:
-        rig.findings.note("several clients are for storage: the memory was measured once")
+        context.findings.note("several clients are for storage: the memory was measured once")
 
 
-def _cross_check(rig: Rig, what: str, work: Work, many: int) -> None:
+def _cross_check(context: ProbeContext, what: str, work: Work, many: int) -> None:
     """Run sysbench memory in turn."""
 
     def theirs() -> float:
@@ -63,9 +63,9 @@ def _cross_check(rig: Rig, what: str, work: Work, many: int) -> None:
             operation=work.kind, block_size=work.limit, threads=many, seconds=work.seconds
         ) / (1 << 20)
 
-    rig.alternate(what, "sysbench", "MiB/s", lambda: _rate(work, many) / (1 << 20), theirs)
+    context.alternate(what, "sysbench", "MiB/s", lambda: _rate(work, many) / (1 << 20), theirs)
 
 
 def _rate(work: Work, many: int) -> float:
-    tally = spin(work, many)
-    return tally.bytes / tally.seconds
+    result = spin(work, many)
+    return result.bytes / result.seconds

@@ -12,10 +12,10 @@ from pydantic import Field, field_validator
 
 from replayer.machine.host import Host
 from replayer.model import Better
-from replayer.run.probe_context import Findings, ProbeSpec, Rig, label
+from replayer.run.probe_context import Findings, ProbeContext, ProbeSpec, label
 from replayer.storage import reference_tools
-from replayer.storage.io_job import Access, Load, Target
-from replayer.storage.io_result import Tally
+from replayer.storage.io_job import Access, IoJob, Target
+from replayer.storage.io_result import IoResult
 from replayer.units import Duration, Size
 
 
@@ -54,8 +54,8 @@ class _Point:
 
     small: int
     large: int
-    small_tally: Tally | None
-    large_tally: Tally | None
+    small_result: IoResult | None
+    large_result: IoResult | None
 
     @property
     def at(self) -> str:
@@ -68,19 +68,19 @@ def needs(spec: Spec, host: Host) -> int:  # noqa: ARG001 - the signature is eve
     return spec.size
 
 
-def run(spec: Spec, rig: Rig) -> None:
+def run(spec: Spec, context: ProbeContext) -> None:
     """Measure every point; whatever was measured before an error is summed up all the same."""
-    rig.writable(writes=spec.write > 0)
-    targets = rig.files("orion", 1, spec.size, block_size=spec.size_small)
+    context.writable(writes=spec.write > 0)
+    targets = context.files("orion", 1, spec.size, block_size=spec.size_small)
     points: dict[str, list[_Point]] = {}
     try:
         for small, large in _plan(spec):
-            for client, point in _measure(spec, rig, targets, small, large).items():
+            for client, point in _measure(spec, context, targets, small, large).items():
                 points.setdefault(client, []).append(point)
     finally:
-        _sum_up(spec, rig.findings, points)
+        _sum_up(spec, context.findings, points)
     if spec.cross_check:
-        _cross_check(spec, rig, targets[:1])
+        _cross_check(spec, context, targets[:1])
 
 
 def _plan(spec: Spec) -> list[tuple[int, int]]:
@@ -92,32 +92,32 @@ def _plan(spec: Spec) -> list[tuple[int, int]]:
 
 
 def _measure(
-    spec: Spec, rig: Rig, targets: Sequence[Target], small: int, large: int
+    spec: Spec, context: ProbeContext, targets: Sequence[Target], small: int, large: int
 ) -> dict[str, _Point]:
     """Return the point of each client, and of all under `all` where there are several."""
-    loads = _loads(spec, small, large)
+    jobs = _jobs(spec, small, large)
     title = f"{spec.name}: small {small}, large {large}"
-    found = rig.exercise(title, loads, targets)
-    rig.io_rows(found, loads, targets)
+    found = context.run_io(title, jobs, targets)
+    context.io_rows(found, jobs, targets)
     points = {
-        str(client): _point(small, large, tallies)
-        for client, tallies in enumerate(found.by_client, 1)
+        str(client): _point(small, large, results)
+        for client, results in enumerate(found.by_client, 1)
     }
     if len(targets) > 1:
-        points["all"] = _point(small, large, [found.of(place) for place in range(len(loads))])
+        points["all"] = _point(small, large, [found.of(place) for place in range(len(jobs))])
     return points
 
 
-def _point(small: int, large: int, tallies: Sequence[Tally]) -> _Point:
-    rest = list(tallies)
+def _point(small: int, large: int, results: Sequence[IoResult]) -> _Point:
+    rest = list(results)
     return _Point(small, large, rest.pop(0) if small else None, rest.pop(0) if large else None)
 
 
-def _loads(spec: Spec, small: int, large: int) -> list[Load]:
-    loads = []
+def _jobs(spec: Spec, small: int, large: int) -> list[IoJob]:
+    jobs = []
     if small:
-        loads.append(
-            Load(
+        jobs.append(
+            IoJob(
                 name=f"{spec.name}: small",
                 threads=small,
                 block_size=spec.size_small,
@@ -128,8 +128,8 @@ def _loads(spec: Spec, small: int, large: int) -> list[Load]:
             )
         )
     if large:
-        loads.append(
-            Load(
+        jobs.append(
+            IoJob(
                 name=f"{spec.name}: large",
                 threads=large,
                 block_size=spec.size_large,
@@ -139,7 +139,7 @@ def _loads(spec: Spec, small: int, large: int) -> list[Load]:
                 seed=spec.seed + 1,
             )
         )
-    return loads
+    return jobs
 
 
 def _sum_up(spec: Spec, findings: Findings, points: dict[str, list[_Point]]) -> None:
@@ -154,42 +154,42 @@ def _sum_up(spec: Spec, findings: Findings, points: dict[str, list[_Point]]) -> 
                 _matrices(spec, findings, own)
 
 
-def _small_only(points: Sequence[_Point]) -> list[tuple[_Point, Tally]]:
-    return [(point, point.small_tally) for point in points if point.small_tally is not None]
+def _small_only(points: Sequence[_Point]) -> list[tuple[_Point, IoResult]]:
+    return [(point, point.small_result) for point in points if point.small_result is not None]
 
 
-def _large_only(points: Sequence[_Point]) -> list[tuple[_Point, Tally]]:
-    return [(point, point.large_tally) for point in points if point.large_tally is not None]
+def _large_only(points: Sequence[_Point]) -> list[tuple[_Point, IoResult]]:
+    return [(point, point.large_result) for point in points if point.large_result is not None]
 
 
 def _summary(points: Sequence[_Point]) -> list[str]:
     lines = []
     if large := _large_only(points):
-        point, tally = max(large, key=lambda pair: pair[1].throughput)
-        lines.append(f"Maximum Large MBPS={tally.throughput / (1 << 20):.2f} {point.at}")
+        point, result = max(large, key=lambda pair: pair[1].throughput)
+        lines.append(f"Maximum Large MBPS={result.throughput / (1 << 20):.2f} {point.at}")
     if small := _small_only(points):
-        point, tally = max(small, key=lambda pair: pair[1].iops)
-        lines.append(f"Maximum Small IOPS={tally.iops:.0f} {point.at}")
-        lines += _latency_lines(point, tally)
-        point, tally = min(small, key=lambda pair: pair[1].latencies.mean_ns)
-        lines.append(f"Minimum Small Latency={tally.latencies.mean_ns / 1e3:.2f} usecs {point.at}")
-        lines += _latency_lines(point, tally)
+        point, result = max(small, key=lambda pair: pair[1].iops)
+        lines.append(f"Maximum Small IOPS={result.iops:.0f} {point.at}")
+        lines += _latency_lines(point, result)
+        point, result = min(small, key=lambda pair: pair[1].latencies.mean_ns)
+        lines.append(f"Minimum Small Latency={result.latencies.mean_ns / 1e3:.2f} usecs {point.at}")
+        lines += _latency_lines(point, result)
     return lines
 
 
-def _latency_lines(point: _Point, tally: Tally) -> list[str]:
+def _latency_lines(point: _Point, result: IoResult) -> list[str]:
     return [
         f"Small {kind} Latency: avg={seen.mean_ns / 1e3:.0f} us, min={seen.least_ns / 1e3:.0f} us, "
         f"max={seen.most_ns / 1e3:.0f} us, std dev={seen.deviation_ns / 1e3:.0f} us {point.at}"
-        for kind, seen in (("Read", tally.reads), ("Write", tally.writes))
+        for kind, seen in (("Read", result.reads), ("Write", result.writes))
         if seen.operations
     ]
 
 
 def _measurements(findings: Findings, points: Sequence[_Point]) -> None:
     if large := _large_only(points):
-        _, tally = max(large, key=lambda pair: pair[1].throughput)
-        findings.measure("orion.max_large_throughput", tally.throughput, "bytes/s")
+        _, result = max(large, key=lambda pair: pair[1].throughput)
+        findings.measure("orion.max_large_throughput", result.throughput, "bytes/s")
     if small := _small_only(points):
         _, fastest = max(small, key=lambda pair: pair[1].iops)
         _, quickest = min(small, key=lambda pair: pair[1].latencies.mean_ns)
@@ -205,9 +205,9 @@ def _histogram(findings: Findings, points: Sequence[_Point]) -> None:
     small = _small_only(points)
     if not small:
         return
-    point, tally = max(small, key=lambda pair: pair[1].iops)
-    reads = {low: (high, many) for low, high, many in tally.reads.doublings()}
-    writes = {low: (high, many) for low, high, many in tally.writes.doublings()}
+    point, result = max(small, key=lambda pair: pair[1].iops)
+    reads = {low: (high, many) for low, high, many in result.reads.doublings()}
+    writes = {low: (high, many) for low, high, many in result.writes.doublings()}
     lines = [
         f"Small Read / Write Latency Histogram {point.at}",
         f"{'Latency:':<26}{'# of IOs (read)':>18}{'# of IOs (write)':>18}",
@@ -239,36 +239,38 @@ def _matrices(spec: Spec, findings: Findings, points: Sequence[_Point]) -> None:
 
 def _cell(point: _Point | None, value: str) -> str:
     """Return one value of a matrix, empty where nothing of that kind was under way."""
-    tally = None if point is None else point.large_tally if value == "mbps" else point.small_tally
-    if tally is None:
+    result = (
+        None if point is None else point.large_result if value == "mbps" else point.small_result
+    )
+    if result is None:
         return ""
     if value == "mbps":
-        return f"{tally.throughput / (1 << 20):.2f}"
-    return f"{tally.iops:.0f}" if value == "iops" else f"{tally.latencies.mean_ns / 1e3:.2f}"
+        return f"{result.throughput / (1 << 20):.2f}"
+    return f"{result.iops:.0f}" if value == "iops" else f"{result.latencies.mean_ns / 1e3:.2f}"
 
 
-def _cross_check(spec: Spec, rig: Rig, targets: Sequence[Target]) -> None:
+def _cross_check(spec: Spec, context: ProbeContext, targets: Sequence[Target]) -> None:
     """Run fio at the smallest and the largest depth of small reads and with one large stream."""
     if spec.device or spec.write:
-        rig.findings.note("cross-check skipped: fio is compared on files and with reads only")
+        context.findings.note("cross-check skipped: fio is compared on files and with reads only")
         return
     for small, large in ((spec.small[0], 0), (spec.small[-1], 0), (0, spec.large[0])):
-        (load,) = _loads(spec, small, large)
+        (job,) = _jobs(spec, small, large)
 
-        def ours(load: Load = load) -> float:
-            return rig.exercise(f"{spec.name}: {label(load)}", [load], targets).of().iops
+        def ours(job: IoJob = job) -> float:
+            return context.run_io(f"{spec.name}: {label(job)}", [job], targets).of().iops
 
-        def theirs(load: Load = load) -> float:
+        def theirs(job: IoJob = job) -> float:
             return reference_tools.fio(
                 targets[0].paths[0],
-                mode="read" if load.access is Access.SEQUENTIAL else "randread",
-                block_size=load.block_size,
-                jobs=load.threads,
+                mode="read" if job.access is Access.SEQUENTIAL else "randread",
+                block_size=job.block_size,
+                jobs=job.threads,
                 seconds=spec.duration,
                 size=spec.size,
                 warmup=spec.warm_up,
                 direct=targets[0].direct,
-                regions=load.access is Access.SEQUENTIAL,
+                regions=job.access is Access.SEQUENTIAL,
             ).iops
 
-        rig.alternate(label(load), "fio", "IOPS", ours, theirs)
+        context.alternate(label(job), "fio", "IOPS", ours, theirs)

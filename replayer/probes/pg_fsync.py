@@ -7,9 +7,9 @@ from pydantic import Field
 
 from replayer import shell
 from replayer.machine.host import Host
-from replayer.run.probe_context import ProbeSpec, Rig
+from replayer.run.probe_context import ProbeContext, ProbeSpec
 from replayer.storage import reference_tools
-from replayer.storage.io_job import Access, Load, Sync, Target
+from replayer.storage.io_job import Access, IoJob, Sync, Target
 from replayer.units import Duration, Size
 
 Method = Literal["open_datasync", "fdatasync", "fsync"]
@@ -34,37 +34,37 @@ def needs(spec: Spec, host: Host) -> int:  # noqa: ARG001 - the signature is eve
     return max(_SEGMENT_BYTES, spec.block_size)
 
 
-def run(spec: Spec, rig: Rig) -> None:
+def run(spec: Spec, context: ProbeContext) -> None:
     """Measure every method on one segment that is overwritten again and again."""
-    rig.writable(writes=True)
-    targets = rig.files(
-        "wal", 1, needs(spec, rig.host), block_size=spec.block_size, direct=spec.direct
+    context.writable(writes=True)
+    targets = context.files(
+        "wal", 1, needs(spec, context.host), block_size=spec.block_size, direct=spec.direct
     )
     for method in spec.methods:
-        load = _load(spec, method)
-        found = rig.exercise(f"{spec.name}: {method}", [load], targets)
-        rig.io_rows(found, [load], targets)
-        tally = found.of()
-        rig.findings.row(
+        job = _job(spec, method)
+        found = context.run_io(f"{spec.name}: {method}", [job], targets)
+        context.io_rows(found, [job], targets)
+        result = found.of()
+        context.findings.row(
             "pg_fsync",
             method=method,
-            **{"ops/s": tally.iops},
-            usecs_per_op=1e6 * len(targets) / tally.iops,
-            p99_us=tally.latencies.percentile_ns(99) / 1e3,
-            max_us=tally.latencies.most_ns / 1e3,
+            **{"ops/s": result.iops},
+            usecs_per_op=1e6 * len(targets) / result.iops,
+            p99_us=result.latencies.percentile_ns(99) / 1e3,
+            max_us=result.latencies.most_ns / 1e3,
         )
         if len(targets) > 1:
-            each = [f"{tallies[0].iops:.3f} ops/sec" for tallies in found.by_client]
-            rig.findings.lines(f"{method} of each client", each)
-        rig.findings.measure(f"pg_fsync.{method}", tally.iops, "ops/s")
-        rig.findings.latency[f"pg_fsync.{method}"] = tally.latencies.payload()
+            each = [f"{results[0].iops:.3f} ops/sec" for results in found.by_client]
+            context.findings.lines(f"{method} of each client", each)
+        context.findings.measure(f"pg_fsync.{method}", result.iops, "ops/s")
+        context.findings.latency[f"pg_fsync.{method}"] = result.latencies.payload()
     if spec.cross_check:
-        _cross_check(spec, rig, targets[:1])
+        _cross_check(spec, context, targets[:1])
 
 
-def _load(spec: Spec, method: Method) -> Load:
+def _job(spec: Spec, method: Method) -> IoJob:
     by_call = {"fdatasync": Sync.FDATASYNC, "fsync": Sync.FSYNC}
-    return Load(
+    return IoJob(
         name=f"{spec.name}: {method}",
         threads=1,
         block_size=spec.block_size,
@@ -78,28 +78,28 @@ def _load(spec: Spec, method: Method) -> Load:
     )
 
 
-def _cross_check(spec: Spec, rig: Rig, targets: list[Target]) -> None:
+def _cross_check(spec: Spec, context: ProbeContext, targets: list[Target]) -> None:
     """Run pg_test_fsync on a file beside ours, in turn; one run of it measures every method."""
     if spec.device or spec.block_size != 8192:
-        rig.findings.note("cross-check skipped: pg_test_fsync writes 8 KiB to a file")
+        context.findings.note("cross-check skipped: pg_test_fsync writes 8 KiB to a file")
         return
     programs = sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
     program = shell.find("pg_test_fsync", *programs)
     if program is None:
-        rig.findings.note("cross-check skipped: pg_test_fsync is not installed")
+        context.findings.note("cross-check skipped: pg_test_fsync is not installed")
         return
-    folder = rig.folder / "peer"
+    folder = context.folder / "peer"
     folder.mkdir()
     seconds = max(1, round(spec.duration))
     mine: dict[Method, list[float]] = {method: [] for method in spec.methods}
     other: dict[Method, list[float]] = {method: [] for method in spec.methods}
     for _ in range(_ROUNDS):
         for method in spec.methods:
-            load = _load(spec, method)
-            mine[method].append(rig.exercise(load.name, [load], targets).of().iops)
-        with rig.progress.task(f"{spec.name}: pg_test_fsync"):
+            job = _job(spec, method)
+            mine[method].append(context.run_io(job.name, [job], targets).of().iops)
+        with context.progress.task(f"{spec.name}: pg_test_fsync"):
             told = reference_tools.pg_test_fsync(program, folder, seconds=seconds)
         for method in spec.methods:
             other[method].append(told[method])
     for method in spec.methods:
-        rig.compared(method, "pg_test_fsync", "ops/s", mine[method], other[method])
+        context.compared(method, "pg_test_fsync", "ops/s", mine[method], other[method])

@@ -6,10 +6,10 @@ from typing import Literal
 from pydantic import Field
 
 from replayer.machine.host import Host
-from replayer.run.probe_context import Parallel, ProbeSpec, Rig
+from replayer.run.probe_context import Parallel, ProbeContext, ProbeSpec
 from replayer.storage import reference_tools
-from replayer.storage.io_job import Access, Load, Target
-from replayer.storage.io_result import Tally
+from replayer.storage.io_job import Access, IoJob, Target
+from replayer.storage.io_result import IoResult
 from replayer.units import Duration, Size, show_size
 
 Mode = Literal["seqwr", "seqrd", "rndrd", "rndwr", "rndrw"]
@@ -49,12 +49,12 @@ def needs(spec: Spec, host: Host) -> int:  # noqa: ARG001 - the signature is eve
     return max(spec.sizes)
 
 
-def run(spec: Spec, rig: Rig) -> None:
+def run(spec: Spec, context: ProbeContext) -> None:
     """Measure every row."""
-    rig.writable(writes=any(mode not in {"seqrd", "rndrd"} for mode in spec.modes))
+    context.writable(writes=any(mode not in {"seqrd", "rndrd"} for mode in spec.modes))
     csv = [_CSV]
     for size in spec.sizes:
-        targets = rig.files(
+        targets = context.files(
             "sysbench",
             spec.file_num,
             size // spec.file_num,
@@ -63,40 +63,40 @@ def run(spec: Spec, rig: Rig) -> None:
         )
         for mode in spec.modes:
             for threads in spec.threads:
-                csv += _row(spec, rig, targets, _Row(size, mode, threads))
-                rig.findings.lines("csv", csv)
+                csv += _row(spec, context, targets, _Row(size, mode, threads))
+                context.findings.lines("csv", csv)
         if spec.cross_check:
-            _cross_check(spec, rig, targets[:1], size)
+            _cross_check(spec, context, targets[:1], size)
         for target in targets:
             if not spec.device:
-                rig.workspace.forget(target)
+                context.workspace.forget(target)
 
 
-def _row(spec: Spec, rig: Rig, targets: list[Target], row: _Row) -> list[str]:
+def _row(spec: Spec, context: ProbeContext, targets: list[Target], row: _Row) -> list[str]:
     """Measure one row; return its lines of CSV."""
-    load = _load(spec, row.mode, row.threads)
-    _prepare(spec, rig, targets, row.mode)
+    job = _job(spec, row.mode, row.threads)
+    _prepare(spec, context, targets, row.mode)
     size = show_size(row.size)
-    found = rig.exercise(f"{spec.name}: {size} {row.mode} {row.threads} threads", [load], targets)
-    rig.io_rows(found, [load], targets)
+    found = context.run_io(f"{spec.name}: {size} {row.mode} {row.threads} threads", [job], targets)
+    context.io_rows(found, [job], targets)
     lines = []
     if len(targets) > 1:
-        for client, tallies in enumerate(found.by_client, 1):
-            lines.append(_add(rig, f"{spec.name}.{client}", row, tallies[0]))
-    lines.append(_add(rig, spec.name, row, found.of()))
+        for client, results in enumerate(found.by_client, 1):
+            lines.append(_add(context, f"{spec.name}.{client}", row, results[0]))
+    lines.append(_add(context, spec.name, row, found.of()))
     metric = f"sysbench_fileio.{row.mode}.{size.replace(' ', '')}.threads_{row.threads}.throughput"
-    rig.findings.measure(metric, found.of().throughput, "bytes/s")
+    context.findings.measure(metric, found.of().throughput, "bytes/s")
     return lines
 
 
-def _add(rig: Rig, name: str, row: _Row, tally: Tally) -> str:
+def _add(context: ProbeContext, name: str, row: _Row, result: IoResult) -> str:
     """Add a row to the table and return it as CSV; times are milliseconds, as sysbench has them."""
-    seen = tally.latencies
+    seen = result.latencies
     nanoseconds = (seen.least_ns, seen.mean_ns, seen.most_ns, seen.percentile_ns(95))
     times = dict(zip(("min_ms", "avg_ms", "max_ms", "95th_ms"), nanoseconds, strict=True))
-    rates = {"MB/s": tally.throughput / 1e6, "requests/s": tally.iops}
+    rates = {"MB/s": result.throughput / 1e6, "requests/s": result.iops}
     in_ms = {key: value / 1e6 for key, value in times.items()}
-    rig.findings.row(
+    context.findings.row(
         "sysbench_fileio",
         name=name,
         size=show_size(row.size),
@@ -109,7 +109,7 @@ def _add(rig: Rig, name: str, row: _Row, tally: Tally) -> str:
     return ",".join([name, str(row.size), row.mode, str(row.threads), *figures])
 
 
-def _prepare(spec: Spec, rig: Rig, targets: list[Target], mode: Mode) -> None:
+def _prepare(spec: Spec, context: ProbeContext, targets: list[Target], mode: Mode) -> None:
     """Empty the files before seqwr, as sysbench does; they are whole again only if it filled them.
 
     So a shortened file is filled up before another mode reads it.
@@ -118,14 +118,14 @@ def _prepare(spec: Spec, rig: Rig, targets: list[Target], mode: Mode) -> None:
         return
     for target in targets:
         if mode == "seqwr":
-            rig.workspace.empty(target)
+            context.workspace.empty(target)
         else:
-            rig.workspace.refill(target)
+            context.workspace.refill(target)
 
 
-def _load(spec: Spec, mode: Mode, threads: int) -> Load:
+def _job(spec: Spec, mode: Mode, threads: int) -> IoJob:
     ratio = spec.file_rw_ratio
-    return Load(
+    return IoJob(
         name=f"{spec.name}: {mode}",
         threads=threads,
         block_size=spec.file_block_size,
@@ -137,20 +137,20 @@ def _load(spec: Spec, mode: Mode, threads: int) -> Load:
     )
 
 
-def _cross_check(spec: Spec, rig: Rig, targets: list[Target], size: int) -> None:
+def _cross_check(spec: Spec, context: ProbeContext, targets: list[Target], size: int) -> None:
     """Run sysbench in turn, with files of its own names in the same folder."""
     if spec.device or not spec.direct:
-        rig.findings.note("cross-check skipped: sysbench is compared on files with direct I/O")
+        context.findings.note("cross-check skipped: sysbench is compared on files with direct I/O")
         return
-    folder = rig.folder / "peer"
+    folder = context.folder / "peer"
     folder.mkdir()
     threads = 4 if 4 in spec.threads else spec.threads[-1]
     for mode in spec.modes:
-        load = _load(spec, mode, threads)
+        job = _job(spec, mode, threads)
 
-        def ours(load: Load = load, mode: Mode = mode) -> float:
-            _prepare(spec, rig, targets, mode)
-            return rig.exercise(f"{spec.name}: {mode}", [load], targets).of().throughput / 1e6
+        def ours(job: IoJob = job, mode: Mode = mode) -> float:
+            _prepare(spec, context, targets, mode)
+            return context.run_io(f"{spec.name}: {mode}", [job], targets).of().throughput / 1e6
 
         def theirs(mode: Mode = mode) -> float:
             return (
@@ -166,5 +166,5 @@ def _cross_check(spec: Spec, rig: Rig, targets: list[Target], size: int) -> None
                 / 1e6
             )
 
-        rig.alternate(f"{mode} {threads} threads", "sysbench", "MB/s", ours, theirs)
+        context.alternate(f"{mode} {threads} threads", "sysbench", "MB/s", ours, theirs)
     reference_tools.clear(folder)

@@ -18,9 +18,9 @@ from replayer.run.context import Progress
 from replayer.storage import device as devices
 from replayer.storage import reference_tools
 from replayer.storage.files import Workspace, enough
-from replayer.storage.io_job import Access, Load, Sync, Target
-from replayer.storage.io_result import Latencies, Tally, summary
-from replayer.storage.io_run import Exercise, exercise
+from replayer.storage.io_job import Access, IoJob, Sync, Target
+from replayer.storage.io_result import IoResult, Latencies, summary
+from replayer.storage.io_run import IoRun, run_io
 from replayer.units import Count, show_size
 from replayer.watch.sampler import Sampler
 
@@ -96,7 +96,7 @@ class Findings:
 
 
 @dataclass
-class Rig:
+class ProbeContext:
     """One probe's surroundings; leaving the `with` block of `rigged` removes what it made."""
 
     spec: ProbeSpec
@@ -109,7 +109,7 @@ class Rig:
     _points: dict[str, list[tuple[int, float]]] = field(default_factory=dict)
     _first_ns: int | None = None
     _read: list[tuple[int, int]] = field(default_factory=list)
-    """Of each exercise that only read past the page cache: bytes asked for, bytes delivered."""
+    """Of each run that only read past the page cache: bytes asked for, bytes delivered."""
 
     @property
     def folder(self) -> Path:
@@ -174,15 +174,15 @@ class Rig:
                 finally:
                     os.close(fd)
 
-    def exercise(self, title: str, loads: Sequence[Load], targets: Sequence[Target]) -> Exercise:
-        """Run loads with a bar, watch the device meanwhile, and keep their per-second counts."""
+    def run_io(self, title: str, jobs: Sequence[IoJob], targets: Sequence[Target]) -> IoRun:
+        """Run jobs with a bar, watch the device meanwhile, and keep their per-second counts."""
         marks: list[int] = []
-        loads = [_adapted(load, targets[0]) for load in loads]
-        if any(load.writes for load in loads):
+        jobs = [_adapted(job, targets[0]) for job in jobs]
+        if any(job.writes for job in jobs):
             self.findings.facts["storage.writes"] = True
-        with _bar(self.progress, title, loads) as advance:
-            found = exercise(
-                loads,
+        with _bar(self.progress, title, jobs) as advance:
+            found = run_io(
+                jobs,
                 targets,
                 watch=advance,
                 opened=lambda: marks.append(self.sampler.mark()),
@@ -190,34 +190,34 @@ class Rig:
         marks.append(self.sampler.mark())
         if self._first_ns is None:
             self._first_ns = marks[0]
-        self._count(loads, found)
-        self._prove(loads, targets, found, marks)
+        self._count(jobs, found)
+        self._prove(jobs, targets, found, marks)
         self._extend(marks[1])
         return found
 
-    def io_rows(self, found: Exercise, loads: Sequence[Load], targets: Sequence[Target]) -> None:
-        """Add a row for each load to the table `io`: for each client and for all together."""
-        for place, load in enumerate(loads):
+    def io_rows(self, found: IoRun, jobs: Sequence[IoJob], targets: Sequence[Target]) -> None:
+        """Add a row for each job to the table `io`: for each client and for all together."""
+        for place, job in enumerate(jobs):
             if len(targets) > 1:
-                for client, tallies in enumerate(found.by_client, 1):
-                    self._io_row(str(client), tallies[place], load.threads)
+                for client, results in enumerate(found.by_client, 1):
+                    self._io_row(str(client), results[place], job.threads)
             whole = "all" if len(targets) > 1 else "1"
-            self._io_row(whole, found.of(place), load.threads * len(targets))
+            self._io_row(whole, found.of(place), job.threads * len(targets))
 
-    def _io_row(self, client: str, tally: Tally, depth: int) -> None:
-        load = tally.load
-        operation = {1.0: "read", 0.0: "write"}.get(load.read_share, "mixed")
+    def _io_row(self, client: str, result: IoResult, depth: int) -> None:
+        job = result.job
+        operation = {1.0: "read", 0.0: "write"}.get(job.read_share, "mixed")
         self.findings.row(
             "io",
-            access=load.access.value,
+            access=job.access.value,
             operation=operation,
             client=client,
-            block_bytes=load.block_size,
+            block_bytes=job.block_size,
             depth=depth,
-            direct=load.direct and not self.findings.facts.get("storage.fallback"),
-            iops=tally.iops,
-            **{"MB/s": tally.throughput / 1e6},
-            **summary(tally.latencies),
+            direct=job.direct and not self.findings.facts.get("storage.fallback"),
+            iops=result.iops,
+            **{"MB/s": result.throughput / 1e6},
+            **summary(result.latencies),
         )
 
     def _device(self, block_size: int) -> Target:
@@ -227,48 +227,48 @@ class Rig:
             raise Impossible(f"{self.spec.device} is smaller than one block of {block_size} bytes")
         return found
 
-    def _count(self, loads: Sequence[Load], found: Exercise) -> None:
+    def _count(self, jobs: Sequence[IoJob], found: IoRun) -> None:
         """Add the counted operations of each second to the series."""
-        for column, factor in (("iops", lambda _: 1.0), ("bytes", lambda load: load.block_size)):
+        for column, factor in (("iops", lambda _: 1.0), ("bytes", lambda job: job.block_size)):
             points = self._points.setdefault(f"probe.{column}", [])
             total = points[-1][1] if points else 0.0
             steps: dict[int, float] = {}
-            for place, load in enumerate(loads):
-                tally = found.of(place)
-                steps.setdefault(tally.begin_ns, 0.0)
-                for second, many in enumerate(tally.per_second):
-                    end = tally.begin_ns + int(min(second + 1, tally.seconds) * 1e9)
-                    steps[end] = steps.get(end, 0.0) + many * factor(load)
+            for place, job in enumerate(jobs):
+                result = found.of(place)
+                steps.setdefault(result.begin_ns, 0.0)
+                for second, many in enumerate(result.per_second):
+                    end = result.begin_ns + int(min(second + 1, result.seconds) * 1e9)
+                    steps[end] = steps.get(end, 0.0) + many * factor(job)
             for clock_ns in sorted(steps):
                 total += steps[clock_ns]
                 points.append((clock_ns, total))
 
     def _prove(
         self,
-        loads: Sequence[Load],
+        jobs: Sequence[IoJob],
         targets: Sequence[Target],
-        found: Exercise,
+        found: IoRun,
         marks: Sequence[int],
     ) -> None:
         """Compare what was asked for with what the device delivered; say how the files behave."""
         facts = self.findings.facts
         facts.setdefault("storage.device", self.sampler.device)
-        if any(load.direct for load in loads) and not targets[0].direct:
+        if any(job.direct for job in jobs) and not targets[0].direct:
             facts["storage.fallback"] = "fsync and fadvise instead of O_DIRECT"
             self.findings.note(
                 "direct I/O does not work on this mount: each write is followed by fdatasync and "
                 "each read is preceded by POSIX_FADV_DONTNEED instead"
             )
-        if any(load.writes or not load.direct for load in loads) or not targets[0].direct:
+        if any(job.writes or not job.direct for job in jobs) or not targets[0].direct:
             return
         delta = self.sampler.device_delta(marks[0], marks[1])
         if delta is None or facts["storage.device"] != self.sampler.device:
             self.findings.note("the device's reads could not be counted, so nothing proves ours")
             return
         asked = sum(
-            tally.issued_reads * tally.load.block_size
-            for tallies in found.by_client
-            for tally in tallies
+            result.issued_reads * result.job.block_size
+            for results in found.by_client
+            for result in results
         )
         self._read.append((asked, delta.read_bytes))
 
@@ -325,28 +325,28 @@ class Rig:
         )
 
 
-def _adapted(load: Load, target: Target) -> Load:
-    """Return a direct load as it can be done where O_DIRECT does not work: fsync and fadvise."""
-    if not load.direct or target.direct:
-        return load
-    sync = Sync.FDATASYNC if load.writes and load.sync is Sync.NONE else load.sync
-    return replace(load, drop=load.read_share > 0, sync=sync)
+def _adapted(job: IoJob, target: Target) -> IoJob:
+    """Return a direct job as it can be done where O_DIRECT does not work: fsync and fadvise."""
+    if not job.direct or target.direct:
+        return job
+    sync = Sync.FDATASYNC if job.writes and job.sync is Sync.NONE else job.sync
+    return replace(job, drop=job.read_share > 0, sync=sync)
 
 
-def label(load: Load) -> str:
-    """Return a load in words: 8 KiB random reads at depth 4."""
-    kind = {1.0: "reads", 0.0: "writes"}.get(load.read_share, "reads and writes")
-    order = "sequential" if load.access is Access.SHARED else load.access.value
-    size = show_size(load.block_size).replace(".00", "")
-    return f"{size} {order} {kind} at depth {load.threads}"
+def label(job: IoJob) -> str:
+    """Return a job in words: 8 KiB random reads at depth 4."""
+    kind = {1.0: "reads", 0.0: "writes"}.get(job.read_share, "reads and writes")
+    order = "sequential" if job.access is Access.SHARED else job.access.value
+    size = show_size(job.block_size).replace(".00", "")
+    return f"{size} {order} {kind} at depth {job.threads}"
 
 
 @contextmanager
-def _bar(progress: Progress, title: str, loads: Sequence[Load]) -> Iterator[Callable[[int], None]]:
-    """Show a bar by time where the clock ends a load, else by operations."""
-    seconds = max((load.seconds or 0) + load.warmup for load in loads)
-    by_time = all(load.operations is None for load in loads)
-    total = seconds if by_time else sum(load.operations or 0 for load in loads)
+def _bar(progress: Progress, title: str, jobs: Sequence[IoJob]) -> Iterator[Callable[[int], None]]:
+    """Show a bar by time where the clock ends a job, else by operations."""
+    seconds = max((job.seconds or 0) + job.warmup for job in jobs)
+    by_time = all(job.operations is None for job in jobs)
+    total = seconds if by_time else sum(job.operations or 0 for job in jobs)
     with progress.task(title, total=total) as task:
         began = time.monotonic()
         done = 0

@@ -10,7 +10,7 @@ from replayer import registry
 from replayer.errors import Impossible, Interrupted, NotFound, ReplayerError
 from replayer.model import Outcome, StepSpec
 from replayer.run.context import Context
-from replayer.run.probe_context import Findings, ProbeSpec, Rig
+from replayer.run.probe_context import Findings, ProbeContext, ProbeSpec
 from replayer.storage import device
 from replayer.storage.files import Workspace, enough
 
@@ -54,7 +54,7 @@ def run(spec: ProbeSpec, context: Context) -> Outcome:
     findings = Findings()
     try:
         with Workspace(context.storage) as workspace:
-            rig = Rig(
+            probe_context = ProbeContext(
                 spec=spec,
                 host=context.host,
                 progress=context.progress,
@@ -63,7 +63,7 @@ def run(spec: ProbeSpec, context: Context) -> Outcome:
                 findings=findings,
                 workspace=workspace,
             )
-            _module(spec).run(spec, rig)
+            _module(spec).run(spec, probe_context)
     except (ReplayerError, Interrupted) as error:
         error.outcome = findings.outcome()
         raise

@@ -42,7 +42,7 @@ from replayer.model import (
 )
 from replayer.run.context import Context
 from replayer.tables import pgio
-from replayer.tables.pgio import Lost, SessionJob, TableSet, Tally
+from replayer.tables.pgio import Lost, SessionJob, SessionResult, TableSet
 from replayer.watch import ledger
 from replayer.watch.ledger import Counters
 from replayer.watch.workers import WorkerPool
@@ -522,7 +522,7 @@ class _Window:
     after: Counters
     begin_ns: int
     end_ns: int = 0
-    tallies: list[Tally] = field(default_factory=list)
+    results: list[SessionResult] = field(default_factory=list)
     cpu_seconds: float = 0.0
     first_done: float = 0.0
     last_done: float = 0.0
@@ -578,7 +578,7 @@ def _measure(spec: Spec, wanted: TableSet, context: Context, database: Database)
         window = _Window(before, before, begin_ns, slice_seconds=slice_seconds)
         opened_ns = pool.open()
         _watch(pool, spec, context, database, window)
-        tallies = pool.results()
+        results = pool.results()
         window.end_ns = context.sampler.mark()
         window.after = _settled(database)
         read = _own_reads(context)
@@ -586,11 +586,11 @@ def _measure(spec: Spec, wanted: TableSet, context: Context, database: Database)
         window.cpu_seconds = sum(pool.usage) + _own_cpu() - cpu
         window.first_done = ((pool.first_done_ns or opened_ns) - opened_ns) / 1e9
         window.last_done = ((pool.last_done_ns or opened_ns) - opened_ns) / 1e9
-    window.tallies = [tally for tally in tallies if isinstance(tally, Tally)]
-    _refuse_lost([tally for tally in tallies if isinstance(tally, Lost)], len(jobs), context)
+    window.results = [result for result in results if isinstance(result, SessionResult)]
+    _refuse_lost([result for result in results if isinstance(result, Lost)], len(jobs), context)
     if database.engine.verb("slob/settle") is not None:
         # Counted late, but done by then: the last slice's end closes the window.
-        ended = max(tally.ended for tally in window.tallies)
+        ended = max(result.ended for result in window.results)
         window.after = Counters(ended, window.after.hits, window.after.reads)
     moved = database.execute("slob/updates")[0]
     window.updated = moved["updated"] - updates["updated"]
@@ -655,7 +655,7 @@ def _refuse_lost(lost: Sequence[Lost], sessions: int, context: Context) -> None:
 def _jobs(
     spec: Spec, wanted: TableSet, database: Database, slice_seconds: float
 ) -> Iterator[SessionJob]:
-    recipe = database.recipe()
+    connector = database.connector()
     number = 0
     for thread in range(spec.num_threads):
         for table in wanted.names:
@@ -664,7 +664,7 @@ def _jobs(
             yield SessionJob(
                 number=number,
                 table=table,
-                recipe=recipe,
+                connector=connector,
                 first=_told(database, f"access_{spec.access}")
                 + _told(database, "name", number=number),
                 slice=_told(database, "slice", table=table)[0],
@@ -725,7 +725,7 @@ def _outcome(  # noqa: PLR0917
         context.engine.block_size,
         own_bytes=window.own_bytes,
     )
-    histograms = _histograms(window.tallies)
+    histograms = _histograms(window.results)
     steady, steady_note = _steadiness(window)
     device_bytes = None if delta is None or not local else delta.read_bytes
     return Outcome(
@@ -738,7 +738,7 @@ def _outcome(  # noqa: PLR0917
             for kind, histogram in histograms.items()
             if kind != "all" and histogram.total_count
         },
-        tables={"sessions": tuple(map(_detail, window.tallies))},
+        tables={"sessions": tuple(map(_detail, window.results))},
         facts={**_facts(spec, context, window, steady), **facts},
         notes=(*notes, *steady_note, *_update_notes(spec, window), *_count_notes(context)),
     )
@@ -754,7 +754,7 @@ def _measurements(
     yield measured("cache_hits", balance.buffer_hits, "1/s", Better.NEITHER)
     if balance.device_reads is not None:
         yield measured("device_reads", balance.device_reads, "1/s", Better.NEITHER)
-    operations = sum(tally.operations for tally in window.tallies)
+    operations = sum(result.operations for result in window.results)
     yield measured("operations", operations / window.seconds, "1/s", Better.MORE)
     if spec.operations is not None:
         yield measured("elapsed", window.seconds, "s", Better.LESS)
@@ -762,19 +762,19 @@ def _measurements(
     for name, percentile in _PERCENTILES.items():
         value = every.get_value_at_percentile(percentile) / 1e9
         yield measured(f"latency.{name}", value, "s", Better.LESS)
-    longest = max(max(tally.select_max, tally.update_max) for tally in window.tallies)
+    longest = max(max(result.select_max, result.update_max) for result in window.results)
     yield measured("latency.max", longest, "s", Better.LESS)
     yield measured("client_cpu", window.cpu_seconds / window.seconds, "cores", Better.LESS)
 
 
-def _histograms(tallies: Sequence[Tally]) -> dict[str, Any]:
+def _histograms(results: Sequence[SessionResult]) -> dict[str, Any]:
     """Return HdrHistograms in nanoseconds of the selects, the updates and all of them."""
     found = {kind: HdrHistogram(1, _LARGEST_NS, 3) for kind in ("select", "update", "all")}
     for kind in ("select", "update"):
-        longest = max(getattr(tally, f"{kind}_max") for tally in tallies)
+        longest = max(getattr(result, f"{kind}_max") for result in results)
         buckets: dict[int, int] = {}
-        for tally in tallies:
-            pgio.merge(buckets, getattr(tally, kind).items())
+        for result in results:
+            pgio.merge(buckets, getattr(result, kind).items())
         for bucket, amount in buckets.items():
             for name in (kind, "all"):
                 found[name].record_value(_middle(bucket, longest), amount)
@@ -829,8 +829,8 @@ def _progress(window: _Window, counted: str, step: float) -> list[tuple[int, flo
     """
     first, seconds = window.before.clock, window.seconds
     bins = [0.0] * max(1, math.ceil(seconds / step))
-    for tally in window.tallies:
-        for done in tally.slices:
+    for result in window.results:
+        for done in result.slices:
             _spread(bins, step, done.began - first, done.ended - first, getattr(done, counted))
     known = sum(bins)
     moved = getattr(window.after, counted) - getattr(window.before, counted)
@@ -876,28 +876,28 @@ def _facts(spec: Spec, context: Context, window: _Window, steady: str) -> dict[s
         "sessions.first_done_s": round(window.first_done, 3),
         "sessions.last_done_s": round(window.last_done, 3),
         "sessions.slice_s": window.slice_seconds,
-        "sessions.plan": window.tallies[0].plan,
-        "sessions.deadlocks": sum(tally.deadlocks for tally in window.tallies),
+        "sessions.plan": window.results[0].plan,
+        "sessions.deadlocks": sum(result.deadlocks for result in window.results),
     }
     if window.updated:
         facts["sessions.hot_update_share"] = round(window.hot / window.updated, 4)
     return facts
 
 
-def _detail(tally: Tally) -> dict[str, Any]:
+def _detail(result: SessionResult) -> dict[str, Any]:
     """Return one session's row, as pgio_session_detail.out has it, and what else is known."""
     return {
-        "session": tally.number,
-        "table": tally.table,
-        "operations": tally.operations,
-        "selects": tally.selects,
-        "updates": tally.updates,
-        "select_max_s": tally.select_max,
-        "update_max_s": tally.update_max,
-        "select_blocks": tally.select_blocks,
-        "update_blocks": tally.update_blocks,
-        "deadlocks": tally.deadlocks,
-        "seconds": round(tally.ended - tally.began, 6),
+        "session": result.number,
+        "table": result.table,
+        "operations": result.operations,
+        "selects": result.selects,
+        "updates": result.updates,
+        "select_max_s": result.select_max,
+        "update_max_s": result.update_max,
+        "select_blocks": result.select_blocks,
+        "update_blocks": result.update_blocks,
+        "deadlocks": result.deadlocks,
+        "seconds": round(result.ended - result.began, 6),
     }
 
 

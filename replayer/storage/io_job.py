@@ -48,7 +48,7 @@ class Target:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Load:
+class IoJob:
     """What `threads` threads do; it ends after `seconds` or `operations`, whichever is first."""
 
     name: str
@@ -106,13 +106,13 @@ class Load:
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
-    """One thread's part of a load."""
+class IoThread:
+    """One thread's part of a job."""
 
-    load: Load
+    job: IoJob
     target: Target
     number: int
-    """Which of the load's threads this is, from 0."""
+    """Which of the job's threads this is, from 0."""
     client: int = 0
     turn: Counter | None = None
     """The next block of a shared walk."""

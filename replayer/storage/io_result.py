@@ -1,4 +1,4 @@
-"""Add up what the threads of a load saw."""
+"""Add up what the threads of a job saw."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from replayer.model import Latency
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from replayer.storage.io_job import Load, Recorded, Share
+    from replayer.storage.io_job import IoJob, Recorded, Share
 
 _HOUR_NS = 3_600_000_000_000
 
@@ -109,10 +109,10 @@ def _highest(index: int) -> int:
 
 
 @dataclass(frozen=True)
-class Tally:
-    """What one load, or the same load of several clients, came to."""
+class IoResult:
+    """What one job, or the same job of several clients, came to."""
 
-    load: Load
+    job: IoJob
     seconds: float
     reads: Latencies
     writes: Latencies
@@ -129,7 +129,7 @@ class Tally:
     @property
     def bytes(self) -> int:
         """Return the bytes that count."""
-        return self.operations * self.load.block_size
+        return self.operations * self.job.block_size
 
     @property
     def iops(self) -> float:
@@ -147,19 +147,19 @@ class Tally:
         return Latencies.of([self.reads, self.writes])
 
 
-def tally(load: Load, shares: Sequence[Share]) -> Tally:
+def summed(job: IoJob, shares: Sequence[Share]) -> IoResult:
     """Return the sum of all threads' shares.
 
-    The window is the load's own duration where the clock ended it, else it reaches from the barrier
+    The window is the job's own duration where the clock ended it, else it reaches from the barrier
     to the last operation.  Raises ReplayerError where nothing was done in it.
     """
     begin = shares[0].window_begin_ns
     last = max(share.last_ns for share in shares)
     seconds = (last - begin) / 1e9
-    if load.seconds is not None and any(share.cut for share in shares):
-        seconds = load.seconds
-    result = Tally(
-        load=load,
+    if job.seconds is not None and any(share.cut for share in shares):
+        seconds = job.seconds
+    result = IoResult(
+        job=job,
         seconds=seconds,
         reads=Latencies.of(share.latencies[0] for share in shares),
         writes=Latencies.of(share.latencies[1] for share in shares),
@@ -170,23 +170,23 @@ def tally(load: Load, shares: Sequence[Share]) -> Tally:
     )
     if not result.operations or seconds <= 0:
         raise ReplayerError(
-            f"{load.name}: no operation of {load.block_size} bytes ended within {seconds:g} s; "
+            f"{job.name}: no operation of {job.block_size} bytes ended within {seconds:g} s; "
             f"the storage hangs or the duration is too short"
         )
     return result
 
 
-def together(tallies: Sequence[Tally]) -> Tally:
-    """Return the sum of the same load of several clients: counts add up over the longest window."""
-    first = tallies[0]
-    return Tally(
-        load=first.load,
-        seconds=max(one.seconds for one in tallies),
-        reads=Latencies.of(one.reads for one in tallies),
-        writes=Latencies.of(one.writes for one in tallies),
-        issued_reads=sum(one.issued_reads for one in tallies),
-        issued_writes=sum(one.issued_writes for one in tallies),
-        per_second=_added([one.per_second for one in tallies]),
+def together(results: Sequence[IoResult]) -> IoResult:
+    """Return the sum of the same job of several clients: counts add up over the longest window."""
+    first = results[0]
+    return IoResult(
+        job=first.job,
+        seconds=max(one.seconds for one in results),
+        reads=Latencies.of(one.reads for one in results),
+        writes=Latencies.of(one.writes for one in results),
+        issued_reads=sum(one.issued_reads for one in results),
+        issued_writes=sum(one.issued_writes for one in results),
+        per_second=_added([one.per_second for one in results]),
         begin_ns=first.begin_ns,
     )
 

@@ -1,4 +1,4 @@
-"""Run loads on the targets of one or more clients at a common instant and add up what they saw."""
+"""Run jobs on the targets of one or more clients at a common instant and add up what they saw."""
 
 from __future__ import annotations
 
@@ -8,63 +8,63 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from replayer.errors import ReplayerError
-from replayer.storage.io_job import Access, Job
-from replayer.storage.io_result import Tally, tally, together
+from replayer.storage.io_job import Access, IoThread
+from replayer.storage.io_result import IoResult, summed, together
 from replayer.storage.io_worker import work
 from replayer.watch.workers import Counter, WorkerPool
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from replayer.storage.io_job import Load, Share, Target
+    from replayer.storage.io_job import IoJob, Share, Target
 
 _READY_SECONDS = 120.0
 
 
 @dataclass(frozen=True)
-class Exercise:
-    """What all loads of all clients came to."""
+class IoRun:
+    """What all jobs of all clients came to."""
 
-    by_client: tuple[tuple[Tally, ...], ...]
-    """For each client, for each load."""
+    by_client: tuple[tuple[IoResult, ...], ...]
+    """For each client, for each job."""
     user_seconds: float
     system_seconds: float
     opened_ns: int
     done_ns: int
 
-    def of(self, load: int = 0) -> Tally:
-        """Return one load, all clients together."""
-        return together([tallies[load] for tallies in self.by_client])
+    def of(self, job: int = 0) -> IoResult:
+        """Return one job, all clients together."""
+        return together([results[job] for results in self.by_client])
 
     @property
     def cpu_per_operation(self) -> float:
         """Return CPU seconds for each operation, those of the warm-up included."""
         issued = sum(
-            one.issued_reads + one.issued_writes for tallies in self.by_client for one in tallies
+            one.issued_reads + one.issued_writes for results in self.by_client for one in results
         )
         return (self.user_seconds + self.system_seconds) / issued
 
 
-def exercise(
-    loads: Sequence[Load],
+def run_io(
+    jobs: Sequence[IoJob],
     targets: Sequence[Target],
     *,
     watch: Callable[[int], None] | None = None,
     opened: Callable[[], None] | None = None,
-) -> Exercise:
-    """Run all loads at once on each client's target.
+) -> IoRun:
+    """Run all jobs at once on each client's target.
 
     `opened` is called just before the barrier is, `watch` with the operations done since it was
     last called, at least once a second.  Raises ReplayerError for the first thing that goes wrong.
     """
-    jobs = [
-        job
+    threads = [
+        thread
         for client, target in enumerate(targets)
-        for load in loads
-        for job in _jobs(load, target, client)
+        for job in jobs
+        for thread in _threads(job, target, client)
     ]
-    processes = min(len(jobs), len(os.sched_getaffinity(0)))
-    with WorkerPool(work, jobs, processes=processes) as pool:
+    processes = min(len(threads), len(os.sched_getaffinity(0)))
+    with WorkerPool(work, threads, processes=processes) as pool:
         pool.ready(timeout=_READY_SECONDS)
         if opened is not None:
             opened()
@@ -74,29 +74,29 @@ def exercise(
             if watch is not None:
                 watch(said or 0)
         shares = pool.results()
-    return _sum(loads, targets, shares, pool, opened_ns)
+    return _sum(jobs, targets, shares, pool, opened_ns)
 
 
-def _jobs(load: Load, target: Target, client: int) -> list[Job]:
-    """Return a load's threads on one client's target."""
-    turn = Counter() if load.access is Access.SHARED else None
-    return [Job(load, target, number, client, turn) for number in range(load.threads)]
+def _threads(job: IoJob, target: Target, client: int) -> list[IoThread]:
+    """Return a job's threads on one client's target."""
+    turn = Counter() if job.access is Access.SHARED else None
+    return [IoThread(job, target, number, client, turn) for number in range(job.threads)]
 
 
 def _sum(
-    loads: Sequence[Load],
+    jobs: Sequence[IoJob],
     targets: Sequence[Target],
     shares: Sequence[Share],
     pool: WorkerPool,
     opened_ns: int,
-) -> Exercise:
+) -> IoRun:
     rest = iter(shares)
     by_client = tuple(
-        tuple(tally(load, [next(rest) for _ in range(load.threads)]) for load in loads)
+        tuple(summed(job, [next(rest) for _ in range(job.threads)]) for job in jobs)
         for _ in targets
     )
     user, system = pool.usage
-    return Exercise(by_client, user, system, opened_ns, pool.last_done_ns or opened_ns)
+    return IoRun(by_client, user, system, opened_ns, pool.last_done_ns or opened_ns)
 
 
 def _all_there(targets: Sequence[Target]) -> None:

@@ -1,4 +1,4 @@
-"""Do one thread's share of a load: the loops that are measured, and nothing beside them.
+"""Do one thread's share of a job: the loops that are measured, and nothing beside them.
 
 Offsets, operations and buffers are made a chunk ahead; while a chunk runs, each operation costs one
 system call, one reading of the clock and one store.  Latencies are binned between chunks, and that
@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from replayer.errors import ReplayerError
-from replayer.storage.io_job import MIB, Access, Job, Recorded, Share, Sync
+from replayer.storage.io_job import MIB, Access, IoThread, Recorded, Share, Sync
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -50,26 +50,26 @@ _SYNCS = {Sync.FSYNC: os.fsync, Sync.FDATASYNC: os.fdatasync}
 _Operation = tuple["Callable[[int, Any, int], int]", int, Any, int]
 
 
-def work(job: Job, barrier: Barrier, report: Report) -> Share:
-    """Do a job: open and prepare, wait at the barrier, work, return what was seen.
+def work(thread: IoThread, barrier: Barrier, report: Report) -> Share:
+    """Do a thread: open and prepare, wait at the barrier, work, return what was seen.
 
     Raises ReplayerError, with one sentence, for whatever the storage answers.
     """
-    driver = _Driver(job)
+    worker = _IoWorker(thread)
     try:
-        driver.open()
-        return driver.run(barrier.wait(), report)
+        worker.open()
+        return worker.run(barrier.wait(), report)
     except OSError as error:
-        raise ReplayerError(trouble(error, job)) from error
+        raise ReplayerError(trouble(error, thread)) from error
     finally:
-        driver.close()
+        worker.close()
 
 
-def trouble(error: OSError, job: Job) -> str:
-    """Return the sentence for what went wrong with a file of a job."""
-    load, where = job.load, job.target.paths[0]
-    doing = {1.0: "reading", 0.0: "writing"}.get(load.read_share, "reading and writing")
-    what = f"{load.name}: {doing} blocks of {load.block_size} bytes of {where}"
+def trouble(error: OSError, thread: IoThread) -> str:
+    """Return the sentence for what went wrong with a file of a thread."""
+    job, where = thread.job, thread.target.paths[0]
+    doing = {1.0: "reading", 0.0: "writing"}.get(job.read_share, "reading and writing")
+    what = f"{job.name}: {doing} blocks of {job.block_size} bytes of {where}"
     if error.errno in {errno.ENOSPC, errno.EDQUOT}:
         return f"{what} stopped: {os.strerror(error.errno)}; free some space or ask for less"
     if error.errno == errno.EIO:
@@ -122,12 +122,12 @@ def _whole(size: int) -> memoryview:
     return memoryview(memory)[first : first + size]
 
 
-class _Driver:
+class _IoWorker:
     """One thread at work."""
 
-    def __init__(self, job: Job) -> None:
-        self._job = job
-        self._load = job.load
+    def __init__(self, thread: IoThread) -> None:
+        self._thread = thread
+        self._job = thread.job
         self._fds: list[int] = []
         self._seen = (Bins(), Bins())
         self._issued = [0, 0]
@@ -136,25 +136,25 @@ class _Driver:
 
     def open(self) -> None:
         """Open the files and make everything that the first chunk needs."""
-        load, target = self._load, self._job.target
-        self._blocks = load.blocks(target)
-        seeds = [load.seed, self._job.client, self._job.number]
+        job, target = self._job, self._thread.target
+        self._blocks = job.blocks(target)
+        seeds = [job.seed, self._thread.client, self._thread.number]
         self._random = np.random.default_rng(seeds)
         for path in target.paths:
             self._fds.append(os.open(path, self._flags()))
-        if load.drop:
+        if job.drop:
             for fd in self._fds:
                 os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_RANDOM)
         self._buffers = self._make_buffers()
         self._next = 0
-        most = _CHUNK if load.block_size >= _CRUMB_BYTES else _CHUNK_OF_CRUMBS
-        self._size = max(1, min(most, _CHUNK_BYTES // load.block_size))
+        most = _CHUNK if job.block_size >= _CRUMB_BYTES else _CHUNK_OF_CRUMBS
+        self._size = max(1, min(most, _CHUNK_BYTES // job.block_size))
         if self._paced:
             self._size = min(self._size, 256)
         self._begins = array("q", bytes(8 * self._size))
         self._ends = array("q", bytes(8 * self._size))
         self._quota = self._own_operations()
-        self._popular = _Zipf(self._blocks, load.theta) if load.access is Access.ZIPF else None
+        self._popular = _Zipf(self._blocks, job.theta) if job.access is Access.ZIPF else None
         self._ready = self._chunk()
 
     def close(self) -> None:
@@ -164,9 +164,9 @@ class _Driver:
 
     def run(self, opened_ns: int, report: Report) -> Share:
         """Work from the barrier's opening to the end."""
-        load = self._load
-        begin = opened_ns + int(load.warmup * 1e9)
-        deadline = _NEVER if load.seconds is None else begin + int(load.seconds * 1e9)
+        job = self._job
+        begin = opened_ns + int(job.warmup * 1e9)
+        deadline = _NEVER if job.seconds is None else begin + int(job.seconds * 1e9)
         lap = self._stroll if self._paced else self._dash
         told, unsaid, last, self._due = opened_ns, 0, begin, opened_ns
         done = 0
@@ -183,40 +183,40 @@ class _Driver:
                 report(unsaid)
                 told, unsaid = last, 0
             self._ready = self._chunk(done)
-        if load.finish in _SYNCS:
+        if job.finish in _SYNCS:
             for fd in self._fds:
-                _SYNCS[load.finish](fd)
+                _SYNCS[job.finish](fd)
             last = time.monotonic_ns()
         self._still_there()
         return self._share(begin, last, cut=done < self._quota)
 
     @property
     def _paced(self) -> bool:
-        load = self._load
-        return load.drop or load.sync is not Sync.NONE or load.rate is not None
+        job = self._job
+        return job.drop or job.sync is not Sync.NONE or job.rate is not None
 
     def _flags(self) -> int:
-        load = self._load
-        mode = {1.0: os.O_RDONLY, 0.0: os.O_WRONLY}.get(load.read_share, os.O_RDWR)
-        mode = os.O_RDWR if load.rewrite else mode
-        direct = os.O_DIRECT if load.direct and self._job.target.direct else 0
-        return mode | direct | (os.O_DSYNC if load.dsync else 0) | os.O_CLOEXEC
+        job = self._job
+        mode = {1.0: os.O_RDONLY, 0.0: os.O_WRONLY}.get(job.read_share, os.O_RDWR)
+        mode = os.O_RDWR if job.rewrite else mode
+        direct = os.O_DIRECT if job.direct and self._thread.target.direct else 0
+        return mode | direct | (os.O_DSYNC if job.dsync else 0) | os.O_CLOEXEC
 
     def _own_operations(self) -> int:
-        """Return this thread's part of the load's operations, skipped ones on top."""
-        load = self._load
-        if load.operations is None:
+        """Return this thread's part of the job's operations, skipped ones on top."""
+        job = self._job
+        if job.operations is None:
             return _NEVER
-        even, rest = divmod(load.operations, load.threads)
-        return even + (self._job.number < rest) + load.skip
+        even, rest = divmod(job.operations, job.threads)
+        return even + (self._thread.number < rest) + job.skip
 
     def _make_buffers(self) -> list[list[memoryview]]:
         """Return aligned buffers; those that are written hold incompressible, differing pages."""
-        size = self._load.block_size
+        size = self._job.block_size
         # In turn: enough that storage does not see the same soon, few enough for the cache.
-        small = self._load.writes and size <= LARGE_BYTES
+        small = self._job.writes and size <= LARGE_BYTES
         many = max(_FEWEST_TURNS, min(_MOST_TURNS, LARGE_BYTES // size)) if small else 1
-        buffers = [_aligned(size, huge=self._load.huge) for _ in range(many)]
+        buffers = [_aligned(size, huge=self._job.huge) for _ in range(many)]
         for buffer in buffers:
             for at in range(0, size, _WHOLE_BYTES):
                 piece = min(_WHOLE_BYTES, size - at)
@@ -225,24 +225,24 @@ class _Driver:
 
     def _restamp(self, buffers: list[memoryview]) -> list[memoryview]:
         """Change a word of every page, so that what is written next is unlike what was."""
-        if self._load.block_size >= _PAGE:
+        if self._job.block_size >= _PAGE:
             words = np.frombuffer(buffers[0], dtype=np.uint64, count=len(buffers[0]) // 8)
             words[:: _PAGE // 8] += _UNLIKE
         return buffers
 
     def _chunk(self, done: int = 0) -> tuple[Any, Iterator[_Operation], int]:
         """Return the kinds, the operations themselves and their number for the next chunk."""
-        load, target = self._load, self._job.target
+        job, target = self._job, self._thread.target
         many = min(self._size, self._quota - done)
         kinds, calls = self._calls(many)
         buffers = self._turns(done)
-        if self._job.turn is not None:
-            walk = self._shared_walk(self._job.turn, calls, buffers)
+        if self._thread.turn is not None:
+            walk = self._shared_walk(self._thread.turn, calls, buffers)
             return kinds, itertools.islice(walk, many), many
         blocks = self._positions(many)
-        per_file = target.file_bytes // load.block_size
+        per_file = target.file_bytes // job.block_size
         files, inside = blocks // per_file, blocks % per_file
-        offsets = array("q", (inside * load.block_size + target.first_byte).tobytes())
+        offsets = array("q", (inside * job.block_size + target.first_byte).tobytes())
         fds: Any = itertools.repeat(self._fds[0])
         if len(self._fds) > 1:
             fds = map(self._fds.__getitem__, files.tolist())
@@ -250,22 +250,22 @@ class _Driver:
 
     def _calls(self, many: int) -> tuple[Any, Iterator[Callable[..., int]]]:
         """Return which of the next operations write, None for all alike, and their functions."""
-        load = self._load
-        write = _rewrite if load.rewrite else os.pwritev
-        if load.read_share in {0.0, 1.0}:
-            return None, itertools.repeat(os.preadv if load.read_share else write)
-        kinds = self._random.random(many) >= load.read_share
+        job = self._job
+        write = _rewrite if job.rewrite else os.pwritev
+        if job.read_share in {0.0, 1.0}:
+            return None, itertools.repeat(os.preadv if job.read_share else write)
+        kinds = self._random.random(many) >= job.read_share
         return kinds, map((os.preadv, write).__getitem__, kinds.astype("int8").tolist())
 
     def _turns(self, done: int) -> Iterator[list[memoryview]]:
         """Return the buffers of the next operations: one for reads, changing ones for writes."""
-        if self._load.writes and len(self._buffers) > 1:
+        if self._job.writes and len(self._buffers) > 1:
             if done:
                 self._buffers = [self._restamp(buffers) for buffers in self._buffers]
             return itertools.cycle(self._buffers)
         one = itertools.repeat(self._buffers[0])
         # Several large buffers would only wash each other out of the processor's cache.
-        return map(self._restamp, one) if self._load.writes else one
+        return map(self._restamp, one) if self._job.writes else one
 
     def _shared_walk(
         self,
@@ -274,28 +274,28 @@ class _Driver:
         buffers: Iterator[list[memoryview]],
     ) -> Iterator[_Operation]:
         """Yield operations on the blocks that are next when they are asked for."""
-        size, first = self._load.block_size, self._job.target.first_byte
-        per_file = self._job.target.file_bytes // size
+        size, first = self._job.block_size, self._thread.target.first_byte
+        per_file = self._thread.target.file_bytes // size
         for call, buffer in zip(calls, buffers, strict=False):
             file, block = divmod(turn.take() % self._blocks, per_file)
             yield call, self._fds[file], buffer, block * size + first
 
     def _positions(self, many: int) -> np.ndarray[Any, np.dtype[np.int64]]:
         """Return the next block numbers of this thread, counted through all files."""
-        load, number = self._load, self._job.number
-        if load.access is Access.RANDOM:
+        job, number = self._job, self._thread.number
+        if job.access is Access.RANDOM:
             return self._random.integers(0, self._blocks, many)
         if self._popular is not None:
             return self._popular.draw(self._random, many)
         steps = np.arange(self._next, self._next + many, dtype=np.int64)
         self._next += many
-        first = self._blocks * number // load.threads
-        length = self._blocks * (number + 1) // load.threads - first
+        first = self._blocks * number // job.threads
+        length = self._blocks * (number + 1) // job.threads - first
         return steps % length + first
 
     def _dash(self, operations: Iterator[_Operation], deadline: int) -> int:
         """Work as fast as possible; each operation begins where the one before it ended."""
-        clock, ends, size = time.monotonic_ns, self._ends, self._load.block_size
+        clock, ends, size = time.monotonic_ns, self._ends, self._job.block_size
         done = 0
         self._begin = clock()
         for call, fd, buffers, offset in operations:
@@ -310,15 +310,15 @@ class _Driver:
     def _stroll(self, operations: Iterator[_Operation], deadline: int) -> int:
         """Work with something between or after the operations: a pause, an fsync, an fadvise."""
         clock, begins, ends = time.monotonic_ns, self._begins, self._ends
-        load, size = self._load, self._load.block_size
-        sync = _SYNCS.get(load.sync)
-        every = load.sync_every if load.writes else 0
-        pause = int(1e9 * load.threads / load.rate) if load.rate else 0
+        job, size = self._job, self._job.block_size
+        sync = _SYNCS.get(job.sync)
+        every = job.sync_every if job.writes else 0
+        pause = int(1e9 * job.threads / job.rate) if job.rate else 0
         done = 0
         for call, fd, buffers, offset in operations:
             if pause and not self._wait(pause, deadline):
                 break
-            if load.drop:
+            if job.drop:
                 os.posix_fadvise(fd, offset, size, os.POSIX_FADV_DONTNEED)
             begins[done] = clock()
             if call(fd, buffers, offset) != size:
@@ -352,9 +352,9 @@ class _Driver:
             begins = np.frombuffer(self._begins, dtype=np.int64)[:did]
         else:
             begins = np.concatenate((np.array([self._begin], dtype=np.int64), ends[:-1]))[:did]
-        writes = np.full(did, self._load.read_share == 0) if kinds is None else kinds[:did]
+        writes = np.full(did, self._job.read_share == 0) if kinds is None else kinds[:did]
         counted = (ends > begin) & (ends <= deadline)
-        counted[: max(0, self._load.skip - done)] = False
+        counted[: max(0, self._job.skip - done)] = False
         for kind, mine in enumerate((~writes, writes)):
             self._issued[kind] += int(mine.sum())
             chosen = mine & counted
@@ -378,7 +378,7 @@ class _Driver:
         )
 
     def _short(self, offset: int) -> OSError:
-        name = self._job.target.paths[0]
+        name = self._thread.target.paths[0]
         return OSError(
             errno.ENODATA,
             f"fewer bytes than asked for were moved at offset {offset}; "
@@ -387,7 +387,7 @@ class _Driver:
 
     def _still_there(self) -> None:
         """Raise ReplayerError if a file was deleted or replaced under the run."""
-        for path, fd in zip(self._job.target.paths, self._fds, strict=True):
+        for path, fd in zip(self._thread.target.paths, self._fds, strict=True):
             mine = os.fstat(fd)
             try:
                 there = Path(path).stat()
@@ -395,7 +395,7 @@ class _Driver:
                 there = None
             if there is None or (there.st_dev, there.st_ino) != (mine.st_dev, mine.st_ino):
                 raise ReplayerError(
-                    f"{self._load.name}: {path} was deleted or replaced by somebody while it was "
+                    f"{self._job.name}: {path} was deleted or replaced by somebody while it was "
                     f"in use; its figures are not kept"
                 )
 

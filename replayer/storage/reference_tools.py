@@ -1,7 +1,7 @@
 """Run the tools that people compare with, on our files, and read their figures.
 
-Each function takes what our own loads take and returns a Peer; `installed` says which tool is here.
-sysbench knows whole seconds only: it gets the next one.
+Each function takes what our own loads take and returns a ReferenceResult; `installed` says which
+tool is here. sysbench knows whole seconds only: it gets the next one.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _PG_NEXT = "two 8kB"
 
 
 @dataclass(frozen=True, slots=True)
-class Peer:
+class ReferenceResult:
     """What a tool measured: operations and bytes per second, latencies in nanoseconds."""
 
     iops: float = 0.0
@@ -62,7 +62,7 @@ def fio(
     direct: bool = True,
     regions: bool = False,
     huge: bool = False,
-) -> Peer:
+) -> ReferenceResult:
     """Run fio's psync engine, one thread for each job; `regions` gives each a part of the file.
 
     `huge` puts its buffers on huge pages, which must have been reserved.
@@ -92,7 +92,7 @@ def fio(
     job = json.loads(printed[printed.index("{") :])["jobs"][0]
     side = job["write" if "write" in mode else "read"]
     busy = (job["usr_cpu"] + job["sys_cpu"]) / 100 * jobs * seconds
-    return Peer(
+    return ReferenceResult(
         iops=side["iops"],
         throughput=side["bw_bytes"],
         mean_ns=side["clat_ns"]["mean"],
@@ -110,7 +110,7 @@ def ioping(
     count: int,
     interval: float,
     direct: bool = False,
-) -> Peer:
+) -> ReferenceResult:
     """Run ioping for `count` requests after its usual first one; -WWW writes over the file."""
     arguments: list[str | Path] = [
         _program("ioping"),
@@ -123,7 +123,9 @@ def ioping(
     printed = shell.run(arguments, timeout=count * (interval + 1) + _GRACE_SECONDS)
     fields = [float(word) for word in printed.split()]
     # requests, their time (ns), iops, bytes/s, min, avg, max, mdev (ns), all requests, all time
-    return Peer(iops=fields[2], throughput=fields[3], mean_ns=fields[5], lines=(printed.strip(),))
+    return ReferenceResult(
+        iops=fields[2], throughput=fields[3], mean_ns=fields[5], lines=(printed.strip(),)
+    )
 
 
 def sysbench_fileio(
@@ -135,7 +137,7 @@ def sysbench_fileio(
     block_size: int,
     threads: int,
     seconds: float,
-) -> Peer:
+) -> ReferenceResult:
     """Run sysbench fileio with direct I/O and without fsync, in a folder of ours.
 
     It makes its own files there, since it insists on their names; they are brought to the disk
@@ -162,7 +164,7 @@ def sysbench_fileio(
     run = [f"--file-test-mode={mode}", f"--threads={threads}", f"--time={math.ceil(seconds)}"]
     ours = ["--rand-type=uniform", "--events=0", "run"]
     printed = shell.run([*common, *run, *ours], folder=folder, timeout=seconds + _GRACE_SECONDS)
-    return Peer(
+    return ReferenceResult(
         iops=_number(printed, r"reads/s:\s+([\d.]+)") + _number(printed, r"writes/s:\s+([\d.]+)"),
         throughput=(1 << 20)
         * (

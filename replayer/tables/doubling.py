@@ -21,7 +21,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from replayer.engines import driver
-from replayer.engines.driver import Recipe
+from replayer.engines.driver import Connector
 from replayer.engines.engine import Verb
 from replayer.errors import ReplayerError
 from replayer.tables import persons
@@ -121,7 +121,7 @@ def tasks(doubling: Doubling, segment_rows: int) -> list[Task]:
 class Job:
     """What one session needs: it takes one task after another from the queue."""
 
-    recipe: Recipe
+    connector: Connector
     first: tuple[str, ...]
     verbs: tuple[Verb, ...]
     """Executed for each task, in one transaction; the last one returns the new segment's bytes."""
@@ -221,7 +221,7 @@ class Builder:
         engine, layout = self._database.engine, self._shape.layout
         session = engine.verb("table/session")
         return Job(
-            self._database.recipe(),
+            self._database.connector(),
             session.statements() if session is not None else (),
             (*self._making(), engine.needs(f"{layout}/double"), engine.needs(f"{layout}/bytes")),
             tuple(every),
@@ -237,7 +237,7 @@ def execute(database: "Database", verb: str, **holes: int) -> None:
 
 def double_segments(job: Job, barrier: Barrier, report: Report) -> None:
     """Make new segments from the queue until it is empty, as one session; report each."""
-    with contextlib.closing(driver.connect(job.recipe, *job.first)) as connection:
+    with contextlib.closing(driver.connect(job.connector, *job.first)) as connection:
         driver.sleep_soundly(connection)
         cursor = connection.cursor()
         barrier.wait()
@@ -248,7 +248,7 @@ def double_segments(job: Job, barrier: Barrier, report: Report) -> None:
                 time.sleep(_POLL_SECONDS)
             try:
                 report(Made(task, _make(cursor, job, task)))
-            except driver.driver_error(job.recipe) as error:
+            except driver.driver_error(job.connector) as error:
                 raise ReplayerError(
                     f"doubling {task.doubling}, segment {task.target}: the database said: "
                     f"{driver.explain(error)}"

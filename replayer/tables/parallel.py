@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from replayer.engines import driver
-from replayer.engines.driver import Recipe
+from replayer.engines.driver import Connector
 from replayer.errors import ReplayerError
 from replayer.watch.workers import Barrier, Counter, Report, WorkerPool
 
@@ -24,7 +24,7 @@ Chore = tuple[str, ...]
 class Job:
     """What one session needs: it takes one chore after another from the queue."""
 
-    recipe: Recipe
+    connector: Connector
     chores: tuple[Chore, ...]
     queue: Counter
 
@@ -34,7 +34,7 @@ def execute(database: "Database", chores: Sequence[Chore], sessions: int) -> Ite
 
     Raises ReplayerError with the server's first line when a statement fails.
     """
-    job = Job(database.recipe(), tuple(chores), Counter())
+    job = Job(database.connector(), tuple(chores), Counter())
     with WorkerPool(do_chores, [job] * min(sessions, len(chores)), processes=1) as pool:
         if chores:
             pool.open()
@@ -46,7 +46,7 @@ def execute(database: "Database", chores: Sequence[Chore], sessions: int) -> Ite
 def do_chores(job: Job, barrier: Barrier, report: Report) -> None:
     """Do chores from the queue until it is empty, as one session."""
     with (
-        contextlib.closing(driver.connect(job.recipe)) as connection,
+        contextlib.closing(driver.connect(job.connector)) as connection,
         connection.cursor() as cursor,
     ):
         driver.sleep_soundly(connection)
@@ -55,6 +55,6 @@ def do_chores(job: Job, barrier: Barrier, report: Report) -> None:
             try:
                 for statement in job.chores[number]:
                     cursor.execute(statement)
-            except driver.driver_error(job.recipe) as error:
+            except driver.driver_error(job.connector) as error:
                 raise ReplayerError(f"the database said: {driver.explain(error)}") from error
             report(1)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from replayer.engines import driver
-from replayer.engines.driver import Recipe
+from replayer.engines.driver import Connector
 from replayer.errors import Impossible, ReplayerError
 from replayer.watch.workers import Barrier, Counter, Report, WorkerPool
 
@@ -157,7 +157,7 @@ def drop(database: "Database") -> None:
 class LoadJob:
     """What one loading session needs: it takes one table after another from the queue."""
 
-    recipe: Recipe
+    connector: Connector
     tables: tuple["TableJob", ...]
     queue: Counter
 
@@ -184,9 +184,9 @@ def load(database: "Database", wanted: TableSet, sessions: int, made_by: str) ->
     """
     jobs = tuple(_table_job(database, wanted, name, made_by) for name in wanted.names)
     queue = Counter()
-    recipe = database.recipe()
+    connector = database.connector()
     pool = WorkerPool(
-        load_tables, [LoadJob(recipe, jobs, queue)] * min(sessions, len(jobs)), processes=1
+        load_tables, [LoadJob(connector, jobs, queue)] * min(sessions, len(jobs)), processes=1
     )
     with pool:
         pool.open()
@@ -229,7 +229,7 @@ def _permutation(wanted: TableSet, name: str) -> dict[str, int]:
 def load_tables(job: LoadJob, barrier: Barrier, report: Report) -> int:
     """Load tables from the queue until it is empty, as one session; return how many."""
     with (
-        contextlib.closing(driver.connect(job.recipe)) as connection,
+        contextlib.closing(driver.connect(job.connector)) as connection,
         connection.cursor() as cursor,
     ):
         barrier.wait()
@@ -238,7 +238,7 @@ def load_tables(job: LoadJob, barrier: Barrier, report: Report) -> int:
             table = job.tables[number]
             try:
                 _load_table(cursor, table, report)
-            except driver.driver_error(job.recipe) as error:
+            except driver.driver_error(job.connector) as error:
                 raise ReplayerError(
                     f"loading {table.name}: the database said: {driver.explain(error)}"
                 ) from error
@@ -274,7 +274,7 @@ class SessionJob:
 
     number: int
     table: str
-    recipe: Recipe
+    connector: Connector
     first: tuple[str, ...]
     slice: str
     seed: str
@@ -303,7 +303,7 @@ class Slice(NamedTuple):
 
 
 @dataclass(slots=True)
-class Tally:
+class SessionResult:
     """What one session did; the latencies are bucket -> how many."""
 
     number: int
@@ -382,10 +382,10 @@ class Lost:
     why: str
 
 
-def session(job: SessionJob, barrier: Barrier, report: Report) -> Tally | Lost:
+def session(job: SessionJob, barrier: Barrier, report: Report) -> SessionResult | Lost:
     """Be one session: connect, warm up, wait for the barrier, work slice by slice."""
-    driver_error = driver.driver_error(job.recipe)
-    with contextlib.closing(driver.connect(job.recipe, *job.first)) as connection:
+    driver_error = driver.driver_error(job.connector)
+    with contextlib.closing(driver.connect(job.connector, *job.first)) as connection:
         driver.sleep_soundly(connection)
         own = _Session(job, connection.cursor())
         try:
@@ -401,7 +401,7 @@ def session(job: SessionJob, barrier: Barrier, report: Report) -> Tally | Lost:
             lost = Lost(job.number, driver.explain(error))
             report(lost)
             return lost
-    return own.tally
+    return own.result
 
 
 class _Session:
@@ -412,11 +412,11 @@ class _Session:
         self._cursor = cursor
         self._names: list[str] = []
         units = (job.numbers["work_unit"], job.numbers["update_work_unit"])
-        self.tally = Tally(job.number, job.table, *units)
+        self.result = SessionResult(job.number, job.table, *units)
 
     def warm_up(self) -> None:
         """Have the procedure compiled and its plans made, then start the random numbers anew."""
-        self.tally.plan = tuple(self._lines(self._job.plan))
+        self.result.plan = tuple(self._lines(self._job.plan))
         for percentage in (0, 100) if self._job.numbers["update_pct"] else (0,):
             self._slice({"update_pct": percentage, "operations": 1, "seconds": _LONG})
         self._lines(self._job.settle)
@@ -424,20 +424,20 @@ class _Session:
 
     def work(self) -> None:
         """Do slices until the run time is over or the operations are done."""
-        job, tally = self._job, self.tally
+        job, result = self._job, self.result
         left, until = job.operations, _FOREVER
         seconds = min(job.first_slice_seconds, job.run_time or _LONG)
         state: dict[str, Any] = {"window_left": 0, "updates_left": 0}
-        while left != 0 and tally.ended < until:
+        while left != 0 and result.ended < until:
             operations = _MANY if left is None else left
             row = self._slice(
                 {**state, "operations": operations, "stop_at": until, "seconds": seconds}
             )
-            tally.add(row)
+            result.add(row)
             state = {name: row[name] for name in state}
             if job.run_time is not None:
                 # The deadline is the server's own: its clock at the first slice, and the run time.
-                until = tally.began + job.run_time
+                until = result.began + job.run_time
             if left is not None:
                 left -= row["selects"] + row["updates"]
             seconds = job.slice_seconds

@@ -10,8 +10,8 @@ from replayer.errors import ReplayerError
 from replayer.machine.host import Host
 from replayer.storage import reference_tools
 from replayer.storage.files import Workspace
-from replayer.storage.io_job import MIB, Access, Load, Sync
-from replayer.storage.io_run import exercise
+from replayer.storage.io_job import MIB, Access, IoJob, Sync
+from replayer.storage.io_run import run_io
 
 NAME = "storage"
 ROUNDS = 7
@@ -88,8 +88,8 @@ def _missing(tool, *rows, why=""):
     ]
 
 
-def _load(**keys):
-    return Load(name="bench", **keys)
+def _job(**keys):
+    return IoJob(name="bench", **keys)
 
 
 def _random(target):
@@ -98,12 +98,12 @@ def _random(target):
         return _missing("fio psync", *((f"random reads, depth {d}", ">= 0.95") for d in depths))
     rows = []
     for depth in depths:
-        load = _load(threads=depth, block_size=8192, seconds=SECONDS, warmup=WARM_UP)
+        job = _job(threads=depth, block_size=8192, seconds=SECONDS, warmup=WARM_UP)
 
-        def ours(load=load):
-            found = exercise([load], [target])
-            tally = found.of()
-            return tally.iops, tally.latencies.percentile_ns(99), found.cpu_per_operation
+        def ours(job=job):
+            found = run_io([job], [target])
+            result = found.of()
+            return result.iops, result.latencies.percentile_ns(99), found.cpu_per_operation
 
         def theirs(depth=depth):
             found = reference_tools.fio(
@@ -137,7 +137,7 @@ def _sequential(target, *, huge=False, why=""):
         return _missing("fio psync", *skipped, why=why)
     rows = []
     for mode, streams in cases:
-        load = _load(
+        job = _job(
             threads=streams,
             block_size=MIB,
             access=Access.SEQUENTIAL,
@@ -146,8 +146,8 @@ def _sequential(target, *, huge=False, why=""):
             warmup=WARM_UP,
         )
 
-        def ours(load=load):
-            return exercise([load], [target]).of().throughput / 1e6
+        def ours(job=job):
+            return run_io([job], [target]).of().throughput / 1e6
 
         def theirs(mode=mode, streams=streams):
             found = reference_tools.fio(
@@ -173,7 +173,7 @@ def _ioping(target):
     if reference_tools.installed("ioping") is None:
         return _missing("ioping -WWW", (what, bar))
     size, interval = 64 * MIB, 0.005
-    load = _load(
+    job = _job(
         threads=1,
         block_size=4096,
         read_share=0.0,
@@ -187,7 +187,7 @@ def _ioping(target):
     )
 
     def ours():
-        return exercise([load], [target]).of().latencies.mean_ns / 1e3
+        return run_io([job], [target]).of().latencies.mean_ns / 1e3
 
     def theirs():
         found = reference_tools.ioping(
@@ -209,7 +209,7 @@ def _sysbench(workspace):
     folder.mkdir()
     rows = []
     for mode, share in modes.items():
-        load = _load(
+        job = _job(
             threads=4,
             block_size=16384,
             access=Access.SHARED if mode.startswith("seq") else Access.RANDOM,
@@ -217,12 +217,12 @@ def _sysbench(workspace):
             seconds=SECONDS,
         )
 
-        def ours(mode=mode, load=load):
+        def ours(mode=mode, job=job):
             if mode == "seqwr":
                 workspace.empty(target)
             else:
                 workspace.refill(target)
-            return exercise([load], [target]).of().throughput / 1e6
+            return run_io([job], [target]).of().throughput / 1e6
 
         def theirs(mode=mode):
             found = reference_tools.sysbench_fileio(folder, mode=mode, seconds=SECONDS, **shape)
@@ -248,7 +248,7 @@ def _bonnie(workspace, why):
         figures = []
         for phase in phases:
             writes = phase != "get_block"
-            load = _load(
+            job = _job(
                 threads=1,
                 block_size=8192,
                 access=Access.SEQUENTIAL,
@@ -258,7 +258,7 @@ def _bonnie(workspace, why):
                 finish=Sync.FSYNC if writes else Sync.NONE,
                 operations=BONNIE_SIZE // 8192,
             )
-            figures.append(exercise([load], [target]).of().throughput / 1024)
+            figures.append(run_io([job], [target]).of().throughput / 1024)
         workspace.forget(target)
         return figures
 

@@ -356,15 +356,15 @@ def test_deadlock_is_counted_and_tried_again(context, database):
     sessions._provide(spec.tables(PAGE), context)
     database.execute("slob/access_index")
     done = []
-    recipe = database.recipe()
-    with contextlib.closing(driver.connect(recipe)) as other:
+    connector = database.connector()
+    with contextlib.closing(driver.connect(connector)) as other:
         cursor = other.cursor()
         cursor.execute("BEGIN")
         cursor.execute("UPDATE pgio1 SET scratch = scratch + 1 WHERE mykey > 100")
 
         def slice_():
             with contextlib.closing(
-                driver.connect(recipe, "SET @replayer_access = 'index'")
+                driver.connect(connector, "SET @replayer_access = 'index'")
             ) as own:
                 mine = own.cursor()
                 mine.execute("CALL pgio1_slice(1, 400, 400, 1e11, 1e9, 1, 100, 0, 0)")

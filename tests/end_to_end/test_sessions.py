@@ -75,7 +75,7 @@ def provide(place, **keys):
 
 
 def work(database, spec, during=lambda: None):
-    """Run the sessions of a spec on the running server, without restarts; return their tallies."""
+    """Run the sessions of a spec on the running server, without restarts; return their results."""
     jobs = list(sessions._jobs(spec, spec.tables(8192), database, 0.1))
     with WorkerPool(pgio.session, jobs, processes=1) as pool:
         pool.open()
@@ -215,10 +215,10 @@ def test_update_percentage_is_exact_in_every_window_of_100(place, database, perc
     """Of every 100 statements exactly update_pct are UPDATEs, for all of 0 to 100."""
     spec, _ = provide(place, update_pct=percentage, operations=200)
 
-    for tally in work(database, spec):
-        assert (tally.updates, tally.selects) == (2 * percentage, 200 - 2 * percentage)
-        assert sum(tally.select.values()) == tally.selects
-        assert sum(tally.update.values()) == tally.updates
+    for result in work(database, spec):
+        assert (result.updates, result.selects) == (2 * percentage, 200 - 2 * percentage)
+        assert sum(result.select.values()) == result.selects
+        assert sum(result.update.values()) == result.updates
 
 
 def test_same_seed_touches_the_same_keys(place, database):
@@ -259,15 +259,15 @@ def test_counters_move_by_the_blocks_that_sessions_touched(place, database):
     """Nothing is counted outside of the window, and nothing inside of it is missed."""
     spec, _ = provide(place, num_threads=2, work_unit=255)
     before = sessions._counters(database)
-    tallies = work(database, spec)
+    results = work(database, spec)
     after = sessions._counters(database)
-    touched = sum(tally.select_blocks for tally in tallies)
+    touched = sum(result.select_blocks for result in results)
     counted = after.hits + after.reads - before.hits - before.reads
 
     # Beside the table's blocks: 2 to 5 of the index per work unit, and the sessions' catalogues.
     assert touched <= counted <= 1.05 * touched + 4 * 2000
     # Each slice counted for itself, and all of them together are what the server says.
-    own = sum(done.reads + done.hits for tally in tallies for done in tally.slices)
+    own = sum(done.reads + done.hits for result in results for done in result.slices)
     assert touched <= own <= counted <= own + 4 * 2000
 
 
@@ -288,11 +288,11 @@ def test_work_is_committed_while_sessions_run(place, database):
 
     pgio.drop(database)
     provide(place, num_schemas=1, scale=64, work_unit=64, update_work_unit=64)
-    tallies = work(database, spec, during)
+    results = work(database, spec, during)
 
     assert seen == sorted(seen)
     assert len(set(seen)) == 5
-    assert tallies[0].updates > 10
+    assert results[0].updates > 10
 
 
 def test_deadlock_is_counted_and_tried_again(place, database):
@@ -304,9 +304,9 @@ def test_deadlock_is_counted_and_tried_again(place, database):
 
     def quarrel():
         # Against the order of the index, and more patient than the sessions are.
-        recipe = database.recipe()
-        refused = driver.driver_error(recipe)
-        with contextlib.closing(driver.connect(recipe, "SET deadlock_timeout = '500ms'")) as own:
+        connector = database.connector()
+        refused = driver.driver_error(connector)
+        with contextlib.closing(driver.connect(connector, "SET deadlock_timeout = '500ms'")) as own:
             cursor = own.cursor()
             while not done.is_set():
                 cursor.execute("BEGIN")
@@ -320,14 +320,14 @@ def test_deadlock_is_counted_and_tried_again(place, database):
     name = database.url.database
     database.query(f"ALTER DATABASE {name} SET deadlock_timeout = '50ms'")
     try:
-        tallies = work(database, spec, thread.start)
+        results = work(database, spec, thread.start)
     finally:
         database.query(f"ALTER DATABASE {name} RESET deadlock_timeout")
         done.set()
         thread.join()
 
-    assert sum(tally.deadlocks for tally in tallies) >= 1
-    assert all(tally.updates > 0 for tally in tallies)
+    assert sum(result.deadlocks for result in results) >= 1
+    assert all(result.updates > 0 for result in results)
 
 
 def test_lost_connection_is_counted_and_told(place, database):

@@ -16,27 +16,27 @@ from replayer.report.screen import text
 from replayer.run import workload
 from replayer.run.probe_context import Findings, ProbeSpec, label
 from replayer.storage import reference_tools
-from replayer.storage.io_job import Load
-from replayer.storage.io_result import Latencies, Tally
+from replayer.storage.io_job import IoJob
+from replayer.storage.io_result import IoResult, Latencies
 from replayer.storage.io_worker import bin_of
 from replayer.storage.spin import _cpu, _memory
 
 
-def tally_of(iops, latency_us=100, block_size=8192, threads=1):
-    """Return a tally of one second with so many reads of the same latency."""
+def result_of(iops, latency_us=100, block_size=8192, threads=1):
+    """Return a result of one second with so many reads of the same latency."""
     ns = latency_us * 1000
     bins = {int(bin_of(np.array([ns]))[0]): iops}
     seen = Latencies(bins, iops, iops * ns, float(iops) * ns * ns, ns // 2, ns * 3)
-    load = Load(name="x", threads=threads, block_size=block_size, seconds=1.0)
-    return Tally(load, 1.0, seen, Latencies({}), iops, 0, (iops,), 0)
+    job = IoJob(name="x", threads=threads, block_size=block_size, seconds=1.0)
+    return IoResult(job, 1.0, seen, Latencies({}), iops, 0, (iops,), 0)
 
 
 def orion_points():
     """Return two small points and one large one."""
     return [
-        orion._Point(1, 0, tally_of(8000, 124), None),
-        orion._Point(17, 0, tally_of(9899, 1711), None),
-        orion._Point(0, 2, None, tally_of(120, 900, 1 << 20)),
+        orion._Point(1, 0, result_of(8000, 124), None),
+        orion._Point(17, 0, result_of(9899, 1711), None),
+        orion._Point(0, 2, None, result_of(120, 900, 1 << 20)),
     ]
 
 
@@ -193,10 +193,10 @@ def test_a_wrong_probe_table_names_the_nearest_right_one(tmp_path, table, error,
 
 
 def test_label_says_what_was_done():
-    """A load is named as people say it."""
-    load = Load(name="x", threads=4, block_size=8192, seconds=1.0)
+    """A job is named as people say it."""
+    job = IoJob(name="x", threads=4, block_size=8192, seconds=1.0)
 
-    assert label(load) == "8 KiB random reads at depth 4"
+    assert label(job) == "8 KiB random reads at depth 4"
 
 
 def probed(run, rows, *, device="vda", status=Status.DONE):

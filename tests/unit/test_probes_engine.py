@@ -15,18 +15,18 @@ from replayer import journal
 from replayer.errors import Impossible, ReplayerError
 from replayer.storage import io_worker
 from replayer.storage.files import PREFIX, Workspace, enough, free_bytes, recover
-from replayer.storage.io_job import Access, Job, Load, Recorded, Share, Sync, Target
-from replayer.storage.io_result import Latencies, tally, together
-from replayer.storage.io_run import exercise
+from replayer.storage.io_job import Access, IoJob, IoThread, Recorded, Share, Sync, Target
+from replayer.storage.io_result import Latencies, summed, together
+from replayer.storage.io_run import run_io
 
 BLOCK = 4096
 THP = "/sys/kernel/mm/transparent_hugepage/enabled"
 
 
-def load_of(**keys):
-    """Return a small load with some keys changed."""
+def job_of(**keys):
+    """Return a small job with some keys changed."""
     plain = {"name": "test", "threads": 1, "block_size": BLOCK, "operations": 23, "direct": False}
-    return Load(**{**plain, **keys})
+    return IoJob(**{**plain, **keys})
 
 
 def bins_of(values):
@@ -37,17 +37,17 @@ def bins_of(values):
     return Latencies.of([bins.recorded()])
 
 
-def positions(load, target, many):
-    """Return the first block numbers of each thread of a load."""
+def positions(job, target, many):
+    """Return the first block numbers of each thread of a job."""
     found = []
-    for number in range(load.threads):
-        driver = io_worker._Driver(Job(load, target, number))
-        driver.open()
-        driver._next = 0
+    for number in range(job.threads):
+        worker = io_worker._IoWorker(IoThread(job, target, number))
+        worker.open()
+        worker._next = 0
         try:
-            found.append(driver._positions(many).tolist())
+            found.append(worker._positions(many).tolist())
         finally:
-            driver.close()
+            worker.close()
     return found
 
 
@@ -132,9 +132,9 @@ def test_threads_of_a_shared_walk_take_every_block_once(workspace):
     """Four threads in two processes write 120 blocks of three files: all of them, in 120 writes."""
     target = workspace.files("f", 3, 40 * BLOCK, block_size=BLOCK)
     before = b"".join(Path(path).read_bytes() for path in target.paths)
-    load = load_of(threads=4, access=Access.SHARED, read_share=0.0, operations=120)
+    job = job_of(threads=4, access=Access.SHARED, read_share=0.0, operations=120)
 
-    exercise([load], [target])
+    run_io([job], [target])
     after = b"".join(Path(path).read_bytes() for path in target.paths)
 
     same = [at for at in range(0, 120 * BLOCK, BLOCK) if before[at:][:BLOCK] == after[at:][:BLOCK]]
@@ -144,9 +144,9 @@ def test_threads_of_a_shared_walk_take_every_block_once(workspace):
 def test_sequential_threads_walk_regions_of_their_own(workspace):
     """Regions cover all blocks, do not overlap, and are walked again from their start."""
     target = workspace.files("f", 1, 100 * BLOCK, block_size=BLOCK)
-    load = load_of(threads=3, access=Access.SEQUENTIAL)
+    job = job_of(threads=3, access=Access.SEQUENTIAL)
 
-    found = positions(load, target, 40)
+    found = positions(job, target, 40)
 
     assert sorted(set(itertools.chain(*found))) == list(range(100))
     assert not set(found[0]) & set(found[1])
@@ -156,13 +156,13 @@ def test_sequential_threads_walk_regions_of_their_own(workspace):
 def test_random_offsets_are_seeded_uniform_and_differ_by_thread(workspace):
     """The same seed gives the same blocks; threads and seeds differ; all blocks are as likely."""
     target = workspace.files("f", 2, 50 * BLOCK, block_size=BLOCK)
-    load = load_of(threads=2)
+    job = job_of(threads=2)
 
-    first, second = positions(load, target, 20_000)
+    first, second = positions(job, target, 20_000)
 
-    assert positions(load, target, 20_000) == [first, second]
+    assert positions(job, target, 20_000) == [first, second]
     assert first != second
-    assert positions(load_of(threads=2, seed=9), target, 20_000)[0] != first
+    assert positions(job_of(threads=2, seed=9), target, 20_000)[0] != first
     counts = np.bincount(first, minlength=100)
     assert len(counts) == 100
     assert abs(counts - 200).max() < 200 * 0.4
@@ -190,7 +190,7 @@ def test_a_prime_number_of_operations_is_counted_exactly(workspace, share):
     """23 blocks are asked for, 23 are done and 23 are in the histograms, none twice."""
     target = workspace.files("f", 2, 64 * BLOCK, block_size=BLOCK)
 
-    found = exercise([load_of(threads=2, read_share=share)], [target]).of()
+    found = run_io([job_of(threads=2, read_share=share)], [target]).of()
 
     assert found.operations == found.issued_reads + found.issued_writes == 23
     assert found.reads.operations == found.issued_reads
@@ -204,7 +204,7 @@ def test_reads_come_from_where_they_should(workspace):
     target = workspace.files("f", 3, 8 * BLOCK, block_size=BLOCK)
     before = [Path(path).read_bytes() for path in target.paths]
 
-    exercise([load_of(read_share=0.0, access=Access.SEQUENTIAL, operations=10)], [target])
+    run_io([job_of(read_share=0.0, access=Access.SEQUENTIAL, operations=10)], [target])
     after = [Path(path).read_bytes() for path in target.paths]
 
     changed = [
@@ -221,10 +221,10 @@ def test_rewrite_changes_what_was_there(workspace):
     target = workspace.files("f", 1, 4 * BLOCK, block_size=BLOCK)
     before = Path(target.paths[0]).read_bytes()
 
-    load = load_of(
+    job = job_of(
         read_share=0.0, rewrite=True, access=Access.SEQUENTIAL, operations=3, finish=Sync.FSYNC
     )
-    exercise([load], [target])
+    run_io([job], [target])
     after = Path(target.paths[0]).read_bytes()
 
     different = [at for at, (old, new) in enumerate(zip(before, after, strict=True)) if old != new]
@@ -234,7 +234,7 @@ def test_rewrite_changes_what_was_there(workspace):
 def test_files_cannot_be_compressed_and_no_page_comes_twice(workspace):
     """Storage that compresses or deduplicates gains nothing from the data, old or overwritten."""
     target = workspace.files("f", 2, 4 << 20, block_size=BLOCK)
-    exercise([load_of(read_share=0.0, access=Access.SEQUENTIAL, operations=64)], [target])
+    run_io([job_of(read_share=0.0, access=Access.SEQUENTIAL, operations=64)], [target])
 
     data = b"".join(Path(path).read_bytes() for path in target.paths)
     pages = {data[at : at + BLOCK] for at in range(0, len(data), BLOCK)}
@@ -247,9 +247,9 @@ def test_files_cannot_be_compressed_and_no_page_comes_twice(workspace):
 def test_a_duration_counts_only_what_ended_in_its_window(workspace):
     """The warm-up and what ends late do not count; the rate is over the window alone."""
     target = workspace.files("f", 1, 64 * BLOCK, block_size=BLOCK)
-    load = load_of(operations=None, seconds=0.3, warmup=0.2, threads=2)
+    job = job_of(operations=None, seconds=0.3, warmup=0.2, threads=2)
 
-    found = exercise([load], [target]).of()
+    found = run_io([job], [target]).of()
 
     assert found.seconds == 0.3
     assert found.operations < found.issued_reads
@@ -259,21 +259,21 @@ def test_a_duration_counts_only_what_ended_in_its_window(workspace):
 def test_rate_is_kept(workspace):
     """A limit is never exceeded, whatever the storage could do."""
     target = workspace.files("f", 1, 64 * BLOCK, block_size=BLOCK)
-    load = load_of(operations=None, seconds=0.5, rate=200.0, threads=2)
+    job = job_of(operations=None, seconds=0.5, rate=200.0, threads=2)
 
-    found = exercise([load], [target]).of()
+    found = run_io([job], [target]).of()
 
     assert 0 < found.operations <= 200 * 0.5 + 2
 
 
 def test_clients_and_loads_are_kept_apart(workspace):
-    """Each client works on its own files, and each load of it has its own figures."""
+    """Each client works on its own files, and each job of it has its own figures."""
     targets = [workspace.files(name, 1, 64 * BLOCK, block_size=BLOCK) for name in "ab"]
-    loads = [load_of(operations=5), load_of(name="writes", operations=7, read_share=0.0)]
+    jobs = [job_of(operations=5), job_of(name="writes", operations=7, read_share=0.0)]
 
-    found = exercise(loads, targets)
+    found = run_io(jobs, targets)
 
-    assert [[one.operations for one in tallies] for tallies in found.by_client] == [[5, 7]] * 2
+    assert [[one.operations for one in results] for results in found.by_client] == [[5, 7]] * 2
     assert found.of(0).operations == 10
     assert found.of(1).writes.operations == 14
 
@@ -287,13 +287,13 @@ def share_of(*, last_ns, cut, many=1):
 
 def test_window_is_the_duration_unless_the_amount_ended_first():
     """A rate is over the whole duration if the clock ended it, else over what the work took."""
-    timed = load_of(operations=None, seconds=2.0)
-    both = load_of(operations=2, seconds=2.0)
+    timed = job_of(operations=None, seconds=2.0)
+    both = job_of(operations=2, seconds=2.0)
 
-    assert tally(timed, [share_of(last_ns=1_900_000_000, cut=True)]).seconds == 2.0
+    assert summed(timed, [share_of(last_ns=1_900_000_000, cut=True)]).seconds == 2.0
     ended = [share_of(last_ns=400_000_000, cut=False), share_of(last_ns=500_000_000, cut=False)]
-    assert tally(both, ended).seconds == 0.5
-    assert together([tally(both, ended)] * 2).iops == pytest.approx(8.0)
+    assert summed(both, ended).seconds == 0.5
+    assert together([summed(both, ended)] * 2).iops == pytest.approx(8.0)
 
 
 def test_nothing_done_is_an_error_not_a_zero():
@@ -301,21 +301,21 @@ def test_nothing_done_is_an_error_not_a_zero():
     empty = Share(0, 10, True, (0, 0), (Recorded(), Recorded()), ())
 
     with pytest.raises(ReplayerError, match="no operation of 4096 bytes ended within 1 s"):
-        tally(load_of(operations=None, seconds=1.0), [empty])
+        summed(job_of(operations=None, seconds=1.0), [empty])
 
 
 def test_too_few_blocks_for_the_threads_are_refused():
     """More threads than blocks would all read the same ones."""
     with pytest.raises(Impossible, match="4 threads need as many blocks"):
-        load_of(threads=4).blocks(Target(("/f",), 3 * BLOCK, False))
+        job_of(threads=4).blocks(Target(("/f",), 3 * BLOCK, False))
 
 
 def test_an_input_output_error_is_one_sentence():
-    """The kernel's own EIO ends the exercise with the file, the size and what to look at."""
+    """The kernel's own EIO ends the run with the file, the size and what to look at."""
     target = Target(("/proc/self/mem",), 64 * BLOCK, False)
 
     with pytest.raises(ReplayerError) as raised:
-        exercise([load_of()], [target])
+        run_io([job_of()], [target])
 
     assert str(raised.value) == (
         "test: reading blocks of 4096 bytes of /proc/self/mem failed: Input/output error; "
@@ -329,7 +329,7 @@ def test_a_file_that_was_cut_short_is_told(workspace):
     os.truncate(target.paths[0], 10)
 
     with pytest.raises(ReplayerError, match=r"fewer bytes .* was cut short, or its disk is full"):
-        exercise([load_of()], [target])
+        run_io([job_of()], [target])
 
 
 def test_a_file_that_was_replaced_is_told(workspace):
@@ -342,7 +342,7 @@ def test_a_file_that_was_replaced_is_told(workspace):
         path.write_bytes(bytes(64 * BLOCK))
 
     with pytest.raises(ReplayerError, match="deleted or replaced by somebody"):
-        exercise([load_of(operations=None, seconds=0.3)], [target], opened=replace)
+        run_io([job_of(operations=None, seconds=0.3)], [target], opened=replace)
 
 
 def test_workspace_removes_everything_and_its_note(tmp_path):

@@ -8,7 +8,7 @@ from pydantic import ValidationError
 from replayer.model import Verdict
 from replayer.steps import sessions
 from replayer.tables import pgio
-from replayer.tables.pgio import TableSet, Tally
+from replayer.tables.pgio import SessionResult, TableSet
 from replayer.watch.ledger import Counters
 
 BLOCK = 8192
@@ -22,12 +22,12 @@ def spec_of(**keys):
 
 def window_of(rates):
     """Return a window of one session that read so many blocks in each second."""
-    tally = Tally(1, "pgio1", 255, 8)
+    result = SessionResult(1, "pgio1", 255, 8)
     for second, rate in enumerate(rates):
-        tally.add(slice_of(began=100.0 + second, ended=101.0 + second, reads=rate))
+        result.add(slice_of(began=100.0 + second, ended=101.0 + second, reads=rate))
     last = 100.0 + len(rates) + 0.001
     return sessions._Window(
-        Counters(100.0, 0, 50), Counters(last, 0, 50 + sum(rates)), 7, tallies=[tally]
+        Counters(100.0, 0, 50), Counters(last, 0, 50 + sum(rates)), 7, results=[result]
     )
 
 
@@ -114,8 +114,8 @@ def test_bucket_stands_for_its_latency_within_two_percent(seconds):
 def test_percentiles_come_from_all_sessions_and_never_exceed_the_longest():
     """Histograms of sessions are added, selects and updates apart and together."""
     short, long = (math.floor(50 * math.log(1 + us)) for us in (1000, 9000))
-    one = Tally(1, "pgio1", 255, 8, selects=90, select_max=0.001, select={short: 90})
-    two = Tally(2, "pgio1", 255, 8, updates=10, update_max=0.009, update={long: 10})
+    one = SessionResult(1, "pgio1", 255, 8, selects=90, select_max=0.001, select={short: 90})
+    two = SessionResult(2, "pgio1", 255, 8, updates=10, update_max=0.009, update={long: 10})
     found = sessions._histograms([one, two])
 
     assert {kind: histogram.total_count for kind, histogram in found.items()} == {
@@ -130,16 +130,16 @@ def test_percentiles_come_from_all_sessions_and_never_exceed_the_longest():
 
 def test_slices_are_added_up():
     """A session's totals are the sums of its slices, from the first's begin to the last's end."""
-    tally = Tally(1, "pgio1", 255, 8)
+    result = SessionResult(1, "pgio1", 255, 8)
     row = slice_of()
-    tally.add(row)
-    tally.add({**row, "began": 100.5, "ended": 101.0, "select_max": 0.05})
+    result.add(row)
+    result.add({**row, "began": 100.5, "ended": 101.0, "select_max": 0.05})
 
-    assert (tally.selects, tally.updates, tally.deadlocks) == (6, 4, 2)
-    assert (tally.began, tally.ended, tally.select_max) == (100.0, 101.0, 0.1)
-    assert tally.select == {5: 4, 9: 2}
-    assert [tuple(done) for done in tally.slices] == [(100.0, 100.5, 10, 1), (100.5, 101.0, 10, 1)]
-    assert (tally.select_blocks, tally.update_blocks) == (6 * 255, 4 * 8)
+    assert (result.selects, result.updates, result.deadlocks) == (6, 4, 2)
+    assert (result.began, result.ended, result.select_max) == (100.0, 101.0, 0.1)
+    assert result.select == {5: 4, 9: 2}
+    assert [tuple(done) for done in result.slices] == [(100.0, 100.5, 10, 1), (100.5, 101.0, 10, 1)]
+    assert (result.select_blocks, result.update_blocks) == (6 * 255, 4 * 8)
 
 
 def test_steadiness_is_told():
@@ -181,11 +181,11 @@ def test_sessions_draw_unlike_numbers():
 
 def test_series_spreads_a_slice_over_its_time_and_adds_up_to_the_counters():
     """Counters move when slices end; the series shows when the work was done, all of it."""
-    tally = Tally(1, "pgio1", 255, 8)
-    tally.add(slice_of(began=100.5, ended=102.5, reads=200))
-    tally.add(slice_of(began=102.5, ended=103.0, reads=50))
+    result = SessionResult(1, "pgio1", 255, 8)
+    result.add(slice_of(began=100.5, ended=102.5, reads=200))
+    result.add(slice_of(began=102.5, ended=103.0, reads=50))
     window = sessions._Window(
-        Counters(100.0, 0, 1000), Counters(103.1, 0, 1500), 10**9, tallies=[tally]
+        Counters(100.0, 0, 1000), Counters(103.1, 0, 1500), 10**9, results=[result]
     )
     points = sessions._progress(window, "reads", 1.0)
 
@@ -195,7 +195,7 @@ def test_series_spreads_a_slice_over_its_time_and_adds_up_to_the_counters():
 
 def test_slice_without_counts_of_its_own_is_weighed_by_its_blocks():
     """An engine that cannot count a session's misses still has a series, scaled to the counters."""
-    tally = Tally(1, "pgio1", 10, 5)
-    tally.add(slice_of(reads=None, hits=None))
+    result = SessionResult(1, "pgio1", 10, 5)
+    result.add(slice_of(reads=None, hits=None))
 
-    assert [tuple(done) for done in tally.slices] == [(100.0, 100.5, 40, 40)]
+    assert [tuple(done) for done in result.slices] == [(100.0, 100.5, 40, 40)]
