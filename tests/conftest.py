@@ -12,7 +12,7 @@ import pytest
 from replayer.engines import engine as engines
 from replayer.engines.connection import Database
 from replayer.model import Better, EngineFacts, Measurement, Run, Status, StepResult, WorkloadFacts
-from replayer.servers.open import open_place
+from replayer.servers.open import open_server
 
 UNITS = {"riops": ("1/s", Better.MORE), "p99": ("s", Better.LESS), "rows": ("", Better.NEITHER)}
 
@@ -112,28 +112,28 @@ def server_home():
 @pytest.fixture(scope="session")
 def shared_place(server_home):
     """Start the private server once for the whole test run."""
-    with open_place(engines.load(engines.default())) as place:
-        place.start()
-        yield place
+    with open_server(engines.load(engines.default())) as server:
+        server.start()
+        yield server
 
 
 @pytest.fixture
-def place(shared_place):
+def server(shared_place):
     """Return the private server, running with its base settings."""
     shared_place.start({})
     return shared_place
 
 
 @pytest.fixture
-def engine(place):
+def engine(server):
     """Return the engine at the version of the private server."""
-    return place.engine
+    return server.engine
 
 
 @pytest.fixture
-def database(place):
+def database(server):
     """Connect to the private server's database."""
-    with closing(Database(place.engine, place.start())) as found:
+    with closing(Database(server.engine, server.start())) as found:
         yield found
 
 

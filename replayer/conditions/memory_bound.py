@@ -26,7 +26,7 @@ from replayer.watch.workers import Barrier, Report, WorkerPool
 
 if TYPE_CHECKING:
     from replayer.machine.host import Host
-    from replayer.servers.open import Place
+    from replayer.servers.open import Server
 
 KINDS = ("cgroup", "hugepages", "ballast")
 _HUGE_PAGES = "proc/sys/vm/nr_hugepages"
@@ -53,7 +53,7 @@ def possible(kind: str, host: "Host") -> str:
 
 @contextlib.contextmanager
 def bound(
-    kind: str, place: "Place", host: "Host", *, limit_bytes: int = 0, keep_bytes: int = 0
+    kind: str, server: "Server", host: "Host", *, limit_bytes: int = 0, keep_bytes: int = 0
 ) -> Iterator[Bound]:
     """Bound the memory for as long as the `with` block runs.
 
@@ -64,7 +64,7 @@ def bound(
     if why:
         raise Impossible(f"memory = {kind!r} cannot be used here: {why}")
     if kind == "cgroup":
-        with _cgroup(place, host, limit_bytes) as taken:
+        with _cgroup(server, host, limit_bytes) as taken:
             yield taken
     elif kind == "hugepages":
         with _huge_pages(host, keep_bytes) as taken:
@@ -133,10 +133,10 @@ def _no_cgroup(host: "Host") -> str:
 
 
 @contextlib.contextmanager
-def _cgroup(place: "Place", host: "Host", limit: int) -> Iterator[Bound]:
+def _cgroup(server: "Server", host: "Host", limit: int) -> Iterator[Bound]:
     tree = _tree(host)
     assert not isinstance(tree, str), "possible() was asked"
-    if not place.can_stop:
+    if not server.can_stop:
         raise Impossible(
             "memory = 'cgroup' moves the server's processes, and this server is not replayer's own"
         )
@@ -144,18 +144,18 @@ def _cgroup(place: "Place", host: "Host", limit: int) -> Iterator[Bound]:
     home = host.path(tree.home)
     back = functools.partial(_dissolve, group, home)
     with journal.held("cgroup", back, group=str(group), home=str(home)):
-        _confine(place, group, tree.version, limit)
+        _confine(server, group, tree.version, limit)
         yield Bound("cgroup", limit, f"memory cgroup v{tree.version} {group}")
 
 
-def _confine(place: "Place", group: Path, version: int, limit: int) -> None:
+def _confine(server: "Server", group: Path, version: int, limit: int) -> None:
     """Make the group and move the server into it, with every process that it starts meanwhile."""
     try:
         group.mkdir()
         _set_limit(group, version, limit)
         procs = group / "cgroup.procs"
         deadline = time.monotonic() + _PATIENCE
-        while left := set(place.pids()) - _members(procs):
+        while left := set(server.pids()) - _members(procs):
             if time.monotonic() > deadline:
                 raise ReplayerError(f"{len(left)} server processes could not be moved to {group}")
             for pid in left:

@@ -12,7 +12,7 @@ from replayer.machine import page_cache
 from replayer.machine.host import Host
 from replayer.machine.page_cache import Pages
 from replayer.model import Cold, Temperature
-from replayer.servers.protocol import Place
+from replayer.servers.protocol import Server
 from replayer.units import show_size
 
 COLD_SHARE = 0.001
@@ -115,13 +115,15 @@ def _size(path: str | Path) -> int:
         return 0
 
 
-def make(asked: Temperature, place: Place | None, files: Sequence[str | Path], host: Host) -> Cold:
+def make(
+    asked: Temperature, server: Server | None, files: Sequence[str | Path], host: Host
+) -> Cold:
     """Bring files to a temperature and return the one they got, measured, in ClickBench's words.
 
     cold: server stopped, or its buffers emptied where it is not replayer's; everything written out,
     caches dropped.  lukewarm: the same with the server running and its buffers as they are.
     hot: every file read into memory.  unknown: nothing is done.  Where a right is missing, what
-    remains is done, and `method` and `why` tell what could not be.  `place` is None for files that
+    remains is done, and `method` and `why` tell what could not be.  `server` is None for files that
     belong to no server.
     """
     if asked is Temperature.HOT:
@@ -129,16 +131,16 @@ def make(asked: Temperature, place: Place | None, files: Sequence[str | Path], h
         return _judge(asked, ("every file read",), residency(files), others=True)
     if asked is Temperature.UNKNOWN:
         return _judge(asked, ("left as found",), residency(files), others=True)
-    steps, others = [], place is not None
-    if place is not None and asked is Temperature.COLD:
+    steps, others = [], server is not None
+    if server is not None and asked is Temperature.COLD:
         try:
-            place.stop()
+            server.stop()
             steps.append("server stopped")
             others = False
         except Skip as skip:
             steps.append(f"server not stopped ({skip})")
             try:
-                steps.append(place.evict())
+                steps.append(server.evict())
                 others = False
             except Skip as no_way:
                 steps.append(f"its buffers not emptied ({no_way})")

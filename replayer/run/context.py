@@ -11,7 +11,7 @@ from replayer.engines.engine import Engine
 from replayer.errors import Skip
 from replayer.machine.host import Host
 from replayer.model import StepResult, Workload
-from replayer.servers.open import Place
+from replayer.servers.open import Server
 from replayer.watch.sampler import Sampler
 
 
@@ -54,28 +54,28 @@ class Context:
     """Running while the step runs; `sampler.mark()` sets the edges of a measured window."""
     storage: Path
     """A folder on the disk under test, for steps that make files of their own."""
-    database_place: Place | None = None
+    database_server: Server | None = None
     """None where no step of the workload needs a database."""
     repeat: int = 1
     done: Sequence[StepResult] = field(default_factory=tuple)
     """Results of this run so far."""
 
     @property
-    def place(self) -> Place:
-        """Return the database's place; raise Skip in a run without a database."""
-        if self.database_place is None:
+    def server(self) -> Server:
+        """Return the database's server; raise Skip in a run without a database."""
+        if self.database_server is None:
             raise Skip("this run has no database")
-        return self.database_place
+        return self.database_server
 
     @property
     def engine(self) -> Engine:
         """Return the engine, at the server's version."""
-        return self.place.engine
+        return self.server.engine
 
     @contextlib.contextmanager
     def database(self) -> Iterator[Database]:
         """Connect; the server is started if it is stopped.  Closed at the end of the `with`."""
-        url = self.place.start()
+        url = self.server.start()
         database = Database(self.engine, url)
         try:
             yield database
@@ -84,7 +84,7 @@ class Context:
 
     def data_directory(self) -> Path:
         """Return where the server's files are on this machine; raise Skip if they are elsewhere."""
-        found = self.place.data_directory()
+        found = self.server.data_directory()
         if found is None:
             raise Skip("the server's data files are not on this machine")
         return found

@@ -18,7 +18,7 @@ from replayer.results.store import FORMAT, identify
 from replayer.run import workload as workload_file
 from replayer.run.context import Context, Progress
 from replayer.servers import log_events
-from replayer.servers.open import Place, open_place
+from replayer.servers.open import Server, open_server
 from replayer.signals import interruption
 from replayer.watch import calibration
 from replayer.watch.sampler import Sampler
@@ -54,13 +54,13 @@ class _Stage:
     """What every step of a run has in common."""
 
     order: Order
-    place: Place | None
+    server: Server | None
     progress: Progress
 
     @property
     def storage(self) -> Path:
         """Return a folder on the disk under test."""
-        found = self.place.data_directory() if self.place is not None else None
+        found = self.server.data_directory() if self.server is not None else None
         return found or self.order.data_dir or home()
 
     def context(self, run: Run, sampler: Sampler, repeat: int = 1) -> Context:
@@ -71,7 +71,7 @@ class _Stage:
             progress=self.progress,
             sampler=sampler,
             storage=self.order.data_dir or home(),
-            database_place=self.place,
+            database_server=self.server,
             repeat=repeat,
             done=run.steps,
         )
@@ -87,15 +87,15 @@ def execute(order: Order, progress: Progress) -> Iterator[Run]:
     yield run
     try:
         with contextlib.ExitStack() as stack:
-            place = stack.enter_context(_place(order)) if order.needs_database else None
-            stage = _Stage(order, place, progress)
+            server = stack.enter_context(_server(order)) if order.needs_database else None
+            stage = _Stage(order, server, progress)
             run = run.model_copy(update={"host": order.host.facts(stage.storage)})
             for spec in order.workload.steps:
                 _check(spec, stage.context(run, Sampler(order.host, None)))
             run = _controlled(run, "before")
-            if place is not None:
-                place.start()
-                run = run.model_copy(update={"engine": place.facts()})
+            if server is not None:
+                server.start()
+                run = run.model_copy(update={"engine": server.facts()})
             for repeat, spec in _turns(order.workload):
                 result, error = _perform(spec, stage, run, repeat)
                 run = run.model_copy(update={"steps": (*run.steps, result)})
@@ -140,8 +140,8 @@ def _end(run: Run, status: Status, error: str) -> Run:
     return run.model_copy(update={"advice": warnings.on(run)})
 
 
-def _place(order: Order) -> contextlib.AbstractContextManager[Place]:
-    return open_place(
+def _server(order: Order) -> contextlib.AbstractContextManager[Server]:
+    return open_server(
         order.engine,
         url=order.url,
         bindir=order.bindir,
@@ -179,7 +179,7 @@ def _perform(
         outcome = getattr(error, "outcome", None) or outcome
         failure = interruption() or error
         status, reason = _status(failure), str(failure)
-    lost = stage.place.lost() if stage.place is not None else ""
+    lost = stage.server.lost() if stage.server is not None else ""
     if lost and not isinstance(failure, Interrupted):
         # Whatever was measured across a crash and its recovery is not what was asked for.
         failure = ReplayerError(f"{lost} in the middle of this step")
@@ -204,9 +204,9 @@ def _perform(
 
 def _marked(outcome: Outcome, stage: _Stage) -> Outcome:
     """Return the outcome with what the server did by itself as marks on its series."""
-    if outcome.series is None or stage.place is None:
+    if outcome.series is None or stage.server is None:
         return outcome
-    return outcome.model_copy(update={"series": log_events.marked(outcome.series, stage.place)})
+    return outcome.model_copy(update={"series": log_events.marked(outcome.series, stage.server)})
 
 
 def _status(error: ReplayerError | Interrupted) -> Status:

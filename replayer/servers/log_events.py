@@ -13,16 +13,16 @@ from typing import Any
 
 from replayer.model import Mark, Series
 from replayer.servers.data_folder import DataFolder
-from replayer.servers.protocol import Place
+from replayer.servers.protocol import Server
 
 _LONGEST = 200
 _MOST = 500
 
 
-def marked(series: Series, place: Place) -> Series:
+def marked(series: Series, server: Server) -> Series:
     """Return the series with a mark for every event that fell into it; private servers only."""
-    data = place.data_directory() if place.kind == "private" else None
-    keys = place.engine.keys.get("server", {}).get("log_events")
+    data = server.data_directory() if server.kind == "private" else None
+    keys = server.engine.keys.get("server", {}).get("log_events")
     began = _instant(series.started)
     if data is None or not keys or began is None or not series.seconds:
         return series

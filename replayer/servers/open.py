@@ -13,7 +13,7 @@ from replayer.errors import Impossible
 from replayer.servers import data_folder, private, programs, remote
 from replayer.servers import settings as server_settings
 from replayer.servers.data_folder import DataFolder
-from replayer.servers.protocol import Place
+from replayer.servers.protocol import Server
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from replayer.engines.engine import Engine
     from replayer.journal import Note
 
-__all__ = ["Place", "open_place", "recover"]
+__all__ = ["Server", "open_server", "recover"]
 
 
 @contextlib.contextmanager
-def open_place(
+def open_server(
     engine: Engine,
     *,
     url: str | None = None,
@@ -33,10 +33,10 @@ def open_place(
     data_dir: Path | None = None,
     settings: Mapping[str, str] | None = None,
     ask: Callable[[str], str] | None = None,
-) -> Iterator[Place]:
-    """Yield the database's place; at the end a private server is stopped and all is given back.
+) -> Iterator[Server]:
+    """Yield the database's server; at the end a private server is stopped and all is given back.
 
-    A private server is not started yet: `Place.start` does.  `ask` asks somebody for the password
+    A private server is not started yet: `Server.start` does.  `ask` asks somebody for the password
     of a server at a URL, None where nobody is there.  Raises Impossible for what cannot be.
     """
     if url is None:

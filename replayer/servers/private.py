@@ -102,7 +102,7 @@ class PrivateServer:
         return self._url(self._keys["database"])
 
     def running(self) -> bool:
-        """Tell whether the server that this place started still runs."""
+        """Tell whether the server that was started still runs."""
         return journal.alive(self._identity)
 
     def stop(self) -> None:

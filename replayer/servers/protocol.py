@@ -1,4 +1,4 @@
-"""Where the database is: what every place can do, whoever started the server."""
+"""The server of the database: what can be done with it, whoever started it."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 Kind = Literal["private", "url"]
 
 
-class Place(Protocol):
-    """Where the database is, and what can be done to its server."""
+class Server(Protocol):
+    """Where the database is, and what can be done with it."""
 
     kind: Kind
     can_stop: bool

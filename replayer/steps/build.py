@@ -183,7 +183,7 @@ def _check_space(
     spec: Spec, shape: Shape, context: Context, database: Database, *, freed: int
 ) -> None:
     """Raise Impossible when the data's file system is too small, with both numbers."""
-    folder = context.place.data_directory()
+    folder = context.server.data_directory()
     verb = database.engine.verb(f"{shape.layout}/estimate")
     if folder is None or verb is None:
         return
@@ -385,7 +385,7 @@ class _Build:
 
     def _point(self) -> _Point:
         verb = self.database.engine.verb("wal")
-        cpu = self.context.place.cpu_seconds()
+        cpu = self.context.server.cpu_seconds()
         wal = int(self.database.value(verb)) if verb is not None else None
         return _Point(time.monotonic_ns(), wal, cpu)
 

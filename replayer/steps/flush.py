@@ -108,14 +108,14 @@ def _write_out(context: Context, database: Database) -> None:
         raise
     except ReplayerError as error:
         denied = database.engine.keys.get("denied")
-        if context.place.can_stop or not denied or not re.search(denied, str(error)):
+        if context.server.can_stop or not denied or not re.search(denied, str(error)):
             raise
         raise Skip(f"this database user may not do it: {error}") from error
 
 
 def _files(context: Context, database: Database) -> tuple[list[Path] | None, str]:
     """Return the table's files, or why they cannot be reached."""
-    folder = context.place.data_directory()
+    folder = context.server.data_directory()
     if folder is None:
         return None, "the server's data files are not on this machine"
     return persons.files(database, folder), ""

@@ -51,7 +51,7 @@ def run(spec: Spec, context: Context) -> Outcome:
     files: list[Path] = []
     with context.database() as database:
         state = persons.needs(database)
-        folder = context.place.data_directory()
+        folder = context.server.data_directory()
         if folder is not None:
             files = persons.files(database, folder)
         persons.told(database, "table/warm_up")
@@ -97,7 +97,7 @@ def _scan(spec: Spec, context: Context, files: list[Path], name: str, verb: str)
 def _made(spec: Spec, context: Context, files: list[Path]) -> Cold:
     """Bring the table to the temperature that was asked for, where its files can be reached."""
     if files:
-        return temperature.make(spec.cold, context.place, files, context.host)
+        return temperature.make(spec.cold, context.server, files, context.host)
     why = "the server's data files are not on this machine"
     return Cold(asked=spec.cold, got=Temperature.UNKNOWN, method="nothing", proof="", why=why)
 

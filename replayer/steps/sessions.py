@@ -180,7 +180,7 @@ def check(spec: Spec, context: Context) -> None:
     refused = _refused(spec.memory, spec, context)
     if refused:
         error = _impossible(refused, spec, context)
-        raise error if context.place.can_stop else Skip(str(error))
+        raise error if context.server.can_stop else Skip(str(error))
 
 
 def _impossible(refused: str, spec: Spec, context: Context) -> Impossible:
@@ -210,7 +210,7 @@ def _check_numbers(spec: Spec, block_size: int) -> None:
 
 def _refused(kind: str, spec: Spec, context: Context) -> str:
     """Return why a kind of memory cannot be used with these keys on this machine; "" if it can."""
-    if not context.place.can_stop:
+    if not context.server.can_stop:
         return _lacking(kind, context)
     if kind == "cached":
         return _no_cached(spec, context)
@@ -269,10 +269,10 @@ def _no_direct(context: Context) -> str:
     if keys is None:
         return f"{context.engine.title} has no direct I/O setting in its engine.toml"
     since = int(keys.get("since", 0))
-    if context.place.version < since:
+    if context.server.version < since:
         return (
             f"direct I/O came with {context.engine.title} {since}, "
-            f"and this one is {context.place.version}"
+            f"and this one is {context.server.version}"
         )
     return ""
 
@@ -298,16 +298,16 @@ def run(spec: Spec, context: Context) -> Outcome:
     """Load the tables if they are not there, bring memory into the state asked for, and measure."""
     check(spec, context)
     wanted = spec.tables(context.engine.block_size)
-    place = context.place
-    if place.can_stop:
+    server = context.server
+    if server.can_stop:
         # Loading wants the server's ordinary settings: direct I/O would write block by block.
-        place.start({})
+        server.start({})
     notes = _provide(wanted, context)
     if spec.memory == "direct":
         _probe_direct(spec, wanted, context)
     settings = _settings(spec, context)
-    if place.can_stop:
-        place.start(settings)
+    if server.can_stop:
+        server.start(settings)
     else:
         notes.append("the server's own settings were left as they are: it is not replayer's own")
     with context.database() as database:
@@ -318,8 +318,8 @@ def run(spec: Spec, context: Context) -> Outcome:
                 window = _measure(spec, wanted, context, database)
             notes += _displaced(spec, files)
         shown = {row["name"]: row["value"] for row in database.execute("settings")}
-    if place.can_stop:
-        place.start({})
+    if server.can_stop:
+        server.start({})
     facts: dict[str, Fact] = {f"settings.{name}": shown[name] for name in settings if name in shown}
     facts["memory.kind"] = spec.memory
     facts["block_size_bytes"] = context.engine.block_size
@@ -366,7 +366,7 @@ def _load(database: Database, wanted: TableSet, context: Context, why: str) -> f
 
 
 def _check_space(database: Database, wanted: TableSet, context: Context) -> None:
-    folder = context.place.data_directory()
+    folder = context.server.data_directory()
     if folder is None:
         return
     # The index takes about 1 percent, vacuum's maps and the log of it less than that.
@@ -393,7 +393,7 @@ def _settings(spec: Spec, context: Context) -> dict[str, str]:
         settings[keys["buffers"]["setting"]] = f"{size >> 10}{keys['buffers']['unit']}"
     if "connections" in keys and spec.sessions > _ORDINARY_SESSIONS:
         settings[keys["connections"]] = str(spec.sessions + 50)
-    known = ((name, _since(value, context.place.version)) for name, value in settings.items())
+    known = ((name, _since(value, context.server.version)) for name, value in settings.items())
     return {name: value for name, value in known if value is not None}
 
 
@@ -405,7 +405,7 @@ def _since(value: Any, version: int) -> str | None:
 
 def _files(database: Database, wanted: TableSet, context: Context) -> list[Path]:
     """Return every file of the tables and their indexes; [] if they are not on this machine."""
-    folder = context.place.data_directory()
+    folder = context.server.data_directory()
     if folder is None:
         return []
     paths = [
@@ -429,7 +429,7 @@ def _bounded(spec: Spec, context: Context) -> Iterator[memory_bound.Bound | None
         return
     limit = spec.limit(_ServerMemory.of(context))
     with memory_bound.bound(
-        spec.memory, context.place, context.host, limit_bytes=limit, keep_bytes=spec.keep
+        spec.memory, context.server, context.host, limit_bytes=limit, keep_bytes=spec.keep
     ) as taken:
         yield taken
 
@@ -604,7 +604,7 @@ def _own_reads(context: Context) -> int | None:
     /proc/PID/io, where a process has the account of its children that ended; so the main process
     and those that live, all at once: again while any come or go.
     """
-    pids = context.place.pids()
+    pids = context.server.pids()
     for _ in range(_SETTLE_TRIES if pids else 0):
         before = processes.family(pids[0], ended=True)
         texts = [context.host.read(f"proc/{pid}/io") for pid in before]
@@ -645,7 +645,7 @@ def _watch(
 
 def _refuse_lost(lost: Sequence[Lost], sessions: int, context: Context) -> None:
     if lost:
-        said = context.place.last_words()
+        said = context.server.last_words()
         ending = f"; the server's log says: {said}" if said else ""
         raise ReplayerError(
             f"{len(lost)} of {sessions} sessions lost the server ({lost[0].why}){ending}"
@@ -714,7 +714,7 @@ def _outcome(  # noqa: PLR0917
     notes: Sequence[str],
 ) -> Outcome:
     delta = context.sampler.device_delta(window.begin_ns, window.end_ns)
-    local = context.place.data_directory() is not None
+    local = context.server.data_directory() is not None
     balance = ledger.balance(
         spec.asked,
         window.seconds,
@@ -868,7 +868,7 @@ def _facts(spec: Spec, context: Context, window: _Window, steady: str) -> dict[s
     riops = ledger.riops(window.before, window.after)
     hits = ledger.cache_hits(window.before, window.after)
     # Nobody chose the name of a private server's database; pgio's own is looked for.
-    name = "pgio" if context.place.can_stop else str(context.place.start().database)
+    name = "pgio" if context.server.can_stop else str(context.server.start().database)
     facts: dict[str, Fact] = {
         "pgio.line": pgio_line(name, spec, window.seconds, riops, hits),
         "sessions.steady": steady,

@@ -148,12 +148,12 @@ def run(spec: Spec, context: Context) -> Outcome:
     """Make the files cold, list them, read them."""
     check(spec, context)
     files = _files(spec, context)
-    place = context.database_place if spec.path is None else None
+    server = context.database_server if spec.path is None else None
     with _watched(spec, context) as sampler:
         if spec.mode == "direct":
             _need_direct(files)
         with context.progress.task(f"walk: making {spec.cold.value}"):
-            cold = temperature.make(spec.cold, place, files, context.host)
+            cold = temperature.make(spec.cold, server, files, context.host)
         listing = _list(_folders(spec, files), None if spec.path else set(files))
         reading = _read(spec, context, sampler, listing)
         delta = sampler.device_delta(reading.begin_ns, reading.end_ns)

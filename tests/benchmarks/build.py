@@ -10,7 +10,7 @@ import sys
 from replayer.engines import engine as engines
 from replayer.machine.host import Host
 from replayer.run.context import Context
-from replayer.servers.open import open_place
+from replayer.servers.open import open_server
 from replayer.steps import build
 from replayer.watch.sampler import Sampler
 
@@ -46,24 +46,24 @@ class Quiet:
         """Show nothing."""
 
 
-def context(place, host, sampler, folder):
+def context(server, host, sampler, folder):
     """Return what a build step needs."""
     return Context(
         host=host, workload=None, progress=Quiet(), sampler=sampler, storage=folder,
-        database_place=place,
+        database_server=server,
     )  # fmt: skip
 
 
-def plain(place, database, rows):
+def plain(server, database, rows):
     """Double a heap table of `rows` rows in psql; return its seconds and the table's bytes."""
     database.query("DROP TABLE IF EXISTS plain")
     database.query('CREATE TABLE plain (id bigint, lastname varchar(255), "time" timestamp)')
     database.query("INSERT INTO plain SELECT * FROM persons1_base")
     assert database.query("SELECT count(*) AS n FROM plain")[0]["n"] == rows
     database.query("CHECKPOINT")
-    url = place.start()
+    url = server.start()
     command = [
-        place.programs.folder / "psql", "-X", "-q", "-h", url.query["host"], "-U", url.username,
+        server.programs.folder / "psql", "-X", "-q", "-h", url.query["host"], "-U", url.username,
         "-c", "SET search_path = replayer", "-c", r"\timing on", "-c", PLAIN, url.database,
     ]  # fmt: skip
     said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
@@ -79,10 +79,10 @@ def samples(workdir):
     found = {kind: ([], []) for kind in ("plain", *KINDS)}
     host = Host()
     with (
-        open_place(engines.load(engines.default()), data_dir=workdir / "server") as place,
+        open_server(engines.load(engines.default()), data_dir=workdir / "server") as server,
         Sampler(host, None) as sampler,
     ):
-        here = context(place, host, sampler, workdir)
+        here = context(server, host, sampler, workdir)
         with here.database() as database:
             base = build.Spec(step="build", rows=ROWS // 2, layout="rowstore")
             build.run(base, here)
@@ -92,7 +92,7 @@ def samples(workdir):
             for number in range(SAMPLES):
                 database.query("SET search_path = replayer, bench")
                 database.query("CREATE OR REPLACE VIEW bench.persons1_base AS TABLE bench.base")
-                kept(found, "plain", *plain(place, database, ROWS // 2))
+                kept(found, "plain", *plain(server, database, ROWS // 2))
                 for kind, keys in KINDS.items():
                     outcome = build.run(build.Spec(step="build", rows=ROWS, **keys), here)
                     values = {m.metric: m.value for m in outcome.measurements}

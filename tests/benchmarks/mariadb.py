@@ -15,7 +15,7 @@ from replayer.machine.host import Host
 from replayer.model import Workload
 from replayer.report.progress import conversation
 from replayer.run.context import Context
-from replayer.servers.open import open_place
+from replayer.servers.open import open_server
 from replayer.steps import build, sessions
 from replayer.watch.sampler import Sampler
 
@@ -59,9 +59,13 @@ def run(workdir):
     """Return all rows; a server that is not installed is said."""
     engine = engines.load("mariadb")
     try:
-        with open_place(engine, data_dir=workdir / "data") as place:
-            place.start()
-            return [*building(place, workdir), *cached(place, workdir), *physical(place, workdir)]
+        with open_server(engine, data_dir=workdir / "data") as server:
+            server.start()
+            return [
+                *building(server, workdir),
+                *cached(server, workdir),
+                *physical(server, workdir),
+            ]
     except ReplayerError as error:
         if "mariadbd" not in str(error):
             raise
@@ -71,10 +75,10 @@ def run(workdir):
 
 
 @contextlib.contextmanager
-def surroundings(place, workdir):
+def surroundings(server, workdir):
     """Yield a step's context on the server."""
     host = Host()
-    device = host.device_of(place.data_directory())
+    device = host.device_of(server.data_directory())
     with Sampler(host, device) as sampler, conversation() as progress:
         yield Context(
             host=host,
@@ -82,7 +86,7 @@ def surroundings(place, workdir):
             progress=progress,
             sampler=sampler,
             storage=workdir,
-            database_place=place,
+            database_server=server,
         )
 
 
@@ -109,10 +113,10 @@ def skipped(what, against, bar, why):
 # Building
 
 
-def building(place, workdir):
+def building(server, workdir):
     """Compare the last doubling with one session that runs the plain statement."""
     pairs = []
-    with surroundings(place, workdir) as here:
+    with surroundings(server, workdir) as here:
         for _ in range(SAMPLES):
             theirs = plain(here)
             outcome = build.run(build.Spec(step="build", rows=ROWS), here)
@@ -150,14 +154,14 @@ def plain(here):
 # Sessions
 
 
-def step(place, workdir, **keys):
+def step(server, workdir, **keys):
     """Run one step with these keys and return its outcome."""
     keys = {**TABLES, "run_time": f"{SECONDS}s", **keys}
-    with surroundings(place, workdir) as here:
+    with surroundings(server, workdir) as here:
         return sessions.run(sessions.Spec(step="sessions", name="sessions", **keys), here)
 
 
-def cached(place, workdir):
+def cached(server, workdir):
     """Compare pages read per second with sysbench running the same statement."""
     what, against, bar = (
         "MariaDB cached sessions, 4 sessions",
@@ -167,23 +171,23 @@ def cached(place, workdir):
     program = shell.find("sysbench")
     if program is None:
         return [skipped(what, against, bar, "sysbench is not installed")]
-    step(place, workdir, memory="cached", run_time="1s")
+    step(server, workdir, memory="cached", run_time="1s")
     pairs = []
     for _ in range(SAMPLES):
-        ours = value(step(place, workdir, memory="cached"), "sessions.riops")
-        pairs.append((ours, peer_reads(place, workdir, program)))
+        ours = value(step(server, workdir, memory="cached"), "sessions.riops")
+        pairs.append((ours, peer_reads(server, workdir, program)))
     return [row(what, against, bar, pairs)]
 
 
-def peer_reads(place, workdir, program):
+def peer_reads(server, workdir, program):
     """Return the pages per second that sysbench reads with the step's settings and tables."""
     spec = sessions.Spec(step="sessions", name="sessions", memory="cached", **TABLES)
     script = workdir / "step.lua"
     numbers = {"ROWS": str(spec.rows(PAGE)), "UNIT": str(spec.work_unit)}
     script.write_text(re.sub("ROWS|UNIT", lambda found: numbers[found[0]], LUA))
-    with surroundings(place, workdir) as here:
-        url = place.start(sessions._settings(spec, here))
-        with contextlib.closing(Database(place.engine, url)) as database:
+    with surroundings(server, workdir) as here:
+        url = server.start(sessions._settings(spec, here))
+        with contextlib.closing(Database(server.engine, url)) as database:
             for file in sessions._files(database, spec.tables(PAGE), here):
                 page_cache.load(file)
             before = sessions._counters(database)
@@ -199,16 +203,16 @@ def peer_reads(place, workdir, program):
     return (after.reads - before.reads) / seconds
 
 
-def physical(place, workdir):
+def physical(server, workdir):
     """Compare physical reads with fio's on files of the same size."""
     what, against = "MariaDB physical sessions, 4 sessions", "fio psync direct 16 KiB randread"
     bar, program = ">= 0.75", shell.find("fio")
     if program is None:
         return [skipped(what, against, bar, "fio is not installed")]
-    step(place, workdir, memory="direct", run_time="1s")
+    step(server, workdir, memory="direct", run_time="1s")
     pairs = []
     for _ in range(SAMPLES):
-        ours = value(step(place, workdir, memory="direct"), "sessions.riops")
+        ours = value(step(server, workdir, memory="direct"), "sessions.riops")
         said = shell.run(
             [program, "--name=peer", f"--filename={workdir / 'fio'}", "--size=1G",
              "--ioengine=psync", "--direct=1", "--bs=16k", "--rw=randread", "--numjobs=4",

@@ -18,7 +18,7 @@ from replayer.machine.host import Host
 from replayer.model import Workload
 from replayer.report.progress import Lines
 from replayer.run.context import Context
-from replayer.servers.open import open_place
+from replayer.servers.open import open_server
 from replayer.steps import sessions
 from replayer.watch.sampler import Sampler
 
@@ -31,33 +31,33 @@ TABLES = {"num_schemas": 4, "scale": "256M"}
 def run(workdir):
     """Return all rows; one server and one set of tables for all of them."""
     rows = []
-    with open_place(engine.load("postgres"), data_dir=workdir / "data") as place:
-        rows += cached(place, workdir)
+    with open_server(engine.load("postgres"), data_dir=workdir / "data") as server:
+        rows += cached(server, workdir)
         for count in (4, 16):
-            rows += physical(place, workdir, count)
-        rows += own_cpu(place)
+            rows += physical(server, workdir, count)
+        rows += own_cpu(server)
     return rows + own_memory(workdir)
 
 
-def step(place, **keys):
+def step(server, **keys):
     """Run one step with these keys and return its outcome."""
     host = Host()
     spec = sessions.Spec(
         step="sessions", name="sessions", **{**TABLES, "run_time": f"{SECONDS}s", **keys}
     )
-    with Sampler(host, host.device_of(place.data_directory())) as sampler:
-        return sessions.run(spec, context_of(place, host, sampler))
+    with Sampler(host, host.device_of(server.data_directory())) as sampler:
+        return sessions.run(spec, context_of(server, host, sampler))
 
 
-def context_of(place, host, sampler):
+def context_of(server, host, sampler):
     """Return a step's surroundings."""
     return Context(
         host=host,
         workload=Workload(name="bench", source="", description="", comment="", steps=()),
         progress=Lines(io.StringIO()),
         sampler=sampler,
-        storage=place.data_directory(),
-        database_place=place,
+        storage=server.data_directory(),
+        database_server=server,
     )
 
 
@@ -75,27 +75,27 @@ def row(what, against, bar, pairs, unit=""):
     }  # fmt: skip
 
 
-def cached(place, workdir):
+def cached(server, workdir):
     """Compare block reads per second with pgbench running the same statement."""
-    place.start()
-    pgbench = shell.find("pgbench", place.programs.folder)
+    server.start()
+    pgbench = shell.find("pgbench", server.programs.folder)
     title, peer, bar = "cached sessions, access=index, 4 sessions", "pgbench -M prepared", ">= 0.97"
     if pgbench is None:
         return [{"what": title, "against": peer, "bar": bar, "ratio": None, "samples": [],
                  "skipped": "pgbench is not installed"}]  # fmt: skip
-    step(place, memory="cached", num_threads=1, run_time="1s")
+    step(server, memory="cached", num_threads=1, run_time="1s")
     pairs = []
     for _ in range(SAMPLES):
-        ours = value(step(place, memory="cached", num_threads=1), "sessions.riops")
-        pairs.append((ours, peer_reads(place, workdir, pgbench)))
+        ours = value(step(server, memory="cached", num_threads=1), "sessions.riops")
+        pairs.append((ours, peer_reads(server, workdir, pgbench)))
     return [row(title, peer, bar, pairs)]
 
 
-def peer_reads(place, workdir, pgbench):
+def peer_reads(server, workdir, pgbench):
     """Return the block reads per second of pgbench with the settings and tables of the step."""
     spec = sessions.Spec(step="sessions", name="sessions", memory="cached", num_threads=1, **TABLES)
-    context = context_of(place, Host(), None)
-    url = place.start(sessions._settings(spec, context))
+    context = context_of(server, Host(), None)
+    url = server.start(sessions._settings(spec, context))
     rows = spec.rows(8192)
     scripts = []
     for table in spec.tables(8192).names:
@@ -107,7 +107,7 @@ def peer_reads(place, workdir, pgbench):
         )
         scripts += ["-f", str(script)]
     options = "-c plan_cache_mode=force_generic_plan -c enable_seqscan=off -c enable_bitmapscan=off"
-    with contextlib.closing(Database(place.engine, url)) as database:
+    with contextlib.closing(Database(server.engine, url)) as database:
         for file in sessions._files(database, spec.tables(8192), context):
             page_cache.load(file)
         before = sessions._counters(database)
@@ -123,14 +123,14 @@ def peer_reads(place, workdir, pgbench):
     return rate * (after.reads - before.reads) / done
 
 
-def physical(place, workdir, count):
+def physical(server, workdir, count):
     """Compare physical reads with fio's on a file of the same size, and with the device's count."""
     title = f"physical sessions, memory=direct, {count} sessions"
     fio = shell.find("fio")
     pairs, counted = [], []
-    step(place, memory="direct", num_threads=count // 4, run_time="1s")
+    step(server, memory="direct", num_threads=count // 4, run_time="1s")
     for _ in range(SAMPLES):
-        outcome = step(place, memory="direct", num_threads=count // 4)
+        outcome = step(server, memory="direct", num_threads=count // 4)
         ours = value(outcome, "sessions.riops")
         counted.append((outcome.ledger.device_reads or 0.0, ours))
         if fio is not None:
@@ -153,10 +153,10 @@ def fio_iops(fio, workdir, jobs):
     return json.loads(said[said.index("{") :])["jobs"][0]["read"]["iops"]
 
 
-def own_cpu(place):
+def own_cpu(server):
     """Return the CPU that replayer uses beside 64 sessions, in cores."""
     used = [
-        value(step(place, memory="cached", num_threads=16, run_time="15s"), "sessions.client_cpu")
+        value(step(server, memory="cached", num_threads=16, run_time="15s"), "sessions.client_cpu")
         for _ in range(SAMPLES)
     ]
     title = "replayer's own CPU, 64 sessions, sampler on"

@@ -18,7 +18,7 @@ from replayer.machine.host import Host
 from replayer.model import Workload
 from replayer.report.progress import Lines
 from replayer.run.context import Context
-from replayer.servers.open import open_place
+from replayer.servers.open import open_server
 from replayer.tables import persons
 from replayer.watch.sampler import Sampler
 
@@ -28,13 +28,13 @@ from pathlib import Path
 from replayer import signals
 from replayer.engines import engine
 from replayer.errors import Interrupted, ReplayerError
-from replayer.servers.open import open_place
+from replayer.servers.open import open_server
 signals.install()
 data = Path(sys.argv[1]) if len(sys.argv) > 1 else None
 try:
-    with open_place(engine.load("postgres"), data_dir=data) as place:
-        place.start()
-        print("ready", place.pids()[0], place.data_directory(), place.facts().facts, flush=True)
+    with open_server(engine.load("postgres"), data_dir=data) as server:
+        server.start()
+        print("ready", server.pids()[0], server.data_directory(), server.facts().facts, flush=True)
         sys.stdin.readline()
 except (ReplayerError, Interrupted) as error:
     print(type(error).__name__, error, flush=True)
@@ -63,8 +63,8 @@ def own_home(monkeypatch):
 @pytest.fixture(scope="session")
 def ready_made(server_home):
     """Return a data directory that was made once, to be copied."""
-    with open_place(engines.load("postgres"), data_dir=server_home / "ready-made") as place:
-        place.start()
+    with open_server(engines.load("postgres"), data_dir=server_home / "ready-made") as server:
+        server.start()
     return server_home / "ready-made"
 
 
@@ -111,17 +111,17 @@ def surroundings():
     """Return a function that makes a step's context on a place; its samplers end with the test."""
     samplers = []
 
-    def make(place):
+    def make(server):
         host = Host()
-        sampler = Sampler(host, host.device_of(place.data_directory()))
+        sampler = Sampler(host, host.device_of(server.data_directory()))
         samplers.append(sampler)
         return Context(
             host=host,
             workload=Workload(name="test", source="", description="", comment="", steps=()),
             progress=Lines(io.StringIO()),
             sampler=sampler.__enter__(),
-            storage=place.data_directory(),
-            database_place=place,
+            storage=server.data_directory(),
+            database_server=server,
         )
 
     yield make
@@ -130,9 +130,9 @@ def surroundings():
 
 
 @pytest.fixture
-def context(place, surroundings):
+def context(server, surroundings):
     """Return a step's context on the shared server."""
-    return surroundings(place)
+    return surroundings(server)
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ import pytest
 from replayer import assets, journal
 from replayer.engines import engine as engines
 from replayer.engines.connection import Database
-from replayer.servers.open import open_place
+from replayer.servers.open import open_server
 from replayer.steps import build, scan
 from replayer.tables import persons
 
@@ -48,10 +48,10 @@ def _expected():
 @pytest.fixture(scope="module")
 def socket(server_home, mariadbd):
     """Start a MariaDB for this file and return its socket."""
-    with open_place(
+    with open_server(
         engines.load("mariadb"), data_dir=server_home / "borrowed", bindir=mariadbd.parent
-    ) as place:
-        yield place.start().query["unix_socket"]
+    ) as server:
+        yield server.start().query["unix_socket"]
 
 
 @pytest.fixture
@@ -100,18 +100,18 @@ def test_rows_are_those_of_plain_python(socket, borrowed, surroundings, own_home
     spec = build.Spec(
         step="build", name="build", rows=_ROWS, layout=layout, segment_rows=segment_rows, sessions=2
     )
-    with open_place(engine, url=f"{name}://root@localhost/?unix_socket={socket}") as place:
-        context = surroundings(place)
+    with open_server(engine, url=f"{name}://root@localhost/?unix_socket={socket}") as server:
+        context = surroundings(server)
         for _ in range(2):
             outcome = build.run(spec, context)
-            with contextlib.closing(Database(place.engine, place.start())) as database:
+            with contextlib.closing(Database(server.engine, server.start())) as database:
                 rows = database.query("SELECT id, lastname, `time` FROM persons1")
                 assert sorted((row["id"], row["lastname"]) for row in rows) == _expected()
                 assert len({row["time"] for row in rows}) == _DOUBLINGS + 1
         assert outcome.facts["layout"] == layout
         counted = scan.run(scan.Spec(step="scan", name="scan"), context)
         assert {row["rows"] for row in counted.tables["statements"]} == {_ROWS}
-        with contextlib.closing(Database(place.engine, place.start())) as database:
+        with contextlib.closing(Database(server.engine, server.start())) as database:
             persons.drop(database, layout)
             assert persons.state(database) is None
             left = database.query("SHOW TABLES LIKE 'persons1%'")
@@ -126,10 +126,10 @@ def test_an_interrupted_doubling_is_taken_back(socket, borrowed, surroundings, o
     spec = build.Spec(
         step="build", name="build", rows=_ROWS, layout="columnstore", segment_rows=384
     )
-    with open_place(engine, url=f"{name}://root@localhost/?unix_socket={socket}") as place:
-        context = surroundings(place)
+    with open_server(engine, url=f"{name}://root@localhost/?unix_socket={socket}") as server:
+        context = surroundings(server)
         build.run(spec, context)
-        with contextlib.closing(Database(place.engine, place.start())) as database:
+        with contextlib.closing(Database(server.engine, server.start())) as database:
             unended = f"UPDATE persons1_doublings SET `rows` = NULL WHERE doubling = {_DOUBLINGS}"
             database.query(unended)
             outcome = build.run(spec, context)

@@ -15,7 +15,7 @@ import pytest
 from replayer.engines import engine as engines
 from replayer.engines.connection import Database
 from replayer.errors import Impossible, NotFound, ReplayerError
-from replayer.servers.open import open_place
+from replayer.servers.open import open_server
 from replayer.steps import build
 from replayer.tables import doubling, persons
 
@@ -245,7 +245,7 @@ def _build_beside(context, folder, keys):
     workload.write_text(f'# x\ndescription = "x"\n[[step]]\nstep = "build"\n{lines}\n')
     command = [
         sys.executable, "-m", "replayer", "run", workload, "--results", folder,
-        "--engine", context.place.start().render_as_string(),
+        "--engine", context.server.start().render_as_string(),
     ]  # fmt: skip
     return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
 
@@ -295,27 +295,27 @@ def test_removal_that_was_cut_short_is_finished(context, database, no_table):
 def test_server_that_dies_leaves_the_whole_doublings(surroundings, server_home):
     """After kill -9 of the server one sentence says what is kept, and the next build goes on."""
     folder = server_home / "dies"
-    with open_place(engines.load("postgres"), data_dir=folder) as place:
-        context = surroundings_after_start(place, surroundings)
+    with open_server(engines.load("postgres"), data_dir=folder) as server:
+        context = surroundings_after_start(server, surroundings)
         spec = spec_of(rows=6 << 13, segment_rows=192)
         with pytest.raises(ReplayerError) as failed:
-            build.run(spec, _at_doubling(context, 12, lambda: os.kill(place.pids()[0], 9)))
+            build.run(spec, _at_doubling(context, 12, lambda: os.kill(server.pids()[0], 9)))
 
         assert failed.value.status == 1
         assert re.search(r"rows \(\d+ doublings\) are kept", str(failed.value))
         assert "\n" not in str(failed.value)
         assert len(failed.value.outcome.tables["doublings"]) >= 12
-        place.stop()
+        server.stop()
         outcome = build.run(spec, context)
         assert values(outcome)["build.rows"] == 6 << 13
         with context.database() as database:
             assert sorted(stored(database)) == sorted(expected(13))
 
 
-def surroundings_after_start(place, surroundings):
+def surroundings_after_start(server, surroundings):
     """Start a server and return a step's context on it."""
-    place.start()
-    return surroundings(place)
+    server.start()
+    return surroundings(server)
 
 
 def _at_doubling(context, number, action):
@@ -454,13 +454,13 @@ def test_unknown_layout_names_the_nearest(context):
 
 def test_debian_15_builds_with_lz4(surroundings, server_home, postgres15):
     """PostgreSQL 15 from Debian has lz4, uses it by default, and gives the same rows."""
-    with open_place(
+    with open_server(
         engines.load("postgres"), bindir=postgres15, data_dir=server_home / "fifteen"
-    ) as place:
-        context = surroundings_after_start(place, surroundings)
+    ) as server:
+        context = surroundings_after_start(server, surroundings)
         default = build.run(spec_of(rows=6 << 15, segment_rows=6 << 14), context)
         plain = build.run(spec_of(rows=6 << 15, segment_rows=6 << 14, compression="none"), context)
-        with contextlib.closing(Database(place.engine, place.start())) as database:
+        with contextlib.closing(Database(server.engine, server.start())) as database:
             assert stored(database) == expected(15)
 
         assert default.facts["compression"] == "lz4"
@@ -487,8 +487,8 @@ def test_disk_that_fills_keeps_the_whole_doublings(surroundings, server_home):
     mount.mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=900m", "tmpfs", mount], check=True)
     try:
-        with open_place(engines.load("postgres"), data_dir=mount / "data") as place:
-            context = surroundings_after_start(place, surroundings)
+        with open_server(engines.load("postgres"), data_dir=mount / "data") as server:
+            context = surroundings_after_start(server, surroundings)
             spec = spec_of(rows=6 << 18, segment_rows=6 << 13, layout="rowstore")
             ballast = mount / "ballast"
             with pytest.raises(ReplayerError) as failed:
@@ -498,7 +498,7 @@ def test_disk_that_fills_keeps_the_whole_doublings(surroundings, server_home):
             assert re.search(r"rows \(\d+ doublings\) are kept", str(failed.value))
             assert re.search("No space left|closed the connection|gone", str(failed.value))
             ballast.unlink()
-            place.stop()
+            server.stop()
             outcome = build.run(spec, context)
             assert "went on after doubling" in outcome.notes[0]
             with context.database() as database:

@@ -18,7 +18,7 @@ from replayer.engines import credentials
 from replayer.engines import engine as engines
 from replayer.engines.connection import Database, url_of
 from replayer.errors import Impossible, NotFound
-from replayer.servers.open import open_place
+from replayer.servers.open import open_server
 
 # PyMySQL leaves the socket of a refused connection to the garbage collector.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
@@ -112,10 +112,10 @@ def postgres_server(server_home, postgres15):
         "url": engine.keys["server"]["url"].replace("5432", str(port)),
     }
     engine = replace(engine, keys={**engine.keys, "server": server})
-    with open_place(engine, bindir=postgres15, data_dir=server_home / "urls-15") as place:
-        with contextlib.closing(Database(place.engine, place.start())) as database:
+    with open_server(engine, bindir=postgres15, data_dir=server_home / "urls-15") as started:
+        with contextlib.closing(Database(started.engine, started.start())) as database:
             database.query("CREATE ROLE somebody SUPERUSER LOGIN PASSWORD 'hush%hush'")
-        yield Server(place.start(), port, "postgresql", "somebody")
+        yield Server(started.start(), port, "postgresql", "somebody")
 
 
 @pytest.fixture(scope="module")
@@ -124,14 +124,14 @@ def mariadb_server(server_home, mariadbd):
     port = free_port()
     fixed = {"skip_networking": "OFF", "port": str(port), "bind_address": "127.0.0.1"}
     engine = doctored("mariadb", fixed)
-    with open_place(engine, bindir=mariadbd.parent, data_dir=server_home / "urls-10") as place:
-        with contextlib.closing(Database(place.engine, place.start())) as database:
+    with open_server(engine, bindir=mariadbd.parent, data_dir=server_home / "urls-10") as server:
+        with contextlib.closing(Database(server.engine, server.start())) as database:
             database.query("CREATE USER somebody@localhost IDENTIFIED BY 'hush%hush'")
             database.query("GRANT ALL ON *.* TO somebody@localhost")
             database.query("CREATE USER humble@localhost IDENTIFIED BY 'hush%hush'")
             database.query("GRANT ALL ON replayer.* TO humble@localhost")
             database.query("GRANT SELECT ON mysql.innodb_index_stats TO humble@localhost")
-        yield Server(place.start(), port, "mysql", "somebody")
+        yield Server(server.start(), port, "mysql", "somebody")
 
 
 @pytest.fixture(params=["postgres_server", "mariadb_server"])
@@ -151,10 +151,10 @@ def no_passwords(monkeypatch, tmp_path):
 
 def reached(address, **keys):
     """Connect to a server at a URL, and return the name of its engine."""
-    with open_place(engines.of_url(address), url=address, **keys) as place:
-        with contextlib.closing(Database(place.engine, place.start())) as database:
+    with open_server(engines.of_url(address), url=address, **keys) as server:
+        with contextlib.closing(Database(server.engine, server.start())) as database:
             assert database.query("SELECT 1 AS one") == [{"one": 1}]
-        return place.engine.name
+        return server.engine.name
 
 
 def replayer(folder, *words, environment=None):

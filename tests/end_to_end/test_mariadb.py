@@ -16,7 +16,7 @@ from replayer.engines import engine as engines
 from replayer.engines.connection import Database
 from replayer.errors import Impossible, ReplayerError
 from replayer.model import Temperature, Verdict
-from replayer.servers.open import open_place
+from replayer.servers.open import open_server
 from replayer.steps import build, flush, scan, sessions, walk
 from replayer.tables import doubling, persons, pgio
 from replayer.tables.pgio import TableSet
@@ -63,29 +63,29 @@ def stored(database):
 def own_place(server_home, mariadbd):
     """Start one MariaDB for this file."""
     data = server_home / "mariadb"
-    with open_place(engines.load("mariadb"), data_dir=data, bindir=mariadbd.parent) as place:
-        place.start()
-        yield place
+    with open_server(engines.load("mariadb"), data_dir=data, bindir=mariadbd.parent) as server:
+        server.start()
+        yield server
 
 
 @pytest.fixture
-def place(own_place):
+def server(own_place):
     """Return it, running with its base settings."""
     own_place.start({})
     return own_place
 
 
 @pytest.fixture
-def database(place):
+def database(server):
     """Connect to its database."""
-    with contextlib.closing(Database(place.engine, place.start())) as found:
+    with contextlib.closing(Database(server.engine, server.start())) as found:
         yield found
 
 
 @pytest.fixture
-def context(place, surroundings):
+def context(server, surroundings):
     """Return a step's context on it."""
-    return surroundings(place)
+    return surroundings(server)
 
 
 # The table
@@ -168,13 +168,13 @@ def test_segment_without_its_table_and_a_catalogue_without_an_end(context, datab
     assert stored(database) == sorted(expected())
 
 
-def test_killed_server_loses_no_whole_doubling(context, place):
+def test_killed_server_loses_no_whole_doubling(context, server):
     """After kill -9 of the server the next build goes on, and the rows are the right ones."""
     rows = 6 << 14
-    main = place.pids()[0]
+    main = server.pids()[0]
 
     def kill():
-        with contextlib.closing(Database(place.engine, place.start())) as own:
+        with contextlib.closing(Database(server.engine, server.start())) as own:
             while True:
                 with contextlib.suppress(ReplayerError):
                     (row,) = own.query(
@@ -186,7 +186,7 @@ def test_killed_server_loses_no_whole_doubling(context, place):
                 time.sleep(0.002)
 
     killer = threading.Thread(target=kill)
-    with contextlib.closing(Database(place.engine, place.start())) as own:
+    with contextlib.closing(Database(server.engine, server.start())) as own:
         found = persons.state(own)
         if found is not None:
             persons.drop(own, found.shape.layout)
@@ -197,7 +197,7 @@ def test_killed_server_loses_no_whole_doubling(context, place):
     outcome = build.run(build_of(rows=rows), context)
 
     assert any("an interrupted build went on" in note for note in outcome.notes)
-    with contextlib.closing(Database(place.engine, place.start())) as own:
+    with contextlib.closing(Database(server.engine, server.start())) as own:
         assert stored(own) == sorted(expected(14))
 
 
@@ -401,31 +401,31 @@ def test_random_keys_depend_on_the_seed_alone(database):
 # The server
 
 
-def test_setting_that_the_server_does_not_have_is_named(place):
+def test_setting_that_the_server_does_not_have_is_named(server):
     """An unknown setting is one sentence with its name, and the server goes on as it was."""
     with pytest.raises(Impossible, match="refused the setting innodb_buffer_pool_sizes"):
-        place.start({"innodb_buffer_pool_sizes": "1G"})
-    place.start({})
+        server.start({"innodb_buffer_pool_sizes": "1G"})
+    server.start({})
 
-    assert place.facts().settings["innodb_flush_method"] == "O_DIRECT"
+    assert server.facts().settings["innodb_flush_method"] == "O_DIRECT"
 
 
-def test_setting_in_replayers_own_hands_is_refused(place):
+def test_setting_in_replayers_own_hands_is_refused(server):
     """What would take the server out of replayer's hands cannot be set."""
     for name in ("datadir", "socket", "skip_networking", "port"):
         with pytest.raises(Impossible, match=f"the setting {name} cannot be changed"):
-            place.start({name: "x"})
+            server.start({name: "x"})
 
 
-def test_stopped_server_is_gone(place):
+def test_stopped_server_is_gone(server):
     """After a stop no process of it is left, and a start brings the same data back."""
-    with contextlib.closing(Database(place.engine, place.start())) as own:
+    with contextlib.closing(Database(server.engine, server.start())) as own:
         own.query("CREATE TABLE kept AS SELECT 1 AS a")
-    pids = place.pids()
-    place.stop()
-    assert place.pids() == []
+    pids = server.pids()
+    server.stop()
+    assert server.pids() == []
     assert not any(os.path.exists(f"/proc/{pid}") for pid in pids)  # noqa: PTH110
-    with contextlib.closing(Database(place.engine, place.start())) as own:
+    with contextlib.closing(Database(server.engine, server.start())) as own:
         assert own.query("SELECT a FROM kept") == [{"a": 1}]
         own.query("DROP TABLE kept")
 
@@ -436,7 +436,7 @@ def test_temporary_tables_of_another_server_are_kept(server_home, mariadbd):
     foreign.touch()
     try:
         folder = server_home / "a folder with spaces"
-        with open_place(engines.load("mariadb"), data_dir=folder, bindir=mariadbd.parent) as own:
+        with open_server(engines.load("mariadb"), data_dir=folder, bindir=mariadbd.parent) as own:
             if own.programs.user is not None:  # of the same user, as two servers of packages are
                 os.chown(foreign, own.programs.user.uid, own.programs.user.gid)
             own.start()
@@ -451,6 +451,6 @@ def test_missing_server_says_what_to_install(monkeypatch, own_home):
     keys = {**engine.keys, "server": {**engine.keys["server"], "folders": [], "program": "nosuchd"}}
     with (
         pytest.raises(Impossible, match="install mariadb-server or give --bindir"),
-        open_place(dataclasses.replace(engine, keys=keys)),
+        open_server(dataclasses.replace(engine, keys=keys)),
     ):
         pass

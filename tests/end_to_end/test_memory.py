@@ -56,18 +56,18 @@ def left_by_killed(code):
     return said.split()[1:]
 
 
-def test_cgroup_confines_the_server_and_lets_it_go(place, database):
+def test_cgroup_confines_the_server_and_lets_it_go(server, database):
     """All processes of the server, also new ones, are in the group, and afterwards home again."""
     needs("cgroup")
-    before = {pid: group_of(pid) for pid in place.pids()}
-    with memory_bound.bound("cgroup", place, HOST, limit_bytes=256 * MIB) as taken:
+    before = {pid: group_of(pid) for pid in server.pids()}
+    with memory_bound.bound("cgroup", server, HOST, limit_bytes=256 * MIB) as taken:
         group = Path(taken.how.rpartition(" ")[2])
         inside = {int(pid) for pid in (group / "cgroup.procs").read_text().split()}
         limits = [group / name for name in ("memory.limit_in_bytes", "memory.max")]
         limit = next(int(path.read_text()) for path in limits if path.exists())
         session = database.query("SELECT pg_backend_pid() AS pid")[0]["pid"]
 
-        assert inside == set(place.pids())
+        assert inside == set(server.pids())
         assert session in inside
         assert limit == 256 * MIB
         assert len(list(journal.notes("cgroup"))) == 1
@@ -77,15 +77,15 @@ def test_cgroup_confines_the_server_and_lets_it_go(place, database):
     assert list(journal.notes("cgroup")) == []
 
 
-def test_cgroup_bounds_the_page_cache(place, database, tmp_path):
+def test_cgroup_bounds_the_page_cache(server, database, tmp_path):
     """A file that is read inside the group stays in the page cache only as far as the limit."""
     needs("cgroup")
-    large = place.data_directory() / "large-file"
+    large = server.data_directory() / "large-file"
     large.write_bytes(os.urandom(MIB) * 96)
     large.chmod(0o644)
     try:
         page_cache.forget(large)
-        with memory_bound.bound("cgroup", place, HOST, limit_bytes=48 * MIB):
+        with memory_bound.bound("cgroup", server, HOST, limit_bytes=48 * MIB):
             database.query("SELECT length(pg_read_binary_file('large-file', 0, 1))")
             for offset in range(0, 96 * MIB, 4 * MIB):
                 database.query(
@@ -98,12 +98,12 @@ def test_cgroup_bounds_the_page_cache(place, database, tmp_path):
     assert resident <= 48 * MIB
 
 
-def test_cgroup_is_given_back_at_an_error(place):
+def test_cgroup_is_given_back_at_an_error(server):
     """Whatever happens inside, the group is gone afterwards."""
     needs("cgroup")
     with (
         contextlib.suppress(RuntimeError),
-        memory_bound.bound("cgroup", place, HOST, limit_bytes=256 * MIB) as taken,
+        memory_bound.bound("cgroup", server, HOST, limit_bytes=256 * MIB) as taken,
     ):
         raise RuntimeError
 
@@ -141,13 +141,13 @@ def test_killed_replayer_leaves_a_cgroup_that_is_given_back(server_home):
         os.kill(int(pid), signal.SIGKILL)
 
 
-def test_huge_pages_are_reserved_and_given_back(place):
+def test_huge_pages_are_reserved_and_given_back(server):
     """Free memory becomes huge pages, and as many as before are there afterwards."""
     needs("hugepages")
     before = HOST.memory("HugePages_Total")
     HOST.write("proc/sys/vm/drop_caches", "1")
     keep = HOST.memory("MemFree") - 64 * MIB
-    with memory_bound.bound("hugepages", place, HOST, keep_bytes=keep) as taken:
+    with memory_bound.bound("hugepages", server, HOST, keep_bytes=keep) as taken:
         during = HOST.memory("HugePages_Total")
 
         assert during > before
@@ -182,11 +182,11 @@ def test_killed_replayer_leaves_huge_pages_that_are_given_back(server_home):
     assert HOST.memory("HugePages_Total") == before
 
 
-def test_ballast_is_locked_and_given_back(place):
+def test_ballast_is_locked_and_given_back(server):
     """The memory is held by one child, locked, and free again when it is gone."""
     needs("ballast")
     keep = HOST.memory("MemAvailable") - 64 * MIB
-    with memory_bound.bound("ballast", place, HOST, keep_bytes=keep) as taken:
+    with memory_bound.bound("ballast", server, HOST, keep_bytes=keep) as taken:
         child = int(taken.how.split()[-1])
         locked = locked_bytes(child)
 
@@ -222,12 +222,12 @@ def test_killed_replayer_takes_its_ballast_along(server_home):
 
 
 @pytest.mark.parametrize("kind", ["hugepages", "ballast"])
-def test_more_than_there_is_cannot_be_kept_free(place, kind):
+def test_more_than_there_is_cannot_be_kept_free(server, kind):
     """Leaving more memory free than the machine has is an impossible request; nothing is taken."""
     needs(kind)
     with (
         pytest.raises(Impossible, match="set keep lower"),
-        memory_bound.bound(kind, place, HOST, keep_bytes=1 << 50),
+        memory_bound.bound(kind, server, HOST, keep_bytes=1 << 50),
     ):
         pass
     assert list(journal.notes(kind)) == []
@@ -253,32 +253,34 @@ def test_ordinary_user_is_told_why():
     assert reasons["ballast"]
 
 
-def test_step_in_a_cgroup_reads_from_the_device(place):
+def test_step_in_a_cgroup_reads_from_the_device(server):
     """With a limit on the server the blocks come from the device, as the ledger proves."""
     needs("cgroup")
     outcome = perform(
-        place, memory="cgroup", memory_limit="32M", scale="64M", work_unit=255, run_time="1s"
+        server, memory="cgroup", memory_limit="32M", scale="64M", work_unit=255, run_time="1s"
     )
     assert outcome.ledger.verdict in (Verdict.PHYSICAL, Verdict.MIXED)
     assert outcome.ledger.ratio > 0.7
     assert outcome.facts["memory.kind"] == "cgroup"
 
 
-def test_too_small_a_cgroup_is_refused_before_the_kernel_kills(place):
+def test_too_small_a_cgroup_is_refused_before_the_kernel_kills(server):
     """A limit that the server's own processes exceed is refused with what they need."""
     needs("cgroup")
     with pytest.raises(Impossible, match="alone need about"):
-        sessions.check(spec_of(memory="cgroup", memory_limit="20M", scale="64M"), context_of(place))
+        sessions.check(
+            spec_of(memory="cgroup", memory_limit="20M", scale="64M"), context_of(server)
+        )
     with pytest.raises(Impossible, match=r"set memory_limit lower or scale higher; what remains"):
-        sessions.check(spec_of(memory="cgroup", memory_limit="20M"), context_of(place))
+        sessions.check(spec_of(memory="cgroup", memory_limit="20M"), context_of(server))
 
 
-def test_unknown_limit_is_an_error_and_leaves_nothing(place):
+def test_unknown_limit_is_an_error_and_leaves_nothing(server):
     """A limit that the kernel refuses leaves no group behind."""
     needs("cgroup")
     with (
         pytest.raises(ReplayerError, match="could not be used"),
-        memory_bound.bound("cgroup", place, HOST, limit_bytes=-5),
+        memory_bound.bound("cgroup", server, HOST, limit_bytes=-5),
     ):
         pass
     assert list(journal.notes("cgroup")) == []

@@ -10,7 +10,7 @@ from replayer.engines.connection import Database
 from replayer.errors import Impossible, ReplayerError
 from replayer.machine import page_cache
 from replayer.model import Temperature
-from replayer.servers.open import open_place
+from replayer.servers.open import open_server
 from replayer.steps import build, flush, scan
 from replayer.tables import persons
 
@@ -20,10 +20,10 @@ SEGMENT_ROWS = 6 << 10
 
 @pytest.fixture(scope="module")
 def prepared(server_home, shared_place):
-    """Build and flush a columnstore on a server of its own, once; return the place."""
-    with open_place(engines.load("postgres"), data_dir=server_home / "scanned") as place:
-        place.start()
-        yield place
+    """Build and flush a columnstore on a server of its own, once; return the server."""
+    with open_server(engines.load("postgres"), data_dir=server_home / "scanned") as server:
+        server.start()
+        yield server
 
 
 @pytest.fixture
@@ -76,7 +76,7 @@ def resident_after(context, statement):
 
 def cooled(context, files):
     """Stop the server and have the kernel forget the files."""
-    context.place.stop()
+    context.server.stop()
     for path in files:
         page_cache.forget(path)
     assert temperature.residency(files).resident_bytes == 0
@@ -196,8 +196,8 @@ def test_hot_scan_finds_the_files_in_memory(context):
 def test_somebody_elses_server_has_its_buffers_emptied(context, surroundings):
     """A server that is not stopped is cold once its buffers are emptied; the result says how."""
     built(context)
-    url = context.place.start().render_as_string(hide_password=False)
-    with open_place(engines.load("postgres"), url=url) as remote:
+    url = context.server.start().render_as_string(hide_password=False)
+    with open_server(engines.load("postgres"), url=url) as remote:
         outcome = perform(surroundings(remote))
 
     assert "server not stopped" in outcome.cold.method
@@ -209,8 +209,8 @@ def test_somebody_elses_server_has_its_buffers_emptied(context, surroundings):
 def test_somebody_elses_older_server_is_scanned_lukewarm(context, surroundings):
     """A server that cannot be stopped or emptied has a cache of its own, and the result says so."""
     built(context)
-    url = context.place.start().render_as_string(hide_password=False)
-    with open_place(engines.load("postgres"), url=url) as remote:
+    url = context.server.start().render_as_string(hide_password=False)
+    with open_server(engines.load("postgres"), url=url) as remote:
         remote.engine = remote.engine.at(17)
         outcome = perform(surroundings(remote))
 
@@ -222,8 +222,8 @@ def test_somebody_elses_older_server_is_scanned_lukewarm(context, surroundings):
 def test_server_on_another_machine_is_scanned_without_proof(context, surroundings, monkeypatch):
     """Where the files cannot be reached no device of this machine is counted for it."""
     built(context)
-    made = surroundings(context.place)
-    monkeypatch.setattr(type(context.place), "data_directory", lambda _: None)
+    made = surroundings(context.server)
+    monkeypatch.setattr(type(context.server), "data_directory", lambda _: None)
     outcome = perform(made)
 
     assert outcome.cold.got is Temperature.UNKNOWN
@@ -235,7 +235,7 @@ def test_server_on_another_machine_is_scanned_without_proof(context, surrounding
 def test_damaged_table_fails(context):
     """A count that is not what was built ends the step with both numbers."""
     built(context)
-    with contextlib.closing(Database(context.engine, context.place.start())) as database:
+    with contextlib.closing(Database(context.engine, context.server.start())) as database:
         database.query("UPDATE persons1_doublings SET rows = rows + 6 WHERE rows = :n", {"n": ROWS})
         try:
             with pytest.raises(ReplayerError, match="counted 49,152 rows where 49,158 rows"):

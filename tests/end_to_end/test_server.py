@@ -24,7 +24,7 @@ from replayer.errors import Impossible, ReplayerError, Skip
 from replayer.machine import processes
 from replayer.run import recovery
 from replayer.servers import programs
-from replayer.servers.open import open_place
+from replayer.servers.open import open_server
 
 ROOT = os.geteuid() == 0
 POSTGRES = engines.load("postgres")
@@ -64,21 +64,21 @@ def wait_for(condition):
         time.sleep(0.02)
 
 
-def test_the_result_has_every_setting_that_says_what_a_number_means(place):
+def test_the_result_has_every_setting_that_says_what_a_number_means(server):
     """The settings that decide what is measured are always there, also at their defaults."""
-    facts = place.facts()
+    facts = server.facts()
 
     always = {"data_checksums", "shared_buffers", "effective_io_concurrency", "full_page_writes"}
     assert always | {"wal_level", "io_method", "autovacuum", "max_wal_size"} <= set(facts.settings)
     assert "work_mem" not in facts.settings
-    assert facts.version.split(".")[0] == str(place.version)
+    assert facts.version.split(".")[0] == str(server.version)
     assert (facts.name, facts.place) == ("postgres", "private")
 
 
-def test_the_server_is_reached_by_a_private_socket_only(place):
+def test_the_server_is_reached_by_a_private_socket_only(server):
     """No TCP port is open, and nobody else can enter the folder of the socket."""
-    folder = Path(place.start().query["host"])
-    main = place.pids()[0]
+    folder = Path(server.start().query["host"])
+    main = server.pids()[0]
 
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     assert len(str(folder / ".s.PGSQL.5432")) < 108
@@ -90,72 +90,72 @@ def test_the_server_is_reached_by_a_private_socket_only(place):
     assert not inodes & {line.split()[9] for line in tcp.splitlines()[1:] if len(line.split()) > 9}
 
 
-def test_the_server_does_not_run_as_root(place):
+def test_the_server_does_not_run_as_root(server):
     """As root the server is an existing unprivileged user's, otherwise the caller's own."""
-    owner = Path(f"/proc/{place.pids()[0]}").stat().st_uid
+    owner = Path(f"/proc/{server.pids()[0]}").stat().st_uid
 
     assert owner != 0
     assert owner == os.geteuid() or pwd.getpwuid(owner).pw_name in {"postgres", "nobody"}
 
 
-def test_the_server_restarts_only_for_other_settings(place):
+def test_the_server_restarts_only_for_other_settings(server):
     """None and the same settings keep the server; others restart it, on top of the base."""
-    place.start({"work_mem": "5MB"})
-    first = place.pids()[0]
-    assert place.start() == place.start({"WORK_MEM": "5MB"})
-    assert place.pids()[0] == first
+    server.start({"work_mem": "5MB"})
+    first = server.pids()[0]
+    assert server.start() == server.start({"WORK_MEM": "5MB"})
+    assert server.pids()[0] == first
 
-    place.start({"work_mem": "6MB"})
-    assert place.pids()[0] != first
-    facts = place.facts()
+    server.start({"work_mem": "6MB"})
+    assert server.pids()[0] != first
+    facts = server.facts()
     assert facts.settings["work_mem"] == "6MB"
     assert facts.settings["autovacuum"] == "off"
 
-    place.start({})
-    assert "work_mem" not in place.facts().settings
+    server.start({})
+    assert "work_mem" not in server.facts().settings
 
 
-def test_a_stopped_server_is_really_gone(place):
+def test_a_stopped_server_is_really_gone(server):
     """After stop no process of the server lives, and start brings it back."""
-    place.start()
-    before = [journal.identity(pid) for pid in place.pids()]
-    place.stop()
+    server.start()
+    before = [journal.identity(pid) for pid in server.pids()]
+    server.stop()
 
-    assert place.pids() == []
+    assert server.pids() == []
     assert not any(map(journal.alive, before))
-    place.stop()
-    assert place.start()
-    assert place.pids()
+    server.stop()
+    assert server.start()
+    assert server.pids()
 
 
 @pytest.mark.parametrize(
     ("setting", "value"),
     [("no_such_setting", "1"), ("work_mem", "lots"), ("shared_buffers", "100TB")],
 )
-def test_a_setting_that_the_server_refuses_is_named(place, setting, value):
+def test_a_setting_that_the_server_refuses_is_named(server, setting, value):
     """The sentence names the setting and what the server said; the old settings still work."""
-    place.start({"work_mem": "7MB"})
+    server.start({"work_mem": "7MB"})
     with pytest.raises(Impossible, match=f"refused the setting {setting}: (FATAL|LOG|ERROR)"):
-        place.start({setting: value})
+        server.start({setting: value})
 
-    place.start()
-    assert place.facts().settings["work_mem"] == "7MB"
+    server.start()
+    assert server.facts().settings["work_mem"] == "7MB"
 
 
-def test_a_step_cannot_ask_for_what_only_a_new_data_directory_has(place):
+def test_a_step_cannot_ask_for_what_only_a_new_data_directory_has(server):
     """data_checksums in a step's settings is an answer, not an ignored wish."""
     with pytest.raises(Impossible, match="data_checksums is chosen when"):
-        place.start({"data_checksums": "off"})
+        server.start({"data_checksums": "off"})
 
 
-def test_cpu_seconds_keep_what_ended_backends_used(place):
+def test_cpu_seconds_keep_what_ended_backends_used(server):
     """The CPU time of a query is in the server's account during and after its connection."""
-    url = place.start()
-    before = sum(place.cpu_seconds())
-    with closing(Database(place.engine, url)) as database:
+    url = server.start()
+    before = sum(server.cpu_seconds())
+    with closing(Database(server.engine, url)) as database:
         database.query("SELECT count(*) FROM generate_series(1, 3000000)")
-        during = sum(place.cpu_seconds())
-    after = sum(place.cpu_seconds())
+        during = sum(server.cpu_seconds())
+    after = sum(server.cpu_seconds())
 
     assert during - before > 0.05
     assert after >= during
@@ -163,61 +163,63 @@ def test_cpu_seconds_keep_what_ended_backends_used(place):
 
 def test_checksums_can_be_chosen_and_have_a_data_directory_of_their_own(own_home):
     """Data that was made with another initdb choice is not met, and not destroyed."""
-    with open_place(POSTGRES, settings={"data_checksums": "off"}) as place:
-        place.start()
-        assert place.facts().settings["data_checksums"] == "off"
-        assert place.data_directory().parent.name.endswith("data_checksums-off")
+    with open_server(POSTGRES, settings={"data_checksums": "off"}) as server:
+        server.start()
+        assert server.facts().settings["data_checksums"] == "off"
+        assert server.data_directory().parent.name.endswith("data_checksums-off")
 
 
 def test_a_wrong_setting_of_the_run_is_refused_before_anything_is_measured(made_home):
     """--pg-set with a wrong name ends in one sentence, with nothing left running."""
     with (
-        open_place(POSTGRES, settings={"shared_bufers": "1GB"}) as place,
+        open_server(POSTGRES, settings={"shared_bufers": "1GB"}) as server,
         pytest.raises(Impossible, match="refused the setting shared_bufers"),
     ):
-        place.start()
+        server.start()
 
 
 def test_a_data_directory_that_was_cut_short_is_made_again(own_home):
     """A half-made data directory is never started on: it is made anew."""
-    with open_place(POSTGRES) as place:
-        folder = place.data_directory().parent
-        place.data_directory().mkdir()
-        (place.data_directory() / "half").touch()
+    with open_server(POSTGRES) as server:
+        folder = server.data_directory().parent
+        server.data_directory().mkdir()
+        (server.data_directory() / "half").touch()
         assert '"ready": false' in (folder / "replayer.json").read_text()
-        place.start()
+        server.start()
 
-        assert not (place.data_directory() / "half").exists()
+        assert not (server.data_directory() / "half").exists()
         assert '"ready": true' in (folder / "replayer.json").read_text()
 
 
-def test_a_killed_server_comes_back_with_its_data(place):
+def test_a_killed_server_comes_back_with_its_data(server):
     """After kill -9 of the main process while a backend works, start recovers and loses nothing."""
-    with closing(Database(place.engine, place.start())) as database:
+    with closing(Database(server.engine, server.start())) as database:
         database.query("CREATE TABLE survivor AS SELECT 42 AS answer")
         database.query("CHECKPOINT")
-        os.kill(place.pids()[0], signal.SIGKILL)
-        wait_for(lambda: not place.running())
+        os.kill(server.pids()[0], signal.SIGKILL)
+        wait_for(lambda: not server.running())
         with pytest.raises(ReplayerError):
             database.query("SELECT count(*) FROM generate_series(1, 100000000)")
 
-    assert place.pids() == []
-    with closing(Database(place.engine, place.start())) as database:
+    assert server.pids() == []
+    with closing(Database(server.engine, server.start())) as database:
         assert database.query("SELECT answer FROM survivor") == [{"answer": 42}]
         database.query("DROP TABLE survivor")
 
 
 def test_a_stale_pid_file_with_anothers_number_does_not_stop_a_start(made_home):
     """After a reboot the old server's number may be any process's: the server starts anyway."""
-    with open_place(POSTGRES) as place:
-        place.start()
-        place.stop()
+    with open_server(POSTGRES) as server:
+        server.start()
+        server.stop()
         user = programs.server_user(POSTGRES.keys["server"]["users"])
         with subprocess.Popen(["sleep", "600"], user=user.uid if user else None) as sleeper:
             try:
-                stale = place.data_directory() / "postmaster.pid"
-                stale.write_text(f"{sleeper.pid}\n{place.data_directory()}\n1\n5432\n/tmp\n\n0 0\n")
-                place.start()
+                stale = server.data_directory() / "postmaster.pid"
+                stale.write_text(
+                    f"{sleeper.pid}\n{server.data_directory()}\n1\n5432\n/tmp\n\n0 0\n"
+                )
+                server.start()
                 assert sleeper.poll() is None
             finally:
                 sleeper.kill()
@@ -229,7 +231,7 @@ def test_two_replayers_on_one_data_directory(made_home, holder):
     server = server_of(first)
     with (
         pytest.raises(Impossible, match=rf"in use by another replayer \(process {first.pid}\)"),
-        open_place(POSTGRES),
+        open_server(POSTGRES),
     ):
         pass
 
@@ -257,7 +259,7 @@ def test_a_stopped_replayer_leaves_nothing(made_home, holder, number):
 def test_a_replayer_that_is_stopped_while_the_server_is_made_leaves_nothing(own_home, holder):
     """A SIGTERM in the middle of initdb or of the start ends in order too."""
     code = holder.code.replace(
-        "        place.start()", "        print('go', flush=True); place.start()"
+        "        server.start()", "        print('go', flush=True); server.start()"
     )
     for delay in (0.0, 0.1, 0.2, 0.4):
         other = holder(code=code)
@@ -271,7 +273,7 @@ def test_a_replayer_that_is_stopped_while_the_server_is_made_leaves_nothing(own_
 
 def test_after_a_sigkill_in_initdb_the_next_command_ends_it(own_home, holder):
     """What makes a data directory is not left at work on it either."""
-    code = holder.code.replace("    place.start()", "    print('go', flush=True); place.start()")
+    code = holder.code.replace("    server.start()", "    print('go', flush=True); server.start()")
     other = holder(code=code)
     wait_for((own_home / "data" / "postgres-18" / "data" / "PG_VERSION").exists)
     other.kill()
@@ -304,13 +306,13 @@ def test_after_a_sigkill_the_next_command_stops_the_server(made_home, holder):
 def test_after_a_sigkill_the_next_run_takes_the_data_over(made_home, holder):
     """A run on the data directory of a killed one stops the left server and starts its own."""
     other = holder()
-    server = server_of(other)
+    main = server_of(other)
     other.kill()
     other.wait()
-    with open_place(POSTGRES) as place:
-        assert processes.family(server) == []
-        place.start()
-        assert place.pids()
+    with open_server(POSTGRES) as server:
+        assert processes.family(main) == []
+        server.start()
+        assert server.pids()
     recovery.give_back(lambda _: None)
 
 
@@ -333,7 +335,7 @@ def test_a_server_that_somebody_else_started_is_never_stopped(made_home, holder)
         assert any("was not started by replayer, and stays" in line for line in said)
         with (
             pytest.raises(Impossible, match=rf"did not start \(process {theirs}\) runs on"),
-            open_place(POSTGRES),
+            open_server(POSTGRES),
         ):
             pass
         assert processes.family(theirs)
@@ -355,9 +357,9 @@ def test_a_data_directory_with_a_space_and_a_quote_in_its_name(own_home, tmp_pat
     with tempfile.TemporaryDirectory(dir="/tmp") as parent:
         Path(parent).chmod(0o755)
         folder = Path(parent) / "it's a {disk} 100%"
-        with open_place(POSTGRES, data_dir=folder) as place:
-            place.start()
-            assert place.data_directory() == folder / "data"
+        with open_server(POSTGRES, data_dir=folder) as server:
+            server.start()
+            assert server.data_directory() == folder / "data"
 
 
 @pytest.mark.root
@@ -395,9 +397,9 @@ def test_programs_in_a_closed_folder_are_copied_once(made_home, monkeypatch):
         modes = [path.stat().st_mode for path in (Path("/root"), Path(closed))]
         monkeypatch.syspath_prepend(closed)
         for _ in range(2):
-            with open_place(POSTGRES) as place:
-                place.start()
-                used = Path(f"/proc/{place.pids()[0]}/exe").readlink()
+            with open_server(POSTGRES) as server:
+                server.start()
+                used = Path(f"/proc/{server.pids()[0]}/exe").readlink()
                 assert used.is_relative_to(made_home / "programs")
 
         assert len(list((made_home / "programs").iterdir())) == 1
@@ -413,7 +415,7 @@ def test_a_data_directory_that_the_servers_user_cannot_reach(own_home):
         folder.parent.mkdir()
         with (
             pytest.raises(Impossible, match=f"cannot enter {closed} on the way to"),
-            open_place(POSTGRES, data_dir=folder),
+            open_server(POSTGRES, data_dir=folder),
         ):
             pass
 
@@ -473,28 +475,28 @@ def test_a_disk_that_is_too_small_is_refused_with_both_numbers(own_home):
     """Before initdb writes anything, what is free and what is needed is said."""
     with (
         small_disk("size=50m") as disk,
-        open_place(POSTGRES, data_dir=disk / "data") as place,
+        open_server(POSTGRES, data_dir=disk / "data") as server,
         pytest.raises(Impossible, match=r"has 50.0 MiB free, and .* needs 100 MiB"),
     ):
-        place.start()
+        server.start()
 
 
 @pytest.mark.root
 @pytest.mark.skipif(not ROOT, reason="only root can mount")
 def test_a_disk_that_is_full_is_told_by_its_free_space(own_home):
     """A server that cannot write its pid file ends in one sentence that says how much is free."""
-    with small_disk("size=300m") as disk, open_place(POSTGRES, data_dir=disk / "data") as place:
-        place.start()
-        place.stop()
+    with small_disk("size=300m") as disk, open_server(POSTGRES, data_dir=disk / "data") as server:
+        server.start()
+        server.stop()
         filler = disk / "filler"
         with contextlib.suppress(OSError), filler.open("wb", buffering=0) as file:
             while file.write(b"x" * (1 << 20)):
                 pass
         with pytest.raises(ReplayerError, match=r"cannot be started|free in|No space left"):
-            place.start()
+            server.start()
 
         filler.unlink()
-        assert place.start()
+        assert server.start()
 
 
 @pytest.mark.root
@@ -505,96 +507,96 @@ def test_a_read_only_disk_is_refused(own_home):
         for folder in (disk / "data", disk):
             with (
                 pytest.raises(Impossible, match="Read-only file system"),
-                open_place(POSTGRES, data_dir=folder),
+                open_server(POSTGRES, data_dir=folder),
             ):
                 pass
 
 
 def test_debians_postgresql_15_works(own_home, postgres15):
     """--pg-bindir takes another server, with a data directory of its own."""
-    with open_place(POSTGRES, bindir=postgres15) as place:
-        place.start({"work_mem": "9MB"})
-        facts = place.facts()
+    with open_server(POSTGRES, bindir=postgres15) as server:
+        server.start({"work_mem": "9MB"})
+        facts = server.facts()
 
-        assert place.version == 15
+        assert server.version == 15
         assert facts.version.startswith("15.")
         assert facts.settings["work_mem"] == "9MB"
         assert facts.settings["data_checksums"] == "off"
         assert "io_method" not in facts.settings
-        with closing(Database(place.engine, place.start())) as database:
+        with closing(Database(server.engine, server.start())) as database:
             assert database.query("SELECT count(*) AS n FROM pg_buffercache")[0]["n"] > 0
         with pytest.raises(Impossible, match="refused the setting io_method"):
-            place.start({"io_method": "sync"})
-        data = place.data_directory().parent
+            server.start({"io_method": "sync"})
+        data = server.data_directory().parent
     with (
         pytest.raises(Impossible, match="was made by postgres 15, and this is postgres 18"),
-        open_place(POSTGRES, data_dir=data),
+        open_server(POSTGRES, data_dir=data),
     ):
         pass
 
 
-def test_a_server_by_url_is_asked_and_left_alone(place):
+def test_a_server_by_url_is_asked_and_left_alone(server):
     """Somebody else's server: its files are found if they are here, it is not stopped or set."""
-    url = place.start().render_as_string(hide_password=False)
-    with open_place(engines.of_url(url), url=url) as there:
-        assert (there.kind, there.can_stop, there.version) == ("url", False, place.version)
+    url = server.start().render_as_string(hide_password=False)
+    with open_server(engines.of_url(url), url=url) as there:
+        assert (there.kind, there.can_stop, there.version) == ("url", False, server.version)
         assert there.start({}) == there.start()
-        assert there.data_directory() == place.data_directory()
-        assert there.pids()[0] == place.pids()[0]
-        assert there.facts().settings["shared_buffers"] == place.facts().settings["shared_buffers"]
+        assert there.data_directory() == server.data_directory()
+        assert there.pids()[0] == server.pids()[0]
+        assert there.facts().settings["shared_buffers"] == server.facts().settings["shared_buffers"]
         with pytest.raises(Skip, match="never stopped"):
             there.stop()
         with pytest.raises(Skip, match="work_mem"):
             there.start({"work_mem": "1MB"})
 
-    assert place.running()
+    assert server.running()
 
 
-def test_a_server_elsewhere_with_the_same_path_is_not_taken_for_local(place, tmp_path):
+def test_a_server_elsewhere_with_the_same_path_is_not_taken_for_local(server, tmp_path):
     """The path alone proves nothing: what the server reads there must be what is here."""
     (tmp_path / "location.sql").write_text(
         "SELECT current_setting('data_directory') AS directory, 'postmaster.pid' AS file,\n"
         "'another server' AS content, '1' AS process"
     )
     doctored = Engine("postgres", (tmp_path, *POSTGRES.folders), POSTGRES.keys)
-    url = place.start().render_as_string(hide_password=False)
-    with open_place(doctored, url=url) as there:
+    url = server.start().render_as_string(hide_password=False)
+    with open_server(doctored, url=url) as there:
         assert there.data_directory() is None
         assert there.pids() == []
         assert sum(there.cpu_seconds()) == 0
 
 
-def test_two_replayers_on_one_server_by_url(place, database):
+def test_two_replayers_on_one_server_by_url(server, database):
     """The second run on a server is refused, also in another database of it."""
-    url = place.start()
+    url = server.start()
     database.query("CREATE DATABASE neighbour")
     try:
-        with open_place(POSTGRES, url=url.render_as_string(hide_password=False)):
+        with open_server(POSTGRES, url=url.render_as_string(hide_password=False)):
             for name in ("replayer", "neighbour"):
                 other = url.set(database=name).render_as_string(hide_password=False)
                 with (
                     pytest.raises(Impossible, match="in use by another replayer"),
-                    open_place(POSTGRES, url=other),
+                    open_server(POSTGRES, url=other),
                 ):
                     pass
     finally:
         database.query("DROP DATABASE neighbour")
 
 
-def test_a_schema_of_replayers_name_that_is_not_replayers(place, database):
+def test_a_schema_of_replayers_name_that_is_not_replayers(server, database):
     """A foreign schema `replayer` is refused, and nothing is made in that database."""
     database.query("CREATE DATABASE foreign_one")
-    url = place.start().set(database="foreign_one")
+    url = server.start().set(database="foreign_one")
     try:
-        with closing(Database(place.engine, url)) as there:
+        with closing(Database(server.engine, url)) as there:
             there.query("CREATE SCHEMA replayer")
             there.query("CREATE TABLE replayer.precious (a int)")
         with (
             pytest.raises(Impossible, match="did not make"),
-            open_place(POSTGRES, url=url.render_as_string(hide_password=False)),
+            open_server(POSTGRES, url=url.render_as_string(hide_password=False)),
         ):
             pass
-        with closing(Database(place.engine, url)) as there:
+        with closing(Database(server.engine, url)) as there:
             rows = there.query("SELECT tablename FROM pg_tables WHERE schemaname = 'replayer'")
             assert rows == [{"tablename": "precious"}]
     finally:
@@ -613,7 +615,7 @@ def test_a_server_that_is_not_there_is_one_sentence_without_the_password(address
     """What was tried is named, the exit status is 2, and the password stays secret."""
     with (
         pytest.raises(Impossible, match="refused a connection") as caught,
-        open_place(POSTGRES, url=address),
+        open_server(POSTGRES, url=address),
     ):
         pass
 
@@ -621,20 +623,20 @@ def test_a_server_that_is_not_there_is_one_sentence_without_the_password(address
     assert "\n" not in str(caught.value)
 
 
-def test_settings_are_not_for_a_server_by_url(place):
+def test_settings_are_not_for_a_server_by_url(server):
     """--pg-set with a URL is refused instead of passed over."""
-    url = place.start().render_as_string(hide_password=False)
+    url = server.start().render_as_string(hide_password=False)
     with (
         pytest.raises(Impossible, match="the settings work_mem are for a server that replayer"),
-        open_place(POSTGRES, url=url, settings={"work_mem": "1MB"}),
+        open_server(POSTGRES, url=url, settings={"work_mem": "1MB"}),
     ):
         pass
 
 
-def test_a_password_never_reaches_the_result(place, database):
-    """Neither the facts nor what is printed of a place have the password of its URL."""
-    url = place.start().set(password="hushhush")
-    with open_place(POSTGRES, url=url.render_as_string(hide_password=False)) as there:
+def test_a_password_never_reaches_the_result(server, database):
+    """Neither the facts nor what is printed of a server have the password of its URL."""
+    url = server.start().set(password="hushhush")
+    with open_server(POSTGRES, url=url.render_as_string(hide_password=False)) as there:
         assert "hushhush" not in there.facts().model_dump_json()
 
 
@@ -643,6 +645,6 @@ def test_an_engine_without_a_server_of_its_own_says_so():
     keys = {key: value for key, value in POSTGRES.keys.items() if key != "server"}
     with (
         pytest.raises(Impossible, match="give --engine the URL"),
-        open_place(replace(POSTGRES, keys=keys)),
+        open_server(replace(POSTGRES, keys=keys)),
     ):
         pass

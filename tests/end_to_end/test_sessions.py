@@ -19,7 +19,7 @@ from replayer.machine.host import Host
 from replayer.model import Temperature, Verdict, Workload
 from replayer.report.progress import Lines
 from replayer.run.context import Context
-from replayer.servers.open import open_place
+from replayer.servers.open import open_server
 from replayer.steps import sessions
 from replayer.tables import pgio
 from replayer.tables.pgio import TableSet
@@ -40,38 +40,38 @@ def spec_of(**keys):
     return sessions.Spec(step="sessions", name="sessions", **{**small, **keys})
 
 
-def context_of(place, sampler=None):
-    """Return a step's surroundings on a place."""
+def context_of(server, sampler=None):
+    """Return a step's surroundings on a server."""
     return Context(
         host=Host(),
         workload=Workload(name="test", source="", description="", comment="", steps=()),
         progress=Lines(io.StringIO()),
         sampler=sampler,
-        storage=place.data_directory() or Path("/tmp"),
-        database_place=place,
+        storage=server.data_directory() or Path("/tmp"),
+        database_server=server,
     )
 
 
-def perform(place, **keys):
+def perform(server, **keys):
     """Run a whole step and return its outcome."""
     host = Host()
-    with Sampler(host, host.device_of(place.data_directory())) as sampler:
-        return sessions.run(spec_of(**keys), context_of(place, sampler))
+    with Sampler(host, host.device_of(server.data_directory())) as sampler:
+        return sessions.run(spec_of(**keys), context_of(server, sampler))
 
 
-def undisturbed(place, **keys):
+def undisturbed(server, **keys):
     """Run a cached step, again if somebody else on the machine dropped the page cache meanwhile."""
     for _ in range(3):
-        outcome = perform(place, memory="cached", **keys)
+        outcome = perform(server, memory="cached", **keys)
         if not any("displaced" in note for note in outcome.notes):
             break
     return outcome
 
 
-def provide(place, **keys):
+def provide(server, **keys):
     """Load the tables of a spec where they are not there; return the spec and the notes."""
     spec = spec_of(**keys)
-    return spec, sessions._provide(spec.tables(8192), context_of(place))
+    return spec, sessions._provide(spec.tables(8192), context_of(server))
 
 
 def work(database, spec, during=lambda: None):
@@ -92,9 +92,9 @@ def keys_of(database, name):
 
 
 @pytest.mark.parametrize("rows", [1000, 1024])
-def test_tables_have_one_row_per_block_and_every_key_once(place, database, rows):
+def test_tables_have_one_row_per_block_and_every_key_once(server, database, rows):
     """Blocks = rows, an index, mykey in an order unrelated to the physical one, and all keys."""
-    provide(place, scale=rows)
+    provide(server, scale=rows)
     for table in pgio.layout(database, ["pgio1", "pgio2"]):
         assert table.rows == table.blocks
         assert table.indexed
@@ -120,17 +120,17 @@ def test_order_of_keys_depends_on_the_seed_alone(database):
     assert orders[0] != orders[2]
 
 
-def test_whole_set_is_reused_and_a_smaller_one_is_not(place, database):
+def test_whole_set_is_reused_and_a_smaller_one_is_not(server, database):
     """Loading is done only when it has to be: larger is usable, smaller or another seed is not."""
-    provide(place, scale=1024, seed=3)
+    provide(server, scale=1024, seed=3)
     oid = database.query("SELECT 'pgio1'::regclass::oid AS oid")
-    same = provide(place, scale=1024, seed=3)[1]
-    larger_is_there = provide(place, scale=512, seed=3)[1]
+    same = provide(server, scale=1024, seed=3)[1]
+    larger_is_there = provide(server, scale=512, seed=3)[1]
 
     assert same == larger_is_there == []
     assert database.query("SELECT 'pgio1'::regclass::oid AS oid") == oid
-    assert "fewer" in provide(place, scale=2048, seed=3)[1][0]
-    assert "seed 3" in provide(place, scale=2048, seed=4)[1][0]
+    assert "fewer" in provide(server, scale=2048, seed=3)[1][0]
+    assert "seed 3" in provide(server, scale=2048, seed=4)[1][0]
 
 
 @pytest.mark.parametrize(
@@ -145,18 +145,18 @@ def test_whole_set_is_reused_and_a_smaller_one_is_not(place, database):
         ("COMMENT ON TABLE pgio1 IS NULL", "not loaded to its end"),
     ],
 )
-def test_damaged_tables_are_found_and_loaded_again(place, database, damage, reason):
+def test_damaged_tables_are_found_and_loaded_again(server, database, damage, reason):
     """Whatever the layout check finds is named, and the next run works on whole tables."""
-    spec, _ = provide(place)
+    spec, _ = provide(server)
     for statement in damage.split(";"):
         database.query(statement)
 
     assert reason in pgio.flaws(database, spec.tables(8192))[0]
-    assert reason in provide(place)[1][0]
+    assert reason in provide(server)[1][0]
     assert pgio.flaws(database, spec.tables(8192)) == []
 
 
-def test_layout_that_stays_wrong_stops_the_run(place, database, monkeypatch):
+def test_layout_that_stays_wrong_stops_the_run(server, database, monkeypatch):
     """A load that does not give one row per block ends with the reason, not with a number."""
     broken = Path(__file__).parents[2] / "schemas/postgres/slob/create.sql"
     text = broken.read_text().replace("fillfactor = 10", "fillfactor = 100")
@@ -170,11 +170,11 @@ def test_layout_that_stays_wrong_stops_the_run(place, database, monkeypatch):
     pgio.drop(database)
 
     with pytest.raises(ReplayerError, match=r"layout .* each block must hold one row"):
-        provide(place)
+        provide(server)
     pgio.drop(database)
 
 
-def test_interrupted_load_leaves_no_table(place, database):
+def test_interrupted_load_leaves_no_table(server, database):
     """A table whose load was cut short was never there; the next run loads it."""
     pgio.drop(database)
     loading = pgio.load(database, TableSet(tables=1, rows=200_000, seed=1), 1, "test")
@@ -183,26 +183,26 @@ def test_interrupted_load_leaves_no_table(place, database):
     spec = spec_of(num_schemas=1)
 
     assert "not there yet" in pgio.flaws(database, spec.tables(8192))[0]
-    assert "not there yet" in provide(place, num_schemas=1)[1][0]
+    assert "not there yet" in provide(server, num_schemas=1)[1][0]
 
 
-def test_foreign_table_is_refused_and_kept(place, database):
+def test_foreign_table_is_refused_and_kept(server, database):
     """A table of ours in name only is not touched."""
     pgio.drop(database)
     database.query("CREATE TABLE pgio2 AS SELECT 42 AS answer")
     try:
         with pytest.raises(Impossible, match="pgio2 is there and was not made by replayer"):
-            provide(place)
+            provide(server)
         assert database.query("SELECT answer FROM pgio2") == [{"answer": 42}]
     finally:
         database.query("DROP TABLE pgio2")
 
 
-def test_too_little_space_is_refused_with_both_numbers(place, database):
+def test_too_little_space_is_refused_with_both_numbers(server, database):
     """Nothing is loaded when it cannot fit."""
     pgio.drop(database)
     with pytest.raises(Impossible, match=r"needs [\d.,]+ TiB and .* has [\d.,]+ .iB free"):
-        provide(place, scale="1T", num_schemas=64)
+        provide(server, scale="1T", num_schemas=64)
 
     assert database.execute("slob/tables") == []
 
@@ -211,9 +211,9 @@ def test_too_little_space_is_refused_with_both_numbers(place, database):
 
 
 @pytest.mark.parametrize("percentage", [0, 1, 50, 51, 75, 99, 100])
-def test_update_percentage_is_exact_in_every_window_of_100(place, database, percentage):
+def test_update_percentage_is_exact_in_every_window_of_100(server, database, percentage):
     """Of every 100 statements exactly update_pct are UPDATEs, for all of 0 to 100."""
-    spec, _ = provide(place, update_pct=percentage, operations=200)
+    spec, _ = provide(server, update_pct=percentage, operations=200)
 
     for result in work(database, spec):
         assert (result.updates, result.selects) == (2 * percentage, 200 - 2 * percentage)
@@ -221,10 +221,10 @@ def test_update_percentage_is_exact_in_every_window_of_100(place, database, perc
         assert sum(result.update.values()) == result.updates
 
 
-def test_same_seed_touches_the_same_keys(place, database):
+def test_same_seed_touches_the_same_keys(server, database):
     """A run can be repeated key by key, and every session has a sequence of its own."""
     spec, _ = provide(
-        place, num_threads=2, update_pct=100, update_work_unit=1, operations=40, seed=1
+        server, num_threads=2, update_pct=100, update_work_unit=1, operations=40, seed=1
     )
 
     def touched():
@@ -242,11 +242,11 @@ def test_same_seed_touches_the_same_keys(place, database):
     assert len(first) > 60
 
 
-def test_keys_reach_both_ends(place, database):
+def test_keys_reach_both_ends(server, database):
     """The first and the last rows are touched too: pgio never reaches the last."""
     pgio.drop(database)
     single = {"work_unit": 1, "update_work_unit": 1, "update_pct": 100}
-    spec, _ = provide(place, num_schemas=1, scale=16, operations=600, **single)
+    spec, _ = provide(server, num_schemas=1, scale=16, operations=600, **single)
     query = "SELECT scratch FROM pgio1 WHERE mykey IN (1, 16) ORDER BY mykey"
     before = [row["scratch"] for row in database.query(query)]
     work(database, spec)
@@ -255,9 +255,9 @@ def test_keys_reach_both_ends(place, database):
     assert all(now - then > 10 for now, then in zip(after, before, strict=True))
 
 
-def test_counters_move_by_the_blocks_that_sessions_touched(place, database):
+def test_counters_move_by_the_blocks_that_sessions_touched(server, database):
     """Nothing is counted outside of the window, and nothing inside of it is missed."""
-    spec, _ = provide(place, num_threads=2, work_unit=255)
+    spec, _ = provide(server, num_threads=2, work_unit=255)
     before = sessions._counters(database)
     results = work(database, spec)
     after = sessions._counters(database)
@@ -271,10 +271,10 @@ def test_counters_move_by_the_blocks_that_sessions_touched(place, database):
     assert touched <= own <= counted <= own + 4 * 2000
 
 
-def test_work_is_committed_while_sessions_run(place, database):
+def test_work_is_committed_while_sessions_run(server, database):
     """Updates are visible, and rows free, in the middle of a run."""
     spec, _ = provide(
-        place, num_schemas=1, update_pct=100, update_work_unit=64, work_unit=64, scale=64,
+        server, num_schemas=1, update_pct=100, update_work_unit=64, work_unit=64, scale=64,
         run_time="2s",
     )  # fmt: skip
     seen = []
@@ -287,7 +287,7 @@ def test_work_is_committed_while_sessions_run(place, database):
             time.sleep(0.05)
 
     pgio.drop(database)
-    provide(place, num_schemas=1, scale=64, work_unit=64, update_work_unit=64)
+    provide(server, num_schemas=1, scale=64, work_unit=64, update_work_unit=64)
     results = work(database, spec, during)
 
     assert seen == sorted(seen)
@@ -295,11 +295,11 @@ def test_work_is_committed_while_sessions_run(place, database):
     assert results[0].updates > 10
 
 
-def test_deadlock_is_counted_and_tried_again(place, database):
+def test_deadlock_is_counted_and_tried_again(server, database):
     """A session that was chosen to end a deadlock goes on with the same UPDATE."""
     wide = {"scale": 64, "work_unit": 64, "update_work_unit": 64, "num_schemas": 1}
     pgio.drop(database)
-    spec, _ = provide(place, update_pct=100, num_threads=3, run_time="2s", **wide)
+    spec, _ = provide(server, update_pct=100, num_threads=3, run_time="2s", **wide)
     done = threading.Event()
 
     def quarrel():
@@ -330,9 +330,9 @@ def test_deadlock_is_counted_and_tried_again(place, database):
     assert all(result.updates > 0 for result in results)
 
 
-def test_lost_connection_is_counted_and_told(place, database):
+def test_lost_connection_is_counted_and_told(server, database):
     """A session whose backend was ended makes the step fail in one sentence, at once."""
-    provide(place)
+    provide(server)
     kill = (
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
         "WHERE application_name = 'replayer session 2'"
@@ -346,7 +346,7 @@ def test_lost_connection_is_counted_and_told(place, database):
             time.sleep(0.05)
         database.query(kill)
 
-    context = context_of(place)
+    context = context_of(server)
     spec = spec_of(run_time="60s")
     thread = threading.Thread(target=cut)
     thread.start()
@@ -361,9 +361,9 @@ def test_lost_connection_is_counted_and_told(place, database):
 # Whole steps
 
 
-def test_cached_step_is_served_by_the_page_cache(place):
+def test_cached_step_is_served_by_the_page_cache(server):
     """RIOPS without device reads, every measurement there, and the line that people look for."""
-    outcome = undisturbed(place, work_unit=255, run_time="2s", scale="16M")
+    outcome = undisturbed(server, work_unit=255, run_time="2s", scale="16M")
     values = {m.metric: m.value for m in outcome.measurements}
 
     assert values.keys() >= NAMES
@@ -384,16 +384,16 @@ def test_cached_step_is_served_by_the_page_cache(place):
         row["operations"] for row in outcome.tables["sessions"]
     )
     # The next step finds the server as it was.
-    with context_of(place).database() as database:
+    with context_of(server).database() as database:
         assert database.query("SHOW track_io_timing")[0]["track_io_timing"] == "on"
 
 
-def test_direct_step_reads_from_the_device(place):
+def test_direct_step_reads_from_the_device(server):
     """With direct I/O every missed block is a device read, as the device itself counts."""
-    device = Host().device_of(place.data_directory())
+    device = Host().device_of(server.data_directory())
     if device is None:
         pytest.skip("the data directory is not on a block device")
-    outcome = perform(place, memory="direct", work_unit=255, run_time="2s", scale="16M")
+    outcome = perform(server, memory="direct", work_unit=255, run_time="2s", scale="16M")
 
     assert outcome.ledger.verdict == Verdict.PHYSICAL
     assert outcome.ledger.device == device
@@ -402,10 +402,10 @@ def test_direct_step_reads_from_the_device(place):
     assert outcome.facts["settings.debug_io_direct"] == "data"
 
 
-def test_fixed_work_has_an_elapsed_time(place):
+def test_fixed_work_has_an_elapsed_time(server):
     """With `operations` the work is fixed and its time is the result; updates are HOT."""
     outcome = perform(
-        place, memory="cached", operations=150, update_pct=60, access="planner", scale="16M"
+        server, memory="cached", operations=150, update_pct=60, access="planner", scale="16M"
     )
     values = {m.metric: m.value for m in outcome.measurements}
 
@@ -419,29 +419,29 @@ def test_fixed_work_has_an_elapsed_time(place):
 
 def test_killed_server_ends_the_step_in_one_sentence(server_home):
     """Kill -9 of the postmaster in the middle of a run is told, and the next run works."""
-    with open_place(engines.load("postgres"), data_dir=server_home / "killed") as place:
-        place.start()
+    with open_server(engines.load("postgres"), data_dir=server_home / "killed") as server:
+        server.start()
         killed = []
 
         def kill():
             deadline = time.monotonic() + 60
             while time.monotonic() < deadline:
                 with contextlib.suppress(ReplayerError, IndexError):
-                    url = place.start()
-                    with contextlib.closing(Database(place.engine, url)) as database:
+                    url = server.start()
+                    with contextlib.closing(Database(server.engine, url)) as database:
                         busy = database.query(
                             "SELECT pid FROM pg_stat_activity WHERE query LIKE 'CALL%' "
                             "AND now() - query_start > '0.1s'"
                         )
                     if busy:
-                        killed.append(place.pids()[0])
+                        killed.append(server.pids()[0])
                         os.kill(killed[0], signal.SIGKILL)
                         return
                 time.sleep(0.1)
 
-        provide(place)
+        provide(server)
         thread = threading.Thread(target=kill)
-        context = context_of(place)
+        context = context_of(server)
         with context.database() as database, Sampler(Host(), None) as context.sampler:
             thread.start()
             spec = spec_of(run_time="60s")
@@ -450,16 +450,18 @@ def test_killed_server_ends_the_step_in_one_sentence(server_home):
             thread.join()
         while Path(f"/proc/{killed[0]}").exists():
             time.sleep(0.05)  # until init has reaped it, its number is taken
-        place.start()
+        server.start()
 
-        assert provide(place)[1] == []
+        assert provide(server)[1] == []
 
 
 def test_older_server_refuses_what_it_cannot_do_and_names_what_remains(server_home):
     """PostgreSQL 15 has no direct I/O: refused with the ways that remain; cached works there."""
     if not DEBIAN_15.is_dir():
         pytest.skip("PostgreSQL 15 is not installed in /usr/lib/postgresql/15")
-    with open_place(engines.load("postgres"), bindir=DEBIAN_15, data_dir=server_home / "15") as old:
+    with open_server(
+        engines.load("postgres"), bindir=DEBIAN_15, data_dir=server_home / "15"
+    ) as old:
         with pytest.raises(Impossible, match=r"PostgreSQL 16, and this one is 15; .*cached"):
             sessions.check(spec_of(memory="direct"), context_of(old))
         old.start()
@@ -469,7 +471,7 @@ def test_older_server_refuses_what_it_cannot_do_and_names_what_remains(server_ho
     assert outcome.ledger.riops > 1000
 
 
-def test_scale_smaller_than_a_work_unit_is_refused(place):
+def test_scale_smaller_than_a_work_unit_is_refused(server):
     """A work unit that no table can hold is an impossible request."""
     with pytest.raises(Impossible, match="10 blocks, less than one work unit of 255"):
-        sessions.check(spec_of(scale=10, work_unit=255, memory="cached"), context_of(place))
+        sessions.check(spec_of(scale=10, work_unit=255, memory="cached"), context_of(server))

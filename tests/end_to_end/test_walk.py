@@ -20,7 +20,7 @@ from replayer.journal import alive, identity
 from replayer.machine import page_cache
 from replayer.machine.host import Host
 from replayer.model import Temperature
-from replayer.servers.open import open_place
+from replayer.servers.open import open_server
 from replayer.steps import build, walk
 from replayer.storage import file_reader
 from replayer.tables import persons
@@ -297,7 +297,7 @@ def test_true_cold_stops_the_server(context, made):
     outcome = walk.run(spec_of(block_size=8192, cold="cold"), context)
     found = values(outcome)
 
-    assert context.place.pids() == []
+    assert context.server.pids() == []
     assert outcome.cold.method.startswith("server stopped, ")
     assert (outcome.cold.got, outcome.cold.why) == (Temperature.COLD, "")
     assert (found["walk.files"], found["walk.bytes"]) == (len(made), sum(sizes))
@@ -307,18 +307,18 @@ def test_true_cold_stops_the_server(context, made):
 
 def test_lukewarm_leaves_the_server_running(context, made):
     """The page cache is cold, the server's own buffers are not."""
-    before = context.place.pids()
+    before = context.server.pids()
     cold = walk.run(spec_of(cold="lukewarm"), context).cold
 
-    assert before[0] in context.place.pids()
+    assert before[0] in context.server.pids()
     assert (cold.got, cold.why) == (Temperature.LUKEWARM, "")
 
 
 def test_a_server_of_somebody_else_is_not_stopped(context, made, surroundings):
     """Cold was asked for and is not claimed: the result says why, and the server goes on."""
-    pids = context.place.pids()
-    url = context.place.start().render_as_string(hide_password=False)
-    with open_place(context.engine, url=url) as remote:
+    pids = context.server.pids()
+    url = context.server.start().render_as_string(hide_password=False)
+    with open_server(context.engine, url=url) as remote:
         if remote.data_directory() is None:
             pytest.skip("the server's folder is not seen from here")
         remote.engine = remote.engine.at(17)  # from 18 on its buffers can be emptied
@@ -327,7 +327,7 @@ def test_a_server_of_somebody_else_is_not_stopped(context, made, surroundings):
     assert (cold.asked, cold.got) == (Temperature.COLD, Temperature.LUKEWARM)
     assert "was not stopped" in cold.why
     assert "server not stopped" in cold.method
-    assert pids[0] in context.place.pids()
+    assert pids[0] in context.server.pids()
 
 
 def test_any_table_can_be_walked(context, made):
@@ -369,7 +369,7 @@ def slow(folder):
 @contextmanager
 def walking(context, slow, results):
     """Run replayer until its workers read, and yield it with their identities."""
-    url = context.place.start().render_as_string(hide_password=False)
+    url = context.server.start().render_as_string(hide_password=False)
     command = [sys.executable, "-m", "replayer", "run", slow, "--results", results]
     with subprocess.Popen(
         [*map(str, command), "--engine", url], stdout=subprocess.PIPE, stderr=subprocess.PIPE,

@@ -36,7 +36,7 @@ def test_events_are_found_with_their_second(tmp_path):
     ]
 
 
-def test_a_checkpoint_of_the_real_server_is_a_mark(database, place):
+def test_a_checkpoint_of_the_real_server_is_a_mark(database, server):
     """A CHECKPOINT while a series runs is a mark in it, and one before it is none."""
     database.query("CHECKPOINT")
     time.sleep(0.01)  # the log's clock has milliseconds
@@ -46,7 +46,7 @@ def test_a_checkpoint_of_the_real_server_is_a_mark(database, place):
     database.query("CHECKPOINT")
     long = (datetime.now(UTC) - began).total_seconds() + 1
     series = Series(started=began.isoformat(), seconds=(long,), columns={"x": (1.0,)})
-    marks = log_events.marked(series, place).marks
+    marks = log_events.marked(series, server).marks
 
     assert {mark.kind for mark in marks} == {"checkpoint"}
     assert [mark.text.split(":")[0] for mark in marks] == [

@@ -329,8 +329,8 @@ def test_unknown_engine_choice_names_the_nearest():
         settings.init_arguments(KEYS, {"data_checksums": "of"}, 18)
 
 
-def test_every_place_keeps_the_contract():
-    """Both kinds of place have every method that a Place promises."""
-    promised = {name for name in vars(protocol.Place) if not name.startswith("_")}
+def test_every_server_keeps_the_contract():
+    """Both kinds of server have every method that a Server promises."""
+    promised = {name for name in vars(protocol.Server) if not name.startswith("_")}
     for kind in (private.PrivateServer, Remote):
         assert all(callable(getattr(kind, name)) for name in promised)
