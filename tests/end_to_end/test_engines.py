@@ -397,7 +397,8 @@ def test_server_that_is_not_there_is_one_sentence_without_the_password(address):
 def test_password_leaves_the_process_list(tmp_path):
     """What `ps` shows of a replayer has no password, wherever it was in the URL."""
     code = (
-        "import sys; from replayer.engines import credentials; credentials.forget_argument(sys.argv[1]); "
+        "import sys; from replayer.engines import credentials; "
+        "credentials.forget_argument(sys.argv[1]); "
         "print(open('/proc/self/cmdline').read())"
     )
     address = "postgresql://a:swordfish@h/d?sslpassword=sturgeon&x=1"
