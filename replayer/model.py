@@ -11,6 +11,9 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 Fact = str | int | float | bool | None | tuple[str, ...]
 """One thing known about a host, an engine or a step; its key is dotted: `kernel.release`."""
 
+MemoryKind = Literal["cached", "direct", "cgroup", "hugepages", "ballast"]
+"""What sessions read from: the page cache, or a device in one of four ways."""
+
 
 class Noun(BaseModel):
     """A frozen record: unknown keys are errors, so that a misspelt one is never passed over."""

@@ -45,7 +45,7 @@ def engine_notes(run: Run) -> str:
     """Say what the engine's folder says of every number of that engine (notes in engine.toml)."""
     if run.engine is None or run.engine.name not in assets.engines():
         return ""
-    return "; ".join(engine.load(run.engine.name).keys.get("notes", ()))
+    return "; ".join(engine.load(run.engine.name).spec.notes)
 
 
 def coldness(run: Run) -> str:

@@ -127,7 +127,6 @@ def _engine(one: Engine, every: set[str]) -> Entry:
     layouts = one.layouts()
     all_layouts = {verb.partition("/")[0] for verb in every if verb.endswith("/double")}
     others = {f"{layout}/" for layout in all_layouts if layout not in layouts}
-    server = one.keys.get("server", {})
     return {
         "name": one.name,
         "about": one.title,
@@ -135,16 +134,12 @@ def _engine(one: Engine, every: set[str]) -> Entry:
         "wire": one.wire,
         "like": ", ".join(folder.name for folder in one.folders[1:]),
         "server": (
-            "started by replayer, or one at a URL"
-            if server and server.get("starts", True)
-            else "one at a URL"
+            "started by replayer, or one at a URL" if one.spec.server.starts else "one at a URL"
         ),
-        "url": [
-            f"{scheme}://" for scheme in dict.fromkeys([*one.keys.get("url_schemes", ()), one.name])
-        ],
+        "url": [f"{scheme}://" for scheme in dict.fromkeys([*one.spec.url_schemes, one.name])],
         "layouts": layouts,
-        "cold": _line(one, "cold"),
-        "counters": _line(one, "counters"),
+        "cold": _line(one.spec.cold),
+        "counters": _line(one.spec.counters),
         "verbs": [
             f"{verb} (from {number} on)" if number else verb
             for verb, number in since.items()
@@ -155,13 +150,13 @@ def _engine(one: Engine, every: set[str]) -> Entry:
             for verb, number in since.items()
             if number is None and not verb.startswith(tuple(others))
         ],
-        "verified": _line(one, "verified"),
-        "not verified": _line(one, "unverified"),
+        "verified": _line(one.spec.verified),
+        "not verified": _line(one.spec.unverified),
     }
 
 
-def _line(one: Engine, key: str) -> str:
-    return " ".join(str(one.keys.get(key, "")).split())
+def _line(text: str) -> str:
+    return " ".join(text.split())
 
 
 def _plugin(kind: str, name: str) -> Entry:

@@ -37,8 +37,7 @@ class Database:
         self._sql = sqlalchemy.create_engine(
             url, poolclass=NullPool, pool_reset_on_return=None, isolation_level="AUTOCOMMIT"
         )
-        own = engine.keys.get("connect", {}).get("statements", ())
-        self._first = tuple(own if first is None else first)
+        self._first = engine.spec.connect.statements if first is None else tuple(first)
         self._connection: Any = None
         try:
             self._connection = self._sql.connect()
@@ -128,9 +127,7 @@ def url_of(text: str, engine: Engine) -> URL:
             f"{shown!r} is no database URL such as {engine.wire.split('+')[0]}://user@host/database"
         ) from None
     ours = {
-        name: value
-        for name, value in engine.keys.get("connect", {}).get("query", {}).items()
-        if name not in url.query
+        name: value for name, value in engine.spec.connect.query.items() if name not in url.query
     }
     return url.set(drivername=engine.wire).update_query_dict(ours)
 

@@ -11,14 +11,16 @@ import ctypes
 import os
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from replayer.errors import Impossible
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from sqlalchemy.engine import URL
+
+    from replayer.engines.engine_spec import Password
 
 _SECRET = re.compile(r"passw|passphrase|secret", re.IGNORECASE)
 _IN_URL = re.compile(r"://[^:/@?]*:([^@]*)@|[?&][^=&]*(?:passw|passphrase|secret)[^=&]*=([^&]*)")
@@ -27,13 +29,13 @@ _ARGUMENTS = (45, 46)
 """arg_start and arg_end in proc_pid_stat(5), counted after the name of the program."""
 
 
-def complete(url: URL, keys: Mapping[str, Any]) -> URL:
+def complete(url: URL, keys: Password) -> URL:
     """Return a URL with what it leaves out: from the user's option file, then the environment."""
     found = _options(url, keys)
     if url.username is None:
         url = url.set(username=found.get("user"))
     if url.password is None:
-        password = found.get("password") or os.environ.get(keys.get("environment", ""))
+        password = found.get("password") or os.environ.get(keys.environment)
         url = url.set(password=password or None)
     if url.host is None and "unix_socket" not in url.query:
         if "host" in found:
@@ -83,10 +85,10 @@ def _overwrite(secret: bytes) -> None:
         place = shown.find(secret, place + len(secret))
 
 
-def _options(url: URL, keys: Mapping[str, Any]) -> dict[str, str]:
+def _options(url: URL, keys: Password) -> dict[str, str]:
     """Return what the user's option file says of a server; {} if there is none."""
     given = url.query.get("read_default_file")
-    for name in [str(given)] if given else keys.get("option_files", ()):
+    for name in [str(given)] if given else keys.option_files:
         path = Path(name).expanduser()
         try:
             text = path.read_text(encoding="utf-8")
@@ -94,11 +96,11 @@ def _options(url: URL, keys: Mapping[str, Any]) -> dict[str, str]:
             continue
         except (OSError, ValueError) as error:
             raise Impossible(f"the option file {path} cannot be read: {error}") from error
-        return dict(_read(path, text, keys.get("option_groups", ())))
+        return dict(_read(path, text, keys.option_groups))
     return {}
 
 
-def _read(path: Path, text: str, groups: list[str]) -> Iterator[tuple[str, str]]:
+def _read(path: Path, text: str, groups: Iterable[str]) -> Iterator[tuple[str, str]]:
     parser = configparser.RawConfigParser(allow_no_value=True, strict=False)
     # `!include` lines are not of this format.
     lines = [line for line in text.splitlines() if not line.lstrip().startswith("!")]

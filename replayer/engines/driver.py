@@ -7,6 +7,8 @@ from typing import Any
 
 from replayer.errors import ReplayerError
 
+WIRES = {"postgresql+psycopg": "psycopg", "mysql+pymysql": "pymysql"}
+"""The SQLAlchemy scheme of each wire that replayer speaks -> the module of its driver."""
 _SOUND_SLEEP = 3600.0
 
 

@@ -4,25 +4,33 @@ A verb is an SQL file, `<verb>.sql` or `<layout>/<verb>.sql`.  `<verb>.18.sql` r
 servers of major version 18 or later.  `like = "other"` in engine.toml inherits every verb and key.
 
 In a verb file `:name` is a parameter, `{{name}}` an identifier or a number put in as text, and a
-line `-- then` separates statements that are executed one by one.
+line `-- then` separates statements that are executed one by one.  A line `-- include NAME` is
+replaced by the text of NAME.sql, which is looked for as a verb is: first in the engine that is
+asked, so that an engine can have its own version of a part of a verb that it inherits.  A file that
+includes its own name gets the one that it hides.  `parts/` has what is only ever included.
 """
 
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
 from replayer import assets
+from replayer.engines import verbs
+from replayer.engines.engine_spec import OWN, EngineSpec, explain
 from replayer.errors import Impossible, NotFound, ReplayerError, Skip, nearest
 
 _HOLE = re.compile(r"\{\{(\w+)\}\}")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
 _SEPARATOR = re.compile(r"^-- then\s*$", re.MULTILINE)
-_OWN = ("default", "url_schemes", "recognise", "verified", "unverified")
-"""Keys that are not inherited: what is inherited is how to speak, not what an engine is."""
+_INCLUDE = re.compile(r"^-- include (\S+)[ \t]*$", re.MULTILINE)
+_SINCE = re.compile(r"\.(\d+)\.sql$")
+_PARTS = "parts/"
 
 
 @dataclass(frozen=True)
@@ -40,13 +48,13 @@ class Verb:
         Raises Impossible for a value that is neither, ReplayerError for a hole left open.
         """
 
-        def fill(found: re.Match[str]) -> str:
-            if found[1] not in holes:
-                raise ReplayerError(f"{self.path}: nothing was given for {{{{{found[1]}}}}}")
-            return _safe(found[1], holes[found[1]])
+        def fill(hole: re.Match[str]) -> str:
+            if hole[1] not in holes:
+                raise ReplayerError(f"{self.path}: nothing was given for {{{{{hole[1]}}}}}")
+            return _safe(hole[1], holes[hole[1]])
 
         parts = _SEPARATOR.split(_HOLE.sub(fill, self.text))
-        return tuple(part.strip() for part in parts if _says_something(part))
+        return tuple(part.strip() for part in parts if _has_sql(part))
 
 
 @dataclass(frozen=True)
@@ -55,7 +63,7 @@ class Engine:
 
     name: str
     folders: tuple[Path, ...]
-    keys: Mapping[str, Any]
+    spec: EngineSpec
     version: int | None = None
 
     def at(self, version: int) -> "Engine":
@@ -65,112 +73,166 @@ class Engine:
     @cached_property
     def title(self) -> str:
         """Return the name for people."""
-        return str(self.keys.get("title", self.name))
+        return self.spec.title or self.name
 
     @property
     def wire(self) -> str:
         """Return the SQLAlchemy scheme, e.g. postgresql+psycopg."""
-        return str(self.keys["wire"])
+        return self.spec.wire
 
     @property
     def block_size(self) -> int:
         """Return the size of a database block in bytes."""
-        return int(self.keys["block_size"])
+        return self.spec.block_size
 
     def layouts(self) -> list[str]:
         """Return the sorted names of the table layouts: the folders with a double verb."""
-        found = {
-            path.parent.name for folder in self.folders for path in folder.glob("*/double.sql")
-        }
-        return sorted(found)
+        return sorted(
+            {path.parent.name for folder in self.folders for path in folder.glob("*/double.sql")}
+        )
 
     def verbs(self) -> list[str]:
         """Return the sorted names of all verbs, inherited ones included."""
-        found = set()
-        for folder in self.folders:
-            for path in folder.rglob("*.sql"):
-                found.add(
-                    re.sub(r"\.\d+$", "", path.relative_to(folder).with_suffix("").as_posix())
-                )
-        return sorted(found)
+        names = {name for folder in self.folders for name, _ in _sql_files(folder)}
+        return sorted(name for name in names if not name.startswith(_PARTS))
 
     def verb(self, name: str) -> Verb | None:
         """Return the verb for this server's version, or None if the engine does not have it."""
-        for folder in self.folders:
-            path = self._newest(folder, name)
-            if path is not None:
-                text = path.read_text(encoding="utf-8")
-                # An empty file takes an inherited verb away: the engine cannot do it.
-                return Verb(name, path, text) if _says_something(text) else None
-        return None
+        files = self._files(name)
+        if not files:
+            return None
+        text = self._text(name)
+        # A file without SQL takes an inherited verb away: the engine cannot do it.
+        return Verb(name, files[0], text) if _has_sql(text) else None
 
     def since(self, name: str) -> int | None:
         """Return the first major version on which there is the verb, 0 for all, None for none."""
-        numbers = {
-            int(found[1])
-            for folder in self.folders
-            for path in folder.glob(f"{name}.*.sql")
-            if (found := re.search(r"\.(\d+)\.sql$", path.name))
-        }
-        versions = (0, *sorted(numbers))
-        return next((number for number in versions if self.at(number).verb(name)), None)
+        return next((number for number in self._versions() if self.at(number).verb(name)), None)
 
     def needs(self, name: str) -> Verb:
         """Return the verb; raise Skip with the reason when the engine does not have it.
 
         A file of nothing but comments takes a verb away, and the comments are the reason.
         """
-        found = self.verb(name)
-        if found is None:
+        verb = self.verb(name)
+        if verb is None:
             raise Skip(self.why_not(name))
-        return found
+        return verb
 
     def why_not(self, name: str) -> str:
         """Return why the engine does not have a verb, as part of one sentence."""
-        paths = (self._newest(folder, name) for folder in self.folders)
-        path = next((path for path in paths if path is not None), None)
-        said = "" if path is None else _comments(path.read_text(encoding="utf-8"))
+        reason = _comments(self._text(name)) if self._files(name) else ""
         return (
-            f"{self.title}: {said}"
-            if said
+            f"{self.title}: {reason}"
+            if reason
             else f"{self.title} has no {name}.sql in schemas/{self.name}"
         )
 
-    def _newest(self, folder: Path, name: str) -> Path | None:
+    def check(self) -> None:
+        """Raise Impossible for a file of this engine that nobody asks for or that cannot be read.
+
+        Its engine.toml was checked when it was loaded; an engine that it is like checks its own.
+        """
+        layouts = self.layouts()
+        self._check_layouts(layouts)
+        for version in self._versions():
+            for name in self.verbs():
+                self.at(version).verb(name)
+        files = {path for folder in self.folders for _, path in _sql_files(folder)}
+        included = {name for path in files for name in _INCLUDE.findall(_read(path))}
+        for name, path in _sql_files(self.folders[0]):
+            if name.startswith(_PARTS) and name not in included:
+                raise Impossible(f"{path}: no verb includes {name}{nearest(name, included)}")
+            if not name.startswith(_PARTS) and not verbs.is_declared(name, layouts):
+                known = nearest(name, verbs.names(layouts))
+                raise Impossible(f"{path}: nobody asks for the verb {name}{known}")
+
+    def _check_layouts(self, layouts: list[str]) -> None:
+        path = self.folders[0] / "engine.toml"
+        for name in self.spec.layouts:
+            if name not in layouts:
+                raise Impossible(f"{path}: [layouts.{name}] has no {name}/double.sql")
+        if self.spec.layout not in {"", *layouts}:
+            raise Impossible(
+                f"{path}: layout = {self.spec.layout!r} has no {self.spec.layout}/double.sql"
+                f"{nearest(self.spec.layout, layouts)}"
+            )
+
+    def _versions(self) -> list[int]:
+        """Return 0 and every major version from which on some file is another."""
+        names = (path.name for folder in self.folders for _, path in _sql_files(folder))
+        numbers = {int(number[1]) for name in names if (number := _SINCE.search(name))}
+        return sorted({0, *numbers})
+
+    def _text(self, name: str, place: int = 0, above: tuple[tuple[str, int], ...] = ()) -> str:
+        """Return a file's text with all that it includes; `place` counts in `_files`."""
+        path = self._files(name)[place]
+        here = (*above, (name, place))
+
+        def part(line: re.Match[str]) -> str:
+            wanted = line[1]
+            # Its own name is the file that it hides.
+            one = (wanted, place + 1 if wanted == name else 0)
+            if len(self._files(wanted)) <= one[1]:
+                known = nearest(wanted, {known for f in self.folders for known, _ in _sql_files(f)})
+                raise Impossible(f"{path}: it includes {wanted}, which is not there{known}")
+            if one in here:
+                raise Impossible(f"{path}: it includes {wanted}, which includes it again")
+            return self._text(*one, here).rstrip("\n")
+
+        return _INCLUDE.sub(part, _read(path))
+
+    def _files(self, name: str) -> list[Path]:
+        """Return the files of a name for this server's version; each hides those after it."""
+        return [path for folder in self.folders for path in self._files_in(folder, name)]
+
+    def _files_in(self, folder: Path, name: str) -> Iterator[Path]:
+        newer = [
+            (int(number[1]), path)
+            for path in folder.glob(f"{name}.*.sql")
+            if (number := _SINCE.search(path.name))
+        ]
+        yield from (
+            path for number, path in sorted(newer, reverse=True) if number <= (self.version or 0)
+        )
         plain = folder / f"{name}.sql"
-        best: tuple[int, Path | None] = (-1, plain if plain.is_file() else None)
-        for path in folder.glob(f"{name}.*.sql"):
-            since = path.name.removesuffix(".sql").rsplit(".", 1)[1]
-            if since.isdigit() and best[0] < int(since) <= (self.version or 0):
-                best = (int(since), path)
-        return best[1]
+        if plain.is_file():
+            yield plain
 
 
 def load(name: str) -> Engine:
     """Return the engine of that name.
 
-    Raises NotFound for a name without a folder, Impossible for an engine.toml that cannot be read.
+    Raises NotFound for a name without a folder, Impossible for an engine.toml that cannot be read
+    or says what no engine.toml can say.
     """
+    folders, table = _inherited(name, ())
+    return Engine(name, folders, _spec(folders[0] / "engine.toml", table))
+
+
+def _inherited(name: str, heirs: tuple[str, ...]) -> tuple[tuple[Path, ...], dict[str, Any]]:
+    """Return the folders of an engine and of those that it is like, and all that they say."""
     known = assets.engines()
     if name not in known:
         raise NotFound(f"there is no engine {name!r}{nearest(name, known)}")
-    folder = known[name]
-    keys = _toml(folder / "engine.toml")
-    parent = keys.pop("like", None)
+    path = known[name] / "engine.toml"
+    own = _toml(path)
+    parent = own.get("like")
     if parent is None:
-        return Engine(name, (folder,), keys)
-    if parent == name or parent not in known:
-        raise Impossible(
-            f"{folder / 'engine.toml'}: like = {parent!r}{nearest(str(parent), known)}"
-        )
-    base = load(parent)
-    inherited = {key: value for key, value in base.keys.items() if key not in _OWN}
-    return Engine(name, (folder, *base.folders), _merge(inherited, keys))
+        return (known[name],), own
+    others = known.keys() - {name, *heirs}
+    if not isinstance(parent, str) or parent not in others:
+        raise Impossible(f"{path}: like = {parent!r}{nearest(str(parent), others)}")
+    folders, table = _inherited(parent, (*heirs, name))
+    # What is wrong there is said of that file, not of this one.
+    _spec(folders[0] / "engine.toml", table)
+    inherited = {key: value for key, value in table.items() if key not in OWN}
+    return (known[name], *folders), _merge(inherited, own)
 
 
 def default() -> str:
     """Return the name of the engine of a run that names none: engine.toml has `default = true`."""
-    return next(name for name in assets.engines() if load(name).keys.get("default"))
+    return next(name for name in assets.engines() if load(name).spec.default)
 
 
 def of_url(url: str) -> Engine:
@@ -194,7 +256,7 @@ def alike(url: str, chosen: Engine) -> list[Engine]:
     """
     if _scheme(url) not in _listed():
         return []
-    return [one for one in _every() if one.wire == chosen.wire and "recognise" in one.keys]
+    return [one for one in _every() if one.wire == chosen.wire and one.spec.recognise is not None]
 
 
 def _scheme(url: str) -> str:
@@ -202,7 +264,7 @@ def _scheme(url: str) -> str:
 
 
 def _listed() -> dict[str, Engine]:
-    return {scheme: one for one in _every() for scheme in one.keys.get("url_schemes", ())}
+    return {scheme: one for one in _every() for scheme in one.spec.url_schemes}
 
 
 def _every() -> list[Engine]:
@@ -212,8 +274,17 @@ def _every() -> list[Engine]:
 def _toml(path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
+    except RecursionError as error:
+        raise Impossible(f"{path}: it is nested too deeply") from error
     except (OSError, ValueError) as error:
         raise Impossible(f"{path}: {error}") from error
+
+
+def _spec(path: Path, table: Mapping[str, Any]) -> EngineSpec:
+    try:
+        return EngineSpec.model_validate(table)
+    except ValidationError as error:
+        raise Impossible(f"{path}: {explain(error)}") from error
 
 
 def _merge(base: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
@@ -223,6 +294,21 @@ def _merge(base: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
         nested = isinstance(old, Mapping) and isinstance(value, Mapping)
         merged[key] = _merge(old, value) if nested else value  # type: ignore[arg-type]
     return merged
+
+
+def _sql_files(folder: Path) -> list[tuple[str, Path]]:
+    """Return every SQL file of an engine's folder with its name: the path without .18 and .sql."""
+    return [
+        (_SINCE.sub(".sql", path.relative_to(folder).as_posix()).removesuffix(".sql"), path)
+        for path in sorted(folder.rglob("*.sql"))
+    ]
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        raise Impossible(f"{path}: {error}") from error
 
 
 def _safe(hole: str, value: str | int) -> str:
@@ -236,6 +322,6 @@ def _comments(text: str) -> str:
     return " ".join(line for line in lines if line).rstrip(".")
 
 
-def _says_something(text: str) -> bool:
+def _has_sql(text: str) -> bool:
     lines = (line.strip() for line in text.splitlines())
     return any(line and not line.startswith("--") for line in lines)

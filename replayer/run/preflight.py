@@ -80,7 +80,7 @@ class Case:
     def server(self) -> Programs | str:
         """Return the server's programs, or why there are none."""
         try:
-            return programs.find(self.engine.title, self.engine.keys["server"])
+            return programs.find(self.engine.title, self.engine.spec.server)
         except ReplayerError as error:
             return str(error)
 
@@ -173,7 +173,8 @@ def free_space(case: Case) -> Line:
 
 def direct_reads(case: Case) -> Line:
     """Try O_DIRECT in the data folder, which direct sessions and direct walks need."""
-    since = case.engine.keys.get("sessions", {}).get("memory", {}).get("direct", {}).get("since", 0)
+    direct = case.engine.spec.sessions.memory.get("direct")
+    since = direct.since if direct else 0
     refused = _direct(case.here)
     if refused:
         todo = "give --data-dir on ext4 or xfs, or use memory = cgroup"
@@ -468,13 +469,13 @@ def _forgetting(folder: Path) -> int | None:
 
 
 def _folders(case: Case) -> Iterator[Path]:
-    for pattern in case.engine.keys["server"].get("folders", ()):
+    for pattern in case.engine.spec.server.folders:
         yield from sorted(Path("/").glob(pattern.lstrip("/")))
 
 
 def _version(case: Case, folder: Path) -> str:
     try:
-        said = shell.run([folder / case.engine.keys["server"]["program"], "--version"], timeout=20)
+        said = shell.run([folder / case.engine.spec.server.program, "--version"], timeout=20)
     except ReplayerError:
         return ""
     return f"{said.strip()} in {folder}"

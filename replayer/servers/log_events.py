@@ -6,11 +6,11 @@ words that a line of it has.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
+from replayer.engines.engine_spec import LogEvents
 from replayer.model import Mark, Series
 from replayer.servers.data_folder import DataFolder
 from replayer.servers.protocol import Server
@@ -22,9 +22,9 @@ _MOST = 500
 def marked(series: Series, server: Server) -> Series:
     """Return the series with a mark for every event that fell into it; private servers only."""
     data = server.data_directory() if server.kind == "private" else None
-    keys = server.engine.keys.get("server", {}).get("log_events")
+    keys = server.engine.spec.server.log_events
     began = _instant(series.started)
-    if data is None or not keys or began is None or not series.seconds:
+    if data is None or keys is None or began is None or not series.seconds:
         return series
     found = [
         mark
@@ -36,24 +36,20 @@ def marked(series: Series, server: Server) -> Series:
     return series.model_copy(update={"marks": (*series.marks, *found[:_MOST])})
 
 
-def marks(log: Path, keys: Mapping[str, Any], began: datetime) -> Iterator[Mark]:
+def marks(log: Path, keys: LogEvents, began: datetime) -> Iterator[Mark]:
     """Yield every event of a log, in seconds since `began`, below 0 before it."""
-    time = re.compile(keys["time"])
-    kinds = {
-        kind: re.compile(words) for kind, words in keys.items() if kind not in ("time", "format")
-    }
     try:
         lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
         return
     for line in lines:
-        stamp = time.match(line)
+        stamp = keys.time.match(line)
         if stamp is None:
             continue
         said = line[stamp.end() :]
-        kind = next((kind for kind, words in kinds.items() if words.search(said)), None)
+        kind = next((kind for kind, words in keys.kinds.items() if words.search(said)), None)
         if kind is not None:
-            when = datetime.strptime(stamp[1], keys["format"]).replace(tzinfo=UTC)
+            when = datetime.strptime(stamp[1], keys.format).replace(tzinfo=UTC)
             at = round((when - began).total_seconds(), 3)
             yield Mark(at=at, kind=kind, text=_short(said))
 

@@ -56,8 +56,8 @@ def open_server(
 def _private(
     engine: Engine, bindir: Path | None, data_dir: Path | None, settings: Mapping[str, str]
 ) -> Iterator[private.PrivateServer]:
-    keys = engine.keys.get("server")
-    if keys is None or not keys.get("starts", True):
+    keys = engine.spec.server
+    if not keys.starts:
         raise Impossible(
             f"{engine.title} is not started by replayer: give --engine the URL of a running server"
         )
@@ -71,7 +71,7 @@ def _private(
         folder.claim(engine.name, found.major, init, made=made)
         for note in _leftovers(folder):
             private.recover(note)
-        _refuse_running(folder, found, keys["pid_file"])
+        _refuse_running(folder, found, keys.pid_file)
         own = private.PrivateServer(engine, found, folder, base=base, init=init)
         try:
             yield own

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import secrets
 import shutil
 import signal
@@ -16,7 +15,7 @@ import tempfile
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Literal
 
 from replayer import journal, shell, signals, units
 from replayer.engines.connection import Database, url_of
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
     from sqlalchemy.engine import URL
 
     from replayer.engines.engine import Engine
+    from replayer.engines.engine_spec import ServerSpec
     from replayer.journal import Note
     from replayer.model import EngineFacts
     from replayer.servers.programs import Programs
@@ -69,7 +69,7 @@ class PrivateServer:
         self.programs = found
         self.version = found.major
         self.engine = engine.at(found.major)
-        self._keys: Mapping[str, Any] = engine.keys["server"]
+        self._keys = engine.spec.server
         self._folder = folder
         self._base = dict(base)
         self._init = dict(init)
@@ -99,7 +99,7 @@ class PrivateServer:
                 self._overrides = before
                 self.stop()
                 raise
-        return self._url(self._keys["database"])
+        return self._url(self._keys.database)
 
     def running(self) -> bool:
         """Tell whether the server that was started still runs."""
@@ -179,7 +179,7 @@ class PrivateServer:
         return rest
 
     def _url(self, database: str) -> URL:
-        text = self._keys["url"].format(database=database, socket=self._socket)
+        text = self._keys.url.format(database=database, socket=self._socket)
         return url_of(text, self.engine)
 
     def _bring_up(self) -> None:
@@ -206,8 +206,8 @@ class PrivateServer:
             assert marker is not None, "the folder was claimed before"
             self._folder.write(replace(marker, ready=True))
 
-    def _connect(self, which: str) -> Database:
-        return Database(self.engine, self._url(self._keys[which]))
+    def _connect(self, which: Literal["database", "first_database"]) -> Database:
+        return Database(self.engine, self._url(getattr(self._keys, which)))
 
     def _make(self) -> None:
         """Make the data directory, from the beginning if an earlier attempt was cut short."""
@@ -215,15 +215,15 @@ class PrivateServer:
         try:
             if data.exists():
                 shutil.rmtree(data)
-            self._folder.check_space(units.size(self._keys["new_bytes"]))
+            self._folder.check_space(self._keys.new_bytes)
             data.mkdir(mode=0o700)
             self._hand_over(data)
             more = settings.init_arguments(self._keys, self._init, self.version)
-            self._run([*self._with_a_name(), *self._keys["init"], *more])
-            told = self._keys["settings_file"]
-            if "included_by" in told:
-                with (data / told["included_by"]).open("a", encoding="utf-8") as file:
-                    file.write(f"\n{told['include']}\n")
+            self._run([*self._with_a_name(), *self._keys.init, *more])
+            settings_file = self._keys.settings_file
+            if settings_file.included_by:
+                with (data / settings_file.included_by).open("a", encoding="utf-8") as file:
+                    file.write(f"\n{settings_file.include}\n")
         except OSError as error:
             raise Impossible(f"{data} cannot be made: {error.strerror or error}") from error
 
@@ -235,7 +235,7 @@ class PrivateServer:
         """
         if self.programs.user is not None or programs.has_name(os.geteuid()):
             return []
-        other = programs.ordinary_user(self._keys["users"])
+        other = programs.ordinary_user(self._keys.users)
         unshare = shell.find("unshare")
         if other is None or unshare is None:
             raise Impossible(
@@ -265,7 +265,7 @@ class PrivateServer:
         self._identity = ""
         for left in self._socket.iterdir() if self._socket else ():
             left.unlink(missing_ok=True)
-        stale = self._folder.data / self._keys["pid_file"]
+        stale = self._folder.data / self._keys.pid_file
         # Nothing serves the folder; its number may be another process's by now, or that of a zombie
         # that nobody has reaped yet, and a server would take either for itself.
         stale.unlink(missing_ok=True)
@@ -273,17 +273,17 @@ class PrivateServer:
     def _started(self) -> str:
         """Start the server, wait until it is ready, and return its main process's identity."""
         try:
-            if self._keys.get("stays"):
+            if self._keys.stays:
                 return self._started_beside()
-            self._run(self._keys["start"])
+            self._run(self._keys.start)
         except ReplayerError as error:
             raise self._refusal(error) from error
-        return journal.identity(_pid(self._folder.data / self._keys["pid_file"]))
+        return journal.identity(_pid(self._folder.data / self._keys.pid_file))
 
     def _started_beside(self) -> str:
         """Start a server that stays replayer's child, and wait until it takes connections."""
         self._child = shell.start(
-            _filled(self._keys["start"], self._words()),
+            _filled(self._keys.start, self._words()),
             user=self.programs.user,
             environment=_environment(self._keys, self._words()),
             output=self._folder.log,
@@ -299,7 +299,7 @@ class PrivateServer:
 
     def _answers(self) -> bool:
         """Tell whether the server takes connections."""
-        if self._socket is not None and not (self._socket / self._keys["socket_name"]).exists():
+        if self._socket is not None and not (self._socket / self._keys.socket_name).exists():
             return False
         try:
             self._connect("first_database").close()
@@ -356,12 +356,12 @@ class PrivateServer:
     def _write_settings(self) -> None:
         memory = Host().usable_memory_bytes()
         asked = {
-            **settings.standard(self._keys, memory),
+            **settings.standard(self._keys, self.version, memory),
             **self._base,
             **self._overrides,
             **settings.fixed(self._keys, {"socket": self._socket, "data": self._folder.data}),
         }
-        path = self._folder.data / self._keys["settings_file"]["path"]
+        path = self._folder.data / self._keys.settings_file.path
         path.write_text(settings.text(self._keys, asked), encoding="utf-8")
         path.chmod(0o600)
         self._hand_over(path)
@@ -390,12 +390,12 @@ def recover(note: Note) -> str:
 
     The lock of its data folder is held.  A server that replayer did not start stays.
     """
-    keys = load(note.details["engine"]).keys["server"]
+    keys = load(note.details["engine"]).spec.server
     data, bindir = Path(note.details["data"]), Path(note.details["programs"])
     user = User(*note.details["user"]) if note.details["user"] else None
     identity = note.details["identity"]
     left = processes.serving(data, bindir, user)
-    main = _pid(data / keys["pid_file"])
+    main = _pid(data / keys.pid_file)
     if identity and main in left and journal.identity(main) != identity:
         note.drop()
         return f"the server on {data} (process {main}) was not started by replayer, and stays"
@@ -404,9 +404,7 @@ def recover(note: Note) -> str:
     return f"the server on {data} {'was stopped' if left else 'had ended'}"
 
 
-def end(
-    keys: Mapping[str, Any], data: Path, bindir: Path, user: User | None, identity: str
-) -> None:
+def end(keys: ServerSpec, data: Path, bindir: Path, user: User | None, identity: str) -> None:
     """Stop the server on a data directory and wait until every process of it is gone.
 
     Processes that outlive their killed main process end by themselves when they notice; those that
@@ -417,7 +415,7 @@ def end(
     begin = time.monotonic()
     while left := processes.serving(data, bindir, user):
         waited = time.monotonic() - begin
-        main = _number(identity) if journal.alive(identity) else _pid(data / keys["pid_file"])
+        main = _number(identity) if journal.alive(identity) else _pid(data / keys.pid_file)
         if main in left and journal.identity(main) != asked:
             asked = journal.identity(main)
             _ask_to_stop(keys, data, bindir, user, main)
@@ -430,14 +428,12 @@ def end(
         time.sleep(_PAUSE)
 
 
-def _ask_to_stop(
-    keys: Mapping[str, Any], data: Path, bindir: Path, user: User | None, main: int
-) -> None:
-    if "stop" not in keys:
-        _kill([main], signal.Signals[keys.get("stop_signal", "SIGTERM")])
+def _ask_to_stop(keys: ServerSpec, data: Path, bindir: Path, user: User | None, main: int) -> None:
+    if not keys.stop:
+        _kill([main], signal.Signals[keys.stop_signal])
         return
     try:
-        _run(keys["stop"], keys, _words(data, bindir), user)
+        _run(keys.stop, keys, _words(data, bindir), user)
     except ReplayerError:
         # It fails when the server ends meanwhile, and the caller looks for itself.
         return
@@ -450,7 +446,7 @@ def _kill(pids: Sequence[int], number: signal.Signals) -> None:
 
 
 def _run(
-    arguments: Sequence[str], keys: Mapping[str, Any], words: Mapping[str, Path], user: User | None
+    arguments: Sequence[str], keys: ServerSpec, words: Mapping[str, Path], user: User | None
 ) -> None:
     shell.run(
         _filled(arguments, words),
@@ -471,23 +467,23 @@ def _filled(arguments: Sequence[str], words: Mapping[str, Path]) -> list[str]:
     return [argument.format(**words) for argument in arguments]
 
 
-def _environment(keys: Mapping[str, Any], words: Mapping[str, Path]) -> dict[str, str]:
-    found: Mapping[str, str] = keys.get("environment", {})
-    return {name: value.format(**words) for name, value in found.items()}
+def _environment(keys: ServerSpec, words: Mapping[str, Path]) -> dict[str, str]:
+    return {name: value.format(**words) for name, value in keys.environment.items()}
 
 
-def _messages(log: Path, keys: Mapping[str, Any]) -> list[str]:
+def _messages(log: Path, keys: ServerSpec) -> list[str]:
     """Return a log's lines without their time stamps; [] if there is none."""
-    prefix = re.compile(keys.get("log_prefix", "^"))
     try:
         text = log.read_text(encoding="utf-8", errors="replace")
     except OSError:
         return []
-    return [line for line in (prefix.sub("", raw).strip() for raw in text.splitlines()) if line]
+    return [
+        line for line in (keys.log_prefix.sub("", raw).strip() for raw in text.splitlines()) if line
+    ]
 
 
-def _weightiest(said: Sequence[str], keys: Mapping[str, Any]) -> str:
-    weighty = [line for line in said if re.search(keys.get("log_weight", "$^"), line)]
+def _weightiest(said: Sequence[str], keys: ServerSpec) -> str:
+    weighty = [line for line in said if keys.log_weight.search(line)]
     return " ".join((weighty or list(said) or [""])[-1].split())
 
 
@@ -504,12 +500,12 @@ def _pid(path: Path) -> int:
         return 0
 
 
-def _socket_folder(keys: Mapping[str, Any], found: Programs) -> tuple[Path, Note]:
+def _socket_folder(keys: ServerSpec, found: Programs) -> tuple[Path, Note]:
     """Make a short private folder for the server's socket, and write it down."""
     refusals = []
-    for parent in dict.fromkeys([*map(Path, keys["socket_folders"]), Path(tempfile.gettempdir())]):
+    for parent in dict.fromkeys([*map(Path, keys.socket_folders), Path(tempfile.gettempdir())]):
         path = parent / f"replayer-{secrets.token_hex(4)}"
-        if len(os.fsencode(path / keys["socket_name"])) >= _SOCKET_LIMIT:
+        if len(os.fsencode(path / keys.socket_name)) >= _SOCKET_LIMIT:
             refusals.append(f"{parent} is too long a path")
             continue
         note = journal.take("socket", path=str(path))

@@ -11,12 +11,12 @@ import os
 import pwd
 import re
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from replayer import journal, shell
+from replayer.engines.engine_spec import ServerSpec
 from replayer.errors import Impossible, ReplayerError
 from replayer.shell import User
 
@@ -38,21 +38,21 @@ class Programs:
         return self.folder / self.program
 
 
-def find(title: str, keys: Mapping[str, Any], bindir: Path | None = None) -> Programs:
+def find(title: str, keys: ServerSpec, bindir: Path | None = None) -> Programs:
     """Return the programs that engine.toml's [server] asks for, in `bindir` if it is given.
 
     Raises Impossible when there are none, they cannot run here, or they are too old.
     """
-    user = server_user(keys.get("users", ()))
+    user = server_user(keys.users)
     refusals = []
     for folder in [bindir.absolute()] if bindir else _folders(keys):
         try:
             return _tried(title, keys, folder, user)
         except ReplayerError as error:
             refusals.append(str(error))
-    advice = f"install {keys['package'].replace('_', '-')} with pip" if "package" in keys else ""
+    advice = f"install {keys.package.replace('_', '-')} with pip" if keys.package else ""
     option = "--pg-bindir" if advice else "--bindir"
-    advice = advice or keys.get("install", "")
+    advice = advice or keys.install
     ways = " or ".join(way for way in (advice, f"give {option}") if way)
     found = "; ".join(refusals) or "none is installed"
     raise Impossible(found if bindir else f"no {title} server can be used: {found}; {ways}")
@@ -114,28 +114,27 @@ def _may(user: User | None, right: str, path: Path) -> bool:
     return True
 
 
-def _folders(keys: Mapping[str, Any]) -> Iterator[Path]:
+def _folders(keys: ServerSpec) -> Iterator[Path]:
     carried = _package(keys)
     if carried is not None:
-        yield carried / keys.get("package_folder", ".")
-    for pattern in keys.get("folders", ()):
+        yield carried / keys.package_folder
+    for pattern in keys.folders:
         yield from sorted(Path("/").glob(pattern.lstrip("/")), key=_numbers, reverse=True)
-    found = shell.find(keys["program"])
+    found = shell.find(keys.program)
     if found is not None:
         yield found.resolve().parent
 
 
-def _package(keys: Mapping[str, Any]) -> Path | None:
+def _package(keys: ServerSpec) -> Path | None:
     """Return the folder of the Python package that carries the programs, without importing it."""
-    name = keys.get("package")
-    spec = importlib.util.find_spec(name) if name else None
+    spec = importlib.util.find_spec(keys.package) if keys.package else None
     places = spec.submodule_search_locations if spec is not None else None
     return Path(next(iter(places))) if places else None
 
 
-def _called(keys: Mapping[str, Any]) -> list[str]:
+def _called(keys: ServerSpec) -> list[str]:
     """Return the names of the programs that init, start and stop call."""
-    firsts = (keys[verb][0] for verb in ("init", "start", "stop") if verb in keys)
+    firsts = (words[0] for words in (keys.init, keys.start, keys.stop) if words)
     return [first.removeprefix("{bin}/") for first in firsts if first.startswith("{bin}/")]
 
 
@@ -143,27 +142,27 @@ def _numbers(path: Path) -> list[int]:
     return [int(number) for number in re.findall(r"\d+", str(path))]
 
 
-def _tried(title: str, keys: Mapping[str, Any], folder: Path, user: User | None) -> Programs:
+def _tried(title: str, keys: ServerSpec, folder: Path, user: User | None) -> Programs:
     """Return the programs in a folder after the server said its version as the user it runs as."""
-    program = keys["program"]
+    program = keys.program
     for name in (program, *_called(keys)):
         if not os.path.isfile(folder / name):  # noqa: PTH113 - False, too, where we may not look
             raise Impossible(f"there is no {name} in {folder}")
     if blocked(folder, user) is not None:
         folder = _reachable(keys, folder, user)
     said = shell.run([folder / program, "--version"], user=user, folder=Path("/"), timeout=60)
-    found = re.search(keys["version"], said)
+    found = keys.version.search(said)
     if found is None:
         raise Impossible(f"{folder / program} says {said.strip()!r}, which is no version")
     major = int(found[1])
-    if major < keys.get("oldest", 0):
+    if major < keys.oldest:
         raise Impossible(
-            f"{folder / program} is {title} {found[0]}: replayer needs {keys['oldest']} or later"
+            f"{folder / program} is {title} {found[0]}: replayer needs {keys.oldest} or later"
         )
     return Programs(folder, program, found[0], major, user)
 
 
-def _reachable(keys: Mapping[str, Any], folder: Path, user: User | None) -> Path:
+def _reachable(keys: ServerSpec, folder: Path, user: User | None) -> Path:
     """Return a copy of the programs' folder that the server's user can reach."""
     package = _package(keys)
     if package is None or not folder.is_relative_to(package):

@@ -113,7 +113,7 @@ def prepare(database: Database) -> None:
 def facts(database: Database, kind: Kind, known: Mapping[str, Fact]) -> EngineFacts:
     """Return what a server is, asked over a connection, with what is known of it besides."""
     version = str(database.execute("version")[0]["version"])
-    newest = database.engine.keys.get("server", {}).get("newest_tried")
+    newest = database.engine.spec.server.newest_tried
     more = dict(known)
     if newest is not None and (database.engine.version or 0) > newest:
         more["server.newer_than_tried"] = True

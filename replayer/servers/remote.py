@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -146,7 +145,7 @@ def connected(
     Raises Impossible when it cannot be reached, is too old, is in use by another replayer, or has
     a schema of replayer's name that replayer did not make.
     """
-    url = credentials.complete(url_of(text, engine), engine.keys.get("password", {}))
+    url = credentials.complete(url_of(text, engine), engine.spec.password)
     if "connect_timeout" not in url.query:
         url = url.update_query_dict({"connect_timeout": str(_CONNECT_TIMEOUT)})
     try:
@@ -166,21 +165,21 @@ def connected(
                 "other"
             )
         protocol.prepare(database)
-        own = known.keys.get("connect", {}).get("database")
+        own = known.spec.connect.database
         yield Remote(known, url.set(database=own) if own else url, version, database)
 
 
 def _with_password(engine: Engine, url: URL, ask: Callable[[str], str] | None) -> URL:
     """Return the URL after a connection was made; ask for a password that the server wants."""
-    keys = engine.keys.get("password", {})
+    keys = engine.spec.password
     try:
         Database(engine, url, first=()).close()
     except ReplayerError as error:
-        wanted = keys.get("wanted")
-        if url.password is not None or not wanted or not re.search(wanted, str(error)):
+        wanted = keys.wanted
+        if url.password is not None or not wanted or not wanted.search(str(error)):
             raise
         if ask is None:
-            raise Impossible(f"{error}; give a password {keys['ways']}") from error
+            raise Impossible(f"{error}; give a password {keys.ways}") from error
         given = ask(f"password for {credentials.show(url)}: ")
         url = url.set(password=given)
         Database(engine, url, first=()).close()
@@ -192,11 +191,13 @@ def _recognised(engine: Engine, url: URL, others: list[Engine]) -> Engine:
     said: dict[str, str] = {}
     with contextlib.closing(Database(engine, url, first=())) as database:
         for one in others:
-            asked = one.keys["recognise"]
-            statement = asked["statement"]
+            asked = one.spec.recognise
+            if asked is None:
+                continue
+            statement = asked.statement
             if statement not in said:
                 said[statement] = _answer(database, statement)
-            if re.search(asked["pattern"], said[statement]):
+            if asked.pattern.search(said[statement]):
                 return engine if one.name == engine.name else one
     if not others:
         return engine
@@ -218,7 +219,7 @@ def _answer(database: Database, statement: str) -> str:
 
 def _version(database: Database) -> int:
     row: Mapping[str, Any] = database.execute("version")[0]
-    oldest = database.engine.keys.get("server", {}).get("oldest", 0)
+    oldest = database.engine.spec.server.oldest
     if int(row["major"]) < oldest:
         raise Impossible(
             f"the server is {database.engine.title} {row['version']}: replayer needs {oldest} or "

@@ -2,16 +2,15 @@
 
 import re
 from collections.abc import Mapping
-from typing import Any
 
-from replayer import units
+from replayer.engines.engine_spec import ServerSpec
 from replayer.errors import Impossible, NotFound, nearest
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
 
 
 def split(
-    keys: Mapping[str, Any], major: int, asked: Mapping[str, str]
+    keys: ServerSpec, major: int, asked: Mapping[str, str]
 ) -> tuple[dict[str, str], dict[str, str]]:
     """Return the settings that make a data directory, and the rest; names in lower case.
 
@@ -26,9 +25,9 @@ def split(
             raise Impossible(f"{given!r} is no name of a server setting")
         if not value.isprintable():
             raise Impossible(f"the value of {name} has a line break or a control character in it")
-        if name in keys.get("fixed", {}):
+        if name in keys.fixed:
             raise Impossible(f"the setting {name} cannot be changed: replayer sets it itself")
-        if name in keys.get("init_settings", {}):
+        if name in keys.init_settings:
             init_arguments(keys, {name: value}, major)
             init[name] = value
         else:
@@ -36,14 +35,14 @@ def split(
     return init, rest
 
 
-def init_arguments(keys: Mapping[str, Any], init: Mapping[str, str], major: int) -> list[str]:
+def init_arguments(keys: ServerSpec, init: Mapping[str, str], major: int) -> list[str]:
     """Return the arguments with which a data directory is made as asked for.
 
     `<choice>.NN` in engine.toml replaces `<choice>` from major version NN on.
     """
     arguments: list[str] = []
     for name, value in init.items():
-        choices: Mapping[str, Any] = keys["init_settings"][name]
+        choices = keys.init_settings[name]
         plain = {choice.split(".")[0] for choice in choices}
         if value not in plain:
             raise NotFound(f"{name} cannot be {value!r}{nearest(value, plain)}")
@@ -56,28 +55,27 @@ def init_arguments(keys: Mapping[str, Any], init: Mapping[str, str], major: int)
     return arguments
 
 
-def standard(keys: Mapping[str, Any], memory_bytes: int) -> dict[str, str]:
-    """Return the settings that replayer chose for an engine, on a machine with that much memory."""
-    return {name: _value(value, memory_bytes) for name, value in keys.get("settings", {}).items()}
-
-
-def fixed(keys: Mapping[str, Any], words: Mapping[str, object]) -> dict[str, str]:
-    """Return the settings that replayer keeps in its own hands; `words` fill their braces."""
+def standard(keys: ServerSpec, major: int, memory_bytes: int) -> dict[str, str]:
+    """Return the settings that replayer chose for a version, on a machine with that much memory."""
     return {
-        name: str(value).format(**words)
-        for name, value in keys.get("fixed", {}).items()
-        if value is not False
+        name: setting.text(memory_bytes)
+        for name, setting in keys.settings.items()
+        if major >= setting.since
     }
 
 
-def text(keys: Mapping[str, Any], settings: Mapping[str, str]) -> str:
+def fixed(keys: ServerSpec, words: Mapping[str, object]) -> dict[str, str]:
+    """Return the settings that replayer keeps in its own hands; `words` fill their braces."""
+    return {name: value.format(**words) for name, value in keys.fixed.items() if value is not None}
+
+
+def text(keys: ServerSpec, settings: Mapping[str, str]) -> str:
     """Return the contents of the settings file."""
-    told = keys["settings_file"]
-    escape = told.get("escape", {})
-    lines = [told["head"]] if "head" in told else []
+    file = keys.settings_file
+    lines = [file.head] if file.head else []
     for name, value in settings.items():
-        safe = "".join(escape.get(character, character) for character in value)
-        lines.append(told["line"].format(name=name, value=safe))
+        safe = "".join(file.escape.get(character, character) for character in value)
+        lines.append(file.line.format(name=name, value=safe))
     return "\n".join([*lines, ""])
 
 
@@ -88,13 +86,3 @@ def named_in(lines: list[str], names: Mapping[str, str]) -> tuple[str, str] | No
             if re.search(rf"""(^|["'`\s]){re.escape(name)}($|["'`\s:=,])""", line, re.IGNORECASE):
                 return name, line
     return None
-
-
-def _value(value: Any, memory_bytes: int) -> str:
-    """Return a setting as text; a table is a size that is bounded by the memory."""
-    if not isinstance(value, Mapping):
-        return str(value)
-    most = units.size(value["most"])
-    if memory_bytes:
-        most = min(most, int(memory_bytes * value["of_memory"]))
-    return f"{most >> 20}{value['unit']}"

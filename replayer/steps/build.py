@@ -16,6 +16,7 @@ from pydantic import Field
 from replayer import __version__, units
 from replayer.engines.connection import Database
 from replayer.engines.engine import Engine
+from replayer.engines.engine_spec import Layout
 from replayer.errors import Impossible, Interrupted, ReplayerError, nearest
 from replayer.machine.processes import CpuSeconds
 from replayer.model import Better, Fact, Measurement, Outcome, StepSpec
@@ -77,7 +78,7 @@ def run(spec: Spec, context: Context) -> Outcome:
 
 def _layout(spec: Spec, engine: Engine) -> str:
     layouts = engine.layouts()
-    layout = spec.layout or str(engine.keys.get("layout", ""))
+    layout = spec.layout or engine.spec.layout
     if layout not in layouts:
         raise Impossible(f"{engine.title} has no layout {layout!r}{nearest(layout, layouts)}")
     return layout
@@ -85,9 +86,9 @@ def _layout(spec: Spec, engine: Engine) -> str:
 
 def _segment_rows(spec: Spec, engine: Engine, layout: str) -> int:
     seeds = len(doubling.SEEDS)
-    keys = engine.keys.get("layouts", {}).get(layout, {})
+    keys = engine.spec.layouts.get(layout, Layout())
     if spec.segment_rows is None:
-        rows = int(keys.get("segment_rows", 98_304))
+        rows = keys.segment_rows
         while spec.rows > rows * _MOST_SEGMENTS:
             rows *= 2
         return rows
@@ -96,7 +97,7 @@ def _segment_rows(spec: Spec, engine: Engine, layout: str) -> int:
         raise Impossible(
             f"segment_rows = {spec.segment_rows} must be {seeds} times a power of 2, such as 98304"
         )
-    most = int(keys.get("most_segment_rows", spec.segment_rows))
+    most = keys.most_segment_rows or spec.segment_rows
     if spec.segment_rows > most:
         raise Impossible(
             f"segment_rows = {spec.segment_rows} is too many: a segment of the {layout} holds at "

@@ -107,7 +107,7 @@ def _write_out(context: Context, database: Database) -> None:
     except Interrupted:
         raise
     except ReplayerError as error:
-        denied = database.engine.keys.get("denied")
+        denied = database.engine.spec.denied
         if context.server.can_stop or not denied or not re.search(denied, str(error)):
             raise
         raise Skip(f"this database user may not do it: {error}") from error

@@ -16,7 +16,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from hdrh.histogram import HdrHistogram
 from pydantic import AfterValidator, Field
@@ -25,6 +25,7 @@ from replayer import __version__, units
 from replayer.analysis import statistics
 from replayer.conditions import memory_bound, temperature
 from replayer.engines.connection import Database
+from replayer.engines.engine_spec import Sessions
 from replayer.errors import Impossible, ReplayerError, Skip
 from replayer.machine import page_cache, processes
 from replayer.model import (
@@ -34,6 +35,7 @@ from replayer.model import (
     Latency,
     Ledger,
     Measurement,
+    MemoryKind,
     Outcome,
     Series,
     StepSpec,
@@ -95,7 +97,7 @@ class Spec(StepSpec):
     access: Literal["index", "planner"] = "index"
     """`index` pins an index scan; `planner` plans every statement anew, as pgio does."""
     seed: int = Field(1, ge=0, le=1 << 31)
-    memory: Literal["cached", "direct", "cgroup", "hugepages", "ballast"] = "direct"
+    memory: MemoryKind = "direct"
     """`cached` reads from the page cache; the others are ways to physical reads."""
     shared_buffers: units.Size | None = Field(None, ge=128 << 10)
     """The server's own cache; small unless it is given."""
@@ -164,9 +166,9 @@ class _ServerMemory:
         keys = _keys(context)
         return cls(
             context.engine.block_size,
-            units.size(keys.get("buffers", {}).get("least", _MIB)),
-            units.size(keys.get("memory_base", 0)),
-            units.size(keys.get("memory_per_session", 0)),
+            keys.buffers.least if keys.buffers else _MIB,
+            keys.memory_base,
+            keys.memory_per_session,
         )
 
 
@@ -190,8 +192,8 @@ def _impossible(refused: str, spec: Spec, context: Context) -> Impossible:
     return Impossible(f"memory = {spec.memory!r}: {refused}; {remain}")
 
 
-def _kinds() -> Sequence[str]:
-    return ("cached", "direct", *memory_bound.KINDS)
+def _kinds() -> Sequence[MemoryKind]:
+    return get_args(MemoryKind)
 
 
 def _check_numbers(spec: Spec, block_size: int) -> None:
@@ -208,7 +210,7 @@ def _check_numbers(spec: Spec, block_size: int) -> None:
         )
 
 
-def _refused(kind: str, spec: Spec, context: Context) -> str:
+def _refused(kind: MemoryKind, spec: Spec, context: Context) -> str:
     """Return why a kind of memory cannot be used with these keys on this machine; "" if it can."""
     if not context.server.can_stop:
         return _lacking(kind, context)
@@ -219,9 +221,9 @@ def _refused(kind: str, spec: Spec, context: Context) -> str:
     return _no_bound(kind, spec, context) or memory_bound.possible(kind, context.host)
 
 
-def _lacking(kind: str, context: Context) -> str:
+def _lacking(kind: MemoryKind, context: Context) -> str:
     """Return what a kind of memory needs that somebody else's server does not have; "" if none."""
-    wanted = _keys(context).get("memory", {}).get(kind, {}).get("settings", {})
+    wanted = _keys(context).of(kind).settings
     if kind in memory_bound.KINDS or (kind == "direct" and not wanted):
         return "it needs a restart of the server, and this server is not replayer's own"
     with context.database() as database:
@@ -265,10 +267,10 @@ def _no_bound(kind: str, spec: Spec, context: Context) -> str:
 
 
 def _no_direct(context: Context) -> str:
-    keys = _keys(context).get("memory", {}).get("direct")
-    if keys is None:
+    keys = _keys(context)
+    if "direct" not in keys.memory:
         return f"{context.engine.title} has no direct I/O setting in its engine.toml"
-    since = int(keys.get("since", 0))
+    since = keys.of("direct").since
     if context.server.version < since:
         return (
             f"direct I/O came with {context.engine.title} {since}, "
@@ -289,9 +291,8 @@ def _probe_direct(spec: Spec, wanted: TableSet, context: Context) -> None:
             raise _impossible(refused, spec, context) from error
 
 
-def _keys(context: Context) -> Mapping[str, Any]:
-    keys: Mapping[str, Any] = context.engine.keys.get("sessions", {})
-    return keys
+def _keys(context: Context) -> Sessions:
+    return context.engine.spec.sessions
 
 
 def run(spec: Spec, context: Context) -> Outcome:
@@ -385,22 +386,17 @@ def _settings(spec: Spec, context: Context) -> dict[str, str]:
     """Return the server settings of a run."""
     keys, server = _keys(context), _ServerMemory.of(context)
     settings = {
-        **keys.get("settings", {}),
-        **keys.get("memory", {}).get(spec.memory, {}).get("settings", {}),
+        name: setting.value
+        for name, setting in keys.settings.items()
+        if context.server.version >= setting.since
     }
-    if "buffers" in keys:
+    settings |= keys.of(spec.memory).settings
+    if keys.buffers:
         size = spec.buffers(server.block_size, server.least_buffers)
-        settings[keys["buffers"]["setting"]] = f"{size >> 10}{keys['buffers']['unit']}"
-    if "connections" in keys and spec.sessions > _ORDINARY_SESSIONS:
-        settings[keys["connections"]] = str(spec.sessions + 50)
-    known = ((name, _since(value, context.server.version)) for name, value in settings.items())
-    return {name: value for name, value in known if value is not None}
-
-
-def _since(value: Any, version: int) -> str | None:
-    if isinstance(value, Mapping):
-        return str(value["value"]) if version >= int(value["since"]) else None
-    return str(value)
+        settings[keys.buffers.setting] = f"{size >> 10}{keys.buffers.unit}"
+    if keys.connections and spec.sessions > _ORDINARY_SESSIONS:
+        settings[keys.connections] = str(spec.sessions + 50)
+    return settings
 
 
 def _files(database: Database, wanted: TableSet, context: Context) -> list[Path]:

@@ -144,6 +144,6 @@ def test_singlestore_ddl_has_its_keys():
 @pytest.mark.parametrize("name", ["singlestore", "columnstore"])
 def test_engines_that_never_ran_say_so(name):
     """What was not verified on a server is said where `replayer list engines -v` shows it."""
-    keys = engine.load(name).keys
-    assert "verified" not in keys
-    assert keys["unverified"]
+    spec = engine.load(name).spec
+    assert not spec.verified
+    assert spec.unverified

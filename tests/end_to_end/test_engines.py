@@ -76,10 +76,18 @@ def free_port():
 def doctored(name, fixed, init=None):
     """Return an engine whose private server also listens on TCP."""
     engine = engines.load(name)
-    server = dict(engine.keys["server"])
-    server["fixed"] = {**server["fixed"], **fixed}
-    server["init"] = init(server["init"]) if init else server["init"]
-    return replace(engine, keys={**engine.keys, "server": server})
+    server = engine.spec.server
+    return with_server(
+        engine,
+        fixed={**server.fixed, **fixed},
+        init=tuple(init(server.init)) if init else server.init,
+    )
+
+
+def with_server(engine, **keys):
+    """Return an engine with other keys in [server]."""
+    server = engine.spec.server.model_copy(update=keys)
+    return replace(engine, spec=engine.spec.model_copy(update={"server": server}))
 
 
 def with_passwords(arguments):
@@ -107,11 +115,7 @@ def postgres_server(server_home, postgres15):
     port = free_port()
     fixed = {"listen_addresses": "127.0.0.1", "port": str(port)}
     engine = doctored("postgres", fixed, with_passwords)
-    server = {
-        **engine.keys["server"],
-        "url": engine.keys["server"]["url"].replace("5432", str(port)),
-    }
-    engine = replace(engine, keys={**engine.keys, "server": server})
+    engine = with_server(engine, url=engine.spec.server.url.replace("5432", str(port)))
     with open_server(engine, bindir=postgres15, data_dir=server_home / "urls-15") as started:
         with contextlib.closing(Database(started.engine, started.start())) as database:
             database.query("CREATE ROLE somebody SUPERUSER LOGIN PASSWORD 'hush%hush'")
@@ -260,9 +264,12 @@ def test_server_that_no_engine_knows_is_refused(mariadb_server, monkeypatch):
     """Its own words are shown, and which engines there are on this wire."""
     every = engines._every()
     strange = [
-        replace(one, keys={**one.keys, "recognise": {**one.keys["recognise"], "pattern": "Oracle"}})
+        replace(one, spec=one.spec.model_copy(update={"recognise": oracle}))
         for one in every
-        if "recognise" in one.keys
+        if (
+            oracle := one.spec.recognise
+            and one.spec.recognise.model_copy(update={"pattern": re.compile("Oracle")})
+        )
     ]
     monkeypatch.setattr(
         "replayer.servers.remote.alike", lambda *_: [s for s in strange if "my" in s.wire]
@@ -282,11 +289,11 @@ def test_patterns_tell_the_servers_of_a_wire_apart():
         "PostgreSQL 11.2-YB-2.20.1.0-b0 on x86_64-pc-linux-gnu": [],
         "CockroachDB CCL v23.1.11": [],
     }
-    every = [one for one in engines._every() if "recognise" in one.keys]
+    every = [one for one in engines._every() if one.spec.recognise]
     # Others ask for something that only their own servers have.
-    known = [one for one in every if "version()" in one.keys["recognise"]["statement"].lower()]
+    known = [one for one in every if "version()" in one.spec.recognise.statement.lower()]
     for text, names in said.items():
-        found = [one.name for one in known if re.search(one.keys["recognise"]["pattern"], text)]
+        found = [one.name for one in known if one.spec.recognise.pattern.search(text)]
         assert found == names, text
 
 

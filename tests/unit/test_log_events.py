@@ -23,7 +23,7 @@ def test_events_are_found_with_their_second(tmp_path):
     """Checkpoints, autovacuum and deadlocks have a kind, a second and words; no other line."""
     log = tmp_path / "server.log"
     log.write_text(LOG)
-    keys = engine.load("postgres").keys["server"]["log_events"]
+    keys = engine.load("postgres").spec.server.log_events
     began = datetime(2026, 11, 20, 10, 0, 5, tzinfo=UTC)
     found = [(mark.at, mark.kind, mark.text) for mark in log_events.marks(log, keys, began)]
 
@@ -58,6 +58,6 @@ def test_a_checkpoint_of_the_real_server_is_a_mark(database, server):
 
 def test_no_log_no_marks(tmp_path):
     """A log that is not there has no events."""
-    keys = engine.load("postgres").keys["server"]["log_events"]
+    keys = engine.load("postgres").spec.server.log_events
 
     assert not list(log_events.marks(tmp_path / "none", keys, datetime.now(UTC)))

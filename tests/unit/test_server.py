@@ -16,7 +16,7 @@ from replayer.servers.data_folder import DataFolder
 from replayer.servers.remote import Remote
 from replayer.shell import User
 
-KEYS = engine.load("postgres").keys["server"]
+KEYS = engine.load("postgres").spec.server
 ROOT = os.geteuid() == 0
 
 
@@ -62,7 +62,7 @@ def test_checksums_off_is_an_argument_only_where_on_is_the_default():
 )
 def test_buffer_pool_is_the_same_until_memory_is_too_small(memory, expected):
     """Two machines with 4 GiB or more get the same buffer pool; a small one is not overfilled."""
-    assert settings.standard(KEYS, memory)["shared_buffers"] == expected
+    assert settings.standard(KEYS, 18, memory)["shared_buffers"] == expected
 
 
 def test_a_quote_in_a_value_stays_in_the_value():
@@ -275,7 +275,7 @@ def test_no_short_folder_for_a_socket_is_a_refusal(tmp_path, monkeypatch):
     before = list(journal.notes())
 
     with pytest.raises(Impossible, match="too long a path"):
-        private._socket_folder({**KEYS, "socket_folders": [str(long)]}, found)
+        private._socket_folder(KEYS.model_copy(update={"socket_folders": (str(long),)}), found)
 
     assert list(journal.notes()) == before
 

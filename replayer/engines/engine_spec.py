@@ -1,0 +1,316 @@
+"""What an engine.toml may say: one checked type, like a step's keys.
+
+A key that is not declared here is an error which names the file and the nearest right key.  A value
+that takes `{words}` is tried with the words that it may have.
+"""
+
+import re
+from collections.abc import Mapping
+from string import Formatter
+from types import UnionType
+from typing import Annotated, Any, Literal, Self, Union, get_args, get_origin
+
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    model_validator,
+)
+
+from replayer.engines.driver import WIRES
+from replayer.errors import nearest
+from replayer.model import MemoryKind, Noun
+from replayer.units import Size
+
+_Pattern = re.Pattern[str]
+
+
+def _with_words(*words: str) -> AfterValidator:
+    """Return a check that a text has no other words in braces than these."""
+
+    def check(text: str) -> str:
+        for _, word, _, _ in Formatter().parse(text):
+            if word is not None and word not in words:
+                allowed = ", ".join(f"{{{one}}}" for one in words)
+                raise ValueError(f"{{{word}}} is no word here{nearest(word, words)}: {allowed}")
+        return text
+
+    return AfterValidator(check)
+
+
+def _wire(name: str) -> str:
+    if name not in WIRES:
+        raise ValueError(f"no driver of replayer speaks it{nearest(name, WIRES)}")
+    return name
+
+
+def _unless_false(value: object) -> object:
+    return None if value is False else value
+
+
+_OfServer = Annotated[str, _with_words("bin", "data", "log")]
+_Fixed = Annotated[
+    Annotated[str, _with_words("data", "socket")] | None, BeforeValidator(_unless_false)
+]
+
+
+class Recognise(Noun):
+    """How a server says itself which engine it is, where one URL scheme is shared by several."""
+
+    statement: str
+    pattern: _Pattern
+
+
+class Connect(Noun):
+    """What every connection begins with."""
+
+    database: str = ""
+    """A database of replayer's own, where a schema is not enough."""
+    statements: tuple[str, ...] = ()
+    query: dict[str, str] = Field(default_factory=dict)
+    """Parameters of the URL that are added where the user gives none."""
+
+
+class Password(Noun):
+    """Where a password is looked for that is not in the URL; the first that is there is taken."""
+
+    environment: str = ""
+    option_files: tuple[str, ...] = ()
+    option_groups: tuple[str, ...] = ()
+    wanted: _Pattern | None = None
+    """What the server or the driver says when a password is missing."""
+    ways: str = "in the URL"
+
+
+class LogEvents(Noun):
+    """Lines of the server's log that become marks; every further key is a kind and its pattern."""
+
+    model_config = ConfigDict(extra="allow")
+    __pydantic_extra__: dict[str, _Pattern] = Field(init=False)
+
+    time: _Pattern
+    """How a line begins with its time in UTC."""
+    format: str
+    """How that time is read, as by strptime."""
+
+    @property
+    def kinds(self) -> Mapping[str, _Pattern]:
+        """Return kind -> the pattern of its lines."""
+        return self.__pydantic_extra__
+
+
+class SettingsFile(Noun):
+    """The file that the server reads its settings from."""
+
+    path: str = ""
+    """Below the data directory."""
+    head: str = ""
+    included_by: str = ""
+    """A file of the data directory that `include` is added to."""
+    include: str = ""
+    line: Annotated[str, _with_words("name", "value")] = ""
+    escape: dict[str, str] = Field(default_factory=dict)
+
+
+class Setting(Noun):
+    """The value of a server setting: a text, a number, or a table of these keys."""
+
+    value: str = ""
+    since: int = Field(0, ge=0)
+    """The first major version that has the setting."""
+    most: Size | None = None
+    """A size in place of a value, bounded by a share of the machine's memory."""
+    of_memory: float = Field(1.0, gt=0, le=1)
+    unit: str = ""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _plain(cls, value: Any) -> Any:
+        if isinstance(value, dict | Setting):
+            return value
+        if isinstance(value, bool) or not isinstance(value, str | int | float):
+            raise ValueError("it must be a text, a number or a table")  # noqa: TRY004 - pydantic's
+        return {"value": str(value)}
+
+    def text(self, memory_bytes: int) -> str:
+        """Return the setting as text, on a machine with that much memory (0 if not known)."""
+        if self.most is None:
+            return self.value
+        share = int(memory_bytes * self.of_memory) if memory_bytes else self.most
+        return f"{min(self.most, share) >> 20}{self.unit}"
+
+
+class ServerSpec(Noun):
+    """The private server that replayer starts itself."""
+
+    starts: bool = True
+    """False: replayer does not start one, and the rest is not needed."""
+    oldest: int = 0
+    """The first major version that replayer works with."""
+    newest_tried: int | None = None
+    program: str = ""
+    package: str = ""
+    """A Python package that carries the programs."""
+    package_folder: str = "."
+    folders: tuple[str, ...] = ()
+    """Where the system's packages put the programs, as patterns; the highest number first."""
+    install: str = ""
+    """What to do where there is none."""
+    version: _Pattern = re.compile("^$")
+    """In what `program --version` prints; its first group is the major version."""
+    pid_file: str = ""
+    users: tuple[str, ...] = ()
+    """As root: the first that exists runs the server."""
+    new_bytes: Size = 0
+    """Free space that a new data directory needs."""
+    log_prefix: _Pattern = re.compile("^")
+    log_weight: _Pattern = re.compile("$^")
+    """Lines of the log that say why something failed."""
+    socket_folders: tuple[str, ...] = ()
+    socket_name: str = ""
+    database: str = ""
+    first_database: str = ""
+    """The database that a new server has."""
+    url: Annotated[str, _with_words("database", "socket")] = ""
+    init: tuple[_OfServer, ...] = ()
+    start: tuple[_OfServer, ...] = ()
+    stays: bool = False
+    """It does not go into the background by itself."""
+    stop: tuple[_OfServer, ...] = ()
+    """Without it the main process gets `stop_signal`."""
+    stop_signal: Literal["SIGTERM", "SIGINT", "SIGQUIT"] = "SIGTERM"
+    environment: dict[str, _OfServer] = Field(default_factory=dict)
+    log_events: LogEvents | None = None
+    settings_file: SettingsFile = SettingsFile()
+    fixed: dict[str, _Fixed] = Field(default_factory=dict)
+    """Settings that replayer keeps in its own hands; `false` refuses one without a value."""
+    settings: dict[str, Setting] = Field(default_factory=dict)
+    init_settings: dict[str, dict[str, tuple[str, ...]]] = Field(default_factory=dict)
+    """Settings that are chosen when a data directory is made: value -> arguments of `init`."""
+
+    @model_validator(mode="after")
+    def _whole(self) -> Self:
+        needed = (
+            "program", "version", "pid_file", "socket_folders", "socket_name", "database",
+            "first_database", "url", "init", "start", "settings_file",
+        )  # fmt: skip
+        fields = type(self).model_fields
+        lacking = [name for name in needed if getattr(self, name) == fields[name].default]
+        if self.starts and lacking:
+            raise ValueError(
+                f"{lacking[0]} is missing, without which replayer cannot start a server; "
+                f"starts = false says that it starts none"
+            )
+        return self
+
+
+class Buffers(Noun):
+    """The server's own cache."""
+
+    setting: str
+    unit: str
+    least: Size = 1 << 20
+    """The server does not work with less."""
+
+
+class SessionMemory(Noun):
+    """What one way to cached or physical reads wants of the server."""
+
+    since: int = 0
+    settings: dict[str, str] = Field(default_factory=dict)
+
+
+class Sessions(Noun):
+    """What the step `sessions` sets on a private server, on top of [server.settings]."""
+
+    connections: str = ""
+    """The setting that limits connections."""
+    memory_base: Size = 0
+    """What the server's processes need beside their buffers."""
+    memory_per_session: Size = 0
+    buffers: Buffers | None = None
+    settings: dict[str, Setting] = Field(default_factory=dict)
+    memory: dict[MemoryKind, SessionMemory] = Field(default_factory=dict)
+
+    def of(self, kind: MemoryKind) -> SessionMemory:
+        """Return what a way to read wants of the server, nothing where the engine says nothing."""
+        return self.memory.get(kind, SessionMemory())
+
+
+class Layout(Noun):
+    """A layout of the build step's table."""
+
+    segment_rows: int = Field(default=98_304, ge=1)
+    most_segment_rows: int | None = None
+
+
+class EngineSpec(Noun):
+    """Everything that an engine.toml says, with what it inherits."""
+
+    title: str = ""
+    """The name for people."""
+    default: bool = False
+    """The engine of a run that names none."""
+    like: str = ""
+    """The engine that every verb and key is inherited from which is not said here."""
+    wire: Annotated[str, AfterValidator(_wire)]
+    url_schemes: tuple[str, ...] = ()
+    block_size: int = Field(ge=512)
+    """Bytes of a database block."""
+    layout: str = ""
+    """The layout of a build step that names none."""
+    denied: _Pattern | None = None
+    """What the server says when a right is missing."""
+    verified: str = ""
+    unverified: str = ""
+    cold: str = ""
+    counters: str = ""
+    notes: tuple[str, ...] = ()
+    """What the report says of every run."""
+    recognise: Recognise | None = None
+    connect: Connect = Connect()
+    password: Password = Password()
+    server: ServerSpec = ServerSpec(starts=False)
+    sessions: Sessions = Sessions()
+    layouts: dict[str, Layout] = Field(default_factory=dict)
+
+
+OWN = ("like", "default", "url_schemes", "recognise", "verified", "unverified")
+"""Keys that are not inherited: what is inherited is how to speak, not what an engine is."""
+
+
+def explain(error: ValidationError) -> str:
+    """Return the first error of an engine.toml as one sentence that names section and key."""
+    first = error.errors()[0]
+    where = [str(part) for part in first["loc"]]
+    section = f"[{'.'.join(where[:-1])}] " if where[:-1] else ""
+    key = where[-1] if where else ""
+    if first["type"] == "extra_forbidden":
+        thing = "section" if isinstance(first["input"], Mapping) and not section else "key"
+        return f"{section}{key}: there is no such {thing}{nearest(key, _known(where[:-1]))}"
+    if first["type"] == "missing":
+        return f"{section}the key {key!r} is missing"
+    wanted = str(first["msg"]).removeprefix("Value error, ").removeprefix("Input ")
+    value = first["input"]
+    shown = f" = {value!r}" if isinstance(value, str | int | float) else ""
+    return f"{section}{key}{shown}: {wanted}"
+
+
+def _known(section: list[str]) -> list[str]:
+    """Return the keys that a section may have."""
+    kind: Any = EngineSpec
+    for name in section:
+        fields = getattr(kind, "model_fields", {})
+        kind = _inside(
+            fields[name].annotation if name in fields else (get_args(kind) or (kind,))[-1]
+        )
+    return list(getattr(kind, "model_fields", ()))
+
+
+def _inside(annotation: Any) -> Any:
+    """Return what a type is about, without `| None` and annotations."""
+    while get_origin(annotation) in {Annotated, Union, UnionType}:
+        annotation = get_args(annotation)[0]
+    return annotation

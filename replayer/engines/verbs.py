@@ -1,0 +1,74 @@
+"""Which verbs there are: each is declared where it is asked for, as a constant of that module.
+
+A verb file that nobody asks for is an error, so that a misspelt one is not passed over.
+"""
+
+import functools
+import importlib
+import pkgutil
+import re
+from pathlib import Path
+from typing import Self
+
+import replayer
+
+_ASKING = ("servers", "tables", "steps")
+"""The packages that talk to databases; a contract test holds that no other declares a verb."""
+_HOLE = re.compile(r"\{(\w+)\}")
+_declared: set["Asked"] = set()
+
+
+class Asked(str):
+    """The name of a verb that engines are asked for, such as `table/scan` or `{layout}/double`.
+
+    `{layout}` stands for the folder of any table layout, and any other word in braces for what the
+    engine itself names so; `of` puts it in.
+    """
+
+    __slots__ = ()
+
+    def __new__(cls, name: str) -> Self:
+        """Declare a verb."""
+        asked = super().__new__(cls, name)
+        _declared.add(asked)
+        return asked
+
+    def of(self, **words: str) -> "Asked":
+        """Return the verb of one layout, or of another thing that the name has braces for."""
+        return super().__new__(Asked, self.format(**words))
+
+    def is_for(self, name: str, layouts: list[str]) -> bool:
+        """Tell whether a verb file of that name, in an engine with these layouts, is asked for."""
+        words = {"layout": "|".join(map(re.escape, layouts)) or "$^"}
+        parts = _HOLE.split(self)
+        pattern = "".join(
+            f"(?:{words.get(part, '[a-z0-9_]+')})" if number % 2 else re.escape(part)
+            for number, part in enumerate(parts)
+        )
+        return re.fullmatch(pattern, name) is not None
+
+
+@functools.cache
+def declared() -> frozenset[Asked]:
+    """Return every verb that any module asks for; imports the modules that may."""
+    for package in _ASKING:
+        folder = Path(replayer.__file__).parent / package
+        for module in pkgutil.walk_packages([str(folder)], f"replayer.{package}."):
+            importlib.import_module(module.name)
+    return frozenset(_declared)
+
+
+def is_declared(name: str, layouts: list[str]) -> bool:
+    """Tell whether a verb file of that name, in an engine with these layouts, is asked for."""
+    return any(asked.is_for(name, layouts) for asked in declared())
+
+
+def names(layouts: list[str]) -> list[str]:
+    """Return all verbs as an engine with these layouts would call its files."""
+    return sorted(
+        {
+            asked.replace("{layout}", layout)
+            for asked in declared()
+            for layout in (layouts or ["rowstore"])
+        }
+    )
