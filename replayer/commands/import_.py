@@ -1,4 +1,4 @@
-"""Make runs of what other tools have measured: pgio, fio, sysbench.
+"""Make runs of what other tools have measured.
 
 The runs are stored like replayer's own, so that show, report and compare take them.  Nothing is
 guessed: what a file does not say is left out, and lines that cannot be read are named.
@@ -13,28 +13,35 @@ from typing import TYPE_CHECKING
 from replayer import registry
 from replayer.errors import Impossible
 from replayer.report.words import clean
-from replayer.results import store
+from replayer.results import imported, store
 
 if TYPE_CHECKING:
     import argparse
 
+    from replayer.imports import Sheaf
     from replayer.model import Run
+    from replayer.results.imported import Source
 
 EPILOG = """\
 examples:
   replayer import pgio runit.out --label uek
   replayer import fio randread.json --label stock
   replayer import sysbench before.txt after.txt
+  replayer import sysbench -        what comes through a pipe
+
+tools:
 """
-_MOST_NAMED = 20
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    parser.epilog = EPILOG
+    tools = registry.names("imports")
+    parser.epilog = EPILOG + "".join(
+        f"  {tool:<15}{registry.about('imports', tool).splitlines()[0]}\n" for tool in tools
+    )
     add = parser.add_argument
-    add("tool", choices=registry.names("imports"), help="the tool whose files they are")
-    add("files", nargs="+", type=Path, metavar="FILE", help="files with the tool's output")
+    add("tool", choices=tools, metavar="TOOL", help="the tool whose files they are; see below")
+    add("files", nargs="+", metavar="FILE", help="files with the tool's output; - is stdin")
     add("--label", default="", help="what this machine or kernel is called in comparisons")
     add(
         "--results",
@@ -46,17 +53,32 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Store the runs and print where they are; lines that were not read are named on stderr."""
-    module = registry.load("imports", args.tool)
     where = store.folder(args.results)
-    sheaves = [module.read(path, args.label) for path in args.files]
-    unread = [words for sheaf in sheaves for words in sheaf.unread]
-    for words in unread[:_MOST_NAMED]:
-        print(f"note: {clean(words)}", file=sys.stderr)  # noqa: T201
-    if len(unread) > _MOST_NAMED:
-        print(f"note: and {len(unread) - _MOST_NAMED} more", file=sys.stderr)  # noqa: T201
-    runs = [found for sheaf in sheaves for found in sheaf.runs]
+    runs: list[Run] = []
+    for name in args.files:
+        sheaf = _read(args.tool, imported.opened(Path(name)), args.label)
+        for sentence in sheaf.unread:
+            print(f"note: {clean(sentence)}", file=sys.stderr)  # noqa: T201
+        runs += sheaf.runs
     _store(runs, where, as_json=args.json)
     return 0
+
+
+def _read(tool: str, source: Source, label: str) -> Sheaf:
+    """Return what is in a file; the sentence of an error names the tool that it seems to be of."""
+    try:
+        sheaf: Sheaf = registry.load("imports", tool).read(source, label)
+    except Impossible as error:
+        fits = [
+            name
+            for name in registry.names("imports")
+            if name != tool and registry.load("imports", name).SIGN.search(source.head)
+        ]
+        if not fits:
+            raise
+        hint = " or ".join(f"`replayer import {name}`" for name in fits)
+        raise Impossible(f"{error}; it looks like a file for {hint}") from error
+    return sheaf
 
 
 def _store(runs: list[Run], where: Path, *, as_json: bool) -> None:

@@ -1,14 +1,15 @@
 """Results of other tools made into runs: one file each, whose name is the tool's.
 
-An import module has a docstring and `read(path, label) -> Sheaf`.  What a file does not say is
-left out, never guessed; lines that should say something and cannot be read are named with their
-numbers.
+An import module has a docstring, a SIGN (a pattern that the beginning of such a file has, and other
+tools' have not) and `read(source, label) -> Sheaf`.  What a file does not say is left out, never
+guessed; what should say something and cannot be read is counted and named in `source.unread`.
 """
 
-from pathlib import Path
+import re
 from typing import NamedTuple, Protocol
 
 from replayer.model import Run
+from replayer.results.imported import Source
 
 
 class Sheaf(NamedTuple):
@@ -21,7 +22,9 @@ class Sheaf(NamedTuple):
 class Import(Protocol):
     """What the import command needs of an import module."""
 
-    def read(self, path: Path, label: str) -> Sheaf:
+    SIGN: re.Pattern[str]
+
+    def read(self, source: Source, label: str) -> Sheaf:
         """Return the runs of a file.
 
         Raises Impossible, in one sentence, when there is nothing of the tool in it.

@@ -1,132 +1,274 @@
-"""fio's JSON (--output-format=json or json+): every job is a step, reads and writes apart."""
+"""fio's JSON (--output-format=json or json+, 2.x and 3.x): every job or group of jobs is a step.
 
-import json
+Reads, writes and trims stay apart, unless fio was told to unify them.  Several reports of a file
+are one with its interim reports (--status-interval), or repeats, or, where they ran at the same
+time or on clients of different names, different machines.
+"""
+
 import re
-from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime
-from pathlib import Path
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
-
-from hdrh.histogram import HdrHistogram
 
 from replayer.errors import Impossible
 from replayer.imports import Sheaf
-from replayer.model import Better, Latency, Measurement, Status, StepResult
-from replayer.results import imported
-from replayer.results.imported import measured
+from replayer.model import Better, Fact, Latency, Measurement, Run, StepResult
+from replayer.results import histogram, imported
+from replayer.results.imported import Source, measured, number, whole, words
 
+SIGN = re.compile(r"\"fio version\"")
+
+_SIDES = ("read", "write", "trim", "mixed")
 _PERCENTILES = {"50": "p50", "95": "p95", "99": "p99", "99.9": "p999"}
-_HIGHEST_NS = 3_600_000_000_000
+_SUM = "All clients"
+_WRONG = (KeyError, TypeError, ValueError, AttributeError)
+_SAME_BEGIN = 2.0
+"""Seconds that the beginnings of interim reports, told in whole seconds, can lie apart."""
 
 
-def read(path: Path, label: str) -> Sheaf:
-    """Return the file's run."""
-    keys = _json(path)
-    # From several hosts (--client) fio writes client_stats, with their sum after them.
+@dataclass
+class _Report:
+    """What one JSON object says of one machine."""
+
+    steps: list[StepResult]
+    version: str
+    host: dict[str, Fact]
+    begin: float | None
+    end: float | None
+    operations: list[float]
+    interim: int = 0
+    repeats: "list[_Report]" = field(default_factory=list)
+
+    @property
+    def kind(self) -> tuple[object, ...]:
+        """Return what two reports of the same work have in common."""
+        return self.version, str(self.host), [str(step.spec) for step in self.steps]
+
+
+def read(source: Source, label: str) -> Sheaf:
+    """Return a run for each machine of the file."""
+    reports = [report for keys in source.documents() for report in _reports(source, keys)]
+    if not reports:
+        why = f" ({source.unread.sentences[0]})" if source.unread.count else ""
+        raise Impossible(
+            f"{source.name} is no output of fio: it needs --output-format=json{why[:300]}"
+        )
+    runs = [
+        _run(source, label, index, first)
+        for index, first in enumerate(_machines(_final(reports)), start=1)
+    ]
+    return Sheaf(tuple(runs), source.unread.all())
+
+
+def _reports(source: Source, keys: Mapping[str, Any]) -> Iterator[_Report]:
+    """Yield the report of a JSON object, or with --client one for each client."""
+    # From several hosts fio writes client_stats, with their sum after them.
     jobs = keys.get("jobs", keys.get("client_stats"))
-    if not isinstance(jobs, list) or not jobs or "fio version" not in keys:
-        raise Impossible(f"{path} is no output of fio: it needs --output-format=json")
+    if "fio version" not in keys or not isinstance(jobs, list):
+        source.unread.say("a JSON object in it is not fio's")
+        return
+    clients: dict[str, list[Any]] = {}
+    for job in jobs:
+        if not isinstance(job, dict):
+            source.unread.say(f"a job cannot be read: {words(job)}")
+        elif job.get("jobname") != _SUM:
+            clients.setdefault(words(job.get("hostname", "")), []).append(job)
+    for client, members in clients.items():
+        report = _report(source, keys, client, members)
+        if report.steps:
+            yield report
+
+
+def _report(
+    source: Source, keys: Mapping[str, Any], client: str, jobs: Sequence[Mapping[str, Any]]
+) -> _Report:
     names: dict[str, int] = {}
-    steps, unread = [], []
-    for number, job in enumerate(jobs, start=1):
-        if isinstance(job, dict) and job.get("jobname") == "All clients":
-            continue
+    steps, operations, elapsed = [], [], [0.0]
+    for job in jobs:
         try:
             steps.append(_step(job, names, keys))
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            unread.append(f"{path}: job {number} cannot be read: {type(error).__name__} {error}")
-    if not steps:
-        raise Impossible(f"{path}: none of its jobs can be read ({unread[0]})")
-    run = imported.run(
-        "fio",
-        path,
-        label,
-        1,
-        steps=steps,
-        name="fio",
-        specs=[step.spec for step in steps],
-        started=steps[0].started,
-        finished=_stamp(keys.get("timestamp_ms"), keys.get("timestamp")) or "",
+            operations.append(sum(number(_side(job, s).get("total_ios", 0)) for s in _SIDES))
+            elapsed.append(number(job.get("elapsed", steps[-1].elapsed)))
+        except _WRONG as error:
+            name = words(job.get("jobname", "without a name"))
+            source.unread.say(f"job {name} cannot be read: {type(error).__name__} {words(error)}")
+    end = _end(keys)
+    return _Report(
+        steps,
+        version=words(keys["fio version"]),
+        host={"host.name": client} if client else {},
+        begin=None if end is None else end - max(elapsed),
+        end=end,
+        operations=operations,
     )
-    return Sheaf((run,), tuple(unread))
 
 
-def _json(path: Path) -> dict[str, Any]:
-    text = imported.text(path)
-    # Captured from a terminal, warnings of fio come before the JSON.
-    begin = re.search(r"^\{", text, re.MULTILINE)
+def _end(keys: Mapping[str, Any]) -> float | None:
+    """Return when a report was written, in seconds since 1970; None where it does not say."""
     try:
-        keys = json.loads(text[begin.start() :] if begin else text)
-    except ValueError as error:
-        raise Impossible(f"{path} is no JSON of fio, or it is cut off: {error}") from error
-    if not isinstance(keys, dict):
-        raise Impossible(f"{path} is no output of fio: it needs --output-format=json")
-    return keys
+        return number(keys["timestamp_ms"]) / 1000
+    except _WRONG:
+        pass
+    try:
+        return number(keys["timestamp"])
+    except _WRONG:
+        return None
+
+
+def _final(reports: Sequence[_Report]) -> Iterator[_Report]:
+    """Yield the reports without those of --status-interval, which each go on from the last."""
+    interim = 0
+    for report, following in pairwise([*reports, None]):
+        assert report is not None
+        if following is not None and _goes_on(report, following):
+            interim += 1
+        else:
+            report.interim, interim = interim, 0
+            yield report
+
+
+def _goes_on(report: _Report, following: _Report) -> bool:
+    """Tell whether a report is an earlier one of the same work, that had begun at the same time."""
+    if report.kind != following.kind or len(report.operations) != len(following.operations):
+        return False
+    more = all(a <= b for a, b in zip(report.operations, following.operations, strict=True))
+    if report.begin is None or following.begin is None:
+        return more and report.steps[-1].elapsed < following.steps[-1].elapsed
+    return more and abs(report.begin - following.begin) <= _SAME_BEGIN
+
+
+def _machines(reports: Iterator[_Report]) -> list[_Report]:
+    """Return the first report of each machine, with those that repeat it one after another."""
+    firsts: list[_Report] = []
+    latest: dict[str, _Report] = {}
+    for report in reports:
+        first = latest.get(str(report.kind))
+        if first is not None and not _beside(first.repeats[-1], report):
+            first.repeats.append(report)
+        else:
+            firsts.append(report)
+            report.repeats = [report]
+            latest[str(report.kind)] = report
+    return firsts
+
+
+def _beside(report: _Report, following: _Report) -> bool:
+    """Tell whether two reports ran at the same time, so on two machines."""
+    if report.end is None or following.begin is None or following.end is None:
+        return False
+    return following.begin < report.end - _SAME_BEGIN < following.end
+
+
+def _run(source: Source, label: str, index: int, first: _Report) -> Run:
+    last = first.repeats[-1]
+    advice = []
+    if len(first.repeats) > 1:
+        advice.append(
+            f"{len(first.repeats)} reports of one file, one after another, are taken as repeats on "
+            f"one machine: import those of another machine from a file of their own"
+        )
+    interim = sum(report.interim for report in first.repeats)
+    if interim:
+        advice.append(f"{interim} interim reports of --status-interval were passed over")
+    return imported.run(
+        "fio",
+        source,
+        label,
+        index,
+        steps=[
+            step.model_copy(update={"repeat": repeat})
+            for repeat, report in enumerate(first.repeats, start=1)
+            for step in report.steps
+        ],
+        name="fio",
+        specs=[step.spec for step in first.steps],
+        host=first.host,
+        started=first.steps[0].started,
+        finished="" if last.end is None else imported.stamp(last.end),
+        advice=advice,
+    )
 
 
 def _step(job: Mapping[str, Any], names: dict[str, int], keys: Mapping[str, Any]) -> StepResult:
     """Return a job's step; jobs that run side by side under one name are told apart by a number."""
-    name = str(job["jobname"])
+    name = words(job["jobname"])
     names[name] = names.get(name, 0) + 1
     if names[name] > 1:
         name = f"{name}-{names[name]}"
-    error = int(job.get("error", 0))
-    latency = dict(_latencies(job))
-    return StepResult(
-        step="fio",
-        name=name,
-        repeat=1,
-        status=Status.FAILED if error else Status.DONE,
-        reason=f"fio's job {name} ended with error {error}" if error else "",
-        started=_stamp(job.get("job_start"), None) or "",
-        elapsed=float(job.get("job_runtime", 0)) / 1000,
-        spec={"step": "fio", "name": name, **_options(keys, job)},
+    error = whole(job.get("error", 0))
+    return imported.step(
+        "fio",
+        name,
+        failure=f"fio's job {name} ended with error {error}" if error else "",
+        started=_started(job),
+        elapsed=_elapsed(job),
+        spec=_options(keys, job),
         measurements=tuple(_measurements(job)),
-        latency=latency,
-        facts={"version": str(keys["fio version"])},
+        latency=dict(_latencies(job)),
+        facts={"version": words(keys["fio version"])},
     )
+
+
+def _started(job: Mapping[str, Any]) -> str:
+    milliseconds = job.get("job_start")
+    return "" if milliseconds is None else imported.stamp(number(milliseconds) / 1000)
+
+
+def _elapsed(job: Mapping[str, Any]) -> float:
+    """Return seconds: the longest side's, as job_runtime is a sum over the jobs of a group."""
+    sides = [number(_side(job, side).get("runtime", 0)) for side in _SIDES]
+    return (max(sides) or number(job.get("job_runtime", 0))) / 1000
+
+
+def _side(job: Mapping[str, Any], side: str) -> Mapping[str, Any]:
+    keys = job.get(side) or {}
+    if not isinstance(keys, dict):
+        raise TypeError(f"{side} is no object")
+    return keys
 
 
 def _options(keys: Mapping[str, Any], job: Mapping[str, Any]) -> dict[str, str]:
     options = {**keys.get("global options", {}), **job.get("job options", {})}
-    return {key: str(value) for key, value in options.items() if key not in ("name", "step")}
+    return {words(key): words(value) for key, value in options.items()}
 
 
 def _measurements(job: Mapping[str, Any]) -> Iterator[Measurement]:
-    for kind in ("read", "write", "trim"):
-        side = job.get(kind, {})
-        if not side.get("total_ios"):
-            continue
-        yield measured(f"fio.{kind}.iops", float(side["iops"]), "1/s")
-        yield measured(f"fio.{kind}.throughput", float(side["bw_bytes"]), "bytes/s")
-        latency = side.get("clat_ns", {})
-        known = {f"{float(p):g}": ns for p, ns in latency.get("percentile", {}).items()}
-        for percent, name in _PERCENTILES.items():
-            if percent in known:
-                value = float(known[percent]) / 1e9
-                yield measured(f"fio.{kind}.latency.{name}", value, "s", Better.LESS)
-        if latency.get("N"):
-            yield measured(f"fio.{kind}.latency.max", float(latency["max"]) / 1e9, "s", Better.LESS)
+    for side in _SIDES:
+        values = _side(job, side)
+        if values.get("total_ios", values.get("io_bytes")):
+            yield measured(f"fio.{side}.iops", number(values["iops"]), "1/s")
+            yield measured(f"fio.{side}.throughput", _throughput(values), "bytes/s")
+            yield from _side_latency(side, values)
     for kind, key in (("user", "usr_cpu"), ("system", "sys_cpu")):
         if key in job:
-            yield measured(f"fio.cpu.{kind}", float(job[key]), "%", Better.LESS)
+            yield measured(f"fio.cpu.{kind}", number(job[key]), "%", Better.LESS)
+
+
+def _throughput(values: Mapping[str, Any]) -> float:
+    """Return bytes a second; fio 2 says KiB only."""
+    return number(values["bw_bytes"]) if "bw_bytes" in values else number(values["bw"]) * 1024
+
+
+def _side_latency(side: str, values: Mapping[str, Any]) -> Iterator[Measurement]:
+    """Yield percentiles and maximum of the completion latency, in ns since fio 3, before in us."""
+    latency, factor = (
+        (values["clat_ns"], 1e-9) if "clat_ns" in values else (values.get("clat", {}), 1e-6)
+    )
+    known = {f"{number(p):g}": value for p, value in latency.get("percentile", {}).items()}
+    for percent, name in _PERCENTILES.items():
+        if percent in known:
+            seconds = number(known[percent]) * factor
+            yield measured(f"fio.{side}.latency.{name}", seconds, "s", Better.LESS)
+    if latency.get("N", latency.get("max")):
+        seconds = number(latency["max"]) * factor
+        yield measured(f"fio.{side}.latency.max", seconds, "s", Better.LESS)
 
 
 def _latencies(job: Mapping[str, Any]) -> Iterator[tuple[str, Latency]]:
     """Yield the histograms of json+, whose bins are nanoseconds and how often."""
-    for kind in ("read", "write", "trim"):
-        bins = job.get(kind, {}).get("clat_ns", {}).get("bins")
+    for side in _SIDES:
+        bins = _side(job, side).get("clat_ns", {}).get("bins")
         if bins:
-            histogram = HdrHistogram(1, _HIGHEST_NS, 3)
-            for value, count in bins.items():
-                histogram.record_value(max(1, int(value)), int(count))
-            payload = histogram.encode().decode("ascii")
-            yield kind, Latency(payload=payload, operations=int(histogram.get_total_count()))
-
-
-def _stamp(milliseconds: object, seconds: object) -> str | None:
-    if isinstance(milliseconds, int):
-        return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(timespec="milliseconds")
-    if isinstance(seconds, int):
-        return datetime.fromtimestamp(seconds, UTC).isoformat()
-    return None
+            counts = {whole(value): whole(count) for value, count in bins.items()}
+            yield side, histogram.encode(counts)

@@ -17,7 +17,7 @@ from replayer.errors import Impossible
 from replayer.imports import Sheaf
 from replayer.model import Better, Fact, Measurement, Run, Series, Status, StepResult
 from replayer.results import imported
-from replayer.results.imported import measured, quoted
+from replayer.results.imported import Source, measured, number, quoted
 
 WINDOW = (
     "pgio starts its counters before it launches the sessions and its clock after, so RIOPS and "
@@ -33,30 +33,32 @@ _OTHERS = (
     "pgio_base_table_load.out",
 )
 
+SIGN = re.compile(r"DBNAME: |Launching the sessions took ")
+
+# Every gap has a longest length: a line of nothing but beginnings takes no longer than another.
 _DBNAME = re.compile(
-    r"DBNAME:\s+(?P<dbname>.+?)\.\s+(?P<num_schemas>\d+) schemas, (?P<num_threads>\d+) "
-    r"threads\(each\)\. Run time: (?P<seconds>\d+) seconds\. "
-    r"RIOPS >(?P<riops>\d+)< CACHE_HITS/s >(?P<hits>\d+)<"
+    r"DBNAME:\s{1,20}(?P<dbname>\S.{0,120}?)\.\s{1,20}(?P<num_schemas>\d{1,9}) schemas, "
+    r"(?P<num_threads>\d{1,9}) threads\(each\)\. Run time: (?P<seconds>\d{1,9}) seconds\. "
+    r"RIOPS >(?P<riops>\d{1,15})< CACHE_HITS/s >(?P<hits>\d{1,15})<"
 )
-_ROW = re.compile(r"(?:BEFORE|AFTER):\s+[^|]+\|" + r"\|".join([r"\s*(\d+)\s*"] * 5) + r"$")
+_ROW = re.compile(
+    r"(?:BEFORE|AFTER):\s{1,20}[^|\s][^|]{0,120}\|"
+    + r"\|".join([r"\s{0,20}(\d{1,18})\s{0,20}"] * 5)
+    + r"$"
+)
 _TESTING = re.compile(
-    r"Testing \d+ schemas with \d+ thread\(s\) accessing (?P<scale>\S+) "
-    r"\((?P<blocks>\d+) blocks\) of each schema"
+    r"Testing \d{1,9} schemas with \d{1,9} thread\(s\) accessing (?P<scale>\S{1,40}) "
+    r"\((?P<blocks>\d{1,15}) blocks\) of each schema"
 )
-_LAUNCH = re.compile(r"Launching the sessions took (?P<launch>\d+) seconds")
-_BUFFERS = re.compile(r"Shared buffers: (?P<buffers>\S+?)\.?\s*$")
-_DATE = re.compile(r"Date:\s+(?P<date>.+?)\s*$")
-_UNAME = re.compile(
-    r"\bLinux (?P<host>\S+) (?P<release>\d+\.\d+\S*) (?P<version>#\d+.*?) "
-    r"(?P<machine>x86_64|aarch64|ppc64le|s390x)\b"
-)
-_OS = re.compile(r"\bPRETTY_NAME=\"?(?P<os>[^\"]+)\"?\s*$")
+_LAUNCH = re.compile(r"Launching the sessions took (?P<launch>\d{1,9}) seconds")
+_BUFFERS = re.compile(r"Shared buffers: (?P<buffers>\S{1,40}?)\.?$")
+_DATE = re.compile(r"Date:\s{1,20}(?P<date>\S.{0,80})$")
 _STARTS = {"DBNAME:": _DBNAME, "BEFORE:": _ROW, "AFTER:": _ROW, "Testing ": _TESTING}
 """What a line of pgio begins with, and what it must then look like."""
 
 
 @dataclass
-class _Found:
+class _Line:
     """One DBNAME line and what was said before it, since the one before."""
 
     values: dict[str, str] = field(default_factory=dict)
@@ -72,25 +74,27 @@ class _Found:
         return {"step": "sessions", "name": "sessions", "tool": "pgio", **known, **scale}
 
 
-def read(path: Path, label: str) -> Sheaf:
+def read(source: Source, label: str) -> Sheaf:
     """Return a run for each kernel and configuration in the file, its DBNAME lines as repeats."""
-    if path.name in _BESIDE + _OTHERS:
-        return Sheaf((), (f"{path}: it is read with the captured output that lies beside it",))
-    found, unread = _scan(path)
-    if not found:
+    name = Path(source.name).name
+    if name in _BESIDE + _OTHERS:
+        source.unread.say("it is read with the captured output that lies beside it")
+        return Sheaf((), source.unread.all())
+    rows = _scan(source)
+    if not rows:
         raise Impossible(
-            f"{path} has no DBNAME line that can be read: give the captured output of runit.sh"
-            + (f" ({unread[0]})" if unread else "")
+            f"{source.name} has no DBNAME line that can be read: give the captured output of "
+            f"runit.sh"
         )
     runs = []
-    for number, (_, members) in enumerate(groupby(found, key=_kind), start=1):
+    for index, (_, members) in enumerate(groupby(rows, key=_kind), start=1):
         repeats = list(members)
-        last = repeats[-1] is found[-1]
-        runs.append(_run(path, label, number, repeats, unread if last else None))
-    return Sheaf(tuple(runs), tuple(unread))
+        last = repeats[-1] is rows[-1]
+        runs.append(_run(source, label, index, repeats, last=last))
+    return Sheaf(tuple(runs), source.unread.all())
 
 
-def _kind(one: _Found) -> tuple[object, ...]:
+def _kind(one: _Line) -> tuple[object, ...]:
     return (
         one.host.get("kernel.release"),
         one.values["dbname"],
@@ -98,54 +102,46 @@ def _kind(one: _Found) -> tuple[object, ...]:
     )
 
 
-def _scan(path: Path) -> tuple[list[_Found], list[str]]:
-    """Return what the file says of each DBNAME line, and sentences on lines that cannot be read."""
-    found, unread = [], []
-    current, host = _Found(), dict[str, Fact]()
+def _scan(source: Source) -> list[_Line]:
+    """Return what the file says of each DBNAME line; lines that cannot be read are noted."""
+    rows: list[_Line] = []
+    current, host = _Line(), dict[str, Fact]()
     hosts: list[dict[str, Fact]] = []
     orphans = 0
-    for number, line in enumerate(imported.text(path).splitlines(), start=1):
-        facts = _host(line)
+    for at, raw in source.lines():
+        line = raw.strip()
+        facts = imported.host(line)
         if facts:
             new = "kernel.release" in facts
             host = {**({} if new and "kernel.release" in host else host), **facts}
             hosts.append(host)
         start, pattern = next(((s, p) for s, p in _STARTS.items() if s in line), ("", None))
         if pattern and not pattern.search(line):
-            unread.append(f"{path}: line {number} cannot be read: {quoted(line)}")
+            source.unread.line(at, line)
             continue
         _note(current, line, start)
         if start == "DBNAME:":
             current.host = dict(host)
             orphans += not host
-            found.append(current)
-            current = _Found()
-    _adopt(path, found, hosts, orphans, unread)
-    return found, unread
+            rows.append(current)
+            current = _Line()
+    if orphans and hosts:
+        _adopt(source, rows, hosts)
+    return rows
 
 
-def _adopt(
-    path: Path,
-    found: Sequence[_Found],
-    hosts: Sequence[dict[str, Fact]],
-    orphans: int,
-    unread: list[str],
-) -> None:
+def _adopt(source: Source, rows: Sequence[_Line], hosts: Sequence[dict[str, Fact]]) -> None:
     """Give the host that is told after the first DBNAME lines to them, where there is only one."""
-    if not orphans or not hosts:
-        return
-    if len({host.get("kernel.release") for host in hosts if "kernel.release" in host}) > 1:
-        for one in found:
-            one.host = {}
-        unread.append(
-            f"{path}: several kernels are told and not before each DBNAME line, so none is taken"
+    several = len({host["kernel.release"] for host in hosts if "kernel.release" in host}) > 1
+    if several:
+        source.unread.say(
+            "several kernels are told and not before each DBNAME line, so none is taken"
         )
-        return
-    for one in found:
-        one.host = dict(hosts[-1])
+    for row in rows:
+        row.host = {} if several else dict(hosts[-1])
 
 
-def _note(current: _Found, line: str, start: str) -> None:
+def _note(current: _Line, line: str, start: str) -> None:
     """Add what a line says."""
     row = _ROW.search(line)
     if start in ("BEFORE:", "AFTER:") and row:
@@ -155,31 +151,19 @@ def _note(current: _Found, line: str, start: str) -> None:
             current.values |= match.groupdict()
 
 
-def _host(line: str) -> dict[str, Fact]:
-    facts: dict[str, Fact] = {}
-    if match := _UNAME.search(line):
-        facts |= {"host.name": match["host"], "kernel.release": match["release"]}
-        facts |= {"kernel.version": match["version"]}
-    if match := _OS.search(line):
-        facts["os.name"] = match["os"]
-    return facts
-
-
-def _run(
-    path: Path, label: str, number: int, repeats: Sequence[_Found], beside: list[str] | None
-) -> Run:
-    """Return a run of repeats; with `beside`, which takes notes, the last has the files' data."""
+def _run(source: Source, label: str, index: int, repeats: Sequence[_Line], *, last: bool) -> Run:
+    """Return a run of repeats; the last of the file has the data of the files beside it."""
     steps = [_step(one, repeat) for repeat, one in enumerate(repeats, start=1)]
-    if beside is not None:
-        series = _series(path.parent, steps[-1].started, beside)
-        tables = _detail(path.parent / "pgio_session_detail.out", beside)
-        steps[-1] = steps[-1].model_copy(update={"series": series, "tables": tables})
+    if last:
+        watched = _series(source, steps[-1].started)
+        tables = _detail(source)
+        steps[-1] = steps[-1].model_copy(update={"series": watched, "tables": tables})
     first = repeats[0]
     return imported.run(
         "pgio",
-        path,
+        source,
         label,
-        number,
+        index,
         steps=steps,
         name="pgio",
         specs=[first.spec],
@@ -189,7 +173,7 @@ def _run(
     )
 
 
-def _step(one: _Found, repeat: int) -> StepResult:
+def _step(one: _Line, repeat: int) -> StepResult:
     seconds = int(one.values["seconds"])
     notes = [WINDOW]
     facts: dict[str, Fact] = {"dbname": one.values["dbname"]}
@@ -223,7 +207,7 @@ def _step(one: _Found, repeat: int) -> StepResult:
     )
 
 
-def _same_window(one: _Found, seconds: int) -> Iterator[Measurement]:
+def _same_window(one: _Line, seconds: int) -> Iterator[Measurement]:
     """Yield what pgio's own rows give when counters and clock cover the same window."""
     if not one.before or not one.after or not seconds:
         return
@@ -243,9 +227,9 @@ def _started(date: str) -> str:
     return ""
 
 
-def _series(folder: Path, started: str, unread: list[str]) -> Series | None:
+def _series(source: Source, started: str) -> Series | None:
     """Return iostat's and vmstat's lines as a series, without their first, which is since boot."""
-    columns = {**_iostat(folder / "iostat.out", unread), **_vmstat(folder / "vmstat.out", unread)}
+    columns = {**_iostat(source), **_vmstat(source)}
     longest = max(map(len, columns.values()), default=0)
     if not longest:
         return None
@@ -258,11 +242,11 @@ def _series(folder: Path, started: str, unread: list[str]) -> Series | None:
     )
 
 
-def _iostat(path: Path, unread: list[str]) -> dict[str, list[float | None]]:
+def _iostat(source: Source) -> dict[str, list[float | None]]:
     """Return device.column -> values; the only device that worked is called `diskstats`."""
     reports: list[dict[str, list[float]]] = []
     names: list[str] = []
-    for number, line in _lines(path):
+    for at, line in _lines(source, "iostat.out"):
         words = line.split()
         if words[0].rstrip(":") == "Device":
             names = words[1:]
@@ -270,7 +254,7 @@ def _iostat(path: Path, unread: list[str]) -> dict[str, list[float | None]]:
         elif names and len(words) == len(names) + 1:
             values = _numbers(words[1:])
             if values is None:
-                unread.append(f"{path}: line {number} cannot be read: {quoted(line)}")
+                source.unread.say(f"iostat.out: line {at} cannot be read: {quoted(line)}")
             else:
                 reports[-1][words[0]] = values
         elif words[0] in ("Linux", "avg-cpu:"):
@@ -278,8 +262,6 @@ def _iostat(path: Path, unread: list[str]) -> dict[str, list[float | None]]:
     reports = reports[1:]
     devices = dict.fromkeys(device for report in reports for device in report)
     busy = [d for d in devices if any(any(report.get(d, ())) for report in reports)]
-    if not names and not reports:
-        return {}
     return {
         f"{'diskstats' if len(busy) == 1 else f'iostat.{device}'}.{name}": [
             report[device][i] if device in report and i < len(report[device]) else None
@@ -290,49 +272,51 @@ def _iostat(path: Path, unread: list[str]) -> dict[str, list[float | None]]:
     }
 
 
-def _vmstat(path: Path, unread: list[str]) -> dict[str, list[float | None]]:
+def _vmstat(source: Source) -> dict[str, list[float | None]]:
     names: list[str] = []
     rows: list[list[float]] = []
-    for number, line in _lines(path):
+    for at, line in _lines(source, "vmstat.out"):
         words = line.split()
         if words[0] == "r":
             names = words
         elif names and words[0] != "procs" and not words[0].startswith("--"):
             values = _numbers(words[: len(names)])
             if values is None or len(values) != len(names):
-                unread.append(f"{path}: line {number} cannot be read: {quoted(line)}")
+                source.unread.say(f"vmstat.out: line {at} cannot be read: {quoted(line)}")
             else:
                 rows.append(values)
+    rows = [row for row in rows if len(row) == len(names)]
     return {f"vmstat.{name}": [row[i] for row in rows[1:]] for i, name in enumerate(names)}
 
 
-def _detail(path: Path, unread: list[str]) -> Mapping[str, tuple[dict[str, Any], ...]]:
+def _detail(source: Source) -> Mapping[str, tuple[dict[str, Any], ...]]:
     """Return the table of the session detail, numbers as numbers and times as they are."""
     names: list[str] = []
     rows = []
-    for number, line in _lines(path):
+    for at, line in _lines(source, "pgio_session_detail.out"):
         cells = [cell.strip() for cell in line.split("|")]
         if "mypid" in cells:
             names = cells
         elif len(cells) == len(names) > 1:
-            rows.append(
-                {n: int(c) if c.isdecimal() else c for n, c in zip(names, cells, strict=True)}
-            )
+            rows.append({n: _cell(c) for n, c in zip(names, cells, strict=True)})
         elif not (set(line) <= set("-+ ") or line.strip().startswith("(")):
-            unread.append(f"{path}: line {number} cannot be read: {quoted(line)}")
+            source.unread.say(f"pgio_session_detail.out: line {at} cannot be read: {quoted(line)}")
     return {"session_detail": tuple(rows)} if rows else {}
 
 
-def _lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Yield the numbered lines that are not empty; none if there is no such file."""
-    if path.is_file():
-        for number, line in enumerate(imported.text(path).splitlines(), start=1):
-            if line.strip():
-                yield number, line
+def _cell(text: str) -> int | str:
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < 19 else text
 
 
-def _numbers(words: Sequence[str]) -> list[float] | None:
+def _lines(source: Source, name: str) -> Iterator[tuple[int, str]]:
+    """Yield the numbered lines of a file beside the source; none if there is no such file."""
+    beside = source.beside(name)
+    if beside is not None:
+        yield from beside.lines()
+
+
+def _numbers(texts: Sequence[str]) -> list[float] | None:
     try:
-        return [float(word.replace(",", ".")) for word in words]
+        return [number(text.replace(",", ".")) for text in texts]
     except ValueError:
         return None

@@ -1,35 +1,47 @@
-"""sysbench's reports (cpu, memory, fileio, threads, oltp_*): several in one file are repeats."""
+"""sysbench's reports, 0.4 to 1.0 (cpu, memory, fileio, threads, oltp); several are repeats.
+
+Where `uname -a` or os-release stands before them, each machine has a run of its own.
+"""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from replayer.errors import Impossible
 from replayer.imports import Sheaf
-from replayer.model import Better, Measurement, Series, Status, StepResult
+from replayer.model import Better, Fact, Measurement, StepResult
 from replayer.results import imported
-from replayer.results.imported import measured, quoted
+from replayer.results.imported import Result, Source, measured, number, words
+
+SIGN = re.compile(r"^sysbench v? ?\d+\.\d+", re.MULTILINE)
 
 _MIB = 1 << 20
-_BEGIN = re.compile(r"sysbench (\d+\.\d+\S*)")
-_THREADS = re.compile(r"Number of threads: (\d+)")
-_STARTED = "Threads started!"
+_BEGIN = re.compile(r"sysbench v? ?(\d+\.\d+[^\s:]{0,40})")
+_THREADS = re.compile(r"Number of threads: (\d{1,9})")
+_STARTED = re.compile(r"Threads started!.{0,40}")
 _OPTIONS = {
-    # what the report says before the work starts -> the key it becomes
-    r"Prime numbers limit: (\S+)": "cpu_max_prime",
-    r"\s+block size: (\S+)": "block_size",
-    r"\s+total size: (\S+)": "total_size",
-    r"\s+operation: (\S+)": "operation",
-    r"\s+scope: (\S+)": "scope",
-    r"(\d+ files, \S+ each)": "files",
-    r"Block size (\S+)": "block_size",
-    r"Using (.+) I/O mode": "io_mode",
-    r"Doing (.+) test": "mode",
-    r"Read/Write ratio for combined random IO test: (\S+)": "rw_ratio",
-    r"Extra file open flags: (.+)": "file_flags",
+    # what the report says before the work starts, or in 0.4 after it -> the key it becomes
+    re.compile(pattern): key
+    for pattern, key in {
+        r"Prime numbers limit: (\S+)": "cpu_max_prime",
+        r"Maximum prime number checked in CPU test: (\S+)": "cpu_max_prime",
+        r"\s*block size: (\S+)": "block_size",
+        r"\s*total size: (\S+)": "total_size",
+        r"\s*operation: (\S+)": "operation",
+        r"\s*scope: (\S+)": "scope",
+        r"(\d{1,9} files, \S+ each)": "files",
+        r"Block size (\S+)": "block_size",
+        r"Using (.{1,40}) I/O mode": "io_mode",
+        r"Doing (.{1,60}) (?:test|benchmark)": "mode",
+        r"Read/Write ratio for combined random IO test: (\S+)": "rw_ratio",
+        r"Extra file open flags: (.+)": "file_flags",
+        r"Memory block size: (\S+)": "block_size",
+        r"Memory transfer size: (\S+)": "total_size",
+        r"Memory operations type: (\S+)": "operation",
+        r"Memory scope type: (\S+)": "scope",
+    }.items()
 }
-_NUMBER = r"(-?\d+(?:\.\d+)?)"
+_NUMBER = r"(-?\d{1,18}(?:\.\d{1,18})?)"
 
 
 def _metric(
@@ -37,10 +49,10 @@ def _metric(
 ) -> tuple[re.Pattern[str], Callable[[re.Match[str]], list[Measurement]]]:
     """Return a line of the report and how its first number becomes a measurement."""
 
-    def make(found: re.Match[str]) -> list[Measurement]:
-        given = found.groupdict().get("p")
+    def make(match: re.Match[str]) -> list[Measurement]:
+        given = match.groupdict().get("p")
         metric = name.format(p=_percentile(given) if given else "")
-        return [measured(f"sysbench.{metric}", float(found["v"]) * factor, unit, better)]
+        return [measured(f"sysbench.{metric}", number(match["v"]) * factor, unit, better)]
 
     return re.compile(pattern.replace("NUMBER", _NUMBER.replace("(-", "(?P<v>-", 1))), make
 
@@ -50,6 +62,7 @@ def _percentile(text: str) -> str:
     return "p" + text.replace(".", "")
 
 
+_PER_SECOND = r"\d+\s+\(NUMBER per sec\.\)"
 _METRICS = [
     _metric(r"events per second:\s+NUMBER", "events_per_second", "1/s"),
     _metric(r"events/s \(eps\):\s+NUMBER", "events_per_second", "1/s"),
@@ -58,27 +71,51 @@ _METRICS = [
     _metric(r"fsyncs/s:\s+NUMBER", "fsyncs", "1/s"),
     _metric(r"read, MiB/s:\s+NUMBER", "read_throughput", "bytes/s", factor=_MIB),
     _metric(r"written, MiB/s:\s+NUMBER", "write_throughput", "bytes/s", factor=_MIB),
-    _metric(r"Total operations: \d+ \(\s*NUMBER per second\)", "operations", "1/s"),
-    _metric(r"[\d.]+ MiB transferred \(NUMBER MiB/sec\)", "throughput", "bytes/s", factor=_MIB),
-    _metric(r"transactions:\s+\d+\s+\(NUMBER per sec\.\)", "transactions", "1/s"),
-    _metric(r"queries:\s+\d+\s+\(NUMBER per sec\.\)", "queries", "1/s"),
-    _metric(r"ignored errors:\s+\d+\s+\(NUMBER per sec\.\)", "errors", "1/s", Better.LESS),
-    _metric(r"reconnects:\s+\d+\s+\(NUMBER per sec\.\)", "reconnects", "1/s", Better.LESS),
+    _metric(r"(?:Total operations|Operations performed): \d+ \(\s*NUMBER (?:per second|ops/sec)\)",
+            "operations", "1/s"),
+    _metric(r"[\d.]+ Mi?B transferred \(NUMBER Mi?B/sec\)", "throughput", "bytes/s", factor=_MIB),
+    _metric(r"transactions:\s+" + _PER_SECOND, "transactions", "1/s"),
+    _metric(r"queries:\s+" + _PER_SECOND, "queries", "1/s"),
+    _metric(r"read/write requests:\s+" + _PER_SECOND, "requests", "1/s"),
+    _metric(r"other operations:\s+" + _PER_SECOND, "other_operations", "1/s", Better.NEITHER),
+    _metric(r"deadlocks:\s+" + _PER_SECOND, "deadlocks", "1/s", Better.LESS),
+    _metric(r"ignored errors:\s+" + _PER_SECOND, "errors", "1/s", Better.LESS),
+    _metric(r"reconnects:\s+" + _PER_SECOND, "reconnects", "1/s", Better.LESS),
+    _metric(r"NUMBER Requests/sec executed", "requests", "1/s"),
+    # 0.4 calls 2^20 bytes Mb
+    _metric(r"Read [\d.]+[KMGT]?b\s+Written [\d.]+[KMGT]?b\s+Total transferred [\d.]+[KMGT]?b"
+            r"\s+\(NUMBERKb/sec\)", "throughput", "bytes/s", factor=1 << 10),
+    _metric(r"Read [\d.]+[KMGT]?b\s+Written [\d.]+[KMGT]?b\s+Total transferred [\d.]+[KMGT]?b"
+            r"\s+\(NUMBERMb/sec\)", "throughput", "bytes/s", factor=_MIB),
+    _metric(r"Read [\d.]+[KMGT]?b\s+Written [\d.]+[KMGT]?b\s+Total transferred [\d.]+[KMGT]?b"
+            r"\s+\(NUMBERGb/sec\)", "throughput", "bytes/s", factor=1 << 30),
     _metric(r"total time:\s+NUMBERs", "elapsed", "s", Better.NEITHER),
     _metric(r"time elapsed:\s+NUMBERs", "elapsed", "s", Better.NEITHER),
     _metric(r"total number of events:\s+NUMBER", "events", "", Better.NEITHER),
-    _metric(r"min:\s+NUMBER", "latency.min", "s", Better.LESS, 1e-3),
-    _metric(r"avg:\s+NUMBER", "latency.mean", "s", Better.LESS, 1e-3),
-    _metric(r"max:\s+NUMBER", "latency.max", "s", Better.LESS, 1e-3),
-    _metric(r"(?P<p>\d+(?:\.\d+)?)th percentile:\s+NUMBER", "latency.{p}", "s", Better.LESS, 1e-3),
-]
+    _metric(r"min:\s+NUMBER(?:ms)?", "latency.min", "s", Better.LESS, 1e-3),
+    _metric(r"avg:\s+NUMBER(?:ms)?", "latency.mean", "s", Better.LESS, 1e-3),
+    _metric(r"max:\s+NUMBER(?:ms)?", "latency.max", "s", Better.LESS, 1e-3),
+    _metric(r"(?P<p>\d{1,3}(?:\.\d{1,4})?)th percentile:\s+NUMBER", "latency.{p}", "s",
+            Better.LESS, 1e-3),
+    _metric(r"approx\.\s+(?P<p>\d{1,3}(?:\.\d{1,4})?) percentile:\s+NUMBERms", "latency.{p}", "s",
+            Better.LESS, 1e-3),
+]  # fmt: skip
 _HEADINGS = re.compile(
     r"(CPU speed|General statistics|Latency \(ms\)|Latency histogram.*|Threads fairness"
     r"|File operations|Throughput|SQL statistics|queries performed|sum|read|write|other|total"
+    r"|OLTP test statistics|Test execution summary|per-request statistics|response time"
+    r"|total time taken by event execution"
     r"|events \(avg/stddev\)|execution time \(avg/stddev\))(?::.*)?"
+    r"|Done\.|Time limit exceeded, exiting\.{3}|\(last message repeated \d+ times\)"
+    r"|Operations performed:  ?\d+ [Rr]eads?, \d+ [Ww]rites?, \d+ Other = \d+ Total"
 )
-_SECOND = re.compile(r"\[ (?P<at>\d+(?:\.\d+)?)s \] (?P<rest>.+)")
-_PAIR = re.compile(r"(?P<name>thds|tps|qps|eps|reads|writes|fsyncs|err/s|reconn/s): " + _NUMBER)
+_SECOND = re.compile(r"\[ {0,10}(?P<at>\d{1,12}(?:\.\d{1,6})?) ?s ?\] (?P<rest>.+)")
+_PAIR = re.compile(
+    r"(?P<name>thds|threads|tps|qps|eps|reads|writes|fsyncs|errors|err|reconnects|reconn)(?:/s)?:"
+    r" {1,4}" + _NUMBER
+)
+_SAME = {"threads": "thds", "errors": "err/s", "err": "err/s"}
+_SAME |= {"reconnects": "reconn/s", "reconn": "reconn/s"}
 
 
 @dataclass
@@ -86,6 +123,7 @@ class _Report:
     """One report of the file, as far as it was read."""
 
     version: str
+    host: Mapping[str, Fact]
     threads: int = 0
     options: dict[str, str] = field(default_factory=dict)
     metrics: list[Measurement] = field(default_factory=list)
@@ -99,111 +137,96 @@ class _Report:
         for metric, test in (
             ("transactions", "oltp"),
             ("reads", "fileio"),
+            ("requests", "fileio"),
             ("throughput", "memory"),
             ("events_per_second", "cpu"),
         ):
             if metric in names:
                 return test
-        return "sysbench"
+        return "cpu" if "cpu_max_prime" in self.options else "sysbench"
 
 
-def read(path: Path, label: str) -> Sheaf:
-    """Return a run for each kind of report in the file."""
-    reports, unread = _scan(path)
-    whole = [report for report in reports if report.metrics]
-    unread += [
-        f"{path}: report {number} has no results: sysbench did not come to its end"
-        for number, report in enumerate(reports, start=1)
-        if not report.metrics
-    ]
-    if not whole:
-        raise Impossible(f"{path} has no report of sysbench with results in it")
-    kinds: dict[str, list[_Report]] = {}
-    for report in whole:
-        kinds.setdefault(f"{report.test} {report.threads} {report.options}", []).append(report)
-    runs = tuple(
-        imported.run(
-            "sysbench",
-            path,
-            label,
-            number,
-            steps=[_step(report, repeat) for repeat, report in enumerate(members, start=1)],
-            name=f"sysbench-{members[0].test}",
-            specs=[_spec(members[0])],
-        )
-        for number, members in enumerate(kinds.values(), start=1)
-    )
-    return Sheaf(runs, tuple(unread))
+def read(source: Source, label: str) -> Sheaf:
+    """Return a run for each machine and kind of report in the file."""
+    reports = _scan(source)
+    complete = [report for report in reports if report.metrics]
+    for index, report in enumerate(reports, start=1):
+        if not report.metrics:
+            source.unread.say(f"report {index} has no results: sysbench did not come to its end")
+    if not complete:
+        raise Impossible(f"{source.name} has no report of sysbench with results in it")
+    results = [Result(_step(report), report.host) for report in complete]
+    runs = imported.runs(source, "sysbench", label, results)
+    return Sheaf(tuple(map(imported.told_of_repeats, runs)), source.unread.all())
 
 
-def _scan(path: Path) -> tuple[list[_Report], list[str]]:
+def _scan(source: Source) -> list[_Report]:
     reports: list[_Report] = []
-    unread = []
-    for number, line in enumerate(imported.text(path).splitlines(), start=1):
+    host: Mapping[str, Fact] = {}
+    for at, line in source.lines():
         if begin := _BEGIN.match(line):
-            reports.append(_Report(begin[1]))
-        elif reports and line.strip() and not _understood(reports[-1], line):
-            unread.append(f"{path}: line {number} cannot be read: {quoted(line)}")
-    return reports, unread
+            reports.append(_Report(words(begin[1]), host))
+        elif facts := imported.host(line):
+            host = facts if "kernel.release" in facts else {**host, **facts}
+        elif reports and not _understood(reports[-1], line):
+            source.unread.line(at, line)
+    return reports
 
 
 def _understood(report: _Report, line: str) -> bool:
     """Take what a line says into the report; tell whether it says what sysbench's lines say."""
-    words = line.strip()
-    if words == _STARTED:
+    text = line.strip()
+    if _STARTED.fullmatch(text):
         report.started = True
         return True
     if not report.started:
         _option(report, line)
         return True
-    if second := _SECOND.fullmatch(words):
-        pairs = {found["name"]: float(found[2]) for found in _PAIR.finditer(second["rest"])}
-        report.seconds.append((float(second["at"]), pairs))
-        return bool(pairs)
+    if second := _SECOND.fullmatch(text):
+        return _seconds(report, second)
     for pattern, make in _METRICS:
-        if found := pattern.fullmatch(words):
-            report.metrics += make(found)
+        if match := pattern.fullmatch(text):
+            report.metrics += make(match)
             return True
-    return bool(_HEADINGS.fullmatch(words))
+    # 0.4 tells its options after the work.
+    return _option(report, line) or bool(_HEADINGS.fullmatch(text))
 
 
-def _option(report: _Report, line: str) -> None:
-    if found := _THREADS.match(line):
-        report.threads = int(found[1])
+def _seconds(report: _Report, line: re.Match[str]) -> bool:
+    """Take an interval's values; fileio's reads and writes are MiB/s there."""
+    pairs = {
+        _SAME.get(pair["name"], pair["name"]): number(pair[2])
+        for pair in _PAIR.finditer(line["rest"])
+    }
+    report.seconds.append((number(line["at"]), pairs))
+    return bool(pairs)
+
+
+def _option(report: _Report, line: str) -> bool:
+    if threads := _THREADS.match(line):
+        report.threads = int(threads[1])
+        return True
     for pattern, key in _OPTIONS.items():
-        if found := re.match(pattern, line):
-            report.options[key] = found[1]
+        if option := pattern.match(line):
+            report.options[key] = words(option[1])
+            return True
+    return False
 
 
-def _spec(report: _Report) -> dict[str, str | int]:
-    name = report.test
-    return {"step": "sysbench", "name": name, "threads": report.threads, **report.options}
-
-
-def _step(report: _Report, repeat: int) -> StepResult:
+def _step(report: _Report) -> StepResult:
     elapsed = next((m.value for m in report.metrics if m.metric == "sysbench.elapsed"), 0.0)
-    return StepResult(
-        step="sysbench",
-        name=report.test,
-        repeat=repeat,
-        status=Status.DONE,
-        started="",
+    return imported.step(
+        "sysbench",
+        report.test,
         elapsed=elapsed,
-        spec=_spec(report),
-        measurements=tuple(report.metrics),
-        series=_series(report.seconds),
+        spec={"threads": report.threads, **report.options},
+        measurements=report.metrics,
+        watched=imported.series(
+            "",
+            [
+                (at, {f"sysbench.{name}": value for name, value in pairs.items()})
+                for at, pairs in report.seconds
+            ],
+        ),
         facts={"version": report.version},
-    )
-
-
-def _series(seconds: Sequence[tuple[float, dict[str, float]]]) -> Series | None:
-    if not seconds:
-        return None
-    names = dict.fromkeys(name for _, pairs in seconds for name in pairs)
-    return Series(
-        started="",
-        seconds=tuple(at for at, _ in seconds),
-        columns={
-            f"sysbench.{name}": tuple(pairs.get(name) for _, pairs in seconds) for name in names
-        },
     )

@@ -10,13 +10,12 @@ from html import escape
 from statistics import median
 from typing import Any
 
-from hdrh.histogram import HdrHistogram
-
 from replayer.analysis.comparison import Comparison, Row, Verdict
 from replayer.analysis.samples import Side
 from replayer.model import Better, Measurement, Run, Series, Status, StepResult
 from replayer.report import packed
 from replayer.report.words import clean
+from replayer.results import histogram
 from replayer.units import show
 
 Chart = dict[str, Any]
@@ -229,19 +228,11 @@ def _nines(percentile: float) -> float:
 
 def _percentiles(payloads: Iterable[str]) -> list[float]:
     """Return milliseconds at each of PERCENTILES, of all histograms added up; none if empty."""
-    total = None
-    for payload in payloads:
-        try:
-            one = HdrHistogram.decode(payload)
-        except Exception:  # noqa: BLE001, S112 - the library raises whatever its parts do
-            continue
-        if total is None:
-            total = one
-        else:
-            total.add(one)
+    total = histogram.merged(payloads)
     if total is None or not total.get_total_count():
         return []
-    return [total.get_value_at_percentile(p) / 1e6 for p in PERCENTILES]
+    values = total.get_percentile_to_value_dict(PERCENTILES)
+    return [values.get(p, 0) / 1e6 for p in PERCENTILES]
 
 
 def ledgers(sides: Sequence[Side]) -> Chart | None:

@@ -7,7 +7,6 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from hdrh.histogram import HdrHistogram
 from rich.console import RenderableType
 
 from replayer.model import Latency, Measurement, StepResult
@@ -22,6 +21,7 @@ from replayer.report.tables import (
     whole,
 )
 from replayer.report.words import clean
+from replayer.results import histogram
 from replayer.units import show_count, show_duration
 
 _LEAF = re.compile(r"(?P<group>.*?)\.?(?P<leaf>p\d+(?:\.\d+)?|[^.]+)")
@@ -154,12 +154,13 @@ def of_sessions(result: StepResult) -> Form:
 def percentiles(latency: Latency) -> str | Flow:
     """Return the percentiles of a histogram in nanoseconds."""
     try:
-        read = HdrHistogram.decode(latency.payload)
-    except Exception:  # noqa: BLE001 - the library raises whatever its parts do
-        return "the histogram cannot be read"
-    told = [f"p{p:g} {show_duration(read.get_value_at_percentile(p) / 1e9)}" for p in _PERCENTILES]
-    told.append(f"max {show_duration(read.get_max_value() / 1e9)}")
-    return Flow([*told, f"({show_count(latency.operations)} operations)"], "   ")
+        read = histogram.decode(latency.payload)
+    except ValueError as error:
+        return str(error)
+    values = read.get_percentile_to_value_dict(_PERCENTILES)
+    texts = [f"p{p:g} {show_duration(values.get(p, 0) / 1e9)}" for p in _PERCENTILES]
+    texts.append(f"max {show_duration(read.get_max_value() / 1e9)}")
+    return Flow([*texts, f"({show_count(latency.operations)} operations)"], "   ")
 
 
 def group(measurement: Measurement) -> str:

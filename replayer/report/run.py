@@ -196,7 +196,8 @@ def _host(host: dict[str, Fact]) -> Iterator[tuple[str, str]]:
         lines(
             [
                 size("memory.bytes", "{}"),
-                size("memory.swap_bytes", "swap {}") or "no swap",
+                size("memory.swap_bytes", "swap {}")
+                or ("no swap" if host.get("memory.swap_bytes") == 0 else ""),
                 get("memory.transparent_huge_pages", "transparent huge pages {}"),
             ]
         ),

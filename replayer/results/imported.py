@@ -1,31 +1,292 @@
-"""What all imports have in common: other tools' files as text, and runs made of what they say."""
+"""What all imports share: other tools' files within limits, numbers, stamps, and runs of them."""
 
+import codecs
+import contextlib
 import hashlib
-from collections.abc import Mapping, Sequence
+import io
+import json
+import math
+import os
+import re
+import stat
+import sys
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from replayer import __version__
 from replayer.errors import Impossible
-from replayer.model import Better, Fact, Measurement, Run, Status, StepResult, WorkloadFacts
+from replayer.model import (
+    Better,
+    Fact,
+    Latency,
+    Measurement,
+    Run,
+    Series,
+    Status,
+    StepResult,
+    WorkloadFacts,
+)
 from replayer.results.store import FORMAT
 
 _LARGEST = 256 << 20
+_LARGEST_JSON = 32 << 20
+"""Parsed, JSON takes up to thirty times its bytes."""
+_LONGEST_LINE = 4096
+_SECONDS = 60.0
+"""To read the lines of one file in."""
+_PATIENCE = 3.0
+"""Seconds in which somebody must begin to write into a named pipe."""
+_NAMED = 20
+_MOST_BROKEN = 100
+"""Braces that begin no JSON, until a file is none: each error counts the lines before it."""
+_HEAD = 64 << 10
+_MOST = 1e18
+_LONGEST_WORDS = 200
+
+_UNAME = re.compile(
+    r"\bLinux (?P<host>\S{1,255}) (?P<release>\d{1,3}\.\d\S{0,100}) (?P<version>#\d.{0,150}?) "
+    r"(?P<machine>x86_64|aarch64|ppc64le|s390x)\b"
+)
+_OS = re.compile(r"\bPRETTY_NAME=\"?(?P<os>[^\"]{1,200})")
 
 
-def text(path: Path) -> str:
-    """Return a file's text; raise Impossible if it cannot be read, is no text or too large."""
-    try:
-        if path.stat().st_size > _LARGEST:
+@dataclass(slots=True)
+class Unread:
+    """What a file should say and what cannot be read: the first are named, all are counted."""
+
+    name: str
+    sentences: list[str] = field(default_factory=list)
+    count: int = 0
+
+    def line(self, number: int, text: str) -> None:
+        """Count a line that is not understood."""
+        self.say(f"line {number} cannot be read: {quoted(text)}")
+
+    def say(self, sentence: str) -> None:
+        """Count something else that is not understood."""
+        self.count += 1
+        if len(self.sentences) < _NAMED:
+            self.sentences.append(f"{self.name}: {sentence}")
+
+    def all(self) -> tuple[str, ...]:
+        """Return the sentences, the last of which counts what they do not name."""
+        more = self.count - len(self.sentences)
+        return (*self.sentences, *([f"{self.name}: and {more:,} more"] if more else []))
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A file of another tool, or what came through a pipe: read once, as UTF-8 without a mark."""
+
+    name: str
+    data: bytes
+    digest: str
+    folder: Path | None
+    """Where it lies; None for a pipe."""
+    unread: Unread
+
+    @property
+    def head(self) -> str:
+        """Return the beginning, by which the tool can be known."""
+        return self.data[:_HEAD].decode("utf-8", errors="replace").replace("\r", "\n")
+
+    def lines(self) -> Iterator[tuple[int, str]]:
+        """Yield the numbered lines that are not empty; longer ones than any tool's are cut.
+
+        Raises Impossible when reading them takes longer than a minute.
+        """
+        deadline = time.monotonic() + _SECONDS
+        stream = io.TextIOWrapper(io.BytesIO(self.data), "utf-8", errors="replace", newline=None)
+        for number, line in enumerate(_cut(stream), start=1):
+            if len(line) > _LONGEST_LINE:
+                self.unread.say(f"line {number} is longer than {_LONGEST_LINE:,} characters")
+                line = line[:_LONGEST_LINE]  # noqa: PLW2901 - what follows needs only this much
+            if not number % 1024 and time.monotonic() > deadline:
+                raise Impossible(f"{self.name}: line {number:,} was reached after a minute only")
+            if line.strip():
+                yield number, line
+
+    def documents(self) -> Iterator[dict[str, Any]]:
+        """Yield the JSON objects that begin a line, with whatever stands between them.
+
+        Raises Impossible when one is cut off, nested too deeply or too large.
+        """
+        if len(self.data) > _LARGEST_JSON:
             raise Impossible(
-                f"{path} has {path.stat().st_size} bytes: no tool's report is so large"
+                f"{self.name} has {len(self.data)} bytes: as JSON, at most {_LARGEST_JSON} are read"
             )
-        data = path.read_bytes()
+        text = self.data.decode("utf-8", errors="replace").rstrip()
+        begin, complete, broken = _BRACE.search(text), 0, 0
+        while begin and broken < _MOST_BROKEN:
+            start = end = begin.end() - 1
+            try:
+                document, end = _DECODER.raw_decode(text, start)
+                yield document
+                complete += 1
+            except json.JSONDecodeError as error:
+                reason = _wrong(error, len(text))
+                # The decoder was there already: nothing is read twice.
+                end = error.pos
+                broken += 1
+                if not complete and end == len(text):
+                    raise Impossible(f"{self.name}: {reason}") from error
+                self.unread.say(f"{reason}: {quoted(text[start : start + 80])}")
+            except (RecursionError, ValueError) as error:
+                raise Impossible(f"{self.name}: its JSON is like no tool's: {error}") from error
+            begin = _BRACE.search(text, max(end, start + 1))
+
+    def beside(self, name: str) -> "Source | None":
+        """Return the file of that name in the same folder; None if there is none."""
+        if self.folder is None or not (self.folder / name).is_file():
+            return None
+        return opened(self.folder / name)
+
+
+_BRACE = re.compile(r"^[ \t]{0,80}\{", re.MULTILINE)
+_DECODER = json.JSONDecoder()
+
+
+def _wrong(error: json.JSONDecodeError, length: int) -> str:
+    """Return what is wrong with JSON; a string has no end where the file has none."""
+    if error.pos >= length or error.msg.startswith("Unterminated"):
+        error.pos = length
+        return "its JSON is cut off in the middle"
+    return "a line begins with a brace and is no JSON"
+
+
+def _cut(stream: io.TextIOWrapper) -> Iterator[str]:
+    """Yield lines of which no more is kept than tells that they are too long."""
+    while line := stream.readline(_LONGEST_LINE + 1):
+        rest = line
+        while len(rest) > _LONGEST_LINE and not rest.endswith("\n"):
+            rest = stream.readline(_LONGEST_LINE + 1)
+        yield line.removesuffix("\n")
+
+
+def opened(path: Path) -> Source:
+    """Read a file, a pipe, or with `-` standard input.
+
+    Raises Impossible if it cannot be read, is no text, or is larger than any tool's report.
+    """
+    name = "standard input" if str(path) == "-" else words(path)
+    try:
+        data, folder = _standard_input() if str(path) == "-" else _file(path, name)
     except OSError as error:
-        raise Impossible(f"{path} cannot be read: {error.strerror}") from error
+        raise Impossible(f"{name} cannot be read: {error.strerror}") from error
+    if len(data) > _LARGEST:
+        raise Impossible(f"{name} has more than {_LARGEST} bytes: no tool's report is so large")
+    digest = hashlib.sha256(data).hexdigest()[:10]
+    return Source(name, _utf8(name, data), digest, folder, Unread(name))
+
+
+def _standard_input() -> tuple[bytes, None]:
+    if sys.stdin is None:
+        raise Impossible("standard input is closed, so nothing can be imported from it")
+    return sys.stdin.buffer.read(_LARGEST + 1), None
+
+
+def _file(path: Path, name: str) -> tuple[bytes, Path | None]:
+    # Without O_NONBLOCK a named pipe that nobody writes into would never be open.
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with open(handle, "rb", buffering=0) as file:  # noqa: PTH123 - opened above
+        mode = os.fstat(handle).st_mode
+        if stat.S_ISFIFO(mode):
+            return _pipe(handle, name), None
+        if not stat.S_ISREG(mode):
+            raise Impossible(f"{name} is no file with a tool's output")
+        return _all(file, b""), path.parent
+
+
+def _pipe(handle: int, name: str) -> bytes:
+    """Return what comes through a pipe, once somebody has opened its other end."""
+    deadline = time.monotonic() + _PATIENCE
+    while time.monotonic() < deadline:
+        try:
+            first = os.read(handle, 1 << 16)
+        except BlockingIOError:
+            first = None
+        if first != b"":
+            os.set_blocking(handle, True)
+            with open(handle, "rb", buffering=0, closefd=False) as file:
+                return _all(file, first or b"")
+        time.sleep(0.02)
+    raise Impossible(f"{name} is a pipe, and nothing was written into it in {_PATIENCE:g} s")
+
+
+def _all(file: io.FileIO, first: bytes) -> bytes:
+    pieces, length = [first], len(first)
+    while length <= _LARGEST and (piece := file.read(1 << 20)):
+        pieces.append(piece)
+        length += len(piece)
+    return b"".join(pieces)
+
+
+def _utf8(name: str, data: bytes) -> bytes:
+    """Return text in UTF-8; PowerShell writes UTF-16 with a mark."""
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        data = data.decode("utf-16", errors="replace").encode(errors="replace")
+    data = data.removeprefix(codecs.BOM_UTF8)
+    if data.startswith(b"\x1f\x8b"):
+        raise Impossible(f"{name} is compressed: `zcat FILE | replayer import TOOL -` reads it")
     if b"\0" in data:
-        raise Impossible(f"{path} is no text")
-    return data.decode("utf-8", errors="replace")
+        raise Impossible(f"{name} is no text")
+    return data
+
+
+def number(value: object) -> float:
+    """Return a finite number of a text or of JSON; raise ValueError for anything else."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        raise ValueError(f"{quoted(str(value))} is no number")  # noqa: TRY004 - one error for all
+    if isinstance(value, str) and "_" in value:
+        raise ValueError(f"{quoted(value)} is no number")
+    try:
+        result = float(value)
+    except OverflowError:
+        result = math.inf
+    if not abs(result) <= _MOST:
+        raise ValueError(f"{quoted(str(value)[:80])} is no number that a machine has")
+    return result
+
+
+def whole(value: object) -> int:
+    """Return a whole number of a text or of JSON; raise ValueError for anything else."""
+    return int(number(value))
+
+
+def stamp(seconds: object) -> str:
+    """Return seconds since 1970 as ISO 8601 in UTC; "" for what is no time."""
+    with contextlib.suppress(ValueError, OverflowError, OSError):
+        when = datetime.fromtimestamp(number(seconds), UTC)
+        return when.isoformat(timespec="milliseconds" if when.microsecond else "seconds")
+    return ""
+
+
+def words(value: object) -> str:
+    """Return a text of another tool as it may stand in a result: one line, not too long."""
+    text = str(value)[: 4 * _LONGEST_WORDS].encode(errors="replace").decode()
+    line = " ".join("".join(c if c.isprintable() else " " for c in text).split())
+    return line if len(line) <= _LONGEST_WORDS else f"{line[: _LONGEST_WORDS - 1]}…"
+
+
+def quoted(line: str) -> str:
+    """Return the start of a line, for a sentence about it."""
+    text = words(line[:400])
+    return text if len(text) <= 60 else f"{text[:59]}…"
+
+
+def host(line: str) -> dict[str, Fact]:
+    """Return what a line of `uname -a` or of os-release tells of the machine."""
+    facts: dict[str, Fact] = {}
+    if "Linux " in line and (uname := _UNAME.search(line)):
+        facts |= {"host.name": words(uname["host"]), "kernel.release": words(uname["release"])}
+        facts["kernel.version"] = words(uname["version"])
+    if "PRETTY_NAME=" in line and (release := _OS.search(line)):
+        facts["os.name"] = words(release["os"])
+    return facts
 
 
 def measured(metric: str, value: float, unit: str, better: Better = Better.MORE) -> Measurement:
@@ -33,11 +294,107 @@ def measured(metric: str, value: float, unit: str, better: Better = Better.MORE)
     return Measurement(metric=metric, value=value, unit=unit, better=better)
 
 
+def series(started: str, rows: Sequence[tuple[float, Mapping[str, float | None]]]) -> Series | None:
+    """Return a series of (seconds since the start, name -> value); None without rows.
+
+    What a row does not name is None there.
+    """
+    if not rows:
+        return None
+    names = dict.fromkeys(name for _, values in rows for name in values)
+    return Series(
+        started=started,
+        seconds=tuple(at for at, _ in rows),
+        columns={name: tuple(values.get(name) for _, values in rows) for name in names},
+    )
+
+
+def step(
+    tool: str,
+    name: str,
+    *,
+    measurements: Iterable[Measurement],
+    spec: Mapping[str, Any] | None = None,
+    elapsed: float = 0.0,
+    started: str = "",
+    failure: str = "",
+    facts: Mapping[str, Fact] | None = None,
+    notes: Sequence[str] = (),
+    watched: Series | None = None,
+    latency: Mapping[str, Latency] | None = None,
+    tables: Mapping[str, Sequence[Mapping[str, Any]]] | None = None,
+) -> StepResult:
+    """Return a step that another tool did; with `failure` it is one that failed."""
+    return StepResult(
+        step=tool,
+        name=name,
+        repeat=1,
+        status=Status.FAILED if failure else Status.DONE,
+        reason=failure,
+        started=started,
+        elapsed=elapsed,
+        spec={**(spec or {}), "step": tool, "name": name},
+        measurements=tuple(measurements),
+        series=watched,
+        latency=dict(latency or {}),
+        tables={key: tuple(map(dict, rows)) for key, rows in (tables or {}).items() if rows},
+        facts=dict(facts or {}),
+        notes=tuple(notes),
+    )
+
+
+class Result(NamedTuple):
+    """A step, and what the file tells of the machine that did it."""
+
+    step: StepResult
+    host: Mapping[str, Fact]
+
+
+def runs(source: Source, tool: str, label: str, results: Iterable[Result]) -> tuple[Run, ...]:
+    """Return a run for each machine and each kind of step; steps of one kind are its repeats.
+
+    Steps are of one kind when their specs are equal.
+    """
+    groups: dict[str, list[Result]] = {}
+    for result in results:
+        kind = json.dumps([result.host, result.step.spec], sort_keys=True, default=str)
+        groups.setdefault(kind, []).append(result)
+    return tuple(
+        run(
+            tool,
+            source,
+            label,
+            index,
+            steps=[r.step.model_copy(update={"repeat": n}) for n, r in enumerate(members, 1)],
+            name=_name(tool, members[0].step.name),
+            specs=[members[0].step.spec],
+            host=members[0].host,
+            started=members[0].step.started,
+        )
+        for index, members in enumerate(groups.values(), start=1)
+    )
+
+
+def told_of_repeats(run: Run) -> Run:
+    """Return a run that says of several repeats that one machine is taken to have done them."""
+    if run.workload.repeat < 2 or run.host:
+        return run
+    sentence = (
+        f"the file does not say which machine its {run.workload.repeat} reports are from: they are "
+        f"taken as repeats on one; import those of another machine from a file of their own"
+    )
+    return run.model_copy(update={"advice": (*run.advice, sentence)})
+
+
+def _name(tool: str, name: str) -> str:
+    return tool if name == tool else f"{tool}-{name}"
+
+
 def run(
     tool: str,
-    path: Path,
+    source: Source,
     label: str,
-    number: int,
+    index: int,
     *,
     steps: Sequence[StepResult],
     name: str,
@@ -48,11 +405,10 @@ def run(
     advice: Sequence[str] = (),
 ) -> Run:
     """Return a run made of a file; its id comes from the bytes, so that there is only one."""
-    digest = hashlib.sha256(path.read_bytes()).hexdigest()[:10]
     failed = [step for step in steps if step.status is Status.FAILED]
     return Run(
         format=FORMAT,
-        id=f"import-{tool}-{digest}-{number}",
+        id=f"import-{tool}-{source.digest}-{index}",
         version=__version__,
         label=label,
         started=started,
@@ -63,7 +419,7 @@ def run(
         engine=None,
         workload=WorkloadFacts(
             name=name,
-            source=f"imported from {tool}: {path.name}",
+            source=f"imported from {tool}: {Path(source.name).name}",
             digest="",
             repeat=max((step.repeat for step in steps), default=1),
             settings={},
@@ -72,9 +428,3 @@ def run(
         steps=tuple(steps),
         advice=tuple(advice),
     )
-
-
-def quoted(line: str) -> str:
-    """Return the start of a line, for a sentence about it."""
-    words = " ".join(line.split())
-    return words if len(words) <= 60 else f"{words[:59]}…"

@@ -1,7 +1,10 @@
 """Other tools' results become runs, from files as they write them, and nothing is guessed."""
 
 import json
+import re
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,14 +13,14 @@ from hdrh.histogram import HdrHistogram
 from replayer import registry
 from replayer.errors import Impossible
 from replayer.model import Status
-from replayer.results import store
+from replayer.results import imported, store
 
 FILES = Path(__file__).parents[1] / "fixtures" / "imports"
 
 
 def read(tool, path, label=""):
     """Return what an import makes of a file."""
-    return registry.load("imports", tool).read(path, label)
+    return registry.load("imports", tool).read(imported.opened(path), label)
 
 
 def values(step):
@@ -322,3 +325,17 @@ def test_fios_clients_are_steps_without_their_sum(tmp_path):
 
     assert len(sheaf.runs[0].steps) == 2
     assert sheaf.unread == ()
+
+
+def test_what_an_import_does_not_know_is_not_printed(tmp_path):
+    """The report of an imported run says nothing of swap, memory, CPU or device."""
+    (run,) = read("fio", FILES / "fio" / "randrw.json").runs
+    path = store.reserve(tmp_path, run)
+    done = subprocess.run(
+        [sys.executable, "-m", "replayer", "show", path],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    assert not re.search(r"swap|\n *(memory|CPU|device|kernel|host) ", done.stdout)
