@@ -137,9 +137,14 @@ def identity(pid: int) -> str:
     return "" if fields[0] in "ZX" else f"{boot}:{pid}:{fields[19]}"
 
 
+def pid_of(owner: str) -> int:
+    """Return the process id in an identity, 0 for none."""
+    return int(owner.split(":")[1]) if owner else 0
+
+
 def alive(owner: str) -> bool:
     """Tell whether the process with that identity still runs."""
     try:
-        return bool(owner) and identity(int(owner.split(":")[1])) == owner
+        return bool(owner) and identity(pid_of(owner)) == owner
     except (IndexError, ValueError):
         return False

@@ -1,9 +1,16 @@
-"""Ctrl-C and SIGTERM become one Interrupted; a second one does not break the giving back."""
+"""Ctrl-C and SIGTERM become one Interrupted, upon which replayer gives back all that it took.
+
+A second one ends the process at once, whatever it is waiting for: what was taken is written down,
+and given back by the next command.  One that comes within half a second is the first one again, as
+a terminal and a parent process may both pass it on.
+"""
 
 import contextlib
+import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from types import FrameType
 from typing import TYPE_CHECKING
@@ -15,18 +22,29 @@ if TYPE_CHECKING:
 
 _WATCHED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _AGAIN_SECONDS = 0.01
+_SAME_SECONDS = 0.5
+_SHOW_CURSOR = "\x1b[?25h"
 _state: dict[str, int] = {"depth": 0, "pending": 0, "raised": 0}
 _caught: list[signal.Signals] = []
 _hooks = [sys.unraisablehook]
+_first: list[float] = []
+_wakeups: list[int] = []
 
 
 def install() -> None:
     """Turn the first Ctrl-C, SIGTERM or SIGHUP into Interrupted, raised in the main thread."""
     _state.update(depth=0, pending=0, raised=0)
+    _first.clear()
     # Under nohup SIGHUP is ignored from the start, and stays so.
     hung_up = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
     _caught[:] = [one for one in _WATCHED if one != signal.SIGHUP or not hung_up]
-    _watch()
+    for number in _caught:
+        signal.signal(number, _arrived)
+    if not _wakeups:
+        _wakeups[:] = os.pipe()
+        os.set_blocking(_wakeups[1], False)
+        threading.Thread(target=_count, name="replayer-signals", daemon=True).start()
+    signal.set_wakeup_fd(_wakeups[1], warn_on_full_buffer=False)
     if sys.unraisablehook is not _swallowed:
         _hooks[:] = [sys.unraisablehook]
         sys.unraisablehook = _swallowed
@@ -56,23 +74,44 @@ def interruption() -> Interrupted | None:
     return Interrupted(f"stopped by {asked}")
 
 
-def _watch() -> None:
-    for number in _caught:
-        signal.signal(number, _arrived)
+def _count() -> None:
+    """End the process at a second signal.
+
+    Python's own handlers run in the main thread, between two of its instructions: a main thread
+    that waits in a driver's or the system's C code would never hear of it.
+    """
+    while True:
+        for number in os.read(_wakeups[0], 64):
+            if number not in _caught:
+                continue
+            now = time.monotonic()
+            if not _first:
+                _first.append(now)
+            elif now - _first[0] > _SAME_SECONDS:
+                _end_at_once()
 
 
-def _swallowed(told: "UnraisableHookArgs") -> None:
+def _end_at_once() -> None:
+    text = "replayer: error: ended at once; the next command gives back what was taken\n"
+    with contextlib.suppress(OSError):
+        if os.isatty(2):
+            # A progress display hides it, and has no time to show it again.
+            text = f"{_SHOW_CURSOR}\n{text}"
+        os.write(2, text.encode())
+    os._exit(Interrupted.status)
+
+
+def _swallowed(unraisable: "UnraisableHookArgs") -> None:
     """Send a signal again whose Interrupted was raised where Python cannot raise.
 
     A signal may arrive while a finaliser or a weak reference's callback runs, and whatever these
     raise is printed and forgotten: the run would go on as if nobody had asked it to stop.
     """
     number = _state["raised"]
-    if not number or not isinstance(told.exc_value, Interrupted):
-        _hooks[0](told)
+    if not number or not isinstance(unraisable.exc_value, Interrupted):
+        _hooks[0](unraisable)
         return
     _state["raised"] = 0
-    _watch()
     # Not from here: what this hook itself raises is forgotten as well.
     main = threading.main_thread().ident
     assert main is not None, "the main thread runs"
@@ -82,6 +121,9 @@ def _swallowed(told: "UnraisableHookArgs") -> None:
 
 
 def _arrived(number: int, _frame: FrameType | None) -> None:
+    if _state["raised"]:
+        # Replayer is cleaning up already: a second exception would only leave things behind.
+        return
     if _state["depth"]:
         _state["pending"] = number
     else:
@@ -90,9 +132,6 @@ def _arrived(number: int, _frame: FrameType | None) -> None:
 
 def _raise(number: int) -> None:
     _state["pending"], _state["raised"] = 0, number
-    # From here on replayer is cleaning up: more Ctrl-C would only leave things behind.
-    for watched in _WATCHED:
-        signal.signal(watched, signal.SIG_IGN)
     stopped = interruption()
     assert stopped is not None, "its number was just kept"
     raise stopped

@@ -178,9 +178,10 @@ class ServerSpec(Noun):
     start: tuple[_OfServer, ...] = ()
     stays: bool = False
     """It does not go into the background by itself."""
-    stop: tuple[_OfServer, ...] = ()
-    """Without it the main process gets `stop_signal`."""
-    stop_signal: Literal["SIGTERM", "SIGINT", "SIGQUIT"] = "SIGTERM"
+    stop_signals: tuple[Literal["SIGTERM", "SIGINT", "SIGQUIT"], ...] = ("SIGTERM",)
+    """What the main process gets to stop, the next one where it hangs at the one before."""
+    release: tuple[tuple[_OfServer, ...], ...] = ()
+    """Commands, the first that works, that remove the shared memory of a server that was killed."""
     environment: dict[str, _OfServer] = Field(default_factory=dict)
     log_events: LogEvents | None = None
     settings_file: SettingsFile = SettingsFile()

@@ -62,6 +62,33 @@ def serving(data: Path, programs: Path, user: User | None) -> list[int]:
     return found
 
 
+def state(pid: int) -> str:
+    """Return the kernel's letter for what a process does, such as S or D; "" if it is gone."""
+    found = _stat(pid)
+    return found.state if found else ""
+
+
+def waits_for_disk(pid: int) -> bool:
+    """Tell whether a thread of a process is in an uninterruptible wait, which is one for a disk."""
+    try:
+        threads = os.listdir(f"/proc/{pid}/task")  # noqa: PTH208
+    except OSError:
+        return False
+    stats = (_stat(f"{pid}/task/{thread}") for thread in threads)
+    return any(found is not None and found.state == "D" for found in stats)
+
+
+def work_done(pid: int) -> tuple[float, tuple[str, ...]]:
+    """Return what grows while a process works: CPU seconds and, if they may be seen, disk bytes."""
+    stat = _stat(pid)
+    try:
+        lines = Path(f"/proc/{pid}/io").read_text(encoding="ascii").splitlines()
+    except OSError:
+        lines = []
+    moved = tuple(line for line in lines if line.startswith(("read_bytes", "write_bytes")))
+    return sum(stat.own) if stat else 0.0, moved
+
+
 def working_folder(pid: int) -> Path | None:
     """Return the folder that a process works in, None if it is gone or not ours to see."""
     found = _link(pid, "cwd", None)
@@ -91,7 +118,7 @@ def cpu_seconds(pids: Iterable[int]) -> CpuSeconds:
     return CpuSeconds(sum(p.user for p in parts), sum(p.system for p in parts))
 
 
-def _stat(pid: int) -> _Stat | None:
+def _stat(pid: int | str) -> _Stat | None:
     try:
         text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:

@@ -10,7 +10,6 @@ import contextlib
 import os
 import secrets
 import shutil
-import signal
 import tempfile
 import time
 from dataclasses import replace
@@ -23,8 +22,8 @@ from replayer.engines.engine import load
 from replayer.errors import Impossible, Interrupted, ReplayerError
 from replayer.machine import processes
 from replayer.machine.host import Host
-from replayer.servers import programs, protocol, settings
-from replayer.servers.data_folder import DataFolder
+from replayer.servers import programs, protocol, settings, shutdown
+from replayer.servers.shutdown import Installation
 from replayer.shell import User
 
 if TYPE_CHECKING:
@@ -37,15 +36,10 @@ if TYPE_CHECKING:
     from replayer.engines.engine_spec import ServerSpec
     from replayer.journal import Note
     from replayer.model import EngineFacts
+    from replayer.servers.data_folder import DataFolder
     from replayer.servers.programs import Programs
 
 _PAUSE = 0.02
-_PATIENCE = 600.0
-"""Seconds that a start or a stop may take: a crash recovery or a checkpoint of a large cluster."""
-_ORPHANS = 1.0
-"""Seconds that processes without a main process are given to end by themselves."""
-_STUBBORN = 10.0
-"""Seconds after which they are killed, if they did not end when they were asked to."""
 _SOCKET_LIMIT = 108
 """Bytes of sun_path in unix(7), with the NUL."""
 _TIGHT = 16 << 20
@@ -71,6 +65,7 @@ class PrivateServer:
         self.engine = engine.at(found.major)
         self._keys = engine.spec.server
         self._folder = folder
+        self._installed = Installation(self._keys, folder.data, found.folder, found.user)
         self._base = dict(base)
         self._init = dict(init)
         self._overrides: dict[str, str] = {}
@@ -136,11 +131,11 @@ class PrivateServer:
 
     def pids(self) -> list[int]:
         """Return the server's main process and all its children; [] if it is stopped."""
-        return processes.family(_number(self._identity)) if self.running() else []
+        return processes.family(journal.pid_of(self._identity)) if self.running() else []
 
     def cpu_seconds(self) -> processes.CpuSeconds:
         """Return the CPU seconds of all the server's processes since its last start."""
-        main = _number(self._identity)
+        main = journal.pid_of(self._identity)
         return processes.cpu_seconds(processes.family(main, ended=True) if self.running() else [])
 
     def facts(self) -> EngineFacts:
@@ -219,7 +214,7 @@ class PrivateServer:
             data.mkdir(mode=0o700)
             self._hand_over(data)
             more = settings.init_arguments(self._keys, self._init, self.version)
-            self._run([*self._with_a_name(), *self._keys.init, *more])
+            self._installed.run([*self._with_a_name(), *self._keys.init, *more])
             settings_file = self._keys.settings_file
             if settings_file.included_by:
                 with (data / settings_file.included_by).open("a", encoding="utf-8") as file:
@@ -265,37 +260,33 @@ class PrivateServer:
         self._identity = ""
         for left in self._socket.iterdir() if self._socket else ():
             left.unlink(missing_ok=True)
-        stale = self._folder.data / self._keys.pid_file
-        # Nothing serves the folder; its number may be another process's by now, or that of a zombie
-        # that nobody has reaped yet, and a server would take either for itself.
-        stale.unlink(missing_ok=True)
 
     def _started(self) -> str:
         """Start the server, wait until it is ready, and return its main process's identity."""
         try:
             if self._keys.stays:
                 return self._started_beside()
-            self._run(self._keys.start)
+            self._installed.run(self._keys.start)
         except ReplayerError as error:
             raise self._refusal(error) from error
-        return journal.identity(_pid(self._folder.data / self._keys.pid_file))
+        return journal.identity(shutdown.read_pid(self._installed.pid_file))
 
     def _started_beside(self) -> str:
         """Start a server that stays replayer's child, and wait until it takes connections."""
         self._child = shell.start(
-            _filled(self._keys.start, self._words()),
+            self._installed.arguments(self._keys.start),
             user=self.programs.user,
-            environment=_environment(self._keys, self._words()),
+            environment=self._installed.environment(),
             output=self._folder.log,
         )
-        end = time.monotonic() + _PATIENCE
+        end = time.monotonic() + shutdown.PATIENCE
         while time.monotonic() < end:
             if self._child.poll() is not None:
                 raise ReplayerError("it ended at once")
             if self._answers():
                 return journal.identity(self._child.pid)
             time.sleep(_PAUSE)
-        raise ReplayerError(f"it took no connection within {_PATIENCE:.0f} s")
+        raise ReplayerError(f"it took no connection within {shutdown.PATIENCE:.0f} s")
 
     def _answers(self) -> bool:
         """Tell whether the server takes connections."""
@@ -342,16 +333,10 @@ class PrivateServer:
         return _messages(self._folder.log, self._keys)
 
     def _end(self) -> None:
-        end(self._keys, self._folder.data, self.programs.folder, self.programs.user, self._identity)
+        shutdown.end(self._installed, self._identity)
         if self._child is not None:
             self._child.wait()
             self._child = None
-
-    def _words(self) -> dict[str, Path]:
-        return _words(self._folder.data, self.programs.folder)
-
-    def _run(self, arguments: Sequence[str]) -> None:
-        _run(arguments, self._keys, self._words(), self.programs.user)
 
     def _write_settings(self) -> None:
         memory = Host().usable_memory_bytes()
@@ -381,7 +366,7 @@ class PrivateServer:
 
 def main_process(data: Path, found: Programs, pid_file: str) -> int:
     """Return the process id of the server that runs on a data directory, 0 if none does."""
-    main = _pid(data / pid_file)
+    main = shutdown.read_pid(data / pid_file)
     return main if main in processes.serving(data, found.folder, found.user) else 0
 
 
@@ -394,81 +379,15 @@ def recover(note: Note) -> str:
     data, bindir = Path(note.details["data"]), Path(note.details["programs"])
     user = User(*note.details["user"]) if note.details["user"] else None
     identity = note.details["identity"]
-    left = processes.serving(data, bindir, user)
-    main = _pid(data / keys.pid_file)
+    server = Installation(keys, data, bindir, user)
+    left = server.processes()
+    main = shutdown.read_pid(server.pid_file)
     if identity and main in left and journal.identity(main) != identity:
         note.drop()
         return f"the server on {data} (process {main}) was not started by replayer, and stays"
-    end(keys, data, bindir, user, identity)
+    shutdown.end(server, identity)
     note.drop()
     return f"the server on {data} {'was stopped' if left else 'had ended'}"
-
-
-def end(keys: ServerSpec, data: Path, bindir: Path, user: User | None, identity: str) -> None:
-    """Stop the server on a data directory and wait until every process of it is gone.
-
-    Processes that outlive their killed main process end by themselves when they notice; those that
-    are too busy to notice are asked to, and then killed.  Raises ReplayerError when a server does
-    not stop.
-    """
-    asked = ""
-    begin = time.monotonic()
-    while left := processes.serving(data, bindir, user):
-        waited = time.monotonic() - begin
-        main = _number(identity) if journal.alive(identity) else _pid(data / keys.pid_file)
-        if main in left and journal.identity(main) != asked:
-            asked = journal.identity(main)
-            _ask_to_stop(keys, data, bindir, user, main)
-        elif main not in left and waited > _ORPHANS:
-            _kill(left, signal.SIGKILL if waited > _STUBBORN else signal.SIGTERM)
-        elif waited > _PATIENCE:
-            raise ReplayerError(
-                f"the server on {data} did not stop within {_PATIENCE:.0f} s (process {left[0]})"
-            )
-        time.sleep(_PAUSE)
-
-
-def _ask_to_stop(keys: ServerSpec, data: Path, bindir: Path, user: User | None, main: int) -> None:
-    if not keys.stop:
-        _kill([main], signal.Signals[keys.stop_signal])
-        return
-    try:
-        _run(keys.stop, keys, _words(data, bindir), user)
-    except ReplayerError:
-        # It fails when the server ends meanwhile, and the caller looks for itself.
-        return
-
-
-def _kill(pids: Sequence[int], number: signal.Signals) -> None:
-    for pid in pids:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, number)
-
-
-def _run(
-    arguments: Sequence[str], keys: ServerSpec, words: Mapping[str, Path], user: User | None
-) -> None:
-    shell.run(
-        _filled(arguments, words),
-        user=user,
-        environment=_environment(keys, words),
-        # The server's user may not be able to enter the folder that replayer was called in.
-        folder=Path("/"),
-        timeout=_PATIENCE + 30,
-    )
-
-
-def _words(data: Path, bindir: Path) -> dict[str, Path]:
-    """Return what fills the braces of an engine's programs and their environment."""
-    return {"bin": bindir, "data": data, "log": DataFolder(data.parent).log}
-
-
-def _filled(arguments: Sequence[str], words: Mapping[str, Path]) -> list[str]:
-    return [argument.format(**words) for argument in arguments]
-
-
-def _environment(keys: ServerSpec, words: Mapping[str, Path]) -> dict[str, str]:
-    return {name: value.format(**words) for name, value in keys.environment.items()}
 
 
 def _messages(log: Path, keys: ServerSpec) -> list[str]:
@@ -485,19 +404,6 @@ def _messages(log: Path, keys: ServerSpec) -> list[str]:
 def _weightiest(said: Sequence[str], keys: ServerSpec) -> str:
     weighty = [line for line in said if keys.log_weight.search(line)]
     return " ".join((weighty or list(said) or [""])[-1].split())
-
-
-def _number(identity: str) -> int:
-    """Return the process id in an identity, 0 for none."""
-    return int(identity.split(":")[1]) if identity else 0
-
-
-def _pid(path: Path) -> int:
-    """Return the process id in the first line of a pid file, 0 if there is none."""
-    try:
-        return int(path.read_text(encoding="utf-8", errors="replace").split("\n", 1)[0])
-    except (OSError, ValueError):
-        return 0
 
 
 def _socket_folder(keys: ServerSpec, found: Programs) -> tuple[Path, Note]:

@@ -133,8 +133,8 @@ def _package(keys: ServerSpec) -> Path | None:
 
 
 def _called(keys: ServerSpec) -> list[str]:
-    """Return the names of the programs that init, start and stop call."""
-    firsts = (words[0] for words in (keys.init, keys.start, keys.stop) if words)
+    """Return the names of the programs that init and start call."""
+    firsts = (words[0] for words in (keys.init, keys.start) if words)
     return [first.removeprefix("{bin}/") for first in firsts if first.startswith("{bin}/")]
 
 

@@ -3,6 +3,7 @@
 import signal
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -72,3 +73,47 @@ def test_hangup_is_ignored_under_nohup():
         check=False,
     )
     assert done.stdout.splitlines() == ["stopped by SIGTERM", "given back"]
+
+
+STUCK = """
+import ctypes, signal, sys, time
+from replayer import signals
+
+signals.install()
+print("ready", flush=True)
+if sys.argv[1] == "shield":
+    with signals.shield():
+        time.sleep(60)
+libc = ctypes.CDLL(None)
+mutex = ctypes.create_string_buffer(64)
+libc.pthread_mutex_lock(mutex)
+libc.pthread_mutex_lock(mutex)  # never returns, not even for a signal
+"""
+
+
+@pytest.mark.parametrize("place", ["shield", "driver"])
+@pytest.mark.parametrize("numbers", [("SIGINT", "SIGINT"), ("SIGTERM", "SIGINT")])
+def test_a_second_one_always_ends(place, numbers):
+    """Half a second after the first, whatever replayer waits for and whoever holds signals back."""
+    with subprocess.Popen(
+        [sys.executable, "-c", STUCK, place],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as stuck:
+        assert stuck.stdout.readline() == "ready\n"
+        first, second = (signal.Signals[number] for number in numbers)
+        time.sleep(0.3)  # for the way from that line into the wait
+        stuck.send_signal(first)
+        stuck.send_signal(first)  # a terminal and a parent both pass it on
+        with pytest.raises(subprocess.TimeoutExpired):
+            stuck.wait(timeout=0.7)
+        stuck.send_signal(second)
+        try:
+            assert stuck.wait(timeout=5) == 130
+        finally:
+            stuck.kill()
+        assert stuck.stderr.read().splitlines() == [
+            "replayer: error: ended at once; the next command gives back what was taken"
+        ]
