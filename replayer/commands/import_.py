@@ -27,7 +27,7 @@ examples:
   replayer import pgio runit.out --label uek
   replayer import fio randread.json --label stock
   replayer import sysbench before.txt after.txt
-  replayer import sysbench -        what comes through a pipe
+  replayer import ioping -          what comes through a pipe
 
 tools:
 """

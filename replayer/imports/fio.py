@@ -1,4 +1,4 @@
-"""fio's JSON (--output-format=json or json+, 2.x and 3.x): every job or group of jobs is a step.
+"""fio: JSON of 2.x and 3.x, also json+; every job or group of jobs is a step.
 
 Reads, writes and trims stay apart, unless fio was told to unify them.  Several reports of a file
 are one with its interim reports (--status-interval), or repeats, or, where they ran at the same
@@ -72,7 +72,7 @@ def _reports(source: Source, keys: Mapping[str, Any]) -> Iterator[_Report]:
     for job in jobs:
         if not isinstance(job, dict):
             source.unread.say(f"a job cannot be read: {words(job)}")
-        elif job.get("jobname") != _SUM:
+        elif job.get("jobname") != _SUM or len(jobs) == 1:
             clients.setdefault(words(job.get("hostname", "")), []).append(job)
     for client, members in clients.items():
         report = _report(source, keys, client, members)

@@ -1,8 +1,8 @@
-"""Captured output of pgio's runit.sh, with the session detail, iostat and vmstat files beside it.
+"""pgio: the captured output of runit.sh, with what it wrote beside it.
 
 Every DBNAME line is a repeat, with or without text before it; lines of `uname -a` and os-release
-around it tell the host.  RIOPS and CACHE_HITS/s are taken as printed.  The files beside it, which
-pgio writes anew at each run, belong to the last one.
+around it tell the host.  RIOPS and CACHE_HITS/s are taken as printed.  The files beside it (session
+detail, iostat, vmstat), which pgio writes anew at each run, belong to the last one.
 """
 
 import re
@@ -16,7 +16,7 @@ from typing import Any
 from replayer.errors import Impossible
 from replayer.imports import Sheaf
 from replayer.model import Better, Fact, Measurement, Run, Series, Status, StepResult
-from replayer.results import imported
+from replayer.results import imported, iostat
 from replayer.results.imported import Source, measured, number, quoted
 
 WINDOW = (
@@ -244,32 +244,13 @@ def _series(source: Source, started: str) -> Series | None:
 
 def _iostat(source: Source) -> dict[str, list[float | None]]:
     """Return device.column -> values; the only device that worked is called `diskstats`."""
-    reports: list[dict[str, list[float]]] = []
-    names: list[str] = []
-    for at, line in _lines(source, "iostat.out"):
-        words = line.split()
-        if words[0].rstrip(":") == "Device":
-            names = words[1:]
-            reports.append({})
-        elif names and len(words) == len(names) + 1:
-            values = _numbers(words[1:])
-            if values is None:
-                source.unread.say(f"iostat.out: line {at} cannot be read: {quoted(line)}")
-            else:
-                reports[-1][words[0]] = values
-        elif words[0] in ("Linux", "avg-cpu:"):
-            names = []
-    reports = reports[1:]
-    devices = dict.fromkeys(device for report in reports for device in report)
-    busy = [d for d in devices if any(any(report.get(d, ())) for report in reports)]
-    return {
-        f"{'diskstats' if len(busy) == 1 else f'iostat.{device}'}.{name}": [
-            report[device][i] if device in report and i < len(report[device]) else None
-            for report in reports
-        ]
-        for device in busy
-        for i, name in enumerate(names)
-    }
+    beside = source.beside("iostat.out")
+    if beside is None:
+        return {}
+    reports = iostat.reports(beside)[1:]
+    for sentence in beside.unread.all():
+        source.unread.say(sentence)
+    return iostat.columns(reports, iostat.busy(reports))
 
 
 def _vmstat(source: Source) -> dict[str, list[float | None]]:

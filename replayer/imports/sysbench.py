@@ -1,4 +1,6 @@
-"""sysbench's reports, 0.4 to 1.0 (cpu, memory, fileio, threads, oltp); several are repeats.
+"""sysbench: reports of 0.4 to 1.0 (cpu, memory, fileio, threads, oltp).
+
+Several reports of one test are its repeats.
 
 Where `uname -a` or os-release stands before them, each machine has a run of its own.
 """

@@ -51,6 +51,7 @@ _UNAME = re.compile(
     r"\bLinux (?P<host>\S{1,255}) (?P<release>\d{1,3}\.\d\S{0,100}) (?P<version>#\d.{0,150}?) "
     r"(?P<machine>x86_64|aarch64|ppc64le|s390x)\b"
 )
+_SYSSTAT = re.compile(r"Linux (?P<release>\d{1,3}\.\d\S{0,100}) \((?P<host>[^)]{1,255})\)\s{1,8}\S")
 _OS = re.compile(r"\bPRETTY_NAME=\"?(?P<os>[^\"]{1,200})")
 
 
@@ -111,7 +112,7 @@ class Source:
                 yield number, line
 
     def documents(self) -> Iterator[dict[str, Any]]:
-        """Yield the JSON objects that begin a line, with whatever stands between them.
+        """Yield the JSON objects that begin a line or go on a list, whatever stands between them.
 
         Raises Impossible when one is cut off, nested too deeply or too large.
         """
@@ -137,7 +138,8 @@ class Source:
                 self.unread.say(f"{reason}: {quoted(text[start : start + 80])}")
             except (RecursionError, ValueError) as error:
                 raise Impossible(f"{self.name}: its JSON is like no tool's: {error}") from error
-            begin = _BRACE.search(text, max(end, start + 1))
+            end = max(end, start + 1)
+            begin = _NEXT.match(text, end) or _BRACE.search(text, end)
 
     def beside(self, name: str) -> "Source | None":
         """Return the file of that name in the same folder; None if there is none."""
@@ -146,7 +148,8 @@ class Source:
         return opened(self.folder / name)
 
 
-_BRACE = re.compile(r"^[ \t]{0,80}\{", re.MULTILINE)
+_BRACE = re.compile(r"^[ \t\[]{0,80}\{", re.MULTILINE)
+_NEXT = re.compile(r"[ \t]{0,80},[ \t]{0,80}\{")
 _DECODER = json.JSONDecoder()
 
 
@@ -257,10 +260,33 @@ def whole(value: object) -> int:
     return int(number(value))
 
 
-def stamp(seconds: object) -> str:
+_TIMES = {"ns": 1e-9, "us": 1e-6, "usec": 1e-6, "ms": 1e-3, "s": 1.0, "secs": 1.0, "min": 60.0,
+          "hour": 3600.0, "day": 86400.0}  # fmt: skip
+_SIZES = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4, "p": 5}
+
+
+def seconds(text: str) -> float:
+    """Return seconds of `12.3 us`, `4ms`, `1 min`; raise ValueError for anything else."""
+    value = text.strip().rstrip("abcdefghijklmnopqrstuvwxyz ")
+    unit = text.strip()[len(value) :].strip()
+    if unit not in _TIMES:
+        raise ValueError(f"{quoted(text)} is no time")
+    return number(value) * _TIMES[unit]
+
+
+def size(text: str) -> float:
+    """Return bytes of `4 KiB`, `1.5M`, `80 kb`: k is 1024; raise ValueError for anything else."""
+    value = text.strip().rstrip("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ ")
+    unit = text.strip()[len(value) :].strip().lower().removesuffix("b").removesuffix("i")
+    if unit not in _SIZES:
+        raise ValueError(f"{quoted(text)} is no size")
+    return number(value) * 1024.0 ** _SIZES[unit]
+
+
+def stamp(since: object) -> str:
     """Return seconds since 1970 as ISO 8601 in UTC; "" for what is no time."""
     with contextlib.suppress(ValueError, OverflowError, OSError):
-        when = datetime.fromtimestamp(number(seconds), UTC)
+        when = datetime.fromtimestamp(number(since), UTC)
         return when.isoformat(timespec="milliseconds" if when.microsecond else "seconds")
     return ""
 
@@ -279,8 +305,10 @@ def quoted(line: str) -> str:
 
 
 def host(line: str) -> dict[str, Fact]:
-    """Return what a line of `uname -a` or of os-release tells of the machine."""
+    """Return what a line of `uname -a`, os-release or sysstat's tools tells of the machine."""
     facts: dict[str, Fact] = {}
+    if line.startswith("Linux ") and (sysstat := _SYSSTAT.match(line)):
+        return {"host.name": words(sysstat["host"]), "kernel.release": words(sysstat["release"])}
     if "Linux " in line and (uname := _UNAME.search(line)):
         facts |= {"host.name": words(uname["host"]), "kernel.release": words(uname["release"])}
         facts["kernel.version"] = words(uname["version"])

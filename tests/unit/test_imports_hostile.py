@@ -75,7 +75,7 @@ def _repeat_word(data, draw):
 def _repeat_line(data, draw):
     lines = data.splitlines(keepends=True) or [b"\n"]
     at = draw.randrange(len(lines))
-    return b"".join([*lines[:at], lines[at] * min(3000, 200_000 // len(lines[at])), *lines[at:]])
+    return b"".join([*lines[:at], lines[at] * min(600, 200_000 // len(lines[at])), *lines[at:]])
 
 
 def _join_lines(data, draw):

@@ -1,0 +1,167 @@
+"""bonnie++: CSV lines of 1.03 to 2.00, or the table where there are none.
+
+Rates are KiB/s unless they have a unit; what bonnie++ writes as +++++ was too short to tell.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from replayer.errors import Impossible
+from replayer.imports import Sheaf
+from replayer.model import Better, Measurement, StepResult
+from replayer.results import imported
+from replayer.results.imported import Result, Source, measured, number, seconds, words
+
+SIGN = re.compile(
+    r"------Sequential Output------ --Sequential Input|^1\.9\d[a-z]?,[12]\.\d\d[a-z]?,"
+    r"|^[^,\s]{1,100},\d{1,12}[MGk]?(?:,[\d.+]{0,20}){12},[\d:/]{0,40}(?:,[\d.+]{0,20}){12}\s*$",
+    re.MULTILINE,
+)
+
+_BLOCKS = ("putc", "put_block", "rewrite", "getc", "get_block", "seeks")
+_FILES = tuple(
+    f"{order}_{verb}" for order in ("seq", "ran") for verb in ("create", "stat", "delete")
+)
+_FAST = tuple(phase for phase in _BLOCKS if phase not in ("putc", "getc"))
+"""What -f leaves."""
+_OLD = 27
+"""Fields of a CSV line of 1.03."""
+_HEADING = re.compile(
+    r"-{2,8}Sequential (?:Output|Create)-{2,8}|-Per Chr- --Block--|-Create-- --(?:Stat|Read)---"
+    r"|(?:Machine|Name:Size etc|files)[:\w ]{0,20}.{0,20}/sec %CP|name,file_size|format_version,"
+)
+_PROGRESS = re.compile(
+    r"(?:Writing|Reading|Rewriting|start|Create files|Stat files|Delete files|Using uid)\b.{0,200}"
+)
+_RATE = re.compile(r"\d{1,15}(?:\.\d{1,9})?[kmgKMG]?|\+{3,5}")
+_LONGEST = re.compile(r"\d{1,12}(?:us|ms|s)")
+_UNITS = {"k": 1.0, "m": 1024.0, "g": 1024.0**2}
+
+
+@dataclass
+class _Table:
+    """One machine's results."""
+
+    name: str
+    spec: dict[str, str] = field(default_factory=dict)
+    version: str = ""
+    rates: dict[str, str] = field(default_factory=dict)
+    latencies: dict[str, str] = field(default_factory=dict)
+
+
+def read(source: Source, label: str) -> Sheaf:
+    """Return a run for each machine and size; as many files of the same size are repeats."""
+    lines, tables = _scan(source)
+    results = [Result(_step(t), {"host.name": t.name} if t.name else {}) for t in lines or tables]
+    results = [result for result in results if result.step.measurements]
+    if not results:
+        raise Impossible(f"{source.name} has no results of bonnie++ in it")
+    return Sheaf(imported.runs(source, "bonnie", label, results), source.unread.all())
+
+
+def _scan(source: Source) -> tuple[list[_Table], list[_Table]]:
+    """Return the results of CSV lines and those of tables, which bonnie++ writes of the same."""
+    lines: list[_Table] = []
+    tables: list[_Table] = []
+    files = headed = False
+    for at, line in source.lines():
+        text = line.strip()
+        if _HEADING.search(text):
+            headed = True
+            files = "Create" in text or (files and "Sequential Output" not in text)
+        elif text.count(",") >= _OLD - 1:
+            table = _csv(text.split(","))
+            lines += [table] if table else []
+            if table is None:
+                source.unread.line(at, line)
+        elif not ((headed and _row(tables, text, files=files)) or _PROGRESS.match(text)):
+            source.unread.line(at, line)
+    return lines, tables
+
+
+def _csv(cells: Sequence[str]) -> _Table | None:
+    """Return a CSV line's results; None if it has not as many fields as any version."""
+    if len(cells) == _OLD:
+        table = _Table(words(cells[0]), {"size": words(cells[1]), "files": words(cells[14])})
+        _pairs(table, _BLOCKS, cells[2:14])
+        _pairs(table, _FILES, cells[15:])
+        return table
+    begin = {48: 7, 50: 9}.get(len(cells))
+    if begin is None:
+        return None
+    spec = {"size": cells[5], "concurrency": cells[3], "files": cells[begin + 12]}
+    table = _Table(words(cells[2]), {k: words(v) for k, v in spec.items()}, words(cells[1]))
+    _pairs(table, _BLOCKS, cells[begin : begin + 12])
+    _pairs(table, _FILES, cells[begin + 17 : begin + 29])
+    longest = zip((*_BLOCKS, *_FILES), cells[begin + 29 :], strict=True)
+    table.latencies = {phase: cell for phase, cell in longest if _LONGEST.fullmatch(cell)}
+    return table
+
+
+def _pairs(table: _Table, phases: Sequence[str], cells: Sequence[str]) -> None:
+    """Take rates, each with its percentage of a processor behind it."""
+    table.rates |= {phase: cells[2 * i] for i, phase in enumerate(phases)}
+
+
+def _row(tables: list[_Table], text: str, *, files: bool) -> bool:
+    """Take a row of a table; tell whether it is one."""
+    parts = text.split()
+    if parts[0] == "Latency" and tables:
+        phases = _FILES if files else _BLOCKS if len(parts) == 7 else _FAST
+        if len(parts) - 1 == len(phases) and all(map(_LONGEST.fullmatch, parts[1:])):
+            tables[-1].latencies |= dict(zip(phases, parts[1:], strict=True))
+            return True
+        return False
+    count = _values(parts)
+    if files:
+        if not tables or count != 12:
+            return False
+        tables[-1].spec["files"] = words(parts[-13]) if len(parts) > 12 else ""
+        _pairs(tables[-1], _FILES, parts[-12:])
+        return True
+    if count not in (8, 12):
+        return False
+    name, _, size = " ".join(parts[:-count]).replace(":", " ").partition(" ")
+    tables.append(_Table(words(name), {"size": words(size)}))
+    _pairs(tables[-1], _BLOCKS if count == 12 else _FAST, parts[-count:])
+    return True
+
+
+def _values(parts: Sequence[str]) -> int:
+    """Return how many of the last parts are rates and percentages; twelve are the most."""
+    count = 0
+    for part in reversed(parts[-12:]):
+        if not _RATE.fullmatch(part):
+            break
+        count += 1
+    # Without a name before it, a size in GiB looks like a rate.
+    return 8 if count in (9, 10, 11) else count
+
+
+def _step(table: _Table) -> StepResult:
+    short = sum(1 for rate in table.rates.values() if rate.startswith("+"))
+    return imported.step(
+        "bonnie",
+        "bonnie",
+        spec={key: value for key, value in table.spec.items() if value},
+        measurements=_measurements(table),
+        facts={"version": table.version} if table.version else {},
+        notes=[f"{short} rates were too short for bonnie++ to tell (+++++)"] if short else [],
+    )
+
+
+def _measurements(table: _Table) -> Iterator[Measurement]:
+    for phase, text in table.rates.items():
+        if not _RATE.fullmatch(text) or text.startswith("+"):
+            continue
+        unit = _UNITS.get(text[-1].lower(), 1.0)
+        value = number(text.rstrip("kmgKMG")) * unit
+        if phase in _FILES:
+            yield measured(f"bonnie.{phase}", value, "files/s")
+        elif phase == "seeks":
+            yield measured("bonnie.seeks", value, "seeks/s")
+        else:
+            yield measured(f"bonnie.{phase}", value * 1024, "bytes/s")
+    for phase, text in table.latencies.items():
+        yield measured(f"bonnie.{phase}.latency.max", seconds(text), "s", Better.LESS)

@@ -1,0 +1,58 @@
+"""dd: the last lines of GNU's, busybox's and BSD's; as many bytes are repeats."""
+
+import re
+
+from replayer.errors import Impossible
+from replayer.imports import Sheaf
+from replayer.model import Better, Fact, StepResult
+from replayer.results import imported
+from replayer.results.imported import Result, Source, measured, number
+
+SIGN = re.compile(
+    r"^\d{1,18} bytes (?:\([^)\n]{1,60}\) )?(?:copied,|transferred in) ", re.MULTILINE
+)
+
+_COPIED = re.compile(
+    r"(?P<bytes>\d{1,18}) bytes (?:\([^)]{1,60}\) )?(?:copied,|transferred in) "
+    r"(?P<seconds>\d{1,12}(?:[.,]\d{1,12})?(?:e-?\d{1,3})?) ?(?:secs?|seconds|s)\b.{0,80}"
+)
+_RECORDS = re.compile(r"(?P<full>\d{1,18})\+(?P<part>\d{1,18}) records (?P<way>in|out)")
+
+
+def read(source: Source, label: str) -> Sheaf:
+    """Return a run for each machine and number of bytes that was copied.
+
+    Where the lines of records stand, what comes without them is status=progress.
+    """
+    ends: list[Result] = []
+    others: list[Result] = []
+    host: dict[str, Fact] = {}
+    blocks = None
+    for at, raw in source.lines():
+        line = raw.strip()
+        if records := _RECORDS.fullmatch(line):
+            blocks = int(records["full"]) if records["part"] == "0" else 0
+        elif copied := _COPIED.fullmatch(line):
+            step = _step(copied, blocks or 0)
+            (others if blocks is None else ends).append(Result(step, host))
+            blocks = None
+        elif facts := imported.host(line):
+            host = {**host, **facts}
+        elif "dd " not in line:
+            source.unread.line(at, line)
+    if not ends + others:
+        raise Impossible(f"{source.name} has no line of dd that says what it copied")
+    runs = imported.runs(source, "dd", label, ends or others)
+    return Sheaf(tuple(map(imported.told_of_repeats, runs)), source.unread.all())
+
+
+def _step(copied: re.Match[str], blocks: int) -> StepResult:
+    """Return a copy; its rate is that of its bytes and seconds, which are not rounded."""
+    size, elapsed = int(copied["bytes"]), number(copied["seconds"].replace(",", "."))
+    block = {"block_size": size // blocks} if blocks and not size % blocks else {}
+    measurements = [measured("dd.elapsed", elapsed, "s", Better.LESS)]
+    if elapsed:
+        measurements.append(measured("dd.throughput", size / elapsed, "bytes/s"))
+    return imported.step(
+        "dd", "dd", elapsed=elapsed, spec={"bytes": size, **block}, measurements=measurements
+    )

@@ -1,0 +1,117 @@
+"""iostat: text or JSON; means of each device, and with -t a series.
+
+The first report is passed over where there are more, as it is since the boot unless -y was given.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
+from statistics import fmean
+
+from replayer.errors import Impossible
+from replayer.imports import Sheaf
+from replayer.model import Better, Measurement, Series, StepResult
+from replayer.results import imported, iostat
+from replayer.results.imported import Result, Source, measured
+from replayer.results.iostat import Report
+
+SIGN = re.compile(
+    r"^avg-cpu:|^Device:? .*(?:tps|r/s)|\"sysstat\": ?\{|^ +r/s .*Device$", re.MULTILINE
+)
+
+_KIB, _MIB, _SECTOR = 1 << 10, 1 << 20, 512
+_METRICS: Mapping[str, tuple[str, str, float, Better]] = {
+    # iostat's column -> the metric, its unit, what one of iostat's is in it
+    "r/s": ("reads", "1/s", 1, Better.MORE),
+    "w/s": ("writes", "1/s", 1, Better.MORE),
+    "tps": ("transfers", "1/s", 1, Better.MORE),
+    "rkB/s": ("read_throughput", "bytes/s", _KIB, Better.MORE),
+    "wkB/s": ("write_throughput", "bytes/s", _KIB, Better.MORE),
+    "rMB/s": ("read_throughput", "bytes/s", _MIB, Better.MORE),
+    "wMB/s": ("write_throughput", "bytes/s", _MIB, Better.MORE),
+    "rsec/s": ("read_throughput", "bytes/s", _SECTOR, Better.MORE),
+    "wsec/s": ("write_throughput", "bytes/s", _SECTOR, Better.MORE),
+    "kB_read/s": ("read_throughput", "bytes/s", _KIB, Better.MORE),
+    "kB_wrtn/s": ("write_throughput", "bytes/s", _KIB, Better.MORE),
+    "MB_read/s": ("read_throughput", "bytes/s", _MIB, Better.MORE),
+    "MB_wrtn/s": ("write_throughput", "bytes/s", _MIB, Better.MORE),
+    "Blk_read/s": ("read_throughput", "bytes/s", _SECTOR, Better.MORE),
+    "Blk_wrtn/s": ("write_throughput", "bytes/s", _SECTOR, Better.MORE),
+    "r_await": ("read_wait", "s", 1e-3, Better.LESS),
+    "w_await": ("write_wait", "s", 1e-3, Better.LESS),
+    "await": ("wait", "s", 1e-3, Better.LESS),
+    "aqu-sz": ("queue", "", 1, Better.NEITHER),
+    "avgqu-sz": ("queue", "", 1, Better.NEITHER),
+    "%util": ("utilisation", "%", 1, Better.NEITHER),
+}
+_FIRST = (
+    "the first report is passed over: unless iostat was given -y, it is the mean since the boot"
+)
+_ONLY = "there is one report only: unless iostat was given -y, it is the mean since the boot"
+_NO_TIME = "without -t iostat does not say how long its intervals are: there are means, no series"
+_MOST_DEVICES = 500
+
+
+def read(source: Source, label: str) -> Sheaf:
+    """Return a run for each machine; a start of iostat anew is a repeat."""
+    groups = [list(members) for _, members in groupby(iostat.reports(source), lambda r: id(r.host))]
+    steps = [Result(_step(source, group), group[0].host) for group in groups if _devices(group)]
+    if not steps:
+        raise Impossible(f"{source.name} has no report of iostat with devices in it")
+    return Sheaf(imported.runs(source, "iostat", label, steps), source.unread.all())
+
+
+def _devices(group: Sequence[Report]) -> bool:
+    return any(report.devices for report in group)
+
+
+def _step(source: Source, group: Sequence[Report]) -> StepResult:
+    kept = group[1:] or group
+    ends = iostat.seconds(group) or []
+    devices = iostat.busy(kept)
+    if len(devices) > _MOST_DEVICES:
+        source.unread.say(
+            f"{len(devices)} devices worked: those after {_MOST_DEVICES} are left out"
+        )
+        devices = devices[:_MOST_DEVICES]
+    watched = _series(kept, devices, ends) if len(group) > 1 and ends and ends[-1] else None
+    notes = [_FIRST if len(group) > 1 else _ONLY]
+    if watched is None and len(group) > 1:
+        notes.append(_NO_TIME)
+    return imported.step(
+        "iostat",
+        "iostat",
+        elapsed=ends[-1] if watched else 0.0,
+        measurements=[
+            *(m for device in devices for m in _measurements(kept, device)),
+            *_processors(kept),
+        ],
+        facts={"reports": len(kept)},
+        notes=notes,
+        watched=watched,
+    )
+
+
+def _series(kept: Sequence[Report], devices: Sequence[str], ends: Sequence[float]) -> Series:
+    columns = {**iostat.columns(kept, devices), **iostat.cpu(kept)}
+    return Series(
+        started="",
+        seconds=tuple(ends),
+        columns={name: tuple(values) for name, values in columns.items()},
+    )
+
+
+def _measurements(kept: Sequence[Report], device: str) -> Iterator[Measurement]:
+    """Yield the mean of each column that is understood, over the reports that have it."""
+    rows = [report.devices[device] for report in kept if device in report.devices]
+    for name in dict.fromkeys(name for row in rows for name in row):
+        if name in _METRICS:
+            metric, unit, factor, better = _METRICS[name]
+            value = fmean(row[name] for row in rows if name in row) * factor
+            yield measured(f"iostat.{device}.{metric}", value, unit, better)
+
+
+def _processors(kept: Sequence[Report]) -> Iterator[Measurement]:
+    for name, values in iostat.cpu(kept).items():
+        known = [value for value in values if value is not None]
+        yield measured(name.replace("%", ""), fmean(known), "%", Better.NEITHER)

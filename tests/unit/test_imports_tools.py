@@ -1,0 +1,353 @@
+"""What each importer makes of its tool's own formats, value by value; nothing is left over."""
+
+import copy
+import json
+from pathlib import Path
+
+import pytest
+
+from replayer import registry
+from replayer.results import imported
+
+FILES = Path(__file__).parents[1] / "fixtures" / "imports"
+MIB = 1 << 20
+
+
+def read(tool, path, label=""):
+    """Return what an import makes of a file."""
+    return registry.load("imports", tool).read(imported.opened(Path(path)), label)
+
+
+def values(step):
+    """Return metric -> value."""
+    return {m.metric: m.value for m in step.measurements}
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        (
+            "dd/gnu.txt",
+            [{"dd.elapsed": 4, "dd.throughput": (1 << 30) / 4}, {"dd.elapsed": 2}],
+        ),
+        ("dd/others.txt", [{"dd.throughput": 1 << 27}, {"dd.throughput": 1 << 27}]),
+        (
+            "iostat/extended.txt",
+            [
+                {
+                    "iostat.sda.reads": 2000,
+                    "iostat.sda.read_throughput": 16000 * 1024,
+                    "iostat.sda.read_wait": 0.001,
+                    "iostat.sda.queue": 2.505,
+                    "iostat.sda.utilisation": 70,
+                    "iostat.cpu.iowait": 20,
+                }
+            ],
+        ),
+        ("iostat/old.txt", [{"iostat.sda.read_throughput": 1608 * 512, "iostat.sda.wait": 0.01}]),
+        ("iostat/plain.txt", [{"iostat.nvme0n1.read_throughput": 1.5 * MIB}]),
+        ("iostat/iostat.json", [{"iostat.vda.reads": 200, "iostat.vda.utilisation": 12.5}]),
+        (
+            "ioping/ioping.txt",
+            [
+                {
+                    "ioping.iops": 2000,
+                    "ioping.throughput": 7.81 * MIB,
+                    "ioping.latency.avg": 0.0005,
+                    "ioping.latency.max": 0.001,
+                }
+            ],
+        ),
+        ("ioping/old.txt", [{"ioping.iops": 2500, "ioping.latency.max": 0.0006}]),
+        (
+            "ioping/raw.txt",
+            [
+                {"ioping.iops": 5000, "ioping.latency.avg": 0.0002},
+                {"ioping.iops": 4000, "ioping.latency.avg": 0.00025},
+            ],
+        ),
+        ("ioping/ioping.json", [{"ioping.iops": 5000, "ioping.latency.avg": 0.0002}]),
+        (
+            "orion/summary.txt",
+            [
+                {
+                    "orion.max_large_throughput": 155.5 * MIB,
+                    "orion.max_small_iops": 9500,
+                    "orion.min_small_latency": 0.00041025,
+                    "orion.max_small_iops.read_latency.avg": 0.00125,
+                    "orion.min_small_latency.read_latency.avg": 0.0004,
+                }
+            ],
+        ),
+        ("orion/test_20261120_iops.csv", [{"orion.max_small_iops": 250}]),
+        (
+            "bonnie/table.txt",
+            [{"bonnie.putc": 47392 * 1024, "bonnie.seeks": 146.9, "bonnie.ran_delete": 112}],
+        ),
+        (
+            "bonnie/both.txt",
+            [
+                {
+                    "bonnie.put_block": 120832 * 1024,
+                    "bonnie.get_block.latency.max": 0.061146,
+                    "bonnie.ran_create": 30644,
+                }
+            ],
+        ),
+        (
+            "bonnie/old.csv",
+            [{"bonnie.seeks": 146.9}, {"bonnie.seeks": 140}, {"bonnie.seeks": 240}],
+        ),
+        (
+            "pgbench/report.txt",
+            [{"pgbench.tps": 891.373681, "pgbench.latency.mean": 0.00449, "pgbench.failed": 0}],
+        ),
+        (
+            "pgbench/old.txt",
+            [{"pgbench.tps": 1000.25, "pgbench.tps_with_connecting": 999.5}],
+        ),
+        (
+            "pgbench/pgbench_log.1",
+            [{"pgbench.tps": 2.5, "pgbench.latency.max": 1.6, "pgbench.failed": 1}],
+        ),
+        ("pgbench/aggregate_log.1", [{"pgbench.tps": 300, "pgbench.latency.max": 0.046111}]),
+        (
+            "hammerdb/tprocc.log",
+            [
+                {
+                    "hammerdb.nopm": 42332,
+                    "hammerdb.tpm": 97427,
+                    "hammerdb.neword.latency.mean": 0.00425,
+                    "hammerdb.neword.latency.p99": 0.0125,
+                }
+            ],
+        ),
+        ("hammerdb/old.log", [{"hammerdb.nopm": 13207}, {"hammerdb.tpm": 61000}]),
+        ("hammerdb/tproch.log", [{"hammerdb.query_set.elapsed": 123}]),
+        (
+            "slob/awr_info.txt",
+            [
+                {"slob.reads": 71553, "slob.latency.db_file_sequential_read": 0.000759},
+                {"slob.read_throughput": 659 * MIB},
+            ],
+        ),
+        (
+            "slob/awr.txt",
+            [
+                {
+                    "slob.reads": 71553.3,
+                    "slob.read_throughput": 586221848.4,
+                    "slob.logical_reads": 119749.6,
+                    "slob.latency.db_file_sequential_read": 0.0005,
+                    "slob.latency.log_file_parallel_write": 0.002,
+                }
+            ],
+        ),
+        (
+            "measure_reads/walk.txt",
+            [
+                {"walk.list.system": 0.73, "walk.read.real": 1.012345},
+                {"walk.read.real": 0.25},
+            ],
+        ),
+        (
+            "sysbench/old-cpu.txt",
+            [{"sysbench.latency.p95": 0.00377, "sysbench.elapsed": 26.47}],
+        ),
+        (
+            "sysbench/old-fileio.txt",
+            [{"sysbench.throughput": 20 * MIB, "sysbench.requests": 1280.5}],
+        ),
+        (
+            "sysbench/old-memory.txt",
+            [{"sysbench.throughput": 2000.25 * MIB, "sysbench.operations": 2000000.5}],
+        ),
+        (
+            "sysbench/oltp-0.5.txt",
+            [{"sysbench.transactions": 100.2, "sysbench.latency.p95": 0.223}],
+        ),
+    ],
+)
+def test_every_value_is_taken_and_no_line_is_left(name, expected):
+    """The numbers of a tool's own output, in replayer's units; every line is understood."""
+    sheaf = read(name.partition("/")[0], FILES / name)
+    steps = [step for run in sheaf.runs for step in run.steps]
+
+    assert sheaf.unread == ()
+    assert len(steps) == len(expected)
+    for step, wanted in zip(steps, expected, strict=True):
+        assert {key: values(step).get(key) for key in wanted} == pytest.approx(wanted)
+
+
+def test_progress_of_dd_is_no_copy():
+    """Of status=progress only the last line counts, and as many bytes are repeats."""
+    (run,) = read("dd", FILES / "dd" / "gnu.txt").runs
+
+    assert [step.repeat for step in run.steps] == [1, 2]
+    assert run.steps[0].spec["block_size"] == MIB
+    assert "taken as repeats" in run.advice[0]
+
+
+def test_iostats_first_report_is_passed_over_and_stamps_make_a_series():
+    """Since the boot is no interval; without -t there is no series, and it is said."""
+    (run,) = read("iostat", FILES / "iostat" / "extended.txt").runs
+    (without,) = read("iostat", FILES / "iostat" / "old.txt").runs
+
+    assert run.steps[0].series.seconds == (2, 4)
+    assert run.steps[0].series.columns["diskstats.r/s"] == (1000, 3000)
+    assert run.host["kernel.release"] == "5.4.17-2136.el7uek.x86_64"
+    assert without.steps[0].series is None
+    assert any("without -t" in note for note in without.steps[0].notes)
+
+
+def test_machines_of_one_file_are_runs_of_their_own(tmp_path):
+    """Two machines' iostat, bonnie++ and sysbench in one file are two runs, not repeats of one."""
+    both = tmp_path / "both"
+    both.write_text("".join((FILES / "iostat" / n).read_text() for n in ("old.txt", "plain.txt")))
+    bonnie = read("bonnie", FILES / "bonnie" / "old.csv").runs
+    uname = "Linux {} 5.4.0-1 #1 SMP Mon Sep 24 14:45:01 PDT 2018 x86_64 GNU/Linux\n"
+    cpu = (FILES / "sysbench" / "cpu.txt").read_text()
+    sysbench = tmp_path / "sysbench"
+    sysbench.write_text("".join(uname.format(host) + cpu for host in ("one", "two", "two")))
+
+    assert [run.host["host.name"] for run in read("iostat", both).runs] == ["old", "user"]
+    assert [(run.host["host.name"], len(run.steps)) for run in bonnie] == [
+        ("alpha", 2),
+        ("gamma", 1),
+    ]
+    assert [(run.host["host.name"], len(run.steps)) for run in read("sysbench", sysbench).runs] == [
+        ("one", 1),
+        ("two", 2),
+    ]
+
+
+def test_repeats_without_a_host_are_said_to_be_taken_as_one_machines(tmp_path):
+    """Where a file does not say which machine it was, the run says what was assumed."""
+    path = tmp_path / "twice"
+    path.write_text((FILES / "sysbench" / "cpu.txt").read_text() * 2)
+    (run,) = read("sysbench", path).runs
+
+    assert len(run.steps) == 2
+    assert "does not say which machine" in run.advice[0]
+
+
+def test_a_log_of_pgbench_has_every_latency():
+    """-l has each transaction: a histogram, its percentiles, and transactions a second."""
+    (run,) = read("pgbench", FILES / "pgbench" / "pgbench_log.1").runs
+    (step,) = run.steps
+
+    assert step.latency["transaction"].operations == 5
+    assert values(step)["pgbench.latency.p50"] == pytest.approx(0.4, rel=0.002)
+    assert step.series.columns["pgbench.tps"] == (3, 1, 1)
+
+
+def test_the_walk_of_measure_reads_is_a_walk():
+    """Its metrics and facts have the names of replayer's own walk, so that both compare."""
+    (run,) = read("measure_reads", FILES / "measure_reads" / "walk.txt").runs
+
+    assert run.steps[0].step == "walk"
+    assert run.steps[0].facts == {"threads": 50, "directory_entries": 10050}
+
+
+def fio(**changed):
+    """Return a report of fio with one job of 10 s, and keys of the report or job changed."""
+    side = {"total_ios": 1000, "iops": 100.0, "bw": 800, "bw_bytes": 819200, "runtime": 10000}
+    job = {"jobname": "a", "error": 0, "elapsed": 10, "job_runtime": 10000, "read": side}
+    report = {"fio version": "fio-3.33", "timestamp": 1000, "jobs": [job]}
+    for key, value in changed.items():
+        (report if key in report else job)[key] = value
+    return copy.deepcopy(report)
+
+
+def write(path, *reports):
+    """Write reports one after another, as fio does, and return the path."""
+    path.write_text("\n".join(json.dumps(report, indent=1) for report in reports))
+    return path
+
+
+def test_fio_2_is_read(tmp_path):
+    """Fio 2 writes KiB a second and microseconds, and has neither bw_bytes nor clat_ns."""
+    side = {"io_bytes": 8000, "bw": 800, "iops": 100.5, "runtime": 10000}
+    side["clat"] = {"min": 1, "max": 5000, "percentile": {"99.000000": 2500}}
+    (run,) = read("fio", write(tmp_path / "f", fio(read=side))).runs
+
+    assert values(run.steps[0]) == pytest.approx(
+        {
+            "fio.read.iops": 100.5,
+            "fio.read.throughput": 819200,
+            "fio.read.latency.p99": 0.0025,
+            "fio.read.latency.max": 0.005,
+        }
+    )
+
+
+def test_unified_reporting_is_read(tmp_path):
+    """unified_rw_reporting=1 gives one side, `mixed`, in place of reads and writes."""
+    report = fio()
+    report["jobs"][0]["mixed"] = report["jobs"][0].pop("read")
+    (run,) = read("fio", write(tmp_path / "f", report)).runs
+
+    assert values(run.steps[0])["fio.mixed.iops"] == 100
+    assert run.steps[0].elapsed == 10
+
+
+def test_the_time_of_a_group_is_no_sum(tmp_path):
+    """With group_reporting job_runtime is the sum over the jobs: the time is the sides' own."""
+    (run,) = read("fio", write(tmp_path / "f", fio(job_runtime=40000))).runs
+
+    assert run.steps[0].elapsed == 10
+
+
+def test_text_round_fios_json_is_passed_over(tmp_path):
+    """--output-format=normal,json writes both, in either order, and warnings before them."""
+    path = write(tmp_path / "f", fio())
+    path.write_text(f"fio: a warning\n{path.read_text()}\n\na: (groupid=0): err= 0\n  read: IOPS\n")
+
+    assert len(read("fio", path).runs[0].steps) == 1
+
+
+def test_interim_reports_are_one_run(tmp_path):
+    """--status-interval writes growing reports of one job: only the last is a result."""
+    reports = []
+    for second in (3, 6, 9):
+        report = fio(timestamp=1000 + second, elapsed=second)
+        report["jobs"][0]["read"] |= {"total_ios": 100 * second, "iops": 100 + second}
+        reports.append(report)
+    (run,) = read("fio", write(tmp_path / "f", *reports)).runs
+
+    assert [values(step)["fio.read.iops"] for step in run.steps] == [109]
+    assert "2 interim reports" in run.advice[0]
+
+
+def test_reports_one_after_another_are_repeats_and_beside_another_are_machines(tmp_path):
+    """What began before the other had ended ran elsewhere; what began after it is a repeat."""
+    one, two, beside = (fio(timestamp=at) for at in (1000, 1020, 1025))
+    runs = read("fio", write(tmp_path / "f", one, two, beside)).runs
+
+    assert [len(run.steps) for run in runs] == [2, 1]
+    assert [step.repeat for step in runs[0].steps] == [1, 2]
+
+
+def test_clients_of_fio_are_machines(tmp_path):
+    """Two hosts with a job of one name are two runs, each with its host's name."""
+    report = fio()
+    job = report.pop("jobs")[0]
+    report["client_stats"] = [
+        {**job, "hostname": "one"},
+        {**job, "hostname": "two"},
+        {**job, "jobname": "All clients"},
+    ]
+    runs = read("fio", write(tmp_path / "f", report)).runs
+
+    assert [run.host["host.name"] for run in runs] == ["one", "two"]
+    assert [len(run.steps) for run in runs] == [1, 1]
+
+
+def test_a_report_that_is_cut_off_leaves_those_before_it(tmp_path):
+    """A killed fio leaves half a report: the whole ones are read, and the half is named."""
+    path = write(tmp_path / "f", fio())
+    path.write_text(path.read_text() + "\n" + path.read_text()[:200])
+    sheaf = read("fio", path)
+
+    assert len(sheaf.runs[0].steps) == 1
+    assert "cut off" in sheaf.unread[0]
