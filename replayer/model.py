@@ -36,6 +36,12 @@ class Measurement(Noun):
     value: float
     unit: str
     better: Better
+    leading: bool = Field(default=False, exclude_if=lambda leads: not leads)
+    """One of the numbers that its step is run for: a comparison judges these first.  Where no
+    metric of a step says so, its first rate is it, else its first time."""
+    says: str = Field(default="", exclude_if=lambda metric: not metric)
+    """The metric of the same step that this one repeats in other words, as bytes per second repeat
+    the seconds of a fixed number of bytes: a comparison counts both as one."""
 
 
 class Temperature(StrEnum):
@@ -212,7 +218,8 @@ class Run(Noun):
     advice: tuple[str, ...] = ()
     control: dict[str, tuple[float, ...]] = Field(default_factory=dict)
     """`cpu.before`, `memory.after`, …: short measurements around the run that no disk or database
-    takes part in, in control.py's units; if they moved, the machine changed meanwhile."""
+    takes part in, one of each of `processes`, in calibration.py's units; if they moved, the machine
+    changed meanwhile.  Without `processes` all are from one process, whose noise tells nothing."""
 
 
 class StepSpec(Noun):

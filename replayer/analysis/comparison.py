@@ -1,12 +1,16 @@
 """Two groups of runs -> is there a difference, how large, and can it be believed."""
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from fnmatch import fnmatchcase
 
-from replayer.analysis import statistics
+import numpy as np
+
+from replayer.analysis import family, statistics, steadiness
 from replayer.analysis.difference import Difference, Sort, differences
-from replayer.analysis.samples import Key, Samples, Side, Unit, unit_of
+from replayer.analysis.samples import Samples, Key, Side, Unit, unit_of
 from replayer.errors import Impossible
 from replayer.model import Better, Measurement, Noun
 from replayer.watch import calibration
@@ -15,6 +19,10 @@ _EMULATED = "QEMU TCG"
 """In the model that qemu gives a processor which it runs without KVM."""
 THRESHOLD = 0.02
 """A difference below this share is of no practical interest, unless --threshold says otherwise."""
+_APART = 0.75
+"""Of two groups whose units interleave, one is the later in about half of all pairs."""
+_RARE = 0.01
+"""The control is spoken of if it moves as much in at most this share of comparisons by chance."""
 
 
 class Verdict(StrEnum):
@@ -24,6 +32,9 @@ class Verdict(StrEnum):
     WORSE = "worse"
     SAME = "same"
     UNCLEAR = "unclear"
+    DIFFERS = "differs in these runs"
+    """Runs of too few boots differ, which may be all that one boot and another differ by."""
+    ALIKE = "same in these runs"
 
 
 class Group(Noun):
@@ -38,10 +49,12 @@ class Group(Noun):
 class Row(Noun):
     """One metric of one step on both sides.
 
-    `ratio` is other / base of the medians over units, None where a median is not above zero;
-    [low, high] is its 95 percent interval, None as well where a side has one value.  `p` is of a
-    rank test, `p_holm` corrected for all metrics of the comparison.  `more` is how many further
-    units of each side would settle it.
+    `base` and `other` are medians over units.  `ratio` is the median of the ratios of each unit of
+    the other to each of the base, None where a median is not above zero; [low, high] is its 95
+    percent interval, None as well where so few units have none.  `p` is of a rank test, `p_holm`
+    corrected, step by step as Holm does, for all metrics of the comparison.  `more` is how many
+    further units of each side would settle it.  `drift` is the share by which the values moved from
+    the first unit to the last; it was taken out of them for ratio, interval and p.
     """
 
     step: str
@@ -61,6 +74,8 @@ class Row(Noun):
     """None for a metric that has no good direction."""
     more: int | None = None
     note: str = ""
+    leading: bool = False
+    drift: float | None = None
 
     @property
     def title(self) -> str:
@@ -86,7 +101,8 @@ class Comparison(Noun):
     worth: str
     threshold: float
     family: int
-    """How many metrics could have come out as better or worse, and so are corrected for."""
+    """How many metrics could have come out as better or worse, and so are corrected for.  Metrics
+    that repeat another in other words do not count."""
     rows: tuple[Row, ...]
     differences: tuple[Difference, ...]
     warnings: tuple[str, ...]
@@ -107,11 +123,11 @@ def compare(
     share a run, have no metric in common, or did different work and that is not `allowed`.
     """
     _refuse_shared(base, other)
-    found = differences(base.runs, other.runs, asked=by, allowed=allowed)
-    _refuse_unlike(base.name, other.name, found)
+    unlike = differences(base.runs, other.runs, asked=by, allowed=allowed)
+    _refuse_unlike(base.name, other.name, unlike)
     unit = unit_of(base.runs, other.runs)
     kept = Samples.of(base, unit), Samples.of(other, unit)
-    rows, family = _rows(*kept, threshold=threshold, metrics=metrics)
+    rows, tested = _rows(*kept, unit=unit, threshold=threshold, metrics=metrics)
     warnings = [warning for side in kept for warning in side.warnings] + _one_sided(*kept)
     return Comparison(
         base=_group(base),
@@ -120,10 +136,15 @@ def compare(
         unit=unit,
         worth=_worth(unit, *(len(side.units) for side in kept)),
         threshold=threshold,
-        family=family,
+        family=tested,
         rows=rows,
-        differences=tuple(found),
-        warnings=(*_emulated(base, other), *warnings, *_control(base, other)),
+        differences=tuple(unlike),
+        warnings=(
+            *_emulated(base, other),
+            *_one_after_the_other(unit, *kept),
+            *warnings,
+            *_control(base, other),
+        ),
     )
 
 
@@ -136,18 +157,18 @@ def _refuse_shared(base: Side, other: Side) -> None:
         )
 
 
-def _refuse_unlike(base: str, other: str, found: Iterable[Difference]) -> None:
-    refused = [one for one in found if one.sort is Sort.REFUSED]
+def _refuse_unlike(base: str, other: str, unlike: Iterable[Difference]) -> None:
+    refused = [one for one in unlike if one.sort is Sort.REFUSED]
     if not refused:
         return
-    told = [
+    reasons = [
         f"{one.key} is {' or '.join(one.base)} in {base} and {' or '.join(one.other)} in {other}"
         for one in refused[:4]
     ]
     rest = f", and {len(refused) - 4} more" if len(refused) > 4 else ""
     keys = " ".join(f"--allow {one.key}" for one in refused[:4])
     raise Impossible(
-        f"these runs did not do the same work: {'; '.join(told)}{rest}; "
+        f"these runs did not do the same work: {'; '.join(reasons)}{rest}; "
         f"if they are to be compared nevertheless, say so with {keys}"
     )
 
@@ -165,15 +186,34 @@ def _worth(unit: Unit, base: int, other: int) -> str:
     scope = {
         Unit.BOOT: "what changes from boot to boot is in the intervals",
         Unit.RUN: "all from one boot or unknown boots, so what changes from boot to boot is not in "
-        "the intervals",
+        "the intervals, and these runs may differ by nothing else",
         Unit.REPEAT: "all from one run of each side, so what changes from run to run or boot to "
         "boot is not in the intervals, and another run may well say otherwise",
     }
     return f"Each {unit.value} counts once, {base} against {other}: {scope[unit]}."
 
 
+@dataclass(frozen=True)
+class _Draft:
+    """A row without its verdict, and what it is judged by: a value a unit, without drift."""
+
+    key: Key
+    row: Row
+    ratio: statistics.Ratio | None
+    values: tuple[statistics.Floats, statistics.Floats]
+    says: Key
+
+    @property
+    def judged(self) -> bool:
+        """Tell whether its metric could come out as different, with more units if not with these.
+
+        Values that are all the same could not.
+        """
+        return self.row.better is not Better.NEITHER and _varies(self.row)
+
+
 def _rows(
-    base: Samples, other: Samples, *, threshold: float, metrics: Sequence[str]
+    base: Samples, other: Samples, *, unit: Unit, threshold: float, metrics: Sequence[str]
 ) -> tuple[tuple[Row, ...], int]:
     keys = [key for key in base.kinds if key in other.kinds and _wanted(key[1], metrics)]
     if not keys:
@@ -183,22 +223,70 @@ def _rows(
             f"{other.name} has {_some(other.kinds)}"
         )
     _refuse_other_units(keys, base, other)
-    drafts = [_draft(key, base, other) for key in keys]
-    tested = [number for number, (row, _) in enumerate(drafts) if row.p is not None]
-    corrected = dict(
-        zip(tested, statistics.holm([drafts[number][0].p or 0.0 for number in tested]), strict=True)
-    )
+    places = _places(unit, base, other)
+    drafts = {key: _draft(key, base, other, places) for key in keys}
+    judged = _members([draft for draft in drafts.values() if draft.judged])
+    tested = _members([draft for draft in drafts.values() if draft.row.p is not None])
+    corrected = _corrected(tested, drafts)
     rows = tuple(
-        _judge(
-            row.model_copy(update={"p_holm": corrected.get(number)}),
-            found,
-            threshold=threshold,
-            # With more units all of these will be tested, and corrected for.
-            family=sum(one.better is not Better.NEITHER and _varies(one) for one, _ in drafts),
+        _scoped(
+            _judge(
+                draft.row.model_copy(update={"p_holm": corrected.get(key)}),
+                draft.ratio,
+                threshold=threshold,
+                # With more units all of these will be tested, and corrected for.
+                family_=_family_of(draft, judged),
+            ),
+            unit,
         )
-        for number, (row, found) in enumerate(drafts)
+        for key, draft in drafts.items()
     )
     return rows, len(tested)
+
+
+def _places(unit: Unit, base: Samples, other: Samples) -> tuple[statistics.Floats, ...] | None:
+    """Return each unit's place in the order of time, side by side.
+
+    None if the sides do not interleave, so that nothing tells a drift from what they differ by.
+    """
+    starts = np.array([*base.starts, *other.starts])
+    if unit is Unit.REPEAT or not np.isfinite(starts).all():
+        return None
+    places = statistics.ranks(starts)
+    split = places[: len(base.starts)], places[len(base.starts) :]
+    return split if 1 - _APART < steadiness.interleaved(*split) < _APART else None
+
+
+def _members(drafts: Sequence[_Draft]) -> list[_Draft]:
+    """Return the drafts without those that repeat another one of them in other words."""
+    keys = {draft.key for draft in drafts}
+    return [draft for draft in drafts if draft.says == draft.key or draft.says not in keys]
+
+
+def _corrected(tested: Sequence[_Draft], drafts: Mapping[Key, _Draft]) -> dict[Key, float]:
+    """Return the p of every metric that was tested, corrected for all of them."""
+    if not tested:
+        return {}
+    values = np.array([np.concatenate(draft.values) for draft in tested])
+    leading = [draft.row.leading for draft in tested]
+    ps = family.corrected(values, len(tested[0].values[0]), leading)
+    own = {draft.key: p for draft, p in zip(tested, ps, strict=True)}
+    return {
+        key: max(draft.row.p, own[key if key in own else draft.says])
+        for key, draft in drafts.items()
+        if draft.row.p is not None
+    }
+
+
+def _family_of(draft: _Draft, judged: Sequence[_Draft]) -> tuple[int, float]:
+    """Return how many metrics a metric is corrected for, and which part of the 5 percent is theirs.
+
+    The leading ones are for themselves, and so are the others.
+    """
+    leading = sum(one.row.leading for one in judged)
+    counts = leading, len(judged) - leading
+    which = 0 if draft.row.leading else 1
+    return counts[which], family.shares(*counts)[which]
 
 
 def _refuse_other_units(keys: Iterable[Key], base: Samples, other: Samples) -> None:
@@ -221,36 +309,61 @@ def _some(kinds: Mapping[Key, Measurement]) -> str:
     return ", ".join(names[:3]) + (", …" if len(names) > 3 else "") if names else "none at all"
 
 
-def _draft(key: Key, base: Samples, other: Samples) -> tuple[Row, statistics.Ratio | None]:
-    """Return a row without its verdict, and the ratio in it."""
+def _draft(
+    key: Key, base: Samples, other: Samples, places: tuple[statistics.Floats, ...] | None
+) -> _Draft:
+    """Return a row without its verdict, and what it will be judged by."""
     kind = base.kinds[key]
-    samples = base.sample(key), other.sample(key)
-    below, above = (statistics.medians(sample) for sample in samples)
     directed = kind.better is not Better.NEITHER
-    found = statistics.ratio(*samples) if directed else None
-    # What could not come out as different however it came out is no part of the family: values
-    # that are all the same, and too few of them.
-    several = min(len(below), len(above)) > 1
-    possible = statistics.smallest_p(len(below), len(above)) <= statistics.ALPHA
+    raw = base.values(key), other.values(key)
+    below, above = (values[np.isfinite(values)] for values in raw)
+    values, drift = _without_drift(raw, places) if directed and places else (raw, None)
+    alone = tuple(side[np.isfinite(side)] for side in values)
+    ratio = statistics.ratio(*alone) if directed else None
     row = Row(
         step=key[0],
         metric=key[1],
         unit=kind.unit,
         better=kind.better,
-        base=float(statistics.median(below)),
-        other=float(statistics.median(above)),
+        base=statistics.median(below),
+        other=statistics.median(above),
         base_values=tuple(below.tolist()),
         other_values=tuple(above.tolist()),
-        ratio=found.value if found else None,
-        low=found.low if found and several else None,
-        high=found.high if found and several else None,
+        ratio=ratio.value if ratio else None,
+        low=ratio.low if ratio else None,
+        high=ratio.high if ratio else None,
         p=None,
         p_holm=None,
         verdict=None,
+        leading=key in base.leading(),
+        drift=drift,
     )
+    # What could not come out as different however it came out is no part of the family: values
+    # that are all the same, and too few of them.
+    possible = statistics.smallest_p(len(below), len(above)) <= statistics.ALPHA
     if directed and possible and _varies(row):
-        row = row.model_copy(update={"p": statistics.rank_test(below, above)})
-    return row, found
+        row = row.model_copy(update={"p": statistics.rank_test(*alone)})
+    says = (key[0], kind.says) if kind.says else key
+    return _Draft(key=key, row=row, ratio=ratio, values=values, says=says)
+
+
+def _without_drift(
+    raw: tuple[statistics.Floats, statistics.Floats], places: tuple[statistics.Floats, ...]
+) -> tuple[tuple[statistics.Floats, statistics.Floats], float | None]:
+    """Return the values with their drift over time taken out, and how large it was, if it was."""
+    known = [np.isfinite(values) for values in raw]
+    slope = steadiness.drift(
+        [values[here] for values, here in zip(raw, known, strict=True)],
+        [at[here] for at, here in zip(places, known, strict=True)],
+    )
+    if not slope:
+        return raw, None
+    all_places = np.concatenate(places)
+    middle = float(all_places.mean())
+    below, above = (
+        values * np.exp(-slope * (at - middle)) for values, at in zip(raw, places, strict=True)
+    )
+    return (below, above), math.expm1(slope * float(np.ptp(all_places)))
 
 
 def _varies(row: Row) -> bool:
@@ -258,31 +371,49 @@ def _varies(row: Row) -> bool:
     return min(values) < max(values)
 
 
-def _judge(row: Row, found: statistics.Ratio | None, *, threshold: float, family: int) -> Row:
+def _judge(
+    row: Row, ratio: statistics.Ratio | None, *, threshold: float, family_: tuple[int, float]
+) -> Row:
     """Return the row with its verdict; `unclear` unless something was shown."""
     if row.better is Better.NEITHER:
         return row
     n, m = len(row.base_values), len(row.other_values)
-    note = "" if found else "no ratio: a median is zero or below"
-    note = "one value: more runs needed" if min(n, m) < 2 else note
-    if statistics.smallest_p(n, m) <= statistics.ALPHA:
-        if _alike(row, threshold):
-            return row.model_copy(update={"verdict": Verdict.SAME, "note": note})
-        direction = _direction(row)
-        if direction and row.p_holm is not None and row.p_holm <= statistics.ALPHA:
-            return row.model_copy(update={"verdict": direction, "note": note})
-    return row.model_copy(
-        update={
-            "verdict": Verdict.UNCLEAR,
-            "note": note,
-            "more": _more(found, n, m, threshold=threshold, family=family),
-        }
-    )
+    row = row.model_copy(update={"note": _note(row)})
+    if min(n, m) > 1 and _alike(row, threshold):
+        return row.model_copy(update={"verdict": Verdict.SAME})
+    direction = _direction(row)
+    if direction and row.p_holm is not None and row.p_holm <= statistics.ALPHA:
+        return row.model_copy(update={"verdict": direction})
+    more = _more(ratio, n, m, threshold=threshold, family_=family_)
+    return row.model_copy(update={"verdict": Verdict.UNCLEAR, "more": more})
+
+
+def _note(row: Row) -> str:
+    if min(len(row.base_values), len(row.other_values)) < 2:
+        return "one value: more runs needed"
+    if row.ratio is None:
+        return "no ratio: a median is zero or below"
+    return f"a drift of {row.drift:+.1%} is taken out" if row.drift else ""
+
+
+def _scoped(row: Row, unit: Unit) -> Row:
+    """Return the row with a verdict that claims no more than its units can show.
+
+    Runs of one boot tell nothing of the next, but values that never vary do.
+    """
+    weaker = {
+        Verdict.BETTER: Verdict.DIFFERS,
+        Verdict.WORSE: Verdict.DIFFERS,
+        Verdict.SAME: Verdict.ALIKE,
+    }
+    if unit is Unit.BOOT or row.verdict not in weaker or not _varies(row):
+        return row
+    return row.model_copy(update={"verdict": weaker[row.verdict]})
 
 
 def _alike(row: Row, threshold: float) -> bool:
-    if row.p is None:
-        return row.base == row.other
+    if not _varies(row):
+        return True
     if row.low is None or row.high is None:
         return False
     return 1 / (1 + threshold) <= row.low and row.high <= 1 + threshold
@@ -292,31 +423,53 @@ def _direction(row: Row) -> Verdict | None:
     """Return better or worse if the interval leaves no doubt of the direction, else None."""
     if row.low is not None and row.high is not None and row.low <= 1 <= row.high:
         return None
-    if row.base == row.other:
+    base, other = (row.base, row.other) if row.ratio is None else (1.0, row.ratio)
+    if base == other:
         return None
-    improved = (row.other > row.base) == (row.better is Better.MORE)
+    improved = (other > base) == (row.better is Better.MORE)
     return Verdict.BETTER if improved else Verdict.WORSE
 
 
 def _more(
-    found: statistics.Ratio | None, n: int, m: int, *, threshold: float, family: int
+    ratio: statistics.Ratio | None, n: int, m: int, *, threshold: float, family_: tuple[int, float]
 ) -> int | None:
     """Return how many further units of each side would settle it, None if nobody would run them."""
-    if found is None or min(n, m) < 2:
+    if ratio is None or min(n, m) < 2:
         # One value says nothing of how much the next may differ.
         return None
-    needed = statistics.units_to_settle(found, n, m, threshold=threshold, family=family)
+    members, share = family_
+    needed = statistics.units_to_settle(
+        ratio, n, m, threshold=threshold, family=members, share=share
+    )
     return None if needed is None else max(1, needed - min(n, m))
+
+
+def _one_after_the_other(unit: Unit, base: Samples, other: Samples) -> list[str]:
+    """Return what is to be said if one side was measured before the other."""
+    starts = np.array(base.starts), np.array(other.starts)
+    many = min(len(side) for side in starts) > 1
+    if unit is Unit.REPEAT or not many or not np.isfinite(np.concatenate(starts)).all():
+        return []
+    later = steadiness.interleaved(*starts)
+    if 1 - _APART < later < _APART:
+        return []
+    first, last = (base.name, other.name) if later > 0.5 else (other.name, base.name)
+    how = "all" if later in {0.0, 1.0} else "most"
+    return [
+        (f"{how} {unit.value}s of {last} came after those of {first}, so whatever became faster or "
+        f"slower meanwhile looks like a difference between them: take turns, such as A B B A "
+        f"(`replayer plan`)")
+    ]
 
 
 def _one_sided(base: Samples, other: Samples) -> list[str]:
     """Return a sentence for each side that measured something which the other did not."""
-    said = []
+    sentences = []
     for one, two in ((base, other), (other, base)):
         only = {key: m for key, m in one.kinds.items() if key not in two.kinds}
         if only:
-            said.append(f"only {one.name} has {_some(only)}")
-    return said
+            sentences.append(f"only {one.name} has {_some(only)}")
+    return sentences
 
 
 def _emulated(base: Side, other: Side) -> list[str]:
@@ -330,26 +483,53 @@ def _emulated(base: Side, other: Side) -> list[str]:
 
 def _control(base: Side, other: Side) -> list[str]:
     """Return what is to be said about the CPU and memory measurements around every run."""
-    said = []
-    for side in (base, other):
-        for run in side.runs:
-            for name, share in calibration.moved(run.control).items():
-                said.append(
-                    f"{side.name}: {run.id}: the {name} control moved by {share:+.1%} from before "
-                    f"to after the run, more than its own noise: the machine changed meanwhile"
-                )
-    for name in calibration.NAMES:
-        below, above = (
-            calibration.medians(name, [run.control for run in side.runs]) for side in (base, other)
+    runs = [run for side in (base, other) for run in side.runs]
+    moves = [calibration.moved(run.control) for run in runs]
+    return [
+        sentence
+        for name in calibration.NAMES
+        for sentence in (
+            _moved(name, [one[name] for one in moves if name in one], len(runs)),
+            _slower(name, base, other),
         )
-        change = calibration.differs(below, above)
-        if change:
-            said.append(
-                f"the {name} control, which no disk or database takes part in, is {change:+.1%} in "
-                f"{other.name}: part of every difference may come from there"
-            )
-    return said
+        if sentence
+    ]
 
 
-def _controls(name: str, side: Side) -> list[float]:
-    return calibration.medians(name, [run.control for run in side.runs])
+def _moved(name: str, shares: Sequence[float], runs: int) -> str:
+    """Return in how many runs a control moved, "" for as few as do so by chance."""
+    by_chance = sum(
+        math.comb(runs, k) * calibration.FALSE**k * (1 - calibration.FALSE) ** (runs - k)
+        for k in range(len(shares), runs + 1)
+    )
+    if not shares or by_chance > _RARE:
+        return ""
+    most = max(shares, key=abs)
+    return (
+        f"the {name} control moved from before to after {len(shares)} of {runs} runs, by up to "
+        f"{most:+.1%}, more than its own noise: the machine changed meanwhile"
+    )
+
+
+def _slower(name: str, base: Side, other: Side) -> str:
+    """Return that a control is not the same on both sides, "" if it may be."""
+    below, above = (
+        [calibration.values(name, run.control) for run in side.runs] for side in (base, other)
+    )
+    below, above = ([values for values in side if values] for side in (below, above))
+    if not below or not above:
+        return ""
+    medians = statistics.medians(below), statistics.medians(above)
+    change = statistics.median(medians[1]) / statistics.median(medians[0]) - 1
+    # There are several controls, and each may move and may differ.
+    if statistics.smallest_p(len(below), len(above)) <= _RARE / 2:
+        differs = statistics.rank_test(*medians) <= _RARE / 2
+    else:
+        pooled = np.concatenate(below), np.concatenate(above)
+        differs = pooled[0].max() < pooled[1].min() or pooled[1].max() < pooled[0].min()
+    if not differs or abs(change) <= calibration.FLOOR:
+        return ""
+    return (
+        f"the {name} control, which no disk or database takes part in, is {change:+.1%} in "
+        f"{other.name}: part of every difference may come from there"
+    )

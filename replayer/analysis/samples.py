@@ -3,9 +3,10 @@
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from enum import StrEnum
 
-from replayer.analysis import statistics
+from replayer.analysis import statistics, steadiness
 from replayer.model import Better, Measurement, Run, Status, StepResult
 
 
@@ -45,6 +46,8 @@ class Samples:
     units: tuple[Mapping[Key, tuple[float, ...]], ...]
     kinds: Mapping[Key, Measurement]
     warnings: tuple[str, ...]
+    starts: tuple[float, ...]
+    """When each unit began, in seconds; not a number where it is not known."""
 
     @classmethod
     def of(cls, side: Side, unit: Unit) -> "Samples":
@@ -52,6 +55,7 @@ class Samples:
         kinds: dict[Key, Measurement] = {}
         warnings: dict[str, list[str]] = {}
         parts: dict[object, list[Mapping[Key, list[float]]]] = {}
+        starts: dict[object, float] = {}
         for run in side.runs:
             steps, said = counted(run)
             for repeats in _by_repeat(steps) if unit is Unit.REPEAT else [steps]:
@@ -59,14 +63,34 @@ class Samples:
                 said += bad
                 name = run.host["boot.id"] if unit is Unit.BOOT else len(parts)
                 parts.setdefault(name, []).append(values)
+                starts[name] = min(_instant(run.started), starts.get(name, math.inf))
             for sentence in said:
                 warnings.setdefault(sentence, []).append(run.id)
-        told = tuple(f"{side.name}: {_whose(ids)}: {words}" for words, ids in warnings.items())
-        return cls(side.name, tuple(map(_merge, parts.values())), kinds, told)
+        sentences = tuple(f"{side.name}: {_whose(ids)}: {words}" for words, ids in warnings.items())
+        units = tuple(map(_merge, parts.values()))
+        return cls(side.name, units, kinds, sentences, tuple(starts.values()))
 
-    def sample(self, key: Key) -> list[tuple[float, ...]]:
-        """Return the values of one metric, unit by unit."""
-        return [unit[key] for unit in self.units if key in unit]
+    def values(self, key: Key) -> statistics.Floats:
+        """Return one value of a metric for each unit, the median; NaN where a unit has none."""
+        return statistics.medians([unit.get(key, (math.nan,)) for unit in self.units])
+
+    def leading(self) -> set[Key]:
+        """Return the metrics that the steps are run for: those that say so, else one of each."""
+        declared = {key for key, kind in self.kinds.items() if kind.leading}
+        silent = {step for step, _ in self.kinds} - {step for step, _ in declared}
+        return declared | {(step, _first(step, self.kinds)) for step in silent}
+
+
+def _first(step: str, kinds: Mapping[Key, Measurement]) -> str:
+    return _leading([kind for (name, _), kind in kinds.items() if name == step])
+
+
+def _instant(text: str) -> float:
+    """Return the seconds of a time as it stands in a result, not a number if it is none."""
+    try:
+        return datetime.fromisoformat(text).timestamp()
+    except ValueError:
+        return math.nan
 
 
 def _whose(ids: Sequence[str]) -> str:
@@ -123,27 +147,27 @@ def counted(run: Run) -> tuple[list[StepResult], list[str]]:
     kept: list[StepResult] = []
     for name in dict.fromkeys(step.name for step in run.steps):
         done = [s for s in run.steps if s.name == name and s.status is Status.DONE]
-        found = settled(done)
-        for words in (*unsettled(found, len(done)), *_unsteady(done)):
+        part = settled(done)
+        for words in (*unsettled(part, len(done)), *_unsteady(done)):
             said.setdefault(words, []).append(name)
-        kept += done[found.start or 0 :]
+        kept += done[part.start or 0 :]
     return kept, [f"{', '.join(names)} {words}".strip() for words, names in said.items()]
 
 
-def settled(repeats: Sequence[StepResult]) -> statistics.Steady:
+def settled(repeats: Sequence[StepResult]) -> steadiness.Steady:
     """Return from which repeat on a step's leading metric is steady."""
-    leading = _leading(repeats)
+    leading = _leading(repeats[0].measurements) if repeats else ""
     values = [value for step in repeats if (value := step.value(leading)) is not None]
-    return statistics.steady(values) if len(values) == len(repeats) else statistics.Steady(0)
+    return steadiness.steady(values) if len(values) == len(repeats) else steadiness.Steady(0)
 
 
-def unsettled(found: statistics.Steady, repeats: int) -> Iterator[str]:
+def unsettled(part: steadiness.Steady, repeats: int) -> Iterator[str]:
     """Yield what there is to say about repeats that are not all steady."""
-    if found.start is None:
+    if part.start is None:
         yield f"never settled in {repeats} repeats (by slope or deviation): all of them count"
-    elif found.start:
-        yield f"warmed up in the first {found.start} of {repeats} repeats, which do not count"
-    if found.left:
+    elif part.start:
+        yield f"warmed up in the first {part.start} of {repeats} repeats, which do not count"
+    if part.left:
         yield "settled and did not stay so to the last repeat"
 
 
@@ -159,8 +183,12 @@ def _unsteady(repeats: Sequence[StepResult]) -> Iterator[str]:
         yield f"not steady within {len(told)} of {len(repeats)} repeats ({told[0]})"
 
 
-def _leading(steps: Sequence[StepResult]) -> str:
-    """Return the first metric of a step that has a good direction, a rate before a time."""
-    known = [m for m in steps[0].measurements if m.better is not Better.NEITHER] if steps else []
+def _leading(measurements: Iterable[Measurement]) -> str:
+    """Return the first metric of a step that leads, or has a good direction, a rate before a time.
+
+    It is "" if there is none.
+    """
+    known = [m for m in measurements if m.better is not Better.NEITHER and not m.says]
+    declared = [m for m in known if m.leading]
     rates = [m for m in known if m.better is Better.MORE]
-    return (rates or known)[0].metric if known else ""
+    return next((m.metric for m in (*declared, *rates, *known)), "")

@@ -8,7 +8,7 @@ from pathlib import Path
 from replayer.analysis.difference import MISSING, facts, resolve
 from replayer.analysis.samples import Side
 from replayer.errors import Impossible, nearest
-from replayer.model import Run
+from replayer.model import Run, Status
 from replayer.results import store
 
 _MOST_NAMED = 3
@@ -27,7 +27,7 @@ class Chosen:
 
     sides: list[Side] = field(default_factory=list)
     said: list[str] = field(default_factory=list)
-    """Sentences about files that were passed over."""
+    """Sentences about files that were passed over and runs that were set aside."""
     by: str = ""
 
 
@@ -47,7 +47,11 @@ def choose(
     """
     chosen = Chosen()
     for word in words:
-        runs = _only([store.load(path, columns) for path in _files(word, where, chosen.said)], only)
+        files = _files(word, where, chosen.said)
+        loaded = [store.load(path, columns) for path in files or [store.find(word, where)]]
+        # Who names one run means it, whatever became of it; who names many means those that ran.
+        sound = _sound(word, loaded, chosen.said) if files else loaded
+        runs = _only(sound, only)
         if not runs:
             raise Impossible(f"no run of {word} has {' and '.join(only)}")
         chosen.sides.append(Side(_named(word, runs), tuple(runs)))
@@ -55,20 +59,53 @@ def choose(
 
 
 def _files(word: str, where: Path, said: list[str]) -> list[Path]:
-    """Return the run files that a word means: a folder's, a pattern's, all of a label, or one."""
+    """Return the files of a word for many runs (a folder, a pattern, a label), else none."""
     path = Path(word)
     if path.is_dir():
         return _of_folder(path, said)
     if any(sign in word for sign in "*?["):
-        found = sorted(Path(name) for name in glob.glob(word))  # noqa: PTH207 - absolute ones too
-        if found:
-            return found
-    if not path.is_file():
-        listed = [entry for entry in store.runs(where) if isinstance(entry, store.Summary)]
-        labelled = [entry.path for entry in listed if word and entry.label == word]
-        if labelled:
-            return labelled
-    return [store.find(word, where)]
+        matching = sorted(Path(name) for name in glob.glob(word))  # noqa: PTH207 - absolute too
+        if matching:
+            return matching
+    if path.is_file():
+        return []
+    listed = [entry for entry in store.runs(where) if isinstance(entry, store.Summary)]
+    return [entry.path for entry in listed if word and entry.label == word]
+
+
+def _sound(word: str, runs: Sequence[Run], said: list[str]) -> list[Run]:
+    """Return the runs that did not fail and that measured something; say how many did not."""
+    sound = [run for run in runs if run.status is not Status.FAILED and _measured(run)]
+    if len(sound) == len(runs):
+        return sound
+    lost = [run for run in runs if run not in sound]
+    sentence = (
+        f"{word}: {_count(lost)} failed or measured nothing and {_are(lost)} set aside "
+        f"({_some(f'{run.id}: {run.error or run.status.value}' for run in lost)})"
+    )
+    if not sound:
+        raise Impossible(f"{sentence}, so that nothing is left to compare")
+    said.append(sentence)
+    return sound
+
+
+def _measured(run: Run) -> bool:
+    return any(step.status is Status.DONE and step.measurements for step in run.steps)
+
+
+def _count(runs: Sequence[Run]) -> str:
+    return f"{len(runs)} run{'' if len(runs) == 1 else 's'}"
+
+
+def _are(runs: Sequence[Run]) -> str:
+    return "is" if len(runs) == 1 else "are"
+
+
+def _some(words: Iterable[str]) -> str:
+    """Return the first few of many."""
+    listed = list(words)
+    rest = f"; and {len(listed) - _MOST_NAMED} more" if len(listed) > _MOST_NAMED else ""
+    return "; ".join(listed[:_MOST_NAMED]) + rest
 
 
 def _of_folder(folder: Path, said: list[str]) -> list[Path]:
@@ -76,9 +113,8 @@ def _of_folder(folder: Path, said: list[str]) -> list[Path]:
     bad = [entry for entry in entries if isinstance(entry, store.Unreadable)]
     runs = [entry.path for entry in entries if isinstance(entry, store.Summary)]
     if bad:
-        named = "; ".join(f"{one.path.name}: {one.reason}" for one in bad[:_MOST_NAMED])
-        rest = f"; and {len(bad) - _MOST_NAMED} more" if len(bad) > _MOST_NAMED else ""
-        said.append(f"{folder}: {len(bad)} files are no runs and were passed over ({named}{rest})")
+        named = _some(f"{one.path.name}: {one.reason}" for one in bad)
+        said.append(f"{folder}: {len(bad)} files are no runs and were passed over ({named})")
     if not runs:
         raise Impossible(said[-1] if bad else f"the folder {folder} holds no runs of replayer")
     return runs
@@ -121,6 +157,13 @@ def _grouped(chosen: Chosen, by: str) -> Chosen:
             if value not in groups:
                 raise Impossible(f"no run has {name} {value!r}{nearest(value, groups)}")
         groups = {value: groups[value] for value in asked}
+    elif len(groups) > 2 and MISSING in groups:
+        # Of two groups it may be one: of a setting, those that have its default.
+        strange = groups.pop(MISSING)
+        chosen.said.append(
+            f"{_count(strange)} without {name} {_are(strange)} set aside "
+            f"({_some(run.id for run in strange)})"
+        )
     sides = [Side(value, tuple(members)) for value, members in groups.items()]
     return Chosen(sides, chosen.said, name)
 

@@ -7,11 +7,13 @@ by its two kernels.
 
 from __future__ import annotations
 
+import math
 import sys
 from typing import TYPE_CHECKING
 
 from replayer.analysis import boot_plan
 from replayer.analysis.comparison import Verdict, compare
+from replayer.analysis.samples import Unit
 from replayer.analysis.selection import choose, no_column, pair
 from replayer.errors import Impossible, Worse
 from replayer.report import comparison, files, screen
@@ -76,7 +78,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--fail-if-worse",
         type=float,
         metavar="PERCENT",
-        help="exit with 3 if a metric is worse, by at least this much",
+        help="exit with 3 if a metric is worse, by at least this much (needs several boots)",
     )
     add("--json", action="store_true", help="print the comparison as JSON")
     for form in ("html", "csv", "markdown"):
@@ -90,13 +92,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the comparison on stdout, what was passed over on stderr."""
-    if not 0 < args.threshold < 100 or (args.fail_if_worse or 0) < 0:
+    if not 0 < args.threshold < 100 or not 0 <= (args.fail_if_worse or 0) < math.inf:
         raise Impossible("--threshold and --fail-if-worse are percents above 0, such as 2")
     chosen = _chosen(args, store.folder(args.results))
     for words in chosen.said:
         print(f"note: {clean(words)}", file=sys.stderr)  # noqa: T201
     base, other = pair(chosen)
-    found = compare(
+    compared = compare(
         base,
         other,
         by=chosen.by,
@@ -104,8 +106,8 @@ def run(args: argparse.Namespace) -> int:
         threshold=args.threshold / 100,
         metrics=args.metric,
     )
-    _tell(args, chosen, found)
-    _fail_if_worse(found, args.fail_if_worse)
+    _tell(args, chosen, compared)
+    _fail_if_worse(compared, args.fail_if_worse)
     return 0
 
 
@@ -124,23 +126,31 @@ def _columns(html: str | None) -> Columns:
     return needs
 
 
-def _tell(args: argparse.Namespace, chosen: Chosen, found: Comparison) -> None:
-    written = files.write(chosen.sides, found, html=args.html, csv=args.csv, markdown=args.markdown)
+def _tell(args: argparse.Namespace, chosen: Chosen, compared: Comparison) -> None:
+    written = files.write(
+        chosen.sides, compared, html=args.html, csv=args.csv, markdown=args.markdown
+    )
     if args.json:
-        print(found.model_dump_json(indent=1))  # noqa: T201
+        print(compared.model_dump_json(indent=1))  # noqa: T201
     elif not written.stdout:
-        screen.write(comparison.render(found))
+        screen.write(comparison.render(compared))
     for path in written.files:
         print(f"written: {path}", file=sys.stderr)  # noqa: T201
 
 
-def _fail_if_worse(found: Comparison, percent: float | None) -> None:
+def _fail_if_worse(compared: Comparison, percent: float | None) -> None:
     if percent is None:
         return
+    if compared.unit is not Unit.BOOT:
+        raise Impossible(
+            f"--fail-if-worse needs several boots of {compared.base.name} and "
+            f"{compared.other.name} to judge by, and these runs are of one boot of each or of "
+            f"unknown ones, which may differ by nothing but the boot: `replayer plan` plans boots"
+        )
     worse = [
         f"{row.title} by {row.change:.1%}" if row.change is not None else row.title
-        for row in found.rows
+        for row in compared.rows
         if row.verdict is Verdict.WORSE and (row.change is None or row.change >= percent / 100)
     ]
     if worse:
-        raise Worse(f"{found.other.name} is worse than {found.base.name}: {', '.join(worse)}")
+        raise Worse(f"{compared.other.name} is worse than {compared.base.name}: {', '.join(worse)}")

@@ -37,7 +37,22 @@ _CPU = (
     ("cpu.%iowait", "vmstat.wa", "waiting for I/O"),
 )
 _KERNEL = ("cpu.", "diskstats.", "meminfo.", "pressure.", "vmstat.", "iostat.")
-_SYMBOLS = {Verdict.BETTER: 0, Verdict.WORSE: 1, Verdict.SAME: 2, Verdict.UNCLEAR: 3}
+_SYMBOLS = {
+    Verdict.BETTER: 0,
+    Verdict.WORSE: 1,
+    Verdict.SAME: 2,
+    Verdict.UNCLEAR: 3,
+    Verdict.DIFFERS: 4,
+    Verdict.ALIKE: 2,
+}
+_COLORS = {
+    Verdict.BETTER: 2,
+    Verdict.WORSE: 1,
+    Verdict.SAME: 0,
+    Verdict.UNCLEAR: 5,
+    Verdict.DIFFERS: 3,
+    Verdict.ALIKE: 0,
+}
 
 
 def needs(column: str) -> bool:
@@ -167,9 +182,7 @@ def _interval_trace(rows: Sequence[Row], verdict: Verdict) -> Trace:
             "array": [_gap(row.high, row.ratio) for row in rows],
             "arrayminus": [_gap(row.ratio, row.low) for row in rows],
         },
-        "color": {Verdict.BETTER: 2, Verdict.WORSE: 1, Verdict.SAME: 0, Verdict.UNCLEAR: 5}[
-            verdict
-        ],
+        "color": _COLORS[verdict],
         "symbol": _SYMBOLS[verdict],
     }
 

@@ -10,6 +10,7 @@ from rich.text import Text
 
 from replayer.analysis.comparison import Comparison, Row, Verdict
 from replayer.analysis.difference import Difference, Sort
+from replayer.analysis.samples import Unit
 from replayer.analysis.statistics import MOST
 from replayer.report.tables import INDENT, line, pairs
 from replayer.report.words import clean
@@ -20,6 +21,8 @@ STYLE = {
     Verdict.WORSE: "bold red",
     Verdict.SAME: "cyan",
     Verdict.UNCLEAR: "yellow",
+    Verdict.DIFFERS: "bold",
+    Verdict.ALIKE: "",
 }
 SORTS = {
     Sort.ASKED: "asked for",
@@ -46,8 +49,8 @@ def sentence(comparison: Comparison) -> str:
     """Return the verdicts counted, in one line."""
     judged = [row.verdict for row in comparison.rows if row.verdict is not None]
     counts = [(verdict.value, judged.count(verdict)) for verdict in Verdict]
-    told = ", ".join(f"{count} {word}" for word, count in counts if count) or "nothing to judge"
-    return f"{clean(comparison.other.name)} against {clean(comparison.base.name)}: {told}"
+    words = ", ".join(f"{count} {word}" for word, count in counts if count) or "nothing to judge"
+    return f"{clean(comparison.other.name)} against {clean(comparison.base.name)}: {words}"
 
 
 def verdict(row: Row) -> str:
@@ -57,29 +60,33 @@ def verdict(row: Row) -> str:
     if row.verdict is not Verdict.UNCLEAR:
         return row.verdict.value
     if row.more is None:
-        return "unclear" if row.ratio is None or row.note else f"unclear, over {MOST:,} more"
+        few = min(len(row.base_values), len(row.other_values)) < 2
+        return "unclear" if row.ratio is None or few else f"unclear, over {MOST:,} more"
     return f"unclear, ~{row.more} more"
 
 
 def explained(comparison: Comparison) -> list[str]:
     """Return how to read the table, a sentence each."""
     names = f"{clean(comparison.other.name)} / {clean(comparison.base.name)}"
-    ratio = f"Ratio: {names} of the medians, with its 95 % interval (bootstrap over "
     unit = comparison.unit.value
+    ratio = (
+        f"Ratio: {names}, the median over all pairs of {unit}s, with its 95 % interval "
+        f"(Hodges-Lehmann)."
+    )
     if not comparison.family:
         few = f"Better, worse: so few {unit}s can never show them, so nothing was tested."
-        return [f"{ratio}{unit}s).", few, f"Unclear: N more {unit}s of each side would settle it."]
+        return [ratio, few, f"Unclear: N more {unit}s of each side would settle it."]
+    boots = comparison.unit is Unit.BOOT
     different = (
-        f"Better, worse: a rank test at 5 %, corrected (Holm) for {comparison.family} metrics, "
+        f"{'Better, worse' if boots else 'Differs'}: a rank test at 5 %, corrected for "
+        f"{_count(comparison.family, 'metric')} (Westfall-Young), the leading ones first."
     )
+    scope = "" if boots else " in these runs, and boots of one kernel may differ as much"
     same = (
-        f"Same: the interval lies within {comparison.threshold * 100:g} %.  Unclear: nothing was "
+        f"Same: the interval lies within {comparison.threshold * 100:g} %{scope}.  Unclear: "
+        f"nothing was shown, which is not the same as no difference; N more: {unit}s of each side."
     )
-    return [
-        f"{ratio}{unit}s).",
-        f"{different}and an interval without 1.",
-        f"{same}shown, which is not the same as no difference; N more: {unit}s of each side.",
-    ]
+    return [ratio, different, same]
 
 
 def _head(comparison: Comparison) -> Iterator[RenderableType]:

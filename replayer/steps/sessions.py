@@ -22,7 +22,7 @@ from hdrh.histogram import HdrHistogram
 from pydantic import AfterValidator, Field
 
 from replayer import __version__, units
-from replayer.analysis import statistics
+from replayer.analysis import steadiness
 from replayer.conditions import memory_bound, temperature
 from replayer.engines.connection import Database
 from replayer.engines.engine_spec import Sessions
@@ -784,25 +784,20 @@ def _middle(bucket: int, longest: float) -> int:
 
 
 def _steadiness(window: _Window) -> tuple[str, list[str]]:
-    """Return whether RIOPS were steady (the rule of stats.steady), and a note if not."""
+    """Return whether RIOPS were steady (the rule of steadiness.trend), and a note if not."""
     reads = _progress(window, "reads", 1.0)
     # The last point closes the window, and what it ends is no whole second.
     rates = [other - one for (_, one), (_, other) in itertools.pairwise(reads[:-1])]
-    if len(rates) < statistics.WINDOW:
+    if len(rates) < steadiness.LEAST_SECONDS:
         return f"too short to tell: {len(rates)} seconds", []
-    found = statistics.steady(rates)
-    if found.start is None:
-        text = "never steady"
-    elif found.left:
-        text = "steady once, not at its end"
-    elif found.start > len(rates) // 2:
-        text = f"warming up until second {found.start}"
+    moved = steadiness.trend(rates)
+    if moved is not None:
+        text = f"drifting by {moved.share:+.0%} from second {moved.begin} to {moved.end}"
+        rule = "a line moved by more than 5 % and 2.6 standard errors"
+    elif steadiness.wild(rates):
+        text, rule = "never steady", f"over {steadiness.WILD:.0%} of noise from second to second"
     else:
         return "steady", []
-    rule = (
-        f"over {statistics.WINDOW} s, drift {statistics.SLOPE:.0%}, "
-        f"deviation {statistics.DEVIATION:.0%}"
-    )
     return text, [f"RIOPS were {text} ({rule}): let it run longer"]
 
 

@@ -2,6 +2,10 @@
 
 No disk and no server takes part in it, so it should not move.  Where it does, the machine changed
 meanwhile (heat, neighbours, frequency), and the run's numbers with it.
+
+One process and the next differ by more than the samples within one (by which pages of memory they
+get, and where their code lies), so what counts is a process: several before, several after, one
+value of each.
 """
 
 import hashlib
@@ -18,68 +22,70 @@ if TYPE_CHECKING:
 NAMES = ("cpu", "memory")
 """cpu: bytes per second through SHA-256 on one core; memory: bytes per second copied."""
 
-_SAMPLES = 10
-_SAMPLE_SECONDS = 0.025
-_CPU_BYTES = 1 << 18
-_MEMORY_BYTES = 1 << 24
-_FLOOR = 0.02
+PROCESSES = 6
+FALSE = 2 / math.comb(2 * PROCESSES, PROCESSES)
+"""How often all processes after lie above, or all below, those before, if nothing but chance orders
+them: 0.2 percent, whatever the noise is like."""
+FLOOR = 0.02
 """What moves by less than this share is never called moved: clocks and caches do that much."""
-_WIDE = 4.0
-"""Standard errors that a move must exceed: a machine's speed is no bell curve."""
+_COUNT = "processes"
+"""The key of a control that says from how many processes its values are."""
+_SAMPLES = 3
+_SAMPLE_SECONDS = 0.01
+_CPU_BYTES = 1 << 16
+_MEMORY_BYTES = 1 << 24
 
 Control = Mapping[str, Sequence[float]]
 
 
 def measure(when: str) -> dict[str, tuple[float, ...]]:
-    """Return samples of every control, named such as `cpu.before`; it takes half a second.
+    """Return one value a process of every control, named such as `cpu.before`.
 
-    They come from a fresh process, so that what replayer did meanwhile does not count.
+    The processes are fresh, so that what replayer did meanwhile does not count, and come one after
+    the other, so that none is in another's way.  It takes about a second.
     """
+    rounds = [_one_process() for _ in range(PROCESSES)]
+    measured = {f"{name}.{when}": tuple(one[name] for one in rounds) for name in NAMES}
+    return {**measured, _COUNT: (float(PROCESSES),)}
+
+
+def _one_process() -> dict[str, float]:
     with WorkerPool(work, [None], processes=1) as pool:
         pool.ready()
         pool.open()
-        (found,) = pool.results()
-    return {f"{name}.{when}": samples for name, samples in found.items()}
+        (values,) = pool.results()
+    return {name: float(value) for name, value in values.items()}
 
 
-def work(_job: None, barrier: "Barrier", _report: object) -> dict[str, tuple[float, ...]]:
+def work(_job: None, barrier: "Barrier", _report: object) -> dict[str, float]:
     """Measure every control in a worker process."""
     barrier.wait()
-    return {"cpu": _samples(_hash), "memory": _copy_samples()}
+    return {"cpu": _median(_samples(_hash)), "memory": _median(_copy_samples())}
 
 
 def moved(control: Control) -> dict[str, float]:
-    """Return control -> share by which it moved from before to after, if beyond its noise."""
-    found = {}
-    for name in NAMES:
+    """Return control -> share by which it moved from before to after, if beyond its noise.
+
+    It is if no process before overlaps one after.  A control of one process, as results had it
+    once, cannot tell.
+    """
+    shares = {}
+    for name in NAMES if control.get(_COUNT) else ():
         before, after = control.get(f"{name}.before", ()), control.get(f"{name}.after", ())
         share = _share(before, after)
-        if share is None:
-            continue
-        noise = _WIDE * math.hypot(_error(before), _error(after))
-        if abs(share) > max(_FLOOR, noise):
-            found[name] = share
-    return found
+        if share is not None and abs(share) > FLOOR and _apart(before, after):
+            shares[name] = share
+    return shares
 
 
-def medians(name: str, controls: Sequence[Control]) -> list[float]:
-    """Return one value of a control for every run that has it: the median of all its samples."""
-    found = []
-    for control in controls:
-        samples = [*control.get(f"{name}.before", ()), *control.get(f"{name}.after", ())]
-        if samples:
-            found.append(_median(samples))
-    return found
+def values(name: str, control: Control) -> list[float]:
+    """Return all values above zero of a control around a run."""
+    both = [*control.get(f"{name}.before", ()), *control.get(f"{name}.after", ())]
+    return [value for value in both if value > 0]
 
 
-def differs(base: Sequence[float], other: Sequence[float]) -> float | None:
-    """Return by what share `other` is off `base` if no two of their runs overlap, else None.
-
-    None as well for less than what clocks and caches do by themselves, and for no values.
-    """
-    share = _share(base, other)
-    apart = bool(base and other) and (max(base) < min(other) or max(other) < min(base))
-    return share if share is not None and apart and abs(share) > _FLOOR else None
+def _apart(before: Sequence[float], after: Sequence[float]) -> bool:
+    return max(before) < min(after) or max(after) < min(before)
 
 
 def _share(before: Sequence[float], after: Sequence[float]) -> float | None:
@@ -92,13 +98,6 @@ def _median(values: Sequence[float]) -> float:
     ordered = sorted(values)
     middle = len(ordered) // 2
     return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
-
-
-def _error(values: Sequence[float]) -> float:
-    """Return the standard error of the median as a share of it, from the median deviation."""
-    centre = _median(values)
-    spread = 1.4826 * _median([abs(value - centre) for value in values])
-    return 1.2533 * spread / math.sqrt(len(values)) / centre
 
 
 def _samples(work: Callable[[], int]) -> tuple[float, ...]:

@@ -123,6 +123,8 @@ def test_only_the_runs_with_a_fact_are_taken(cli, results, run_of):
         (["--by", "host.boot.id", "results"], "16 values"),
         (["stock", "uek", "--metric", "walk.*"], "no metric like walk.*"),
         (["stock", "uek", "--threshold", "0"], "percents above 0"),
+        (["stock", "uek", "--fail-if-worse", "nan"], "percents above 0"),
+        (["stock", "uek", "--fail-if-worse", "inf"], "percents above 0"),
         (["stock", "uek", "--where", "nonsense"], "no condition"),
         (["stock", "uek", "--html", "no/such/folder.html"], "cannot be written"),
         (["stock", "broken.json"], "cut off"),
@@ -155,6 +157,69 @@ def test_files_that_are_no_runs_are_passed_over_and_counted(cli, results):
 
     assert "5 files are no runs" in err
     assert "and 2 more" in err
+
+
+def failed(run_of, **more):
+    """Return what a run that was refused leaves behind: its reason, and nothing of the machine."""
+    run = run_of([1], status=Status.FAILED, **more)
+    return run.model_copy(update={"steps": (), "host": {}, "error": "--data-dir is not there"})
+
+
+def test_runs_that_failed_are_set_aside_and_counted(cli, results, run_of):
+    """Two failed runs in a folder or of a label are one line; the comparison is as without them."""
+    without, _ = cli("compare", "--by", "host.kernel", results, "--json")
+    for label in ("uek", ""):
+        lost = failed(run_of, label=label)
+        store.save(results / f"{lost.id}.json", lost)
+    by_fact, err = cli("compare", "--by", "host.kernel", results, "--json")
+    _, of_label = cli("compare", "stock", "uek")
+
+    assert by_fact == without
+    assert "2 runs failed or measured nothing and are set aside" in err
+    assert "uek: 1 run failed or measured nothing and is set aside" in of_label
+    assert "--data-dir is not there" in of_label
+
+
+def test_runs_without_the_fact_asked_for_are_set_aside_and_counted(cli, results, run_of):
+    """An imported run in the folder knows no kernel, and is no third group."""
+    foreign = run_of([1, 2, 3])
+    foreign = foreign.model_copy(update={"host": {}})
+    store.save(results / f"{foreign.id}.json", foreign)
+    _, err = cli("compare", "--by", "host.kernel", results)
+
+    assert "1 run without host.kernel.release is set aside" in err
+    assert foreign.id in err
+
+
+def test_a_label_of_failed_runs_only_is_refused(cli, results, run_of):
+    """Where nothing is left to compare, one sentence says why."""
+    lost = failed(run_of, label="lost")
+    store.save(results / f"{lost.id}.json", lost)
+    _, err = cli("compare", "stock", "lost", status=2)
+
+    assert "nothing is left to compare" in err
+    assert err.count("\n") == 1
+
+
+def test_the_latest_run_is_one_that_measured_something(cli, results, run_of):
+    """After a run that was refused, `show latest` shows the one before and says so."""
+    lost = failed(run_of)
+    store.save(results / f"{lost.id}.json", lost)
+    out, err = cli("show", "latest")
+    by_id, _ = cli("show", lost.id)
+
+    assert "sessions" in out
+    assert f"{lost.id} is newer and measured nothing (--data-dir is not there)" in err
+    assert "--data-dir is not there" in by_id
+
+
+def test_no_verdict_is_failed_for_without_boots(cli, results):
+    """--fail-if-worse of one boot of each is refused after the comparison: it has no verdict."""
+    files = sorted(results.glob("*.json"))[:2]
+    out, err = cli("compare", *files, "--fail-if-worse", "1", status=2)
+
+    assert "in these runs" in out or "unclear" in out
+    assert "needs several boots" in err
 
 
 def test_strings_of_a_run_cannot_steer_a_terminal(cli, results, run_of):

@@ -1,45 +1,65 @@
 """The control measurement: short, named, and telling only of moves beyond its own noise."""
 
 import numpy as np
+import pytest
 
 from replayer.analysis import warnings
 from replayer.watch import calibration
 
 
+def around(before, after):
+    """Return a CPU control with these values of six processes each."""
+    return {"cpu.before": tuple(before), "cpu.after": tuple(after), "processes": (6.0,)}
+
+
 def test_it_measures_every_control_around_a_run():
-    """Each control has samples above zero, under its name and when it was measured."""
-    found = calibration.measure("before")
+    """Each control has a value above zero of each process, under its name and when it was."""
+    control = calibration.measure("before")
 
-    assert set(found) == {f"{name}.before" for name in calibration.NAMES}
-    assert all(len(samples) == 10 and min(samples) > 0 for samples in found.values())
+    assert set(control) == {*(f"{name}.before" for name in calibration.NAMES), "processes"}
+    for name in calibration.NAMES:
+        assert len(control[f"{name}.before"]) == calibration.PROCESSES
+        assert min(control[f"{name}.before"]) > 0
 
 
-def test_noise_is_rarely_a_move():
-    """With 3 percent of noise and nothing else, at most 2 percent of 1,000 runs are marked."""
+@pytest.mark.parametrize("kind", ["bell curve", "two kinds of process", "now and then a half"])
+def test_noise_is_rarely_a_move(kind):
+    """Whatever processes differ by, at most 2 percent of 2,000 runs are marked."""
     random = np.random.default_rng(1)
-    marked = sum(
-        bool(
-            calibration.moved(
-                {f"cpu.{when}": random.normal(100, 3, 12).tolist() for when in ("before", "after")}
-            )
-        )
-        for _ in range(1000)
-    )
 
-    assert marked <= 20
+    def processes():
+        values = random.normal(100, 3, 6)
+        if kind == "two kinds of process":
+            values *= random.choice([1, 0.85], 6)
+        if kind == "now and then a half":
+            values *= random.choice([1, 0.5], 6, p=[0.8, 0.2])
+        return values
+
+    marked = sum(bool(calibration.moved(around(processes(), processes()))) for _ in range(2000))
+
+    assert marked <= 40
+
+
+def test_processes_that_differ_more_than_their_samples_are_no_move():
+    """Half of the processes get worse memory: it is no move, though ten samples of one would be."""
+    before, after = [100.0, 100, 90, 100, 90, 100], [90.0, 90, 100, 90, 100, 90]
+
+    assert calibration.moved(around(before, after)) == {}
 
 
 def test_a_tenth_is_a_move():
     """A loss of 10 percent with 1 percent of noise is marked, with its sign."""
     random = np.random.default_rng(2)
-    found = calibration.moved(
-        {
-            "cpu.before": random.normal(100, 1, 12).tolist(),
-            "cpu.after": random.normal(90, 1, 12).tolist(),
-        }
-    )
+    moves = calibration.moved(around(random.normal(100, 1, 6), random.normal(90, 1, 6)))
 
-    assert -0.12 < found["cpu"] < -0.08
+    assert -0.12 < moves["cpu"] < -0.08
+
+
+def test_a_control_of_one_process_cannot_tell():
+    """Ten samples of one process, as results had them, are no measure of its noise."""
+    old = {"cpu.before": (100.0,) * 10, "cpu.after": (90.0,) * 10}
+
+    assert calibration.moved(old) == {}
 
 
 def test_what_was_not_measured_did_not_move():
@@ -56,6 +76,7 @@ def test_a_run_whose_machine_changed_is_marked(run_of):
         for name in calibration.NAMES
         for when in ("before", "after")
     }
+    still["processes"] = (6.0,)
     slower = {**still, "cpu.after": (80.0, 81.0, 79.0)}
 
     assert "cpu -20.0%" in warnings.moved(run_of([1.0], control=slower))

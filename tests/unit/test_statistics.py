@@ -9,52 +9,65 @@ import pytest
 from replayer.analysis import statistics
 
 
-def units(values):
-    """Return each value as a unit of its own."""
-    return [(value,) for value in values]
+def two(random, size, shift=1.0, noise=0.03):
+    """Return two samples of a value a unit, the second off by a shift, with that much noise."""
+    return (np.exp(random.normal(0, noise, size)) * m for m in (100, 100 * shift))
 
 
-def test_the_interval_covers_the_true_ratio_as_often_as_it_says():
-    """Of 600 draws of 10 against 10 runs, 95 percent of the intervals hold the true ratio."""
+@pytest.mark.parametrize("size", [4, 6, 10, 25])
+def test_the_interval_covers_the_true_ratio_as_often_as_it_says(size):
+    """Of 1,000 draws, 95 percent of the intervals hold the true ratio, and hardly more."""
     random = np.random.default_rng(7)
     covered = 0
-    for _ in range(600):
-        base, other = (units(np.exp(random.normal(0, 0.03, 10)) * m) for m in (100, 103))
-        found = statistics.ratio(base, other, resamples=1000)
-        covered += found.low <= 1.03 <= found.high
+    for _ in range(1000):
+        interval = statistics.ratio(*two(random, size, 1.03))
+        covered += interval.low <= 1.03 <= interval.high
 
-    assert 0.94 <= covered / 600 <= 0.995
+    # The rank test of 4 against 4 can have no level between 2.9 and 5.7 percent.
+    assert 0.935 <= covered / 1000 <= (0.985 if size == 4 else 0.972)
 
 
-def test_the_interval_of_boots_covers_differences_between_boots():
-    """With 6 boots of 8 runs that share their boot's offset, the interval covers the truth."""
+def test_boots_of_two_kinds_are_the_same_more_often_than_by_a_bootstrap():
+    """10 boots of each, three in ten of them slower by 2 percent: 95 % cover, many are the same."""
     random = np.random.default_rng(8)
+    covered, same = 0, 0
+    for _ in range(1000):
+        base, other = (
+            np.exp(random.normal(0, 0.003, 10)) * np.where(random.random(10) < 0.3, 0.98, 1)
+            for _ in "AB"
+        )
+        interval = statistics.ratio(base, other)
+        covered += interval.low <= 1 <= interval.high
+        same += interval.low >= 1 / 1.02 and interval.high <= 1.02
 
-    def boots(mean):
-        return [
-            mean * np.exp(random.normal(0, 0.03) + random.normal(0, 0.003, 8)) for _ in range(6)
-        ]
-
-    covered = 0
-    for _ in range(400):
-        found = statistics.ratio(boots(100), boots(103), resamples=1000)
-        covered += found.low <= 1.03 <= found.high
-
-    assert covered / 400 >= 0.94
-
-
-def test_the_same_sample_gives_the_same_interval():
-    """The bootstrap is seeded, so a report can be made again."""
-    base, other = units([1, 2, 3, 4, 5.0]), units([2, 3, 4, 5, 6.0])
-
-    assert statistics.ratio(base, other) == statistics.ratio(base, other)
+    assert 0.935 <= covered / 1000 <= 0.975
+    # The intervals of a bootstrap of medians called 630 of these 1,000 the same, and covered 965.
+    assert same >= 800
 
 
-@pytest.mark.parametrize("values", [(0, 0, 0), (-1, -2, -3)])
+def test_interval_and_rank_test_never_disagree():
+    """Of 2,000 draws of 4 to 8 against 4 to 8 units, 1 is outside exactly where p is below 5 %."""
+    random = np.random.default_rng(9)
+    for _ in range(2000):
+        base, other = (np.exp(random.normal(m, 0.03, random.integers(4, 9))) for m in (0, 0.04))
+        interval = statistics.ratio(base, other)
+        outside = not interval.low <= 1 <= interval.high
+
+        assert outside == (statistics.rank_test(base, other) <= statistics.ALPHA)
+
+
+def test_so_few_units_have_no_interval():
+    """Three against three have a ratio, and no 95 percent interval at all."""
+    interval = statistics.ratio([1.0, 2, 3], [2.0, 4, 6])
+
+    assert (interval.value, interval.low, interval.high) == (2.0, None, None)
+
+
+@pytest.mark.parametrize("values", [(0, 0, 0), (-1, -2, -3), (-1, 2, 3)])
 def test_no_ratio_without_positive_medians(values):
-    """Zero and negative medians have no ratio, on either side."""
-    assert statistics.ratio(units(values), units([1, 2, 3])) is None
-    assert statistics.ratio(units([1, 2, 3]), units(values)) is None
+    """Zero and negative medians have no ratio, on either side; nor have any values below zero."""
+    assert statistics.ratio(values, [1, 2, 3]) is None
+    assert statistics.ratio([1, 2, 3], values) is None
 
 
 def test_the_rank_test_is_exact_for_few_values():
@@ -83,38 +96,39 @@ def test_equal_values_have_p_one():
     assert statistics.rank_test([5, 5, 5], [5, 5, 5, 5]) == 1.0
 
 
-def test_holm_is_the_textbook_example():
-    """Four p values as in Holm's step-down: multiplied by 4, 3, 2, 1 and never falling."""
-    assert statistics.holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
-    assert statistics.holm([]) == []
+def test_the_rank_test_agrees_with_scipys():
+    """Exact for few values, by the normal distribution with its corrections for many."""
+    scipy_stats = pytest.importorskip("scipy.stats")
+    random = np.random.default_rng(10)
+    for n, m, ties in ((5, 9, False), (20, 20, False), (30, 25, False), (30, 25, True)):
+        base, other = random.normal(0, 1, n), random.normal(0.4, 1, m)
+        if ties:
+            base, other = base.round(), other.round()
+        method = "exact" if n + m <= 40 else "asymptotic"
+        expected = scipy_stats.mannwhitneyu(base, other, method=method).pvalue
+
+        assert statistics.rank_test(base, other) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(("shift", "noise"), [(1.05, 0.04), (1.0, 0.02)])
 def test_the_suggested_number_of_units_settles_it(shift, noise):
     """With as many runs as suggested for the true ratio, most comparisons become clear."""
     random = np.random.default_rng(9)
-
-    def side(mean, count):
-        return units(mean * np.exp(random.normal(0, noise, count)))
-
-    draws = [statistics.ratio(side(100, 6), side(100 * shift, 6)) for _ in range(80)]
+    draws = [statistics.ratio(*two(random, 6, shift, noise)) for _ in range(80)]
     error = float(np.median([draw.error for draw in draws]))
     needed = statistics.units_to_settle(
         statistics.Ratio(shift, 0, 0, error), 6, 6, threshold=0.02, family=1
     )
     clear = 0
-    for _ in range(100):
-        base, other = side(100, needed), side(100 * shift, needed)
-        found = statistics.ratio(base, other, resamples=1000)
-        differs = (
-            statistics.rank_test(statistics.medians(base), statistics.medians(other))
-            <= statistics.ALPHA
-        )
-        alike = found.low > 1 / 1.02 and found.high < 1.02
+    for _ in range(200):
+        base, other = two(random, needed, shift, noise)
+        interval = statistics.ratio(base, other)
+        differs = statistics.rank_test(base, other) <= statistics.ALPHA
+        alike = interval.low > 1 / 1.02 and interval.high < 1.02
         clear += differs or alike
 
     assert 6 < needed < 100
-    assert clear >= 70
+    assert clear >= 140
 
 
 def test_no_number_of_runs_is_suggested_that_nobody_would_do():
@@ -132,35 +146,9 @@ def test_a_suggestion_never_is_less_than_could_show_anything():
     assert statistics.units_to_settle(exact, 3, 3, threshold=0.02, family=20) == 6
 
 
-@pytest.mark.parametrize(
-    ("values", "expected"),
-    [
-        ([100] * 10, statistics.Steady(0)),
-        ([50, 70, 90, 100, 101, 99, 100, 100], statistics.Steady(3)),
-        ([10, 20, 30, 40, 50, 60, 70], statistics.Steady(None)),
-        ([100, 140, 90, 150, 80, 130, 100], statistics.Steady(None)),
-        ([100, 100, 100, 100, 100, 60, 55, 50], statistics.Steady(0, left=True)),
-        ([1, 99, 1, 99], statistics.Steady(0)),
-        ([50, 100, 100], statistics.Steady(0)),
-        ([0, 0, 0, 0, 0], statistics.Steady(0)),
-    ],
-)
-def test_steady_is_slope_and_deviation_over_a_window(values, expected):
-    """Warm-up ends where slope and deviation are small; a slope or great noise never settles."""
-    assert statistics.steady(values) == expected
-
-
-def test_noise_alone_is_steady():
-    """Ten repeats with 1 percent of noise settle at once in almost every draw."""
-    random = np.random.default_rng(11)
-    settled = sum(statistics.steady(random.normal(100, 1, 10)).start == 0 for _ in range(1000))
-
-    assert settled >= 990
-
-
 def test_an_interval_of_nothing_but_one_value_each_is_that_ratio():
-    """One unit a side has a ratio and no spread, and a standard error that is a number."""
-    found = statistics.ratio(units([2.0]), units([3.0]))
+    """One unit a side has a ratio, no interval, and tells nothing of how the next may differ."""
+    interval = statistics.ratio([2.0], [3.0])
 
-    assert (found.value, found.low, found.high) == (1.5, 1.5, 1.5)
-    assert math.isfinite(found.error)
+    assert (interval.value, interval.low, interval.high) == (1.5, None, None)
+    assert math.isinf(interval.error)

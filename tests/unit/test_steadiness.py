@@ -1,0 +1,127 @@
+"""What is steady and what drifts: promised shares of right and wrong, over seeded draws."""
+
+import numpy as np
+import pytest
+
+from replayer.analysis import steadiness
+
+
+def noise(random, draws, seconds, level, alike=0.0):
+    """Return draws x seconds around 1, each of which resembles the one before it by a share."""
+    fresh = random.normal(0, 1, (seconds + 30, draws))
+    made = [fresh[0]]
+    for second in fresh[1:]:
+        made.append(alike * made[-1] + np.sqrt(1 - alike**2) * second)
+    return 1 + level * np.array(made[30:]).T
+
+
+def told(series):
+    """Return the share of the series that are said to move."""
+    return np.mean([steadiness.trend(values) is not None for values in series])
+
+
+@pytest.mark.parametrize(("level", "least"), [(0.03, 0.99), (0.04, 0.96), (0.05, 0.90)])
+def test_a_drift_is_found_and_noise_is_not(level, least):
+    """30 s with 3, 4, 5 % from second to second: false in at most 2.2 %, 15 % of drift is found.
+
+    Leaving out the first third and asking one line for 5 percent and 2.6 standard errors finds 100,
+    91 and 48 percent.
+    """
+    quiet = noise(np.random.default_rng(1), 2000, 30, level)
+    drifting = quiet[:1000] * np.linspace(1, 0.85, 30)
+
+    assert told(quiet) <= 0.022
+    assert told(drifting) >= least
+
+
+@pytest.mark.parametrize(("seconds", "most"), [(9, 0.03), (120, 0.01), (300, 0.001)])
+def test_short_and_long_windows_are_rarely_called_moving(seconds, most):
+    """Student's t for few seconds; for many, the 5 percent that a line must move."""
+    assert told(noise(np.random.default_rng(2), 1000, seconds, 0.05)) <= most
+
+
+@pytest.mark.parametrize(("seconds", "most"), [(30, 0.05), (120, 0.03)])
+def test_seconds_that_resemble_each_other_are_no_drift(seconds, most):
+    """Noise that lasts from one second to the next, by 0.3, widens the standard errors."""
+    assert told(noise(np.random.default_rng(3), 1000, seconds, 0.05, alike=0.3)) <= most
+
+
+def test_the_first_third_may_warm_up():
+    """A start at half speed that is over after a third is no drift; a rise to the end is one."""
+    random = np.random.default_rng(4)
+    seconds = np.arange(60)
+    quiet = noise(random, 500, 60, 0.01)
+
+    assert told(quiet * (1 - 0.5 * np.exp(-seconds / 3))) <= 0.022
+    assert told(quiet * (1 - 0.5 * np.exp(-seconds / 60))) == 1
+
+
+def test_a_trend_says_how_far_and_where():
+    """A fall of 30 percent is that share of the mean over the seconds in which it was found."""
+    moved = steadiness.trend(np.linspace(1, 0.7, 30))
+
+    assert (moved.begin, moved.end) == (10, 30)
+    assert moved.share == pytest.approx(-0.3 * 19 / 29 / 0.8, rel=0.1)
+
+
+def test_too_few_seconds_and_nothing_at_all_have_no_trend():
+    """Less than nine seconds cannot tell, and what is zero does not move."""
+    assert steadiness.trend(np.linspace(1, 0.1, 8)) is None
+    assert steadiness.trend([0.0] * 30) is None
+    assert steadiness.trend([5.0] * 30) is None
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ([100] * 10, steadiness.Steady(0)),
+        ([50, 70, 90, 100, 101, 99, 100, 100], steadiness.Steady(3)),
+        ([10, 20, 30, 40, 50, 60, 70], steadiness.Steady(None)),
+        ([100, 140, 90, 150, 80, 130, 100], steadiness.Steady(None)),
+        ([100, 100, 100, 100, 100, 60, 55, 50], steadiness.Steady(0, left=True)),
+        ([1, 99, 1, 99], steadiness.Steady(0)),
+        ([50, 100, 100], steadiness.Steady(0)),
+        ([0, 0, 0, 0, 0], steadiness.Steady(0)),
+    ],
+)
+def test_steady_is_slope_and_deviation_over_a_window(values, expected):
+    """Warm-up ends where slope and deviation are small; a slope or great noise never settles."""
+    assert steadiness.steady(values) == expected
+
+
+def test_noise_alone_is_steady():
+    """Ten repeats with 1 percent of noise settle at once in almost every draw."""
+    random = np.random.default_rng(11)
+    settled = sum(steadiness.steady(random.normal(100, 1, 10)).start == 0 for _ in range(1000))
+
+    assert settled >= 990
+
+
+@pytest.mark.parametrize(("level", "most"), [(0.03, 0.05), (0.05, 0.12)])
+@pytest.mark.parametrize("repeats", [5, 10])
+def test_repeats_as_noisy_as_healthy_ones_are_steady(level, most, repeats):
+    """3 and 5 percent from repeat to repeat: few lose their first ones, few never settle."""
+    random = np.random.default_rng(12)
+    wrong = [
+        steadiness.steady(random.normal(100, 100 * level, repeats)) != steadiness.Steady(0)
+        for _ in range(1000)
+    ]
+
+    assert np.mean(wrong) <= most
+
+
+def test_a_drift_of_boots_is_found_whatever_the_sides_differ_by():
+    """One percent a boot is found within the sides; noise is called a drift in one of a hundred."""
+    random = np.random.default_rng(13)
+    places = np.arange(0, 12, 2.0), np.arange(1, 12, 2.0)
+    quiet = [[np.exp(random.normal(0, 0.01, 6)) for _ in places] for _ in range(1000)]
+    moved = [
+        steadiness.drift(
+            [values * 0.99**at for values, at in zip(sides, places, strict=True)], places
+        )
+        for sides in ([one, 2 * two] for one, two in quiet[:200])
+    ]
+
+    assert np.mean([steadiness.drift(sides, places) != 0 for sides in quiet]) <= 0.02
+    assert np.mean([slope != 0 for slope in moved]) >= 0.98
+    assert np.median(moved) == pytest.approx(np.log(0.99), rel=0.1)
