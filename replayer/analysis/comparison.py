@@ -10,7 +10,7 @@ import numpy as np
 
 from replayer.analysis import family, statistics, steadiness
 from replayer.analysis.difference import Difference, Sort, differences
-from replayer.analysis.samples import Samples, Key, Side, Unit, unit_of
+from replayer.analysis.samples import Key, Samples, Side, Unit, unit_of
 from replayer.errors import Impossible
 from replayer.model import Better, Measurement, Noun
 from replayer.watch import calibration
@@ -456,9 +456,11 @@ def _one_after_the_other(unit: Unit, base: Samples, other: Samples) -> list[str]
     first, last = (base.name, other.name) if later > 0.5 else (other.name, base.name)
     how = "all" if later in {0.0, 1.0} else "most"
     return [
-        (f"{how} {unit.value}s of {last} came after those of {first}, so whatever became faster or "
-        f"slower meanwhile looks like a difference between them: take turns, such as A B B A "
-        f"(`replayer plan`)")
+        (
+            f"{how} {unit.value}s of {last} came after those of {first}, so whatever became faster "
+            f"or slower meanwhile looks like a difference between them: take turns, such as A B B "
+            f"A (`replayer plan`)"
+        )
     ]
 
 

@@ -10,6 +10,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from replayer.report import screen
+from replayer.report.words import clean
 from replayer.results import store
 
 if TYPE_CHECKING:
@@ -41,6 +42,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print the run's report, or its JSON, on stdout."""
     path = store.find(args.which, store.folder(args.results))
+    if args.which == "latest":
+        for entry in store.newer(path):
+            reason = clean(store.load(entry.path).error or entry.status)
+            print(f"note: {entry.id} is newer and measured nothing ({reason})", file=sys.stderr)  # noqa: T201
     found = store.load(path)
     if args.json:
         sys.stdout.write(store.text(found))

@@ -169,7 +169,7 @@ def find(wanted: str, where: str | Path) -> Path:
         return known[wanted]
     listed = [entry for entry in runs(where) if isinstance(entry, Summary)]
     if wanted == "latest" and listed:
-        return listed[-1].path
+        return _latest(listed)
     labelled = [entry.path for entry in listed if wanted and entry.label == wanted]
     if labelled:
         return labelled[-1]
@@ -185,6 +185,28 @@ def find(wanted: str, where: str | Path) -> Path:
             f"--results names another folder"
         )
     raise NotFound(f"there is no run {wanted!r} in {where}/{_near(wanted, listed)}")
+
+
+def _latest(listed: Sequence[Summary]) -> Path:
+    """Return the newest run that measured something, else the newest."""
+    for entry in reversed(listed):
+        if entry.status != Status.FAILED.value or not lost(entry.path):
+            return entry.path
+    return listed[-1].path
+
+
+def lost(path: Path) -> bool:
+    """Tell whether a run measured nothing, as one that was refused; False if it cannot be read."""
+    with contextlib.suppress(ReplayerError):
+        return not any(step.status is Status.DONE for step in load(path).steps)
+    return False
+
+
+def newer(path: Path) -> Iterator[Summary]:
+    """Yield the runs in a run's folder that began after it."""
+    entries = [entry for entry in runs(path.parent) if isinstance(entry, Summary)]
+    names = [entry.path for entry in entries]
+    yield from entries[names.index(path) + 1 :] if path in names else ()
 
 
 def runs(where: str | Path) -> list[Summary | Unreadable]:

@@ -5,6 +5,7 @@ from itertools import permutations
 
 import numpy as np
 import pytest
+from scipy import stats as scipy_stats
 
 from replayer.analysis import statistics
 
@@ -98,7 +99,6 @@ def test_equal_values_have_p_one():
 
 def test_the_rank_test_agrees_with_scipys():
     """Exact for few values, by the normal distribution with its corrections for many."""
-    scipy_stats = pytest.importorskip("scipy.stats")
     random = np.random.default_rng(10)
     for n, m, ties in ((5, 9, False), (20, 20, False), (30, 25, False), (30, 25, True)):
         base, other = random.normal(0, 1, n), random.normal(0.4, 1, m)
