@@ -231,6 +231,10 @@ class StepSpec(Noun):
     once: bool = False
     """Run in the first repeat only, e.g. the building of a table."""
 
+    def lasts(self) -> float:
+        """Return the seconds that its keys make it take at least; 0 if only the machine knows."""
+        return 0.0
+
     @model_validator(mode="before")
     @classmethod
     def _lists(cls, table: Any) -> Any:

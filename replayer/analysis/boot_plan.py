@@ -14,7 +14,6 @@ from typing import Literal
 
 from pydantic import ValidationError
 
-from replayer.analysis import statistics
 from replayer.analysis.samples import Side
 from replayer.analysis.selection import Chosen, Columns, no_column
 from replayer.errors import Impossible
@@ -62,22 +61,6 @@ def draw(kernels: Sequence[str], boots: int, *, seed: int | None = None) -> Sche
     rounds = [dice.sample(names, len(names)) for _ in range(boots // len(names))]
     order_of_rounds = tuple(kernel for one in rounds for kernel in one)
     return Schedule(kernels=tuple(names), order=order_of_rounds, method="random", seed=seed)
-
-
-def worth(schedule: Schedule) -> str:
-    """Return what so many boots can show, and how many could show something if these cannot."""
-    each = len(schedule.order) // len(schedule.kernels)
-    smallest = statistics.smallest_p(each, each)
-    if smallest <= statistics.ALPHA:
-        metrics = int(statistics.ALPHA / smallest)
-        return (
-            f"{each} boots of each kernel can show a difference in up to {metrics} metrics at once."
-        )
-    needed = next(n for n in range(each, 100) if statistics.smallest_p(n, n) <= statistics.ALPHA)
-    return (
-        f"{each} boots of each kernel can never show a difference: the smallest possible p is "
-        f"{smallest:.2g}; {needed * len(schedule.kernels)} boots can."
-    )
 
 
 def write(path: Path, schedule: Schedule) -> None:

@@ -76,13 +76,10 @@ class Samples:
 
     def leading(self) -> set[Key]:
         """Return the metrics that the steps are run for: those that say so, else one of each."""
-        declared = {key for key, kind in self.kinds.items() if kind.leading}
-        silent = {step for step, _ in self.kinds} - {step for step, _ in declared}
-        return declared | {(step, _first(step, self.kinds)) for step in silent}
-
-
-def _first(step: str, kinds: Mapping[Key, Measurement]) -> str:
-    return _leading([kind for (name, _), kind in kinds.items() if name == step])
+        steps: dict[str, list[Measurement]] = {}
+        for (step, _), kind in self.kinds.items():
+            steps.setdefault(step, []).append(kind)
+        return {(step, metric) for step, kinds in steps.items() for metric in leading(kinds)}
 
 
 def _instant(text: str) -> float:
@@ -156,8 +153,8 @@ def counted(run: Run) -> tuple[list[StepResult], list[str]]:
 
 def settled(repeats: Sequence[StepResult]) -> steadiness.Steady:
     """Return from which repeat on a step's leading metric is steady."""
-    leading = _leading(repeats[0].measurements) if repeats else ""
-    values = [value for step in repeats if (value := step.value(leading)) is not None]
+    metric = _first(repeats[0].measurements) if repeats else ""
+    values = [value for step in repeats if (value := step.value(metric)) is not None]
     return steadiness.steady(values) if len(values) == len(repeats) else steadiness.Steady(0)
 
 
@@ -183,7 +180,13 @@ def _unsteady(repeats: Sequence[StepResult]) -> Iterator[str]:
         yield f"not steady within {len(told)} of {len(repeats)} repeats ({told[0]})"
 
 
-def _leading(measurements: Iterable[Measurement]) -> str:
+def leading(measurements: Iterable[Measurement]) -> set[str]:
+    """Return the metrics of one step that lead: those that say so, else the first that may."""
+    kinds = list(measurements)
+    return {kind.metric for kind in kinds if kind.leading} or {_first(kinds)} - {""}
+
+
+def _first(measurements: Iterable[Measurement]) -> str:
     """Return the first metric of a step that leads, or has a good direction, a rate before a time.
 
     It is "" if there is none.

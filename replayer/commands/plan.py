@@ -9,11 +9,16 @@ from __future__ import annotations
 import argparse
 import secrets
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from replayer import registry
-from replayer.analysis import boot_plan
+from replayer.analysis import boot_plan, expectation
 from replayer.errors import Impossible
+from replayer.results import store
 from replayer.run import workload
+
+if TYPE_CHECKING:
+    from replayer.model import Workload
 
 EPILOG = """\
 examples:
@@ -54,24 +59,31 @@ def run(args: argparse.Namespace) -> int:
     if args.seed is not None and not args.random:
         raise Impossible("--seed is for --random: A B B A needs none")
     words = args.arguments or ["kernel-compare"]
-    _check(words)
+    asked = _check(words)
     seed = args.seed if args.seed is not None else secrets.randbelow(1 << 31)
     drawn = boot_plan.draw(args.kernels.split(","), args.boots, seed=seed if args.random else None)
     drawn = drawn.model_copy(update={"arguments": tuple(words)})
     boot_plan.write(args.out, drawn)
     for number, kernel in enumerate(drawn.order, start=1):
         print(f"{number:3}  {kernel}")  # noqa: T201
-    print(boot_plan.worth(drawn))  # noqa: T201
+    runs = expectation.earlier([store.folder()], asked.name)
+    set_to = [spec.lasts() for spec in asked.steps]
+    expected = expectation.expect(workload.facts(asked), runs, set_to)
+    kernels, boots = len(drawn.kernels), len(drawn.order)
+    print(expectation.worth(boots // kernels, kernels, expected))  # noqa: T201
+    print(expectation.time(expected, boots))  # noqa: T201
     print(boot_plan.what_next(drawn, [], args.out))  # noqa: T201
     return 0
 
 
-def _check(words: list[str]) -> None:
-    """Refuse now what `replayer run` would refuse at the first boot."""
+def _check(words: list[str]) -> Workload:
+    """Return the workload; refuse now what `replayer run` would refuse at the first boot."""
     parser = argparse.ArgumentParser(prog="replayer run", allow_abbrev=False)
     registry.load("commands", "run").configure(parser)
     asked = parser.parse_args(words)
     taken = [f"--{name}" for name in ("label", "results", "json") if getattr(asked, name, None)]
     if taken:
         raise Impossible(f"{' and '.join(taken)} cannot be planned: a plan sets them itself")
-    workload.load(asked.workload, asked.overrides, repeat=asked.repeat, settings=asked.settings)
+    return workload.load(
+        asked.workload, asked.overrides, repeat=asked.repeat, settings=asked.settings
+    )

@@ -10,8 +10,10 @@ import argparse
 from pathlib import Path
 
 from replayer import registry
-from replayer.analysis import boot_plan
+from replayer.analysis import boot_plan, expectation
 from replayer.machine.host import Host
+from replayer.results import store
+from replayer.run import workload
 
 EPILOG = """\
 examples:
@@ -31,17 +33,32 @@ def run(args: argparse.Namespace) -> int:
     """Run the plan's workload if it is this boot's turn."""
     planned, host = boot_plan.load(args.plan), Host()
     made = boot_plan.runs(args.plan)
+    folder = boot_plan.folder(args.plan)
+    left = len(planned.order) - len(boot_plan.finished(planned, made))
+    command = registry.load("commands", "run")
+    parser = argparse.ArgumentParser(prog="replayer run", allow_abbrev=False)
+    command.configure(parser)
     if args.next:
         print(boot_plan.what_next(planned, made, args.plan))  # noqa: T201
+        if left:
+            print(_time(parser.parse_args(planned.arguments), folder, left))  # noqa: T201
         return 0
     release = host.read("proc/sys/kernel/osrelease")
     turn = boot_plan.admit(planned, made, release, host.boot_id())
     kernel = planned.order[turn - 1]
-    command = registry.load("commands", "run")
-    parser = argparse.ArgumentParser(prog="replayer run", allow_abbrev=False)
-    command.configure(parser)
-    own = ["--label", kernel, "--results", str(boot_plan.folder(args.plan))]
-    status: int = command.run(parser.parse_args([*planned.arguments, *own]))
+    asked = parser.parse_args([*planned.arguments, "--label", kernel, "--results", str(folder)])
+    print(f"turn {turn} of {len(planned.order)} ({kernel}): {_time(asked, folder, left)}")  # noqa: T201
+    status: int = command.run(asked)
     print(f"turn {turn} of {len(planned.order)} ({kernel}) is done")  # noqa: T201
     print(boot_plan.what_next(planned, boot_plan.runs(args.plan), args.plan))  # noqa: T201
     return status
+
+
+def _time(asked: argparse.Namespace, folder: Path, boots: int) -> str:
+    """Return how long this boot and those after it take."""
+    wanted = workload.load(
+        asked.workload, asked.overrides, repeat=asked.repeat, settings=asked.settings
+    )
+    runs = expectation.earlier([folder, store.folder()], wanted.name)
+    set_to = [spec.lasts() for spec in wanted.steps]
+    return expectation.time(expectation.expect(workload.facts(wanted), runs, set_to), boots)

@@ -57,6 +57,10 @@ class Spec(ProbeSpec):
     theta: float = Field(default=1.1, gt=0, le=4)
     """The exponent where access = "zipf": the larger, the hotter the hottest blocks."""
 
+    def lasts(self) -> float:
+        """Return the duration and the warm-up, 0 for an amount of bytes."""
+        return 0.0 if self.amount or self.duration is None else self.duration + self.warm_up
+
     @model_validator(mode="after")
     def _ends(self) -> "Spec":
         if self.duration is None and self.amount is None:
@@ -85,7 +89,7 @@ def run(spec: Spec, context: ProbeContext) -> None:
     result = found.of()
     findings = context.findings
     findings.measure("io.iops", result.iops, "IOPS")
-    findings.measure("io.throughput", result.throughput, "bytes/s")
+    findings.measure("io.throughput", result.throughput, "bytes/s", says="io.iops")
     findings.percentiles("io.latency", result.latencies)
     findings.measure("io.cpu_per_operation", found.cpu_per_operation, "s", Better.LESS)
     if spec.cross_check:

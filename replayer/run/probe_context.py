@@ -59,9 +59,13 @@ class Findings:
     notes: list[str] = field(default_factory=list)
     series: Series | None = None
 
-    def measure(self, metric: str, value: float, unit: str, better: Better = Better.MORE) -> None:
-        """Add one number."""
-        self.measurements.append(Measurement(metric=metric, value=value, unit=unit, better=better))
+    def measure(
+        self, metric: str, value: float, unit: str, better: Better = Better.MORE, says: str = ""
+    ) -> None:
+        """Add one number; `says` is the metric that it repeats in other words."""
+        self.measurements.append(
+            Measurement(metric=metric, value=value, unit=unit, better=better, says=says)
+        )
 
     def row(self, table: str, **columns: Any) -> None:
         """Add a row to a table."""

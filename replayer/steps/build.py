@@ -261,7 +261,7 @@ class _Story:
             yield _measured("last_doubling", last["seconds"], "s", Better.LESS)
         if self.resumed:
             return
-        yield _measured("elapsed", self.elapsed, "s", Better.LESS)
+        yield _measured("elapsed", self.elapsed, "s", Better.LESS, "build.rows_per_second")
         yield _measured("rows_per_second", last["rows"] / self.elapsed, "rows/s", Better.MORE)
         wal = [row["wal_bytes"] for row in self.doublings]
         if None not in wal:
@@ -406,8 +406,11 @@ def _told_what_is_kept(story: _Story) -> Iterator[None]:
         ) from error
 
 
-def _measured(quantity: str, value: float, unit: str, better: Better) -> Measurement:
-    return Measurement(metric=f"build.{quantity}", value=value, unit=unit, better=better)
+def _measured(
+    quantity: str, value: float, unit: str, better: Better, says: str = ""
+) -> Measurement:
+    metric = f"build.{quantity}"
+    return Measurement(metric=metric, value=value, unit=unit, better=better, says=says)
 
 
 def _difference(before: int | None, after: int | None) -> int | None:

@@ -106,6 +106,10 @@ class Spec(StepSpec):
     keep: units.Size = Field(1 << 30, ge=64 << 20)
     """Memory that huge pages or ballast leave free."""
 
+    def lasts(self) -> float:
+        """Return the run time, 0 for a number of operations."""
+        return self.run_time if self.operations is None else 0.0
+
     @property
     def sessions(self) -> int:
         """Return the number of sessions."""
@@ -740,20 +744,25 @@ def _outcome(  # noqa: PLR0917
     )
 
 
+_RIOPS = "sessions.riops"
+"""The number of a sessions step; a statement has so many blocks, so that others repeat it."""
+
+
 def _measurements(
     spec: Spec, window: _Window, balance: Ledger, histograms: Mapping[str, Any]
 ) -> Iterator[Measurement]:
-    def measured(name: str, value: float, unit: str, better: Better) -> Measurement:
-        return Measurement(metric=f"sessions.{name}", value=value, unit=unit, better=better)
+    def measured(name: str, value: float, unit: str, better: Better, says: str = "") -> Measurement:
+        metric = f"sessions.{name}"
+        return Measurement(metric=metric, value=value, unit=unit, better=better, says=says)
 
     yield measured("riops", balance.riops, "1/s", Better.MORE)
     yield measured("cache_hits", balance.buffer_hits, "1/s", Better.NEITHER)
     if balance.device_reads is not None:
         yield measured("device_reads", balance.device_reads, "1/s", Better.NEITHER)
     operations = sum(result.operations for result in window.results)
-    yield measured("operations", operations / window.seconds, "1/s", Better.MORE)
+    yield measured("operations", operations / window.seconds, "1/s", Better.MORE, _RIOPS)
     if spec.operations is not None:
-        yield measured("elapsed", window.seconds, "s", Better.LESS)
+        yield measured("elapsed", window.seconds, "s", Better.LESS, _RIOPS)
     every = histograms["all"]
     for name, percentile in _PERCENTILES.items():
         value = every.get_value_at_percentile(percentile) / 1e9

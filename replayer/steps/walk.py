@@ -331,16 +331,19 @@ def _points(
 
 
 def _measurements(listing: _Listing, reading: _Reading) -> Iterator[Measurement]:
-    def measured(metric: str, value: float, unit: str, better: Better) -> Measurement:
-        return Measurement(metric=f"walk.{metric}", value=value, unit=unit, better=better)
+    def measured(name: str, value: float, unit: str, better: Better, says: str = "") -> Measurement:
+        metric = f"walk.{name}"
+        return Measurement(metric=metric, value=value, unit=unit, better=better, says=says)
 
     yield measured("files", sum(len(haul.files) for haul in reading.hauls), "files", Better.NEITHER)
     yield measured("bytes", reading.bytes, "bytes", Better.NEITHER)
     for kind, phase in (("list", listing), ("read", reading)):
         for name in ("user", "system", "real"):
-            yield measured(f"{kind}.{name}", getattr(phase, name), "s", Better.LESS)
+            # The files have a fixed size, so the seconds of reading say the same as the throughput.
+            says = "walk.throughput" if (kind, name) == ("read", "real") else ""
+            yield measured(f"{kind}.{name}", getattr(phase, name), "s", Better.LESS, says)
     yield measured("throughput", reading.bytes / reading.real, "bytes/s", Better.MORE)
-    yield measured("iops", reading.reads / reading.real, "1/s", Better.MORE)
+    yield measured("iops", reading.reads / reading.real, "1/s", Better.MORE, "walk.throughput")
 
 
 def _facts(spec: Spec, listing: _Listing, reading: _Reading) -> dict[str, Fact]:

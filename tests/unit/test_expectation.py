@@ -1,0 +1,106 @@
+"""What a plan says before it begins: how long it takes, and whether so many boots suffice."""
+
+import pytest
+
+from replayer.analysis import expectation
+from replayer.model import Better, Measurement, WorkloadFacts
+from replayer.results import store
+from replayer.run import workload
+
+SPEC = {"step": "sessions", "name": "sessions", "num_threads": 4}
+
+
+def asked(*specs, repeat=1, digest="new"):
+    """Return a workload of these steps."""
+    return WorkloadFacts(
+        name="demo", source="", digest=digest, repeat=repeat, settings={}, steps=specs or (SPEC,)
+    )
+
+
+def test_a_run_of_the_same_workload_tells_the_time(run_of):
+    """The time from start to end of the newest run that did the same as often."""
+    run = run_of([1.0])
+    expected = expectation.expect(asked(digest="d"), [run], [60.0])
+
+    assert (expected.seconds, expected.whole, expected.source) == (3599.0, True, run.id)
+    assert "about 59 min 59 s, all 12 boots 12 h 00 min" in expectation.time(expected, 12)
+
+
+def test_the_same_steps_tell_it_where_no_run_does(run_of):
+    """Steps that were done the same way in another workload count as often as they are asked."""
+    once = {"step": "build", "name": "build", "once": True}
+    built = run_of([1.0], spec=once)
+    built = built.model_copy(
+        update={"steps": tuple(s.model_copy(update={"step": "build"}) for s in built.steps)}
+    )
+    expected = expectation.expect(asked(once, SPEC, repeat=5), [run_of([1.0]), built], [0.0, 60.0])
+
+    assert (expected.seconds, expected.whole) == (6.0, True)
+    assert "as its steps did" in expectation.time(expected, 1)
+
+
+def test_what_steps_are_set_to_is_the_least(run_of):
+    """Without any run of them: the run time of the sessions, and more."""
+    kernel = workload.load("kernel-compare")
+    set_to = [spec.lasts() for spec in kernel.steps]
+    expected = expectation.expect(workload.facts(kernel), [], set_to)
+
+    assert expected.seconds == 10 * 2 * 300
+    assert "1 h 40 min or more" in expectation.time(expected, 12)
+    nothing = expectation.expect(asked(), [], [0.0])
+    assert "not known" in expectation.time(nothing, 12)
+
+
+def many(run_of, count):
+    """Return a run whose step has so many metrics, and as many more that say the same."""
+    run = run_of([1.0])
+    measurements = tuple(
+        Measurement(metric=f"sessions.m{n}{kind}", value=1, unit="", better=better, says=says)
+        for n in range(count)
+        for kind, better, says in (
+            ("", Better.MORE, ""),
+            ("inverse", Better.LESS, f"sessions.m{n}"),
+            ("count", Better.NEITHER, ""),
+        )
+    )
+    step = run.steps[0].model_copy(update={"measurements": measurements})
+    return run.model_copy(update={"steps": (step,)})
+
+
+@pytest.mark.parametrize(
+    ("each", "metrics", "words"),
+    [
+        (3, 5, "3 boots of each kernel can never show a difference"),
+        (
+            6,
+            5,
+            "5 metrics, 1 of them leading: 6 boots of each kernel can show a difference in each",
+        ),
+        (6, 31, "for one of the others alone it takes 14 boots"),
+        (7, 31, "each of them alone"),
+    ],
+)
+def test_a_plan_says_whether_its_boots_suffice_for_its_metrics(run_of, each, metrics, words):
+    """It counts the metrics that are judged, those that say the same once."""
+    expected = expectation.expect(asked(), [many(run_of, metrics)], [0.0])
+
+    assert (expected.leading, expected.others) == (1, metrics - 1)
+    assert words in expectation.worth(each, 2, expected)
+
+
+def test_a_workload_that_never_ran_has_metrics_that_nobody_counted():
+    """It is said that their number is not known, and what so many boots can show at most."""
+    assert "up to 11 leading metrics" in expectation.worth(6, 2, None)
+    assert "10 boots can" in expectation.worth(4, 2, None)
+
+
+def test_earlier_runs_are_the_newest_of_the_workload_first(run_of, tmp_path):
+    """Runs of another workload come after it, and files that are none are passed over."""
+    runs = [run_of([1.0], workload=name) for name in ("demo", "smoke", "demo", "smoke")]
+    for run in runs:
+        store.save(tmp_path / f"{run.id}.json", run)
+    (tmp_path / "broken.json").write_text("{")
+
+    order = [run.id for run in expectation.earlier([tmp_path], "demo")]
+    assert order == [runs[n].id for n in (2, 0, 3, 1)]
+    assert expectation.earlier([tmp_path / "none"], "demo") == []
