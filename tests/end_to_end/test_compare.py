@@ -275,9 +275,24 @@ def test_a_plan_alternates_and_is_never_overwritten(cli, tmp_path, monkeypatch):
     order = re.findall(r"^ +\d+  (\w)$", out, re.MULTILINE)
 
     assert "".join(order) == "ABBAAB"
-    assert "8 boots can" in out
+    assert "10 boots can" in out
+    assert "4.00 s or more" in out
     _, err = cli("plan", "--kernels", "A,B", "--boots", "6", "smoke", status=2)
     assert "already there" in err
+
+
+def test_a_plan_knows_its_metrics_and_its_time_from_earlier_results(cli, results):
+    """After runs of the workload, a plan counts their metrics and takes as long as they took."""
+    plain, _ = cli("plan", "--kernels", "A,B", "--boots", "12", "--out", "new.plan", "smoke")
+    for path in sorted(results.glob("*.json")):
+        path.write_text(path.read_text().replace('"name": "demo"', '"name": "smoke"'))
+    told, _ = cli("plan", "--kernels", "A,B", "--boots", "12", "--out", "old.plan", "smoke")
+
+    assert "6 boots of each kernel can show a difference" in plain
+    assert "smoke has" in told
+    assert "of them leading: 6 boots of each kernel" in told
+    later, _ = cli("step", "old.plan", "--next")
+    assert "all 12 boots" in later
 
 
 def test_a_random_plan_is_balanced_and_repeatable():
