@@ -64,22 +64,34 @@ class Cold(Noun):
     """What residency was measured with: cachestat or mincore; "" if it could not be measured."""
     resident_bytes: int | None = None
     file_bytes: int | None = None
+    """The files' sizes, each inode once."""
+    data_bytes: int | None = None
+    """Of those what is neither a hole nor preallocated space that was never written."""
+    stored_bytes: int | None = None
+    """What the disk delivers for the data, which is less where it is compressed."""
     device_bytes: int | None = None
-    """Bytes that the device delivered in the measured window."""
+    """Bytes that the device delivered in the measured window, to whomever."""
+    own_bytes: int | None = None
+    """Bytes that those who read had from a device in the window (/proc/PID/io)."""
     why: str = ""
     """Why `got` is not what was asked for; "" if it is."""
+    todo: str = ""
+    """What would help."""
 
     @property
     def resident_share(self) -> float | None:
-        """Return resident bytes / file bytes, or None if they are not known."""
-        if self.resident_bytes is None or not self.file_bytes:
+        """Return resident bytes / bytes of data, or None if they are not known."""
+        whole = self.file_bytes if self.data_bytes is None else self.data_bytes
+        if self.resident_bytes is None or not whole:
             return None
-        return self.resident_bytes / self.file_bytes
+        return self.resident_bytes / whole
 
 
 class Verdict(StrEnum):
-    """Where the blocks that a session missed in the buffer pool came from."""
+    """Where the blocks that sessions read came from."""
 
+    BUFFERED = "buffered"
+    """Out of the server's own buffers; the others say where those came from that it missed."""
     CACHED = "cached"
     PHYSICAL = "physical"
     MIXED = "mixed"
@@ -104,6 +116,22 @@ class Ledger(Noun):
     ratio: float | None
     device: str | None
     note: str = ""
+
+
+class Foreign(Noun):
+    """What others did in a window: neither the server's processes nor replayer's.
+
+    None is what could not be counted.
+    """
+
+    cpu_share: float | None = None
+    """Of the time of all processors: busy, less the server, replayer and the kernel's threads."""
+    programs: tuple[str, ...] = ()
+    """Those that used most of it, with their shares."""
+    read_bytes: int | None = None
+    """What the data's device delivered to others."""
+    write_bytes: int | None = None
+    """What it was given to write by others."""
 
 
 class Mark(Noun):
@@ -143,6 +171,7 @@ class Outcome(Noun):
     measurements: tuple[Measurement, ...] = ()
     cold: Cold | None = None
     ledger: Ledger | None = None
+    foreign: Foreign | None = None
     series: Series | None = None
     latency: dict[str, Latency] = Field(default_factory=dict)
     tables: dict[str, tuple[dict[str, Any], ...]] = Field(default_factory=dict)

@@ -7,18 +7,20 @@ is about a machine (`replayer check` asks it before a run, `on` after it), one w
 
 import inspect
 import statistics
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from replayer import assets
 from replayer.analysis import samples
 from replayer.engines import engine
-from replayer.model import Fact, Run, Status, StepResult, Temperature, Verdict
+from replayer.model import Cold, Fact, Run, Status, StepResult, Temperature, Verdict
 from replayer.units import show_size
 from replayer.watch import calibration
 
 _MANY_REPEATS = 10
 _FEW_REPEATS = 3
+_FOREIGN_CPU = 0.05
+"""Of the time of all processors."""
 LARGE_READ_AHEAD_KB = 1024
 _OWN_WRITES = ("build", "flush", "sessions")
 _SLOW_CLOCKS = ("hpet", "acpi_pm", "jiffies", "refined-jiffies")
@@ -60,16 +62,20 @@ def coldness(run: Run) -> str:
     if not warm:
         return ""
     got = _listed(step.cold.got.value for step in warm if step.cold)
-    dropped = all("drop_caches" in step.cold.method for step in warm if step.cold)
-    todo = (
-        "stop whatever else reads these files, or take a larger table"
-        if dropped
-        else "run as root, so that all caches can be dropped"
-    )
+    ways = "; ".join(dict.fromkeys(_colder(step.cold) for step in warm if step.cold))
     return (
         f"{_steps(warm)} asked for cold data and got {got}, so that a part of it is the speed of "
-        f"memory: {todo}"
+        f"memory: {ways}"
     )
+
+
+def _colder(cold: Cold) -> str:
+    """Return what would help; results of earlier versions do not say it themselves."""
+    if cold.todo:
+        return cold.todo
+    if "drop_caches" in cold.method:
+        return "stop whatever else reads these files, or take a larger table"
+    return "run as root, so that all caches can be dropped"
 
 
 def verdict(run: Run) -> str:
@@ -83,8 +89,14 @@ def verdict(run: Run) -> str:
     ]
     if not wrong:
         return ""
-    asked = {step.ledger.asked for step in wrong if step.ledger}
     ways = []
+    buffered = [step for step in wrong if step.ledger and step.ledger.verdict is Verdict.BUFFERED]
+    if buffered:
+        ways.append(
+            "a run that never leaves the server's own buffers needs a larger scale or fewer "
+            "buffers (shared_buffers)"
+        )
+    asked = {step.ledger.asked for step in wrong if step.ledger and step not in buffered}
     if Verdict.PHYSICAL in asked:
         ways.append('for physical reads use memory = "direct", or tables larger than memory')
     if Verdict.CACHED in asked:
@@ -115,7 +127,7 @@ def small_tables(run: Run) -> str:
         for step in _done(run)
         if step.ledger
         and step.ledger.asked is Verdict.PHYSICAL
-        and step.ledger.verdict not in (Verdict.PHYSICAL, Verdict.UNKNOWN)
+        and step.ledger.verdict not in (Verdict.PHYSICAL, Verdict.BUFFERED, Verdict.UNKNOWN)
         and step.cold
         and 0 < (step.cold.file_bytes or 0) < memory
     ]
@@ -222,6 +234,25 @@ def foreign_writes(run: Run) -> str:
         f"{_steps(written)}: the device was written to as well, up to {most:.0f} MB/s, and not "
         f"by this step: find it with `pidstat -d 1` and stop it"
     )
+
+
+def foreign_processes(run: Run) -> str:
+    """Warn of other programs that used more than 5 % of the processors meanwhile."""
+    busy = [step for step in _done(run) if _foreign_cpu(step) > _FOREIGN_CPU]
+    if not busy:
+        return ""
+    worst = max(busy, key=_foreign_cpu)
+    most = _foreign_cpu(worst)
+    programs = ", ".join(worst.foreign.programs) if worst.foreign else ""
+    return (
+        f"{_steps(busy)}: other programs used up to {most:.0%} of the "
+        f"processors meanwhile{f' ({programs})' if programs else ''}: stop them "
+        f"(`pidstat -u 1` shows them), and run again"
+    )
+
+
+def _foreign_cpu(step: StepResult) -> float:
+    return (step.foreign.cpu_share or 0.0) if step.foreign else 0.0
 
 
 def late_samples(run: Run) -> str:
@@ -405,7 +436,7 @@ def _once(run: Run, name: str) -> bool:
     return any(step.spec.get("once") for step in run.steps if step.name == name)
 
 
-def _steps(steps: Sequence[StepResult]) -> str:
+def _steps(steps: Iterable[StepResult]) -> str:
     return _listed(step.name or step.step for step in steps)
 
 

@@ -9,34 +9,19 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from replayer.collectors import Columns, Sample
+from replayer.machine import processors
 
-FILES = ("proc/stat",)
+FILES = (processors.FILE,)
 
-_FIELDS = ("usr", "nice", "sys", "idle", "iowait", "irq", "soft", "steal", "guest", "gnice")
 _ORDER = ("usr", "nice", "sys", "iowait", "irq", "soft", "steal", "guest", "gnice", "idle")
 
 
 def parse(samples: Sequence[Sample], device: str | None) -> Columns:
     """Return one value per interval and column, in percent."""
     del device
-    times = [cpus(sample.texts[0]) for sample in samples]
+    times = [processors.ticks(sample.texts[0]) for sample in samples]
     rows = [_row(before, after) for before, after in pairwise(times)]
     return {name: [row[name] for row in rows] for name in rows[0]} if rows else {}
-
-
-def cpus(text: bytes) -> dict[str, dict[str, int]]:
-    """Return clock ticks by state of `cpu` (all together) and of every `cpu<n>` that is online."""
-    found = {}
-    for line in text.splitlines():
-        if not line.startswith(b"cpu"):
-            break
-        name, *fields = line.decode("ascii").split()
-        numbers = [int(field) for field in fields[: len(_FIELDS)]]
-        ticks = dict(zip(_FIELDS, numbers + [0] * (len(_FIELDS) - len(numbers)), strict=True))
-        ticks["usr"] -= ticks["guest"]
-        ticks["nice"] -= ticks["gnice"]
-        found[name] = ticks
-    return found
 
 
 def shares(before: dict[str, int], after: dict[str, int]) -> dict[str, float]:
@@ -44,7 +29,7 @@ def shares(before: dict[str, int], after: dict[str, int]) -> dict[str, float]:
 
     Idle and iowait may step back a little (proc(5)); such a step counts as 0.
     """
-    spent = {state: max(0, after[state] - before[state]) for state in _FIELDS}
+    spent = {state: max(0, after[state] - before[state]) for state in processors.STATES}
     total = sum(spent.values())
     return {state: 100 * spent[state] / total if total else 0.0 for state in _ORDER}
 

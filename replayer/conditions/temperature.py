@@ -1,16 +1,15 @@
 """Make the data cold, or hot, and prove how much of it is in the page cache."""
 
-import errno
 import os
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+from replayer.conditions.residency import Residency, prove, residency
 from replayer.errors import ReplayerError, Skip
 from replayer.machine import page_cache
 from replayer.machine.host import Host
-from replayer.machine.page_cache import Pages
 from replayer.model import Cold, Temperature
 from replayer.servers.protocol import Server
 from replayer.units import show_size
@@ -22,6 +21,8 @@ HOT_SHARE = 0.999
 """At least this share of the bytes is in memory where data is called hot."""
 DEVICE_SHARE = 0.95
 """At least this share of the bytes must have come from the device where a read is called cold."""
+IN_MEMORY = frozenset({"tmpfs", "ramfs", "devtmpfs", "hugetlbfs"})
+"""File systems whose files are memory."""
 _TRIES = 3
 _WARMERS = 4
 _DROP_CACHES = "proc/sys/vm/drop_caches"
@@ -29,90 +30,12 @@ _EVERYTHING = "3"
 
 
 @dataclass(frozen=True, slots=True)
-class Residency:
-    """Bytes of some files in the page cache; None is what could not be measured."""
+class _Judgement:
+    """A temperature, why it is not another one, and what would help."""
 
-    file_bytes: int
-    resident_bytes: int | None
-    dirty_bytes: int | None
-    writeback_bytes: int | None
-    method: str
-    """cachestat or mincore; "" if neither could be used."""
+    got: Temperature
     why: str = ""
-    """What could not be measured, and why; "" if everything was."""
-
-    @property
-    def share(self) -> float | None:
-        """Return resident bytes / file bytes, or None if that is not known."""
-        if self.resident_bytes is None or not self.file_bytes:
-            return None
-        return self.resident_bytes / self.file_bytes
-
-
-def residency(paths: Iterable[str | Path]) -> Residency:
-    """Return how much of these files is in the page cache; a file that has vanished counts nothing.
-
-    Measured with cachestat(2), else mincore(2).  If one file cannot be measured, nothing is
-    claimed of all: the kernel refuses (EPERM) for files that are neither ours nor writable.
-    """
-    ask, method = (
-        (page_cache.cachestat, "cachestat")
-        if page_cache.has_cachestat()
-        else (page_cache.mincore, "mincore")
-    )
-    size, refused, first = 0, 0, ""
-    found: list[Pages] = []
-    for path in paths:
-        try:
-            bytes_, seen = _one(path, ask)
-        except FileNotFoundError:
-            continue
-        size += bytes_
-        if isinstance(seen, Pages):
-            found.append(seen)
-        else:
-            refused += 1
-            first = first or f"{path}: {seen}"
-    if refused:
-        why = f"the page cache cannot be asked about {refused} files (the first is {first})"
-        return Residency(size, None, None, None, "", why)
-    return Residency(
-        size,
-        sum(seen.resident for seen in found),
-        _sum(seen.dirty for seen in found) if method == "cachestat" else None,
-        _sum(seen.writeback for seen in found) if method == "cachestat" else None,
-        method,
-    )
-
-
-def _sum(values: Iterable[int | None]) -> int:
-    return sum(value or 0 for value in values)
-
-
-def _one(path: str | Path, ask: Callable[[int, int], Pages]) -> tuple[int, Pages | str]:
-    """Return a file's size and its pages, or why they are not known."""
-    try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except FileNotFoundError:
-        raise
-    except OSError as error:
-        return _size(path), str(error.strerror)
-    try:
-        size = os.fstat(fd).st_size
-        return size, ask(fd, size)
-    except OSError as error:
-        if error.errno == errno.EPERM:
-            return size, "it is neither ours nor writable"
-        return size, str(error.strerror)
-    finally:
-        os.close(fd)
-
-
-def _size(path: str | Path) -> int:
-    try:
-        return Path(path).stat().st_size
-    except OSError:
-        return 0
+    todo: str = ""
 
 
 def make(
@@ -126,11 +49,12 @@ def make(
     remains is done, and `method` and `why` tell what could not be.  `server` is None for files that
     belong to no server.
     """
+    prove(files)
     if asked is Temperature.HOT:
         warm(files)
-        return _judge(asked, ("every file read",), residency(files), others=True)
+        return _judge(asked, ("every file read",), residency(files), files, host, others=True)
     if asked is Temperature.UNKNOWN:
-        return _judge(asked, ("left as found",), residency(files), others=True)
+        return _judge(asked, ("left as found",), residency(files), files, host, others=True)
     steps, others = [], server is not None
     if server is not None and asked is Temperature.COLD:
         try:
@@ -146,13 +70,41 @@ def make(
                 steps.append(f"its buffers not emptied ({no_way})")
     for _ in range(_TRIES):
         dropped = drop(files, host)
-        found = residency(files)
-        if found.share is None or found.share <= COLD_SHARE:
+        measured = residency(files)
+        if measured.share is None or measured.share <= COLD_SHARE:
             break
     if _drop_all(host) == "":
         # The proof has opened every file: directory entries and inodes are in memory again.
         dropped += ", proven, dropped again"
-    return _judge(asked, (*steps, dropped), found, others=others)
+    return _judge(asked, (*steps, dropped), measured, files, host, others=others)
+
+
+def make_files(
+    asked: Temperature,
+    files: Sequence[str | Path],
+    host: Host,
+    *,
+    others: bool,
+    done: Callable[[int], None] = lambda _bytes: None,
+) -> Cold:
+    """Bring files to a temperature beside a server that runs, and return the one they got.
+
+    hot: every file is read into memory; else each is dropped from it.  `others` tells that the
+    server may hold some of the data; one that has just been started holds none.  `done` is told
+    the bytes of each file that was read.
+    """
+    prove(files)
+    for _ in range(2):  # something else may drop the page cache, or fill it, in these seconds
+        if asked is Temperature.HOT:
+            warm(files, done)
+            step = "every file read"
+        else:
+            step = _forgotten(files)
+        measured = residency(files)
+        share = 0.0 if measured.share is None else measured.share
+        if share >= HOT_SHARE if asked is Temperature.HOT else share <= COLD_SHARE:
+            break
+    return _judge(asked, (step,), measured, files, host, others=others)
 
 
 def drop(files: Iterable[str | Path], host: Host) -> str:
@@ -163,6 +115,13 @@ def drop(files: Iterable[str | Path], host: Host) -> str:
     refused = _drop_all(host)
     if not refused:
         return "sync, drop_caches"
+    return (
+        f"{_forgotten(files)} (drop_caches: {refused}; directory entries and inodes stay in memory)"
+    )
+
+
+def _forgotten(files: Iterable[str | Path]) -> str:
+    """Drop each file from the page cache; return in words what was done."""
     unread = 0
     for path in files:
         try:
@@ -172,71 +131,174 @@ def drop(files: Iterable[str | Path], host: Host) -> str:
         except OSError:
             unread += 1
     left = f", but {unread} of them could not be opened" if unread else ""
-    return (
-        f"fdatasync and POSIX_FADV_DONTNEED of every file{left} (drop_caches: {refused}; "
-        f"directory entries and inodes stay in memory)"
-    )
+    return f"fdatasync and POSIX_FADV_DONTNEED of every file{left}"
 
 
-def warm(files: Iterable[str | Path]) -> None:
+def warm(files: Iterable[str | Path], done: Callable[[int], None] = lambda _bytes: None) -> None:
     """Read all files into the page cache; one that has vanished is passed over.
 
-    Raises ReplayerError with the name of a file that cannot be read.
+    `done` is told the bytes of each file.  Raises ReplayerError with the name of a file that
+    cannot be read.
     """
     with ThreadPoolExecutor(_WARMERS) as pool:
         # Not lazily: the first failure must come out here.
-        list(pool.map(_load, files))
+        for read_bytes in pool.map(_load, files):
+            done(read_bytes)
 
 
-def finish(cold: Cold, device_bytes: float | None, stored_bytes: int | None = None) -> Cold:
-    """Return the coldness after the read: a cold one needs that the device delivered the bytes.
+def finish(
+    cold: Cold,
+    device_bytes: float | None,
+    own_bytes: int | None = None,
+    *,
+    needed_bytes: int | None = None,
+) -> Cold:
+    """Return the coldness after the read: a cold one needs that its readers got it from a device.
 
-    `device_bytes` were read from the device in the window, None if that was not counted.
-    `stored_bytes` is what the files take on the disk, if that is less than their size.
+    `device_bytes` were read from the device in the window by whoever it was, `own_bytes` by the
+    readers themselves; None is what was not counted.  Without the readers' own account the device's
+    is taken for it.  `needed_bytes` is what was read, if that was not all of the files.
     """
-    if device_bytes is None:
-        return cold
-    known = cold.model_copy(update={"device_bytes": int(device_bytes)})
-    expected = cold.file_bytes or 0 if stored_bytes is None else stored_bytes
-    if cold.got is not Temperature.COLD or device_bytes >= DEVICE_SHARE * expected:
-        return known
-    why = (
-        f"the device delivered {show_size(device_bytes)} of {show_size(expected)}: the rest came "
-        f"from a cache that is not the page cache, or is stored compressed"
+    known = cold.model_copy(
+        update={
+            "device_bytes": None if device_bytes is None else int(device_bytes),
+            "own_bytes": own_bytes,
+        }
     )
-    return known.model_copy(update={"got": Temperature.LUKEWARM, "why": why})
+    delivered = device_bytes if own_bytes is None else own_bytes
+    expected = _expected(cold) if needed_bytes is None else needed_bytes
+    if cold.got is not Temperature.COLD or delivered is None:
+        return known
+    if delivered >= DEVICE_SHARE * expected:
+        return known
+    return known.model_copy(
+        update={
+            "got": Temperature.LUKEWARM,
+            "why": _short(expected, delivered, device_bytes, own=own_bytes is not None),
+            "todo": "stop whatever else reads these files, or what caches below them",
+        }
+    )
 
 
-def _judge(asked: Temperature, steps: Sequence[str], found: Residency, *, others: bool) -> Cold:
-    """Return what residency says; with `others`, a running server may hold the data as well."""
-    got, why = _temperature(found, others=others)
-    if got is asked:
-        why = ""
-    elif found.share is not None and not why:
-        why = f"{100 * found.share:.3g} % of the bytes were in the page cache"
+def _expected(cold: Cold) -> int:
+    return (cold.file_bytes or 0) if cold.stored_bytes is None else cold.stored_bytes
+
+
+def _short(expected: int, delivered: float, device_bytes: float | None, *, own: bool) -> str:
+    """Return the sentence on bytes that came from somewhere else than the device."""
+    wanted = show_size(expected)
+    rest = "the rest came from a cache that is not the page cache, or is stored compressed"
+    if not own:
+        return f"the device delivered {show_size(delivered)} of {wanted}: {rest}"
+    others = (
+        f", though the device delivered {show_size(device_bytes)} in all"
+        if device_bytes is not None and device_bytes >= DEVICE_SHARE * expected
+        else ""
+    )
+    return (
+        f"those who read had {show_size(delivered)} of {wanted} from the device{others}: somebody "
+        f"else read the rest into memory after the proof, or {rest.removeprefix('the rest ')}"
+    )
+
+
+def _judge(
+    asked: Temperature,
+    steps: Sequence[str],
+    measured: Residency,
+    files: Sequence[str | Path],
+    host: Host,
+    *,
+    others: bool,
+) -> Cold:
+    """Return what residency says of files; with `others`, a running server may hold them as well.
+
+    `steps` are what was done before, in words.
+    """
+    judgement = _judgement(measured, others=others)
+    if judgement.got in (Temperature.HOT, Temperature.UNKNOWN):
+        judgement = _in_memory(files, host) or judgement
+    if judgement.got is not asked:
+        judgement = _explained(judgement, measured, host)
+    elif asked is not Temperature.UNKNOWN:
+        judgement = _Judgement(asked)
     return Cold(
         asked=asked,
-        got=got,
+        got=judgement.got,
         method=", ".join(steps),
-        proof=found.method,
-        resident_bytes=found.resident_bytes,
-        file_bytes=found.file_bytes,
-        why=why,
+        proof=measured.method if judgement.got is not Temperature.UNKNOWN else "",
+        resident_bytes=measured.resident_bytes if measured.sees else None,
+        file_bytes=measured.file_bytes,
+        data_bytes=measured.data_bytes,
+        stored_bytes=measured.stored_bytes,
+        why=judgement.why,
+        todo=judgement.todo,
     )
 
 
-def _temperature(found: Residency, *, others: bool) -> tuple[Temperature, str]:
-    if found.resident_bytes is None:
-        return Temperature.UNKNOWN, found.why
-    if found.share is None:
-        return Temperature.UNKNOWN, "the files have no bytes"
-    if found.share >= HOT_SHARE:
-        return Temperature.HOT, ""
-    if found.share > COLD_SHARE:
-        return Temperature.LUKEWARM, ""
+def _judgement(measured: Residency, *, others: bool) -> _Judgement:
+    share = measured.share
+    if share is None or (share <= COLD_SHARE and not measured.sees):
+        return _unmeasured(measured)
+    if share >= HOT_SHARE:
+        return _Judgement(Temperature.HOT) if measured.misses else _held(measured)
+    if share > COLD_SHARE:
+        return _Judgement(Temperature.LUKEWARM)
     if others:
-        return Temperature.LUKEWARM, "the server was not stopped, and has a cache of its own"
-    return Temperature.COLD, ""
+        return _Judgement(
+            Temperature.LUKEWARM,
+            "the server was not stopped, and has a cache of its own",
+            "let replayer start the server itself, which it can stop (--engine NAME)",
+        )
+    return _Judgement(Temperature.COLD)
+
+
+def _unmeasured(measured: Residency) -> _Judgement:
+    if measured.resident_bytes is None:
+        return _Judgement(Temperature.UNKNOWN, measured.why, "run as root or as the files' owner")
+    if not measured.data_bytes:
+        why = "the files are holes only" if measured.file_bytes else "the files have no bytes"
+        return _Judgement(Temperature.UNKNOWN, why, "read files that have data in them")
+    todo = "name a folder on the file system below this one, or one on a local disk"
+    return _Judgement(Temperature.UNKNOWN, measured.why, todo)
+
+
+def _held(measured: Residency) -> _Judgement:
+    return _Judgement(
+        Temperature.UNKNOWN,
+        f"{measured.method} says that all is in memory, and nothing could be dropped to see "
+        f"whether it would say otherwise",
+        "stop what maps or locks these files",
+    )
+
+
+def _in_memory(files: Sequence[str | Path], host: Host) -> _Judgement | None:
+    """Return what holds for files that a file system keeps in memory, None if they are on others.
+
+    Asked of one file of each folder: a folder's files are on one file system, but for links.
+    """
+    folders = sorted({Path(file).parent for file in files})
+    kinds = {mount.type for folder in folders if (mount := host.mount_of(folder)) is not None}
+    if not kinds or not kinds <= IN_MEMORY:
+        return None
+    names = " and ".join(sorted(kinds))
+    return _Judgement(
+        Temperature.HOT,
+        f"the files are on {names}, which is memory and nothing else",
+        "give a folder on a disk",
+    )
+
+
+def _explained(judgement: _Judgement, measured: Residency, host: Host) -> _Judgement:
+    """Return a judgement with what is missing of its reason and advice."""
+    if judgement.why:
+        return judgement
+    why = f"{100 * (measured.share or 0):.3g} % of the bytes were in the page cache"
+    todo = (
+        "run as root, so that all caches can be dropped"
+        if host.cannot_write(_DROP_CACHES)
+        else "stop whatever else reads, maps or locks these files"
+    )
+    return _Judgement(judgement.got, why, todo)
 
 
 def _drop_all(host: Host) -> str:
@@ -252,10 +314,11 @@ def _drop_all(host: Host) -> str:
     return ""
 
 
-def _load(path: str | Path) -> None:
+def _load(path: str | Path) -> int:
+    """Read a file into the page cache and return its bytes."""
     try:
-        page_cache.load(path)
+        return page_cache.load(path)
     except FileNotFoundError:
-        return
+        return 0
     except OSError as error:
         raise ReplayerError(f"{path} could not be read: {error.strerror}") from error

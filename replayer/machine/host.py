@@ -224,15 +224,20 @@ class Host:
         if mount is None:
             return None
         return (
-            self._below_overlay(mount) if mount.type == "overlay" else self._of_source(mount.source)
+            self._below_overlay(mount, real)
+            if mount.type == "overlay"
+            else self._of_source(mount.source)
         )
 
-    def _below_overlay(self, mount: Mount) -> str | None:
-        upper = re.search(r"(?:^|,)upperdir=([^,]+)", mount.options)
-        if upper is None:
-            return None
-        if Path(upper[1]).is_dir():
-            return self.block_device(upper[1])
+    def _below_overlay(self, mount: Mount, path: Path) -> str | None:
+        """Return the device of the layer that holds a path: the upper one, or one below it."""
+        layers = [layer for layer in _layers(mount.options) if layer.is_dir()]
+        inside = Path(mount.root).relative_to("/") / path.relative_to(mount.point)
+        for layer in layers:
+            if (layer / inside).exists():
+                return self.block_device(layer / inside)
+        if layers and "upperdir=" in mount.options:
+            return self.block_device(layers[0])
         # Inside a container the upper folder is out of sight, but the files that the container's
         # engine keeps beside it are mounted from the same file system.
         for other in self.mounts():
@@ -568,6 +573,20 @@ def _upper_facts(host: Host, upper: str, device: str) -> dict[str, Fact]:
         "device.read_ahead_kb": host.number(f"{folder}/queue/read_ahead_kb"),
         "device.stack": f"{upper} on {device}" if upper != device else None,
     }
+
+
+def _layers(options: str) -> list[Path]:
+    """Return an overlay's folders, the upper one first, then those below it from top to bottom."""
+    found = re.findall(r"(?:^|,)(upperdir|lowerdir\+?)=((?:\\.|[^,\\])*)", options)
+    upper = [text for name, text in found if name == "upperdir"]
+    # A colon parts the folders, and one in a name has a backslash before it.
+    lower = [
+        part
+        for name, text in found
+        if name != "upperdir"
+        for part in ([text] if name.endswith("+") else re.split(r"(?<!\\):+", text))
+    ]
+    return [Path(re.sub(r"\\(.)", r"\1", text)) for text in (*upper, *lower) if text]
 
 
 def _mount(line: str) -> Mount | None:

@@ -10,7 +10,7 @@ import mmap
 import os
 import platform
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import NamedTuple
 
@@ -25,6 +25,7 @@ _libc.mmap.argtypes = (
 _libc.munmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
 _libc.mincore.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p)
 _libc.syscall.restype = ctypes.c_long
+_LOWEST_BIT = bytes(flag & 1 for flag in range(256))
 _MAP_FAILED = ctypes.c_void_p(-1).value
 
 
@@ -34,6 +35,13 @@ class Pages(NamedTuple):
     resident: int
     dirty: int | None
     writeback: int | None
+
+
+class Segment(NamedTuple):
+    """A stretch of a file that lies on the disk, in bytes."""
+
+    offset: int
+    length: int
 
 
 class _Range(ctypes.Structure):
@@ -47,41 +55,79 @@ class _Stat(ctypes.Structure):
     )
 
 
-def cachestat(fd: int, size: int) -> Pages:
-    """Ask by the system call of Linux 6.5 how many bytes of an open file are in the page cache.
+def stored(fd: int, size: int) -> list[Segment]:
+    """Return what of an open file is data: neither a hole nor preallocated and never written.
+
+    The whole file where the file system does not tell (SEEK_DATA in lseek(2)).  A page that was
+    read where nothing was ever written counts as data for as long as it is in the page cache.
+    """
+    segments, end = [], 0
+    try:
+        while end < size:
+            begin = os.lseek(fd, end, os.SEEK_DATA)
+            end = min(os.lseek(fd, begin, os.SEEK_HOLE), size)
+            if end <= begin:
+                break
+            segments.append(Segment(begin, end - begin))
+    except OSError as error:
+        if error.errno != errno.ENXIO:  # which says that no data follows
+            return [Segment(0, size)] if size else []
+    finally:
+        os.lseek(fd, 0, os.SEEK_SET)
+    return segments
+
+
+def cachestat(fd: int, segments: Sequence[Segment]) -> Pages:
+    """Ask by the system call of Linux 6.5 how many bytes of these are in the page cache.
 
     Raises OSError: ENOSYS on older kernels, EPERM for a file that is neither ours nor writable.
+    Sees no page of a file on overlayfs, which keeps them at the file below.
     """
-    everything, found = _Range(0, 0), _Stat()
+    resident = dirty = writeback = 0
+    for offset, length in segments:
+        counted = _counted(fd, offset, length)
+        resident += min(counted.cache * PAGE, length)
+        dirty += counted.dirty * PAGE
+        writeback += counted.writeback * PAGE
+    return Pages(resident, dirty, writeback)
+
+
+def _counted(fd: int, offset: int, length: int) -> _Stat:
+    asked, counted = _Range(offset, length), _Stat()
     done = _libc.syscall(
         ctypes.c_long(_CACHESTAT),
         ctypes.c_int(fd),
-        ctypes.byref(everything),
-        ctypes.byref(found),
+        ctypes.byref(asked),
+        ctypes.byref(counted),
         ctypes.c_uint(0),
     )
     if done != 0:
         raise _failure()
-    resident = min(found.cache * PAGE, size)
-    return Pages(resident, found.dirty * PAGE, found.writeback * PAGE)
+    return counted
 
 
-def mincore(fd: int, size: int) -> Pages:
-    """Ask by the old system call how many bytes of an open file are in the page cache.
+def mincore(fd: int, segments: Sequence[Segment]) -> Pages:
+    """Ask by the old system call how many bytes of these are in the page cache.
 
     Raises OSError; EPERM for a file that is neither ours nor writable, of which the kernel would
     say that every page is resident (can_do_mincore in mm/mincore.c).
     """
     if not _may_ask(fd):
         raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
-    if not size:
+    if not segments:
         return Pages(0, None, None)
+    size = segments[-1].offset + segments[-1].length
     with mapped(fd, size) as view:
         flags = (ctypes.c_ubyte * ((size + PAGE - 1) // PAGE))()
         if _libc.mincore(ctypes.addressof(view), size, flags) != 0:
             raise _failure()
-    resident = sum(flag & 1 for flag in bytes(flags))
-    return Pages(min(resident * PAGE, size), None, None)
+    # The lowest bit of each is the answer, and the others are reserved.
+    answers = bytes(flags).translate(_LOWEST_BIT)
+    resident = sum(
+        min(length, PAGE * answers.count(1, offset // PAGE, (offset + length - 1) // PAGE + 1))
+        for offset, length in segments
+    )
+    return Pages(resident, None, None)
 
 
 @contextlib.contextmanager
@@ -111,7 +157,7 @@ def has_cachestat() -> bool:
     """
     fd = os.memfd_create("replayer-probe", os.MFD_CLOEXEC)
     try:
-        cachestat(fd, 0)
+        cachestat(fd, [Segment(0, 0)])
     except OSError:
         return False
     finally:
@@ -129,14 +175,16 @@ def forget(path: str | os.PathLike[str]) -> None:
         os.close(fd)
 
 
-def load(path: str | os.PathLike[str]) -> None:
-    """Read a whole file into the page cache; raise OSError."""
+def load(path: str | os.PathLike[str]) -> int:
+    """Read a whole file into the page cache and return its bytes; raise OSError."""
+    total = 0
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        while os.readv(fd, [_scratch()]):
-            pass
+        while length := os.readv(fd, [_scratch()]):
+            total += length
     finally:
         os.close(fd)
+    return total
 
 
 _own = threading.local()

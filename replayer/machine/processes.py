@@ -19,11 +19,25 @@ class CpuSeconds(NamedTuple):
     system: float
 
 
+class Process(NamedTuple):
+    """One process, as /proc/PID/stat has it."""
+
+    pid: int
+    name: str
+    """Of its program, cut to 15 bytes by the kernel."""
+    parent: int
+    cpu: float
+    """Seconds that it used so far."""
+    reaped: float
+    """Seconds that its children had used when they ended."""
+
+
 class _Stat(NamedTuple):
     state: str
     parent: int
     own: CpuSeconds
     reaped: CpuSeconds
+    name: str
 
 
 def family(pid: int, *, ended: bool = False) -> list[int]:
@@ -100,6 +114,14 @@ def every() -> Iterator[int]:
     yield from (int(name) for name in os.listdir("/proc") if name.isdigit())  # noqa: PTH208
 
 
+def table() -> Iterator[Process]:
+    """Yield every process that can be seen; one that ends meanwhile is passed over."""
+    for pid in every():
+        stat = _stat(pid)
+        if stat is not None:
+            yield Process(pid, stat.name, stat.parent, sum(stat.own), sum(stat.reaped))
+
+
 def cpu_seconds(pids: Iterable[int]) -> CpuSeconds:
     """Return the CPU seconds that these processes and their reaped children have used so far.
 
@@ -125,7 +147,8 @@ def _stat(pid: int | str) -> _Stat | None:
         return None
     fields = text.rpartition(")")[2].split()
     ticks = [int(value) / _TICK for value in fields[11:15]]
-    return _Stat(fields[0], int(fields[1]), CpuSeconds(*ticks[:2]), CpuSeconds(*ticks[2:]))
+    name = text.partition("(")[2].rpartition(")")[0]
+    return _Stat(fields[0], int(fields[1]), CpuSeconds(*ticks[:2]), CpuSeconds(*ticks[2:]), name)
 
 
 def _owner(pid: int) -> int:

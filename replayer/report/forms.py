@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from rich.console import RenderableType
 
-from replayer.model import Latency, Measurement, StepResult
+from replayer.model import Latency, Measurement, StepResult, Verdict
 from replayer.report.tables import (
     Flow,
     Sheet,
@@ -142,12 +142,15 @@ def of_sessions(result: StepResult) -> Form:
     done = [row["operations"] for row in rows if isinstance(row.get("operations"), int)]
     each = f"{show_count(min(done))} to {show_count(max(done))} statements each" if done else ""
     shared = [indented([("sessions", f"{len(done)}, {each}")])] if done else []
+    # What a buffered run missed says nothing of it.
+    buffered = result.ledger is not None and result.ledger.verdict is Verdict.BUFFERED
+    first = "cache_hits" if buffered else "riops"
     return Form(
         [*texts, *shared],
         texts,
         tables=frozenset({"sessions"}),
         facts=frozenset({*found, "memory.kind", "block_size_bytes"}),
-        headline=("sessions.riops", "sessions.latency.p50", "sessions.latency.p99"),
+        headline=(f"sessions.{first}", "sessions.latency.p50", "sessions.latency.p99"),
     )
 
 

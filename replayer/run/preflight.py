@@ -19,10 +19,11 @@ from typing import Any, NamedTuple
 from replayer import journal, shell
 from replayer.analysis import warnings
 from replayer.conditions import memory_bound
-from replayer.conditions.temperature import residency
+from replayer.conditions.residency import Residency, residency
 from replayer.engines import engine
 from replayer.errors import ReplayerError
 from replayer.machine import page_cache
+from replayer.machine.free_space import free_bytes
 from replayer.machine.host import Host
 from replayer.model import Fact
 from replayer.run import workload as workload_file
@@ -161,8 +162,7 @@ def data_folder(case: Case) -> Line:
 
 def free_space(case: Case) -> Line:
     """Compare free space with what the default workload writes."""
-    about = os.statvfs(case.here)
-    free = about.f_bavail * about.f_frsize
+    free = free_bytes(case.here)
     needed = case.tables[0]
     found = f"{show_size(free)} free, `run {case.workload}` needs about {show_size(needed)}"
     if free >= needed:
@@ -216,11 +216,15 @@ def drop_caches(case: Case) -> Line:
 
 
 def residency_proof(case: Case) -> Line:
-    """Ask the kernel how much of a file is in memory."""
-    del case
-    if page_cache.has_cachestat():
+    """Try how much of a file in the data folder is in memory, after reading and dropping it."""
+    seen = _seen(case.here)
+    if isinstance(seen, str):
+        todo = "give a --data-dir on a local disk: nothing can be proven to be cold here"
+        return Line("page cache", Answer.NO, seen, todo)
+    if seen.method == "cachestat":
         return Line("page cache", Answer.OK, "cachestat tells what is in memory, and what is dirty")
-    found = "no cachestat here (Linux 6.5): mincore tells what is in memory, not what is dirty"
+    why = "is blind here" if page_cache.has_cachestat() else "is not there (Linux 6.5)"
+    found = f"cachestat {why}: mincore tells what is in memory, not what is dirty"
     return Line("page cache", Answer.LIMITED, found)
 
 
@@ -466,6 +470,23 @@ def _forgetting(folder: Path) -> int | None:
             return residency([file.name]).resident_bytes
     except OSError:
         return None
+
+
+def _seen(folder: Path) -> Residency | str:
+    """Return what an instrument that was seen to work says of a file there, else why none does."""
+    try:
+        with tempfile.NamedTemporaryFile(dir=folder, prefix=".replayer-check-") as file:
+            file.write(bytes(range(256)) * (_MIB // 256))
+            file.flush()
+            os.fsync(file.fileno())
+            measured = residency([file.name])
+    except OSError as error:
+        return f"no file can be made in {folder}: {error.strerror}"
+    if measured.resident_bytes is None or not measured.sees:
+        return measured.why
+    if not measured.misses:
+        return "what was read there cannot be dropped from memory"
+    return measured
 
 
 def _folders(case: Case) -> Iterator[Path]:

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from replayer import __version__, journal
 from replayer.errors import Impossible
+from replayer.machine.free_space import free_bytes
 from replayer.servers.programs import blocked, own_folder
 from replayer.shell import User
 from replayer.units import show_size
@@ -151,8 +152,7 @@ class DataFolder:
 
     def free_bytes(self) -> int:
         """Return the space that is left on its disk for ordinary users."""
-        found = os.statvfs(self.path)
-        return found.f_bavail * found.f_frsize
+        return free_bytes(self.path)
 
     def check_space(self, needed: int) -> None:
         """Raise Impossible when a new data directory would not fit."""

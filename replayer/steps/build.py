@@ -8,7 +8,6 @@ import os
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from pydantic import Field
@@ -18,6 +17,7 @@ from replayer.engines.connection import Database
 from replayer.engines.engine import Engine
 from replayer.engines.engine_spec import Layout
 from replayer.errors import Impossible, Interrupted, ReplayerError, nearest
+from replayer.machine.free_space import free_bytes
 from replayer.machine.processes import CpuSeconds
 from replayer.model import Better, Fact, Measurement, Outcome, StepSpec
 from replayer.run.context import Context, Task
@@ -198,7 +198,7 @@ def _check_space(
     )
     data, wal = int(row["table_bytes"]), int(row["wal_bytes"])
     wanted = data + wal + _MARGIN_BYTES + int(_MARGIN_SHARE * (data + wal))
-    free = _free_bytes(folder) + freed
+    free = free_bytes(folder) + freed
     if wanted > free:
         raise Impossible(
             f"building {doubling.rows_after(doublings):,} rows needs about "
@@ -207,14 +207,6 @@ def _check_space(
             f"{units.show_size(free)} free: free some space, ask for fewer rows, or put the data "
             f"on another disk with --data-dir"
         )
-
-
-def _free_bytes(folder: Path) -> int:
-    try:
-        found = os.statvfs(folder)
-    except OSError as error:
-        raise Impossible(f"the free space of {folder} is not known: {error.strerror}") from error
-    return found.f_bavail * found.f_frsize
 
 
 # Building

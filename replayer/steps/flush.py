@@ -11,12 +11,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from replayer.conditions import temperature
+from replayer.conditions.residency import residency
 from replayer.engines.connection import Database
 from replayer.errors import Interrupted, ReplayerError, Skip
+from replayer.machine import page_cache
 from replayer.model import Better, Fact, Measurement, Outcome, StepSpec
 from replayer.run.context import Context
-from replayer.tables import parallel, persons
+from replayer.tables import parallel, persons, relations
 from replayer.tables.persons import State
 
 _TRIES = 40
@@ -118,7 +119,7 @@ def _files(context: Context, database: Database) -> tuple[list[Path] | None, str
     folder = context.server.data_directory()
     if folder is None:
         return None, "the server's data files are not on this machine"
-    return persons.files(database, folder), ""
+    return relations.files(database, folder), ""
 
 
 def _sync(files: Iterable[Path] | None) -> None:
@@ -162,10 +163,15 @@ def _dirty_buffers(database: Database) -> tuple[int | None, str]:
 
 def _dirty_pages(files: list[Path]) -> tuple[int | None, str]:
     """Return the bytes of dirty pages and of pages being written, or None and why."""
-    found = temperature.residency(files)
-    if found.dirty_bytes is None or found.writeback_bytes is None:
-        return None, found.why or "this kernel does not tell which pages are dirty (Linux 6.5 does)"
-    return found.dirty_bytes + found.writeback_bytes, ""
+    pages = residency(files)
+    if pages.dirty_bytes is None or pages.writeback_bytes is None:
+        return None, pages.why or (
+            "cachestat (Linux 6.5), which tells the pages that are dirty, does not see those of "
+            "this file system"
+            if page_cache.has_cachestat()
+            else "this kernel does not tell which pages are dirty (Linux 6.5 does)"
+        )
+    return pages.dirty_bytes + pages.writeback_bytes, ""
 
 
 def _notes(left: _Left) -> tuple[str, ...]:

@@ -10,11 +10,23 @@ from pathlib import Path
 from typing import Any
 
 from replayer.conditions import temperature
+from replayer.conditions.residency import residency
 from replayer.engines.connection import Database
 from replayer.errors import ReplayerError
-from replayer.model import Better, Cold, Fact, Measurement, Outcome, Series, StepSpec, Temperature
+from replayer.model import (
+    Better,
+    Cold,
+    Fact,
+    Foreign,
+    Measurement,
+    Outcome,
+    Series,
+    StepSpec,
+    Temperature,
+)
 from replayer.run.context import Context
-from replayer.tables import persons
+from replayer.tables import persons, relations
+from replayer.watch import foreign
 
 _STATEMENTS = {"avg": "table/scan", "full count": "table/count"}
 """What is told of a statement -> its verb."""
@@ -33,6 +45,7 @@ class _Scanned:
 
     name: str
     cold: Cold
+    foreign: Foreign
     begin_ns: int
     end_ns: int
     row: Mapping[str, Any]
@@ -53,7 +66,7 @@ def run(spec: Spec, context: Context) -> Outcome:
         state = persons.needs(database)
         folder = context.server.data_directory()
         if folder is not None:
-            files = persons.files(database, folder)
+            files = relations.files(database, folder)
         persons.told(database, "table/warm_up")
     with context.progress.task("scan", total=len(_STATEMENTS)) as task:
         scanned: list[_Scanned] = []
@@ -69,6 +82,7 @@ def run(spec: Spec, context: Context) -> Outcome:
             Measurement(metric="scan.elapsed", value=elapsed, unit="s", better=Better.LESS),
         ),
         cold=_warmest(scanned),
+        foreign=_busiest(scanned),
         series=_series(context, scanned),
         tables={"statements": tuple(_row(one, state.rows) for one in scanned)},
         facts=facts,
@@ -80,18 +94,25 @@ def _scan(spec: Spec, context: Context, files: list[Path], name: str, verb: str)
     with context.database() as database:
         cold, before = _after_start(cold, files)
         missed = _missed(database)
+        first = foreign.point(context.host, foreign.pids_of(context.server))
         begin = context.sampler.mark()
         (row,) = database.execute(verb)
         end = context.sampler.mark()
-        after = temperature.residency(files).resident_bytes
+        last = foreign.point(context.host, foreign.pids_of(context.server))
+        after = residency(files).resident_bytes
         missed = max(0, _missed(database) - missed)
     # Somebody else's machine has devices of its own.
     delta = context.sampler.device_delta(begin, end) if files else None
     read = delta.read_bytes if delta is not None else None
+    own = foreign.server_moved(first, last)
     # A statement need not read every file: what it brought into the page cache is what it read,
     # or, where the server goes around that, the blocks that it did not have.
     needed = None if after is None or before is None else max(0, after - before, missed)
-    return _Scanned(name, temperature.finish(cold, read, needed), begin, end, row, read, needed)
+    cold = temperature.finish(
+        cold, read, own.read_bytes if own is not None else None, needed_bytes=needed
+    )
+    others = foreign.between(first, last, delta)
+    return _Scanned(name, cold, others, begin, end, row, read, needed)
 
 
 def _made(spec: Spec, context: Context, files: list[Path]) -> Cold:
@@ -115,7 +136,7 @@ def _after_start(cold: Cold, files: list[Path]) -> tuple[Cold, int | None]:
 
     A server that starts may read some of the table by itself.
     """
-    seen = temperature.residency(files)
+    seen = residency(files)
     if seen.resident_bytes is None or seen.share is None:
         return cold, None
     found = cold.model_copy(update={"resident_bytes": seen.resident_bytes})
@@ -134,6 +155,11 @@ def _warmest(scanned: Sequence[_Scanned]) -> Cold:
     if asked is Temperature.HOT:
         return min(colds, key=lambda cold: order.index(cold.got))
     return max(colds, key=lambda cold: order.index(cold.got))
+
+
+def _busiest(scanned: Sequence[_Scanned]) -> Foreign:
+    """Return what others did beside the statement that they disturbed most."""
+    return max((one.foreign for one in scanned), key=lambda others: others.cpu_share or 0.0)
 
 
 def _series(context: Context, scanned: Sequence[_Scanned]) -> Series:

@@ -10,7 +10,6 @@ import hashlib
 import itertools
 import math
 import os
-import re
 import resource
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,14 +23,16 @@ from pydantic import AfterValidator, Field
 from replayer import __version__, units
 from replayer.analysis import steadiness
 from replayer.conditions import memory_bound, temperature
+from replayer.conditions.residency import residency
 from replayer.engines.connection import Database
 from replayer.engines.engine_spec import Sessions
 from replayer.errors import Impossible, ReplayerError, Skip
-from replayer.machine import page_cache, processes
+from replayer.machine.free_space import free_bytes
 from replayer.model import (
     Better,
     Cold,
     Fact,
+    Foreign,
     Latency,
     Ledger,
     Measurement,
@@ -43,15 +44,15 @@ from replayer.model import (
     Verdict,
 )
 from replayer.run.context import Context
-from replayer.tables import pgio
+from replayer.tables import pgio, relations
 from replayer.tables.pgio import Lost, SessionJob, SessionResult, TableSet
-from replayer.watch import ledger
+from replayer.watch import foreign, ledger
+from replayer.watch.foreign import Traffic
 from replayer.watch.ledger import Counters
+from replayer.watch.sampler import DeviceDelta
 from replayer.watch.workers import WorkerPool
 
 _MIB = 1 << 20
-_HOT_AT_LEAST = 0.99
-_COLD_AT_MOST = 0.01
 _LARGEST_NS = 3600 * 10**9
 _PAGE_CACHE_SHARE = 0.85
 _LOADERS = 8
@@ -376,8 +377,7 @@ def _check_space(database: Database, wanted: TableSet, context: Context) -> None
         return
     # The index takes about 1 percent, vacuum's maps and the log of it less than that.
     needed = int(wanted.tables * wanted.rows * database.engine.block_size * 1.03) + 64 * _MIB
-    about = os.statvfs(folder)
-    free = about.f_bavail * about.f_frsize
+    free = free_bytes(folder)
     if free < needed:
         raise Impossible(
             f"loading {wanted.tables} tables of {wanted.rows:,} blocks needs "
@@ -408,17 +408,10 @@ def _files(database: Database, wanted: TableSet, context: Context) -> list[Path]
     folder = context.server.data_directory()
     if folder is None:
         return []
-    paths = [
-        folder / row["path"]
-        for name in wanted.names
-        for row in database.execute("slob/files", name=name)
-    ]
-    # A relation is in segments of 1 GiB: path, path.1, path.2, and has its maps beside it.
     return [
-        part
-        for path in paths
-        for part in sorted(path.parent.glob(f"{path.name}*"))
-        if part.name[len(path.name) :][:1] in ("", ".", "_")
+        file
+        for name in wanted.names
+        for file in relations.files(database, folder, "slob/files", name=name)
     ]
 
 
@@ -450,65 +443,35 @@ def _memory_told(taken: memory_bound.Bound | None) -> Iterator[None]:
 
 
 def _temperature(spec: Spec, files: Sequence[Path], context: Context) -> Cold:
-    """Fill the page cache with the tables, or drop them from it, and measure what was achieved."""
-    asked = Temperature.HOT if spec.asked is Verdict.CACHED else Temperature.COLD
+    """Fill the page cache with the tables, or drop them from it, and measure what was achieved.
+
+    A server of replayer's own has just been restarted, so its buffers hold nothing of them.
+    """
+    ours = context.server.can_stop
+    dropped = Temperature.COLD if ours else Temperature.LUKEWARM
+    asked = Temperature.HOT if spec.asked is Verdict.CACHED else dropped
     if not files:
         why = "the server's files are not on this machine"
         return Cold(asked=asked, got=Temperature.UNKNOWN, method="", proof="", why=why)
-    if asked is Temperature.HOT:
-        _warm(files, context)
-        if _classify(temperature.residency(files).share) is Temperature.LUKEWARM:
-            # Something dropped the page cache in these seconds: once more.
-            _warm(files, context)
-        method = "every file was read into the page cache"
-    else:
-        for file in files:
-            page_cache.forget(file)
-        method = "fdatasync and POSIX_FADV_DONTNEED for every file"
-    found = temperature.residency(files)
-    got = _classify(found.share)
-    why = ""
-    if got is not asked:
-        share = (
-            "" if found.share is None else f"{found.share:.1%} of the files are in the page cache"
+    total = sum(file.stat().st_size for file in files) if asked is Temperature.HOT else None
+    title = "warm page cache" if asked is Temperature.HOT else "drop page cache"
+    with context.progress.task(title, total) as task:
+        cold = temperature.make_files(
+            asked, files, context.host, others=not ours, done=task.advance
         )
-        why = found.why or share
-    return Cold(
-        asked=asked,
-        got=got,
-        method=method,
-        proof=found.method,
-        resident_bytes=found.resident_bytes,
-        file_bytes=found.file_bytes,
-        why=why,
-    )
+    restarted = "server restarted, " if ours else ""
+    return cold.model_copy(update={"method": restarted + cold.method})
 
 
 def _displaced(spec: Spec, files: Sequence[Path]) -> list[str]:
     """Say so if the tables did not stay in the page cache, which explains device reads."""
     if spec.asked is not Verdict.CACHED or not files:
         return []
-    share = temperature.residency(files).share
-    if share is None or share >= _HOT_AT_LEAST:
+    share = residency(files).share
+    if share is None or share >= temperature.HOT_SHARE:
         return []
     why = "something dropped or displaced the rest meanwhile"
     return [f"only {share:.1%} of the tables was in the page cache at the end: {why}"]
-
-
-def _warm(files: Sequence[Path], context: Context) -> None:
-    sizes = {file: file.stat().st_size for file in files}
-    with context.progress.task("warm page cache", sum(sizes.values())) as task:
-        for file, size in sizes.items():
-            page_cache.load(file)
-            task.advance(size)
-
-
-def _classify(share: float | None) -> Temperature:
-    if share is None:
-        return Temperature.UNKNOWN
-    if share >= _HOT_AT_LEAST:
-        return Temperature.HOT
-    return Temperature.COLD if share <= _COLD_AT_MOST else Temperature.LUKEWARM
 
 
 # The window
@@ -528,8 +491,10 @@ class _Window:
     last_done: float = 0.0
     updated: int = 0
     hot: int = 0
-    own_bytes: int | None = None
-    """What the server's processes read from the device, if they can be asked."""
+    own: Traffic | None = None
+    """What the server's processes read from the device and wrote, if they can be asked."""
+    accounts: tuple[foreign.Point, foreign.Point] | None = None
+    """The accounts of everybody at both ends."""
     slice_seconds: float = 0.0
 
     @property
@@ -571,7 +536,7 @@ def _measure(spec: Spec, wanted: TableSet, context: Context, database: Database)
         with context.progress.task(f"connect {len(jobs)} sessions"):
             pool.ready(timeout=60 + len(jobs))
         updates = database.execute("slob/updates")[0]
-        own = _own_reads(context)
+        first = foreign.point(context.host, foreign.pids_of(context.server))
         before = _settled(database)
         cpu = _own_cpu()
         begin_ns = context.sampler.mark()
@@ -581,8 +546,9 @@ def _measure(spec: Spec, wanted: TableSet, context: Context, database: Database)
         results = pool.results()
         window.end_ns = context.sampler.mark()
         window.after = _settled(database)
-        read = _own_reads(context)
-        window.own_bytes = None if own is None or read is None else read - own
+        last = foreign.point(context.host, foreign.pids_of(context.server))
+        window.accounts = (first, last)
+        window.own = foreign.server_moved(first, last)
         window.cpu_seconds = sum(pool.usage) + _own_cpu() - cpu
         window.first_done = ((pool.first_done_ns or opened_ns) - opened_ns) / 1e9
         window.last_done = ((pool.last_done_ns or opened_ns) - opened_ns) / 1e9
@@ -596,23 +562,6 @@ def _measure(spec: Spec, wanted: TableSet, context: Context, database: Database)
     window.updated = moved["updated"] - updates["updated"]
     window.hot = moved["hot"] - updates["hot"]
     return window
-
-
-def _own_reads(context: Context) -> int | None:
-    """Return the bytes that the server's processes had read from devices so far, None if unknown.
-
-    /proc/PID/io, where a process has the account of its children that ended; so the main process
-    and those that live, all at once: again while any come or go.
-    """
-    pids = context.server.pids()
-    for _ in range(_SETTLE_TRIES if pids else 0):
-        before = processes.family(pids[0], ended=True)
-        texts = [context.host.read(f"proc/{pid}/io") for pid in before]
-        found = [re.search(r"^read_bytes: (\d+)$", text, re.MULTILINE) for text in texts]
-        if all(found) and processes.family(pids[0], ended=True) == before:
-            return sum(int(match[1]) for match in found if match)
-        time.sleep(_SETTLE_SECONDS / 20)
-    return None
 
 
 def _own_cpu() -> float:
@@ -723,15 +672,22 @@ def _outcome(  # noqa: PLR0917
         delta if local else None,
         context.sampler.device if local else None,
         context.engine.block_size,
-        own_bytes=window.own_bytes,
+        own_bytes=window.own.read_bytes if window.own else None,
+        own_write_bytes=window.own.write_bytes if window.own else 0,
     )
     histograms = _histograms(window.results)
     steady, steady_note = _steadiness(window)
     device_bytes = None if delta is None or not local else delta.read_bytes
     return Outcome(
         measurements=tuple(_measurements(spec, window, balance, histograms)),
-        cold=cold.model_copy(update={"device_bytes": device_bytes}),
+        cold=cold.model_copy(
+            update={
+                "device_bytes": device_bytes,
+                "own_bytes": window.own.read_bytes if window.own else None,
+            }
+        ),
         ledger=balance,
+        foreign=_foreign(window, delta if local else None),
         series=_series(context, window),
         latency={
             kind: Latency(payload=histogram.encode().decode(), operations=histogram.total_count)
@@ -746,6 +702,12 @@ def _outcome(  # noqa: PLR0917
 
 _RIOPS = "sessions.riops"
 """The number of a sessions step; a statement has so many blocks, so that others repeat it."""
+
+
+def _foreign(window: _Window, delta: DeviceDelta | None) -> Foreign | None:
+    if window.accounts is None:
+        return None
+    return foreign.between(*window.accounts, delta)
 
 
 def _measurements(

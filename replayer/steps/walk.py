@@ -19,6 +19,7 @@ from hdrh.histogram import HdrHistogram
 from pydantic import Field, model_validator
 
 from replayer.conditions import temperature
+from replayer.conditions.residency import residency
 from replayer.errors import Impossible, Skip
 from replayer.model import (
     Better,
@@ -33,16 +34,15 @@ from replayer.model import (
 from replayer.run.context import Context, Task
 from replayer.storage import file_reader
 from replayer.storage.file_reader import Haul, Queue, Said
-from replayer.tables import persons
+from replayer.tables import persons, relations
 from replayer.units import Size, show_size
-from replayer.watch.sampler import Sampler
+from replayer.watch import foreign, ledger
+from replayer.watch.foreign import Traffic
+from replayer.watch.sampler import DeviceDelta, Sampler
 from replayer.watch.workers import WorkerPool
 
 _LONGEST_NS = 3600 * 10**9
-_SECTOR = 512
 _READY_SECONDS = 60.0
-_MUCH_MORE = (1.2, 16 << 20)
-"""Times the files' bytes, and more by so many: a device that read so much was read by others."""
 _GREW_WARM = 0.01
 _MOST_NAMES = 3
 
@@ -77,8 +77,6 @@ class _Listing:
     """Every file to read, as the folders give them, and what it took to list them."""
 
     sizes: dict[str, int]
-    stored_bytes: int
-    """What the files take on the disk, where that is less than their size."""
     entries: int
     user: float
     system: float
@@ -101,6 +99,8 @@ class _Reading:
     last_done_ns: int
     user: float
     system: float
+    own_bytes: int
+    """What the threads' processes had from the device, as the kernel counts it."""
     hauls: Sequence[Haul]
     points: Sequence[tuple[int, float]]
     """Bytes read so far by clock."""
@@ -155,20 +155,25 @@ def run(spec: Spec, context: Context) -> Outcome:
         with context.progress.task(f"walk: making {spec.cold.value}"):
             cold = temperature.make(spec.cold, server, files, context.host)
         listing = _list(_folders(spec, files), None if spec.path else set(files))
+        pids = foreign.pids_of(server)
+        before = foreign.point(context.host, pids)
         reading = _read(spec, context, sampler, listing)
+        after = foreign.point(context.host, pids)
         delta = sampler.device_delta(reading.begin_ns, reading.end_ns)
         series = sampler.series(
             reading.begin_ns, reading.end_ns, cumulative={"walk.bytes": reading.points}
         )
-    device_bytes = delta.read_bytes if delta is not None else None
-    cold = temperature.finish(cold, device_bytes, listing.stored_bytes)
+    own_bytes = reading.own_bytes if foreign.counts_reads(context.host) else None
+    cold = temperature.finish(cold, delta.read_bytes if delta else None, own_bytes)
+    own = Traffic(own_bytes, 0) if own_bytes is not None else None
     return Outcome(
         measurements=tuple(_measurements(listing, reading)),
         cold=cold,
+        foreign=foreign.between(before, after, delta, own),
         series=series,
         latency={"block": _latency(reading.hauls)},
         facts=_facts(spec, listing, reading),
-        notes=tuple(_notes(spec, files, listing, reading, cold)),
+        notes=(*_notes(spec, files, listing, reading, cold), *_foreign(cold, delta)),
     )
 
 
@@ -186,9 +191,9 @@ def _files(spec: Spec, context: Context) -> list[str]:
     with context.database() as database:
         if spec.table == persons.NAME:
             persons.needs(database)
-            paths = persons.files(database, folder)
+            paths = relations.files(database, folder)
         else:
-            paths = persons.files(database, folder, "slob/files", name=spec.table)
+            paths = relations.files(database, folder, "slob/files", name=spec.table)
     if not paths:
         raise Impossible(f"walk: the table {spec.table!r} is not there, or has no files")
     return [str(path) for path in paths]
@@ -203,7 +208,7 @@ def _folders(spec: Spec, files: Iterable[str]) -> Sequence[str]:
 def _list(folders: Iterable[str], wanted: set[str] | None) -> _Listing:
     """List the folders, with those in them if nothing in particular is wanted, and time it."""
     sizes: dict[str, int] = {}
-    entries = stored = 0
+    entries = 0
     before, began = resource.getrusage(resource.RUSAGE_THREAD), time.monotonic_ns()
     for entry in _entries(folders, deep=wanted is None):
         entries += 1
@@ -213,13 +218,10 @@ def _list(folders: Iterable[str], wanted: set[str] | None) -> _Listing:
         elif entry.path not in wanted:
             continue
         with contextlib.suppress(FileNotFoundError):
-            about = entry.stat(follow_symlinks=False)
-            sizes[entry.path] = about.st_size
-            stored += min(about.st_size, about.st_blocks * _SECTOR)
+            sizes[entry.path] = entry.stat(follow_symlinks=False).st_size
     ended, after = time.monotonic_ns(), resource.getrusage(resource.RUSAGE_THREAD)
     return _Listing(
         sizes,
-        stored,
         entries,
         user=after.ru_utime - before.ru_utime,
         system=after.ru_stime - before.ru_stime,
@@ -297,6 +299,7 @@ def _read(spec: Spec, context: Context, sampler: Sampler, listing: _Listing) -> 
             pool.first_done_ns or end_ns,
             last_ns,
             *pool.usage,
+            own_bytes=pool.read_bytes,
             hauls=hauls,
             points=_points(said, opened_ns, last_ns, sum(haul.read_bytes for haul in hauls)),
         )
@@ -381,15 +384,16 @@ def _notes(
     got = {paths[number]: size for haul in reading.hauls for number, size in haul.files}
     yield from _named("shrank", {path for path, size in got.items() if size < listing.sizes[path]})
     yield from _named("grew", {path for path in got if _size(path) > listing.sizes[path]})
-    times, more = _MUCH_MORE
-    came = cold.device_bytes or 0
-    if came > max(times * listing.bytes, listing.bytes + more):
-        yield (
-            f"the device delivered {show_size(came)} for {show_size(listing.bytes)} of files: "
-            f"something else read from it meanwhile"
-        )
     if spec.mode == "direct":
         yield from _not_around(files, cold)
+
+
+def _foreign(cold: Cold, delta: DeviceDelta | None) -> Sequence[str]:
+    """Say what others did on the device while the files were read."""
+    if delta is None:
+        return ()
+    needed = cold.stored_bytes if cold.own_bytes is None else cold.own_bytes
+    return ledger.foreign_traffic(needed or 0, delta, cold.own_bytes, 0, file_reader.ALIGNMENT)
 
 
 def _named(what: str, paths: Iterable[str]) -> Iterator[str]:
@@ -403,7 +407,7 @@ def _named(what: str, paths: Iterable[str]) -> Iterator[str]:
 
 def _not_around(files: Sequence[str], cold: Cold) -> Iterator[str]:
     """Yield a sentence if direct reads have filled the page cache, as btrfs does at times."""
-    share = temperature.residency(files).share
+    share = residency(files).share
     if share is not None and share > (cold.resident_share or 0.0) + _GREW_WARM:
         yield (
             f"the file system read around O_DIRECT: {share:.0%} of the files are in the page cache "

@@ -15,6 +15,7 @@ import numpy as np
 
 from replayer import journal, signals
 from replayer.errors import Impossible, ReplayerError
+from replayer.machine.free_space import free_bytes
 from replayer.storage.io_job import MIB, Target
 from replayer.units import show_size
 
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 PREFIX = ".replayer-probe-"
 _PAGE = 4096
 _PATTERN_BYTES = 8 * MIB
-_NO_LIMIT = 1 << 62
 _SPARE_BYTES = 16 * MIB
 """Left free: a file system needs some for its own books."""
 
@@ -58,19 +58,6 @@ def enough(parent: Path, wanted: int) -> None:
             f"the files of this probe need {show_size(wanted + _SPARE_BYTES)} and {parent} has "
             f"{show_size(free)} free; ask for less or name another folder with --data-dir"
         )
-
-
-def free_bytes(parent: Path) -> int:
-    """Return what this user may still write below a folder; raise Impossible if it is not there."""
-    try:
-        found = os.statvfs(parent)
-    except OSError as error:
-        raise Impossible(
-            f"{parent} cannot be used for files: {error.strerror}; make the folder or name another "
-            f"one with --data-dir"
-        ) from error
-    # A file system that does not count its blocks, such as ramfs, has no limit of its own.
-    return found.f_bavail * found.f_frsize if found.f_blocks else _NO_LIMIT
 
 
 class Workspace:

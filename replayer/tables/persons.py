@@ -1,14 +1,11 @@
 """The table persons1 as it is in the database: whose it is, how far it was built, its files."""
 
 import contextlib
-import os
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from replayer.errors import Impossible, Skip
+from replayer.errors import Impossible
 
 if TYPE_CHECKING:
     from replayer.engines.connection import Database
@@ -16,8 +13,6 @@ if TYPE_CHECKING:
 NAME = "persons1"
 
 _AT_ONCE = 32
-
-_PIECE = re.compile(r"(.+?)(?:\.\d+|_(?:fsm|vm|init)(?:\.\d+)?)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,39 +132,3 @@ def transaction(database: "Database") -> Iterator[None]:
             database.query("ROLLBACK")
         raise
     database.query("COMMIT")
-
-
-def files(
-    database: "Database",
-    data_directory: Path,
-    verb: str = "files",
-    holes: Mapping[str, str | int] | None = None,
-    **parameters: Any,
-) -> list[Path]:
-    """Return every file that a verb's `path` rows name, with the pieces that are on disk beside it.
-
-    Pieces are .1 .2 … (beyond 1 GiB), _fsm and _vm.  The server may remove a file meanwhile.
-    Raises Skip when the data directory cannot be read.
-    """
-    rows = database.execute(verb, holes, **parameters)
-    wanted = [data_directory / row["path"] for row in rows if row["path"]]
-    pieces = {folder: _pieces(folder) for folder in {path.parent for path in wanted}}
-    found = {
-        path.parent / name for path in wanted for name in pieces[path.parent].get(path.name, ())
-    }
-    return sorted(found)
-
-
-def _pieces(folder: Path) -> dict[str, list[str]]:
-    """Return a folder's file names by the relation that each belongs to."""
-    found: dict[str, list[str]] = {}
-    try:
-        names = os.listdir(folder)  # noqa: PTH208 - thousands of files, and no stat of any
-    except OSError as error:
-        raise Skip(f"the data folder {folder} cannot be read: {error.strerror}") from error
-    for name in names:
-        found.setdefault(name, []).append(name)
-        piece = _PIECE.fullmatch(name)
-        if piece is not None:
-            found.setdefault(piece[1], []).append(name)
-    return found

@@ -1,30 +1,33 @@
 """Where the blocks of one window came from: buffer pool, page cache or device, and the verdict.
 
-The verdict looks at the blocks that the server missed in its own buffers:
+Where the server missed at most 2 percent of all blocks in its own buffers, the run is `buffered`:
+where so few came from says nothing of it.  Else the verdict looks at the blocks that it missed:
 
     cached    at most 2 percent of them were read from the device
     physical  at least 90 percent were
     mixed     everything between
 
-Where at most 2 percent of all blocks were missed, the buffers served the run and it is cached.
 Their share is device reads / RIOPS as long as a device read is one block (at most 1.5 blocks on
 average), and bytes read / block size / RIOPS where reads are larger and bring several blocks each.
 The device's counters are those of the whole device.  Where the server's processes could be asked
 what they read themselves (/proc/PID/io), other readers do not change the verdict.
 """
 
+import math
 from dataclasses import dataclass
 from typing import Protocol
 
 from replayer.model import Ledger, Verdict
 
+BUFFERED_AT_MOST = 0.02
 CACHED_AT_MOST = 0.02
 PHYSICAL_AT_LEAST = 0.9
+FOREIGN_FROM = 0.02
+"""From this share on what others read or wrote is told of, in bytes or in requests."""
 _ONE_BLOCK = 1.5
-_LARGE = 0.05
-"""Other activity is told of when its bytes are more than this share of the blocks' bytes."""
 _MIB = 1 << 20
 _LITTLE = 16 * _MIB
+"""What others do is held against no less than this."""
 
 
 class Moved(Protocol):
@@ -83,21 +86,25 @@ def balance(  # noqa: PLR0917 - the order of the ledger's line
     block_size: int,
     *,
     own_bytes: int | None = None,
+    own_write_bytes: int = 0,
 ) -> Ledger:
     """Return the three layers of a window per second, and the verdict.
 
     `reads_blocks` and `hits_blocks` are what the server's counters moved, `delta` what the whole
-    device did, `own_bytes` what the server's processes read from it, if that is known.  Without
-    `delta` the verdict is `unknown` and the note says why.
+    device did, `own_bytes` what the server's processes read from it, if that is known, and
+    `own_write_bytes` what they wrote.  Without `delta` only `buffered` can be told: else the
+    verdict is `unknown` and the note says why.
     """
     missed = _rate(reads_blocks, window_seconds)
     verdict, notes = _judge(reads_blocks * block_size, delta, block_size, own_bytes)
-    if delta is not None and 0 < reads_blocks <= CACHED_AT_MOST * (reads_blocks + hits_blocks):
-        # Where the few misses came from says nothing of the run.
-        verdict = Verdict.CACHED
-        notes = ["almost no block was missed in the server's buffers"]
+    blocks = reads_blocks + hits_blocks
+    if blocks and reads_blocks <= BUFFERED_AT_MOST * blocks:
+        verdict = Verdict.BUFFERED
+        notes = [f"{_percent(hits_blocks / blocks)} of the blocks were in the server's own buffers"]
     if delta is not None:
-        notes += _others(reads_blocks * block_size, delta, own_bytes)
+        notes += foreign_traffic(
+            reads_blocks * block_size, delta, own_bytes, own_write_bytes, block_size
+        )
     if asked is not None and verdict not in (asked, Verdict.UNKNOWN):
         notes.insert(0, f"asked for {asked}, got {verdict}")
     reads = None if delta is None else _rate(delta.reads, window_seconds)
@@ -114,7 +121,10 @@ def balance(  # noqa: PLR0917 - the order of the ledger's line
         ),
         device_reads=reads,
         device_read_bytes=None if delta is None else _rate(delta.read_bytes, window_seconds),
-        ratio=None if reads is None or not missed else reads / missed,
+        # Of the few blocks that a buffered run missed no share is worth telling.
+        ratio=(
+            None if reads is None or not missed or verdict is Verdict.BUFFERED else reads / missed
+        ),
         device=device,
         note="; ".join(notes),
     )
@@ -130,8 +140,7 @@ def _judge(
     if delta is None:
         return Verdict.UNKNOWN, ["the device's reads could not be counted"]
     if not needed:
-        # Every block was in the server's own buffers, so the device was asked for none.
-        return Verdict.CACHED, ["no block was missed in the server's buffers"]
+        return Verdict.UNKNOWN, ["the server counted no block"]
     notes = []
     share = _bytes(delta, own_bytes) / needed
     average = delta.read_bytes / delta.reads if delta.reads else 0.0
@@ -145,19 +154,35 @@ def _judge(
     return (Verdict.PHYSICAL if share >= PHYSICAL_AT_LEAST else Verdict.MIXED), notes
 
 
-def _others(needed: int, delta: Moved, own_bytes: int | None) -> list[str]:
-    """Say what else the device did in the window, where it was much."""
-    large = _LARGE * max(needed, _LITTLE)
+def foreign_traffic(
+    needed: int,
+    delta: Moved,
+    own_bytes: int | None,
+    own_write_bytes: int,
+    request_bytes: int,
+) -> list[str]:
+    """Say what others read and wrote in the window, from 2 percent of what was needed on.
+
+    `needed` bytes were asked for, in requests of about `request_bytes`; `own_bytes` of what the
+    device delivered were for those who asked, None if that is not known.
+    """
+    against = max(needed, _LITTLE)
     notes = []
-    if own_bytes is not None and delta.read_bytes - own_bytes > large:
-        more = (delta.read_bytes - own_bytes) / _MIB
-        notes.append(f"other processes read {more:,.0f} MiB from the device meanwhile")
-    elif own_bytes is None and delta.read_bytes - needed > large:
-        more = (delta.read_bytes - needed) / _MIB
+    foreign = delta.read_bytes - (needed if own_bytes is None else own_bytes)
+    requests = round(delta.reads * foreign / delta.read_bytes) if foreign > 0 else 0
+    if max(foreign / against, requests * request_bytes / against) >= FOREIGN_FROM:
+        amount = f"{foreign / _MIB:,.0f} MiB"
         notes.append(
-            f"the device read {more:,.0f} MiB more than the blocks that were missed: "
-            f"read-ahead or another reader"
+            f"other processes read {amount} from the device meanwhile, in {requests:,} reads"
+            if own_bytes is not None
+            else f"the device read {amount} more than was asked for: read-ahead or another reader"
         )
-    if delta.write_bytes > large:
-        notes.append(f"the device also wrote {delta.write_bytes / _MIB:,.0f} MiB")
+    written = delta.write_bytes - own_write_bytes
+    if written >= FOREIGN_FROM * against:
+        whose = " for others" if own_write_bytes else ""
+        notes.append(f"the device also wrote {written / _MIB:,.0f} MiB{whose}")
     return notes
+
+
+def _percent(share: float) -> str:
+    return "all" if share == 1 else f"{math.floor(1000 * share) / 10:.1f} %"

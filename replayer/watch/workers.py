@@ -45,6 +45,8 @@ _PR_SET_PDEATHSIG = 1
 _STACK_BYTES = 512 << 10
 _PIPE_BYTES = 1 << 20
 _F_SETPIPE_SZ = 1031
+_INBLOCK = 512
+"""Linux counts the bytes that a process had read from devices, and getrusage(2) tells sectors."""
 
 
 class Counter:
@@ -92,7 +94,8 @@ class WorkerPool:
     """Jobs dealt round robin to `processes` spawned processes, one thread for each job.
 
     Leaving the `with` block, for whatever reason, kills and reaps every process.
-    `first_done_ns`, `last_done_ns` (CLOCK_MONOTONIC) and `usage` are known after `results()`.
+    `first_done_ns`, `last_done_ns` (CLOCK_MONOTONIC), `usage` and `read_bytes` are known after
+    `results()`.
     """
 
     def __init__(self, work: Work, jobs: Sequence[Any], *, processes: int) -> None:
@@ -107,6 +110,8 @@ class WorkerPool:
         self.opened_ns: int | None = None
         self.usage: tuple[float, float] = (0.0, 0.0)
         """User and system CPU seconds of the processes, from the barrier to each one's end."""
+        self.read_bytes = 0
+        """Bytes that they had read from devices in that time (read_bytes of /proc/PID/io)."""
 
     def __enter__(self) -> Self:
         context = multiprocessing.get_context("spawn")
@@ -216,12 +221,13 @@ class WorkerPool:
         elif kind == "failed":
             raise _failure(*told)
         else:
-            results, user, system = told
+            results, user, system, read_bytes = told
             member.ready = member.done = True
             for number, done_ns, result in results:
                 self._results[number] = result
                 self._done_ns.append(done_ns)
             self.usage = (self.usage[0] + user, self.usage[1] + system)
+            self.read_bytes += read_bytes
 
     def _end(self) -> None:
         for member in self._members:
@@ -393,8 +399,9 @@ class _Share:
             return
         user = self._at_end.ru_utime - self._at_barrier.ru_utime
         system = self._at_end.ru_stime - self._at_barrier.ru_stime
+        read_bytes = (self._at_end.ru_inblock - self._at_barrier.ru_inblock) * _INBLOCK
         try:
-            self.send("done", self._results, user, system)
+            self.send("done", self._results, user, system, read_bytes)
         except (TypeError, AttributeError, ValueError) as error:
             self._fail(error)
 

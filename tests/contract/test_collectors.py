@@ -7,6 +7,7 @@ import pytest
 
 from replayer import registry
 from replayer.collectors import Sample, cpu, diskstats, meminfo, pressure, vmstat
+from replayer.machine import processors
 from replayer.machine.diskstats import Counters, moved
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
@@ -160,8 +161,8 @@ def test_cpu_busiest_is_one_processor():
 
 def test_cpu_counts_idle_time_that_steps_back_as_none():
     """proc(5) warns that idle and iowait may decrease; no share gets negative or above 100."""
-    before = cpu.cpus(b"cpu  100 0 0 1000 500 0 0 0 0 0\n")["cpu"]
-    after = cpu.cpus(b"cpu  137 0 0 1063 499 0 0 0 0 0\n")["cpu"]
+    before = processors.ticks(b"cpu  100 0 0 1000 500 0 0 0 0 0\n")["cpu"]
+    after = processors.ticks(b"cpu  137 0 0 1063 499 0 0 0 0 0\n")["cpu"]
 
     shares = cpu.shares(before, after)
 

@@ -17,7 +17,7 @@ from replayer.engines.connection import Database
 from replayer.errors import Impossible, NotFound, ReplayerError
 from replayer.servers.open import open_server
 from replayer.steps import build
-from replayer.tables import doubling, persons
+from replayer.tables import doubling, persons, relations
 
 DOUBLINGS = 10
 ROWS = 6 << DOUBLINGS
@@ -148,7 +148,7 @@ def test_table_bytes_are_those_on_disk(context, database):
     """The bytes reported are those of the files, but for the catalogue beside the segments."""
     outcome = build.run(spec_of(), context)
     database.query("CHECKPOINT")
-    files = persons.files(database, context.data_directory())
+    files = relations.files(database, context.data_directory())
     catalogue = database.query(
         "SELECT sum(pg_total_relation_size(oid))::bigint AS n FROM pg_class "
         "WHERE relname IN ('persons1_build', 'persons1_doublings', 'persons1_segments')"
@@ -162,7 +162,7 @@ def test_many_files_hold_the_columns(context, database):
     """Each column of each segment is a table of its own, with its TOAST table and index."""
     build.run(spec_of(), context)
 
-    assert len(persons.files(database, context.data_directory())) >= 3 * 3 * ROWS // SEGMENT_ROWS
+    assert len(relations.files(database, context.data_directory())) >= 3 * 3 * ROWS // SEGMENT_ROWS
 
 
 # Again

@@ -5,7 +5,7 @@ import pytest
 from replayer.conditions import temperature
 from replayer.errors import Impossible
 from replayer.steps import build, flush
-from replayer.tables import persons
+from replayer.tables import relations
 
 
 def built(context, **keys):
@@ -23,7 +23,7 @@ def spec():
 def test_nothing_is_left_to_write(context, database, layout):
     """After a flush no buffer and no page of the table is dirty, and there were some before."""
     built(context, layout=layout)
-    files = persons.files(database, context.data_directory())
+    files = relations.files(database, context.data_directory())
     (where,) = database.execute("buffercache")
     before = database.execute("dirty", {"schema": where["schema"]})[0]["dirty"]
 
@@ -47,7 +47,7 @@ def test_reading_afterwards_writes_nothing(context, database, layout):
     """The rows are frozen, so the first reader has no hint bits to write."""
     built(context, layout=layout)
     flush.run(spec(), context)
-    files = persons.files(database, context.data_directory())
+    files = relations.files(database, context.data_directory())
     (where,) = database.execute("buffercache")
 
     database.execute("table/count")

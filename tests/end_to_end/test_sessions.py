@@ -4,7 +4,10 @@ import contextlib
 import io
 import os
 import re
+import shlex
+import shutil
 import signal
+import subprocess
 import threading
 import time
 from pathlib import Path
@@ -15,6 +18,7 @@ from replayer.engines import driver
 from replayer.engines import engine as engines
 from replayer.engines.connection import Database
 from replayer.errors import Impossible, ReplayerError
+from replayer.machine import processes
 from replayer.machine.host import Host
 from replayer.model import Temperature, Verdict, Workload
 from replayer.report.progress import Lines
@@ -23,6 +27,7 @@ from replayer.servers.open import open_server
 from replayer.steps import sessions
 from replayer.tables import pgio
 from replayer.tables.pgio import TableSet
+from replayer.watch import foreign
 from replayer.watch.sampler import Sampler
 from replayer.watch.workers import WorkerPool
 
@@ -386,6 +391,85 @@ def test_cached_step_is_served_by_the_page_cache(server):
     # The next step finds the server as it was.
     with context_of(server).database() as database:
         assert database.query("SHOW track_io_timing")[0]["track_io_timing"] == "on"
+
+
+@contextlib.contextmanager
+def beside(command, many=1):
+    """Run shell commands beside a test that are no children of it, and end them."""
+    # Not a session's leader by itself, so that setsid keeps the process id.
+    one = f"setsid sh -c {shlex.quote(command)} >/dev/null 2>&1 & echo $!"
+    script = f"for i in $(seq {many}); do {one}; done"
+    said = subprocess.run(["sh", "-c", script], stdout=subprocess.PIPE, text=True, check=True)
+    try:
+        yield
+    finally:
+        for pid in map(int, said.stdout.split()):
+            os.killpg(pid, signal.SIGKILL)
+
+
+def test_busy_loops_beside_a_cached_run_are_told(server, tmp_path):
+    """Two programs that only compute take what the server would have had: how much, and which."""
+    program = tmp_path / "busy-loop"
+    shutil.copy("/bin/sh", program)
+    loop = f"exec {program} -c 'while :; do :; done'"
+    with beside(loop, many=2):
+        outcome = undisturbed(server, work_unit=255, run_time="2s", scale="16M")
+
+    assert outcome.foreign.cpu_share > 0.1
+    assert any(text.startswith("busy-loop") for text in outcome.foreign.programs)
+
+
+def accounts_of(host, pids):
+    """Return the busy time of all processors, and what all processes used."""
+    point = foreign.point(host, pids)
+    return point, sum(process.cpu + process.reaped for process in processes.table())
+
+
+def test_the_servers_work_is_not_taken_for_others(server):
+    """What sessions of one's own cost is in nobody else's account: all accounts add up."""
+    host = Host()
+    spec, _ = provide(server, num_threads=2, work_unit=255, scale="16M", run_time="3s")
+    with context_of(server).database() as database:
+        first, before = accounts_of(host, foreign.pids_of(server))
+        results = work(database, spec)
+        last, after = accounts_of(host, foreign.pids_of(server))
+    own = last.known - first.known
+    of_others = (after - before) - own
+    share = foreign.between(first, last, None).cpu_share
+    told = share * (last.clock - first.clock) * last.processors
+
+    assert own > 0.3 * max(result.ended - result.began for result in results)
+    assert told == pytest.approx(of_others, abs=0.15 * (after - before) + 0.3)
+
+
+def test_foreign_reads_beside_a_cached_run_are_named(server, server_home):
+    """The run is cached, the device is busy for others, and that is said with its number."""
+    if Host().device_of(server.data_directory()) is None:
+        pytest.skip("the data directory is not on a block device")
+    other = server_home / "foreign"
+    other.write_bytes(os.urandom(16 << 20))
+    subprocess.run(["sync", other], check=True)
+    reads = f"while :; do dd if={other} of=/dev/null bs=4k iflag=direct; done"
+    with beside(reads, many=4):
+        outcome = undisturbed(server, work_unit=16, num_schemas=1, run_time="3s", scale="16M")
+    other.unlink()
+
+    assert outcome.ledger.verdict == Verdict.CACHED
+    assert outcome.cold.own_bytes < 0.02 * outcome.cold.device_bytes
+    assert "other processes read" in outcome.ledger.note
+
+
+def test_a_run_that_never_leaves_the_buffers_is_buffered(server):
+    """It is neither cached nor physical, whatever few blocks came from where."""
+    outcome = perform(
+        server, memory="cached", shared_buffers="64M", work_unit=255, run_time="3s", scale="8M"
+    )
+    balance = outcome.ledger
+
+    assert (balance.asked, balance.verdict) == (Verdict.CACHED, Verdict.BUFFERED)
+    assert balance.ratio is None
+    assert balance.riops < 0.02 * balance.buffer_hits
+    assert "in the server's own buffers" in balance.note
 
 
 def test_direct_step_reads_from_the_device(server):

@@ -15,6 +15,7 @@ import pytest
 from hdrh.histogram import HdrHistogram
 
 from replayer.conditions import temperature
+from replayer.conditions.residency import residency
 from replayer.errors import Impossible, ReplayerError, Skip
 from replayer.journal import alive, identity
 from replayer.machine import page_cache
@@ -23,7 +24,7 @@ from replayer.model import Temperature
 from replayer.servers.open import open_server
 from replayer.steps import build, walk
 from replayer.storage import file_reader
-from replayer.tables import persons
+from replayer.tables import relations
 from replayer.watch.workers import WorkerPool
 
 BLOCK = 4096
@@ -44,7 +45,8 @@ def spec_of(**keys):
 
 def notes(outcome):
     """Return the notes, without what other programs on this machine cause."""
-    return [note for note in outcome.notes if "something else read from it" not in note]
+    foreign = ("other processes read", "the device also wrote")
+    return [note for note in outcome.notes if not note.startswith(foreign)]
 
 
 def values(outcome):
@@ -80,7 +82,7 @@ def made(context, no_table):
     build.run(build.Spec(step="build", name="build", rows=20_000, segment_rows=3_072), context)
     with context.database() as database:
         database.query("CHECKPOINT")
-        return persons.files(database, context.data_directory())
+        return relations.files(database, context.data_directory())
 
 
 # Folders
@@ -134,6 +136,89 @@ def test_cold_comes_from_the_device(context, tree, mode):
         assert cold.device_bytes >= 0.95 * size
 
 
+def test_readers_are_told_from_others(context, tree):
+    """The device's bytes count for cold as far as the walk's own processes had them."""
+    cold = walk.run(spec_of(path=tree, cold="cold"), context).cold
+
+    assert cold.stored_bytes == cold.data_bytes == cold.file_bytes
+    assert cold.own_bytes >= 0.95 * cold.stored_bytes
+    assert cold.device_bytes is None or cold.device_bytes >= cold.own_bytes
+
+
+@contextmanager
+def foreign_reads(folder, files):
+    """Read files of another folder around the page cache, over and over, with dd."""
+    other = folder / "foreign"
+    other.write_bytes(os.urandom(32 << 20))
+    subprocess.run(["sync", other], check=True)
+    command = f"while :; do dd if={other} of=/dev/null bs=1M iflag=direct 2>/dev/null; done"
+    reader = subprocess.Popen(["sh", "-c", command], start_new_session=True)
+    try:
+        yield
+    finally:
+        os.killpg(reader.pid, signal.SIGKILL)
+        reader.wait()
+        other.unlink()
+
+
+def test_files_that_others_warm_after_the_proof_are_not_cold(
+    context, tree, server_home, monkeypatch
+):
+    """Somebody reads the files after the proof, and the device is busy with as much for others."""
+    real = walk._read
+
+    def warmed(spec, context, sampler, listing):
+        temperature.warm(listing.sizes)
+        begin = sampler.mark()
+        while sampler.device_delta(begin, sampler.mark()).read_bytes < (4 << 20):
+            time.sleep(0.05)
+        return real(spec, context, sampler, listing)
+
+    monkeypatch.setattr(walk, "_read", warmed)
+    # Slow enough for dd to read more than the files have, as direct reads of a block each are.
+    spec = spec_of(path=tree, mode="read", cold="cold", threads=1, block_size=512)
+    with foreign_reads(server_home, tree):
+        outcome = walk.run(spec, context)
+    cold = outcome.cold
+
+    assert (cold.asked, cold.got) == (Temperature.COLD, Temperature.LUKEWARM)
+    assert cold.own_bytes < 0.05 * cold.stored_bytes
+    assert "those who read had" in cold.why
+    assert "stop whatever else reads these files" in cold.todo
+
+
+def test_foreign_reads_are_named_and_do_not_disturb_the_proof(context, tree, server_home):
+    """A walk that is cold stays cold beside dd, whose bytes are told as others'."""
+    spec = spec_of(path=tree, mode="direct", cold="cold", threads=1, block_size=BLOCK)
+    with foreign_reads(server_home, tree):
+        outcome = walk.run(spec, context)
+    cold = outcome.cold
+
+    assert cold.got is Temperature.COLD
+    assert 0.95 * cold.stored_bytes <= cold.own_bytes <= 1.2 * cold.stored_bytes
+    assert outcome.foreign.read_bytes == cold.device_bytes - cold.own_bytes > 0
+    assert any(note.startswith("other processes read") for note in outcome.notes)
+
+
+def test_pages_that_are_locked_in_memory_are_never_called_cold(context, tree, holder):
+    """All files locked by somebody: nothing can be dropped, and nothing is claimed."""
+    code = (
+        "import ctypes, mmap, sys\n"
+        "assert ctypes.CDLL(None).mlockall(3) == 0\n"
+        "files = [open(name, 'rb') for name in sys.argv[1:]]\n"
+        "views = [mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) for file in files]\n"
+        "print('locked', flush=True)\n"
+        "sys.stdin.readline()\n"
+    )
+    files = sorted(tree.rglob("file-*"))
+    assert holder(*files, code=code).said == "locked"
+    outcome = walk.run(spec_of(path=tree, cold="cold"), context)
+
+    assert outcome.cold.got not in (Temperature.COLD, Temperature.LUKEWARM)
+    assert outcome.cold.why
+    assert "locks these files" in outcome.cold.todo
+
+
 def test_hot_is_in_memory_before_the_walk(context, tree):
     """What was asked to be hot is read into memory first, and proven to be there."""
     cold = walk.run(spec_of(path=tree, cold="hot", mode="mmap"), context).cold
@@ -153,7 +238,7 @@ def test_modes_fill_the_page_cache_or_go_around_it(context, tree, mode, share):
             walk.run(spec_of(path=tree, mode=mode), context)
         except Skip as skip:
             pytest.skip(str(skip))
-        found = temperature.residency(files).share
+        found = residency(files).share
         if found == share:
             break
 
@@ -333,7 +418,7 @@ def test_a_server_of_somebody_else_is_not_stopped(context, made, surroundings):
 def test_any_table_can_be_walked(context, made):
     """Its name may have a schema; a name that is not there is refused."""
     with context.database() as database:
-        files = persons.files(
+        files = relations.files(
             database, context.data_directory(), "slob/files", name="pg_catalog.pg_attribute"
         )
     found = values(walk.run(spec_of(table="pg_catalog.pg_attribute"), context))

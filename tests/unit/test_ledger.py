@@ -56,7 +56,34 @@ def test_few_misses_do_not_make_a_cached_run_physical():
     buffered = balance(Verdict.CACHED, 10.0, 20, 980, device(20), "vda", BLOCK)
     missed = balance(Verdict.CACHED, 10.0, 21, 979, device(21), "vda", BLOCK)
 
-    assert (buffered.verdict, missed.verdict) == (Verdict.CACHED, Verdict.PHYSICAL)
+    assert (buffered.verdict, missed.verdict) == (Verdict.BUFFERED, Verdict.PHYSICAL)
+    assert (buffered.ratio, missed.ratio) == (None, 1.0)
+    assert buffered.note.startswith("asked for cached, got buffered; 98.0 % of the blocks were in")
+
+
+def test_buffers_that_served_all_are_known_without_a_device():
+    """The server's own counters show it, also on another machine, however busy a disk is."""
+    elsewhere = balance(Verdict.PHYSICAL, 10.0, 0, 5000, None, None, BLOCK)
+    beside = balance(Verdict.CACHED, 10.0, 24, 5000, device(1000), "vda", BLOCK, own_bytes=0)
+
+    assert elsewhere.verdict == beside.verdict == Verdict.BUFFERED
+    assert "all of the blocks" in elsewhere.note
+    assert beside.ratio is None
+
+
+def test_a_server_that_counts_nothing_gives_no_verdict():
+    """No hit and no miss is no evidence of anything."""
+    assert balance(None, 10.0, 0, 0, device(0), "vda", BLOCK).verdict == Verdict.UNKNOWN
+
+
+@pytest.mark.parametrize(("reads", "told"), [(1900, False), (2000, True), (50_000, True)])
+def test_foreign_reads_are_named_from_two_percent_on(reads, told):
+    """Small reads of others beside a cached run count by their number: the ratio is made of it."""
+    moved = DeviceDelta(10.0, reads, reads * 512, 0, 0)
+    made = balance(Verdict.CACHED, 10.0, 100_000, 0, moved, "vda", BLOCK, own_bytes=0)
+
+    assert made.verdict == Verdict.CACHED
+    assert ("other processes read" in made.note) is told
 
 
 def test_layers_add_up_to_what_the_server_missed():
@@ -135,3 +162,16 @@ def test_other_readers_and_writers_are_told_of():
     assert not quiet.note
     assert "another reader" in read.note
     assert "wrote" in wrote.note
+
+
+def test_what_the_server_wrote_is_not_told_as_others_writes():
+    """Only what is left of the device's writes is named, from 2 percent on."""
+    moved = DeviceDelta(10.0, 1000, 1000 * BLOCK, 8000, 8000 * BLOCK)
+    keys = {"own_bytes": 1000 * BLOCK, "own_write_bytes": 8000 * BLOCK}
+    own = balance(None, 10.0, 1000, 0, moved, "vda", BLOCK, **keys)
+    others = balance(
+        None, 10.0, 1000, 0, moved, "vda", BLOCK, **{**keys, "own_write_bytes": 4000 * BLOCK}
+    )
+
+    assert not own.note
+    assert others.note == "the device also wrote 31 MiB for others"

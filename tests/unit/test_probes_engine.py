@@ -13,8 +13,9 @@ from hdrh.histogram import HdrHistogram
 
 from replayer import journal
 from replayer.errors import Impossible, ReplayerError
+from replayer.machine.free_space import free_bytes
 from replayer.storage import io_worker
-from replayer.storage.files import PREFIX, Workspace, enough, free_bytes, recover
+from replayer.storage.files import PREFIX, Workspace, enough, recover
 from replayer.storage.io_job import Access, IoJob, IoThread, Recorded, Share, Sync, Target
 from replayer.storage.io_result import Latencies, summed, together
 from replayer.storage.io_run import run_io

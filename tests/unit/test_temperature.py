@@ -7,7 +7,9 @@ from contextlib import contextmanager
 
 import pytest
 
+from replayer.conditions import residency as residencies
 from replayer.conditions import temperature
+from replayer.conditions.residency import residency
 from replayer.errors import ReplayerError
 from replayer.machine import page_cache
 from replayer.machine.host import Host
@@ -46,6 +48,7 @@ def method(request, monkeypatch):
     if request.param == "cachestat" and not page_cache.has_cachestat():
         pytest.skip("this kernel has no cachestat")
     monkeypatch.setattr(page_cache, "has_cachestat", lambda: request.param == "cachestat")
+    monkeypatch.setattr(residencies, "_proven", {})
     return request.param
 
 
@@ -82,15 +85,15 @@ class Powerless(Host):
 
 def test_residency_follows_what_was_read(files, method):
     """All, then nothing, then exactly the pages that were read: both system calls say the same."""
-    whole = temperature.residency(files)
+    whole = residency(files)
     for path in files:
         page_cache.forget(path)
-    none = temperature.residency(files)
+    none = residency(files)
     with files[0].open("rb", buffering=0) as file:
         os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_RANDOM)
         for page in range(7):
             os.pread(file.fileno(), 1, page * page_cache.PAGE)
-        some = temperature.residency(files)
+        some = residency(files)
 
     assert (whole.file_bytes, whole.resident_bytes) == (10 * FILE_BYTES, 10 * FILE_BYTES)
     assert (none.resident_bytes, none.share) == (0, 0.0)
@@ -104,7 +107,7 @@ def test_residency_counts_no_byte_twice(folder, method):
     path.write_bytes(b"x" * (2 * page_cache.PAGE + 23))
     (folder / "empty").touch()
 
-    found = temperature.residency([path, folder / "empty", folder / "vanished"])
+    found = residency([path, folder / "empty", folder / "vanished"])
 
     assert found.resident_bytes == found.file_bytes == 2 * page_cache.PAGE + 23
 
@@ -117,9 +120,9 @@ def test_dirty_pages_are_seen_until_they_are_written(folder):
     with path.open("wb") as file:
         file.write(os.urandom(FILE_BYTES))
         file.flush()
-        before = temperature.residency([path])
+        before = residency([path])
         os.fdatasync(file.fileno())
-        after = temperature.residency([path])
+        after = residency([path])
 
     assert before.dirty_bytes + before.writeback_bytes > 0
     assert (after.dirty_bytes, after.writeback_bytes) == (0, 0)
@@ -129,8 +132,9 @@ def test_dirty_pages_are_seen_until_they_are_written(folder):
 def test_mincore_does_not_know_dirty_pages(files, monkeypatch):
     """What a method cannot tell is None, not nothing."""
     monkeypatch.setattr(page_cache, "has_cachestat", lambda: False)
+    monkeypatch.setattr(residencies, "_proven", {})
 
-    assert temperature.residency(files).dirty_bytes is None
+    assert residency(files).dirty_bytes is None
 
 
 @pytest.mark.root
@@ -139,7 +143,7 @@ def test_files_of_others_are_not_judged(files, method):
     """The kernel refuses, or says that every page is resident: neither becomes a number."""
     os.seteuid(STRANGER)
     try:
-        found = temperature.residency(files)
+        found = residency(files)
         cold = temperature.make(Temperature.COLD, None, files, Host())
     finally:
         os.seteuid(0)
@@ -210,7 +214,7 @@ def test_left_as_found(files):
     found = temperature.make(Temperature.UNKNOWN, None, files, Host())
 
     assert (found.got, found.method) == (Temperature.HOT, "left as found")
-    assert temperature.residency(files).share == 1.0
+    assert residency(files).share == 1.0
 
 
 def test_nothing_is_claimed_of_no_bytes():
@@ -247,7 +251,7 @@ def cold_of(**keys):
 )
 def test_cold_needs_the_bytes_from_the_device(device, stored, got):
     """Fewer than 95 % of what is on the disk means that another cache has served the rest."""
-    done = temperature.finish(cold_of(), device, stored)
+    done = temperature.finish(cold_of(stored_bytes=stored), device)
 
     assert (done.got, done.device_bytes) == (got, device)
     assert bool(done.why) == (got is Temperature.LUKEWARM)
@@ -276,4 +280,4 @@ def test_residency_agrees_with_fincore(files):
     except FileNotFoundError:
         pytest.skip("fincore is not there")
 
-    assert temperature.residency(files).resident_bytes == sum(map(int, said.split()))
+    assert residency(files).resident_bytes == sum(map(int, said.split()))

@@ -7,6 +7,7 @@ import pytest
 from replayer.analysis import warnings
 from replayer.model import (
     Cold,
+    Foreign,
     Measurement,
     Series,
     Status,
@@ -100,6 +101,21 @@ def test_nothing_is_said_of_a_sound_run_on_a_calm_machine(run):
             "verdict",
             "scale smaller",
             [step("s", ledger=ledger(Verdict.MIXED, asked=Verdict.CACHED))],
+            {},
+        ),
+        (
+            "verdict",
+            "needs a larger scale or fewer buffers",
+            [step("s", ledger=ledger(Verdict.BUFFERED, asked=Verdict.CACHED, ratio=None))],
+            {},
+        ),
+        (
+            "foreign_processes",
+            "up to 48% of the processors meanwhile (yes 31%, sh 17%)",
+            [
+                step(foreign=Foreign(cpu_share=0.05, programs=("cron 5%",))),
+                step("s", foreign=Foreign(cpu_share=0.48, programs=("yes 31%", "sh 17%"))),
+            ],
             {},
         ),
         (

@@ -1,0 +1,291 @@
+"""How much of some files is in the page cache, by an instrument that was seen to work on them.
+
+cachestat counts the pages that hang on an inode, and on overlayfs they hang on the one below:
+everything is in memory and it says 0.  mincore says that all is there of a file that it may not
+tell of.  So on each file system an instrument must first see a page that was just read, and then
+miss pages that were just dropped.
+"""
+
+import os
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from stat import S_ISREG
+from typing import NamedTuple
+
+from replayer.machine import page_cache
+from replayer.machine.page_cache import Pages, Segment
+
+_CANDIDATES = 5
+_TRIES = 3
+"""Somebody else may drop or read the same page in between."""
+_SECTOR = 512
+
+Ask = Callable[[int, Sequence[Segment]], Pages]
+
+
+@dataclass(frozen=True, slots=True)
+class Residency:
+    """Bytes of some files in the page cache, each inode once; None is what is not known."""
+
+    file_bytes: int
+    """The files' sizes."""
+    data_bytes: int
+    """Of those what is data: no hole, and no preallocated space that was never written."""
+    stored_bytes: int
+    """What the disk delivers for that, which is less where it is compressed."""
+    resident_bytes: int | None
+    """Of `data_bytes`."""
+    dirty_bytes: int | None
+    writeback_bytes: int | None
+    method: str
+    """cachestat or mincore, or both on different file systems; "" if none could be used."""
+    why: str = ""
+    """What could not be measured, and why; "" if everything was."""
+    sees: bool = True
+    """Whether what is in memory was seen to be counted: else little is no proof of cold."""
+    misses: bool = True
+    """Whether what is not in memory was seen to be missed: else much is no proof of hot."""
+
+    @property
+    def share(self) -> float | None:
+        """Return resident bytes / bytes of data, or None if that is not known."""
+        if self.resident_bytes is None or not self.data_bytes:
+            return None
+        return self.resident_bytes / self.data_bytes
+
+
+class _Instrument(NamedTuple):
+    """One way to ask, and what it was seen to do on a file system."""
+
+    name: str
+    ask: Ask
+    sees: bool = False
+    misses: bool = False
+
+
+@dataclass
+class _Sum:
+    """What was added up so far."""
+
+    file_bytes: int = 0
+    data_bytes: int = 0
+    stored_bytes: int = 0
+    pages: list[Pages] = field(default_factory=list)
+    refused: list[str] = field(default_factory=list)
+    """Path and reason of the files that could not be asked about."""
+
+
+_proven: dict[int, _Instrument] = {}
+"""Number of a file system's device -> the instrument that works on it."""
+
+
+def prove(paths: Iterable[str | Path]) -> None:
+    """Find an instrument for each file system of these files, if that was not done before.
+
+    A page of the smallest file is read, and the file dropped: do it before caches are emptied.
+    """
+    _instruments(_inodes(paths))
+
+
+def residency(paths: Iterable[str | Path]) -> Residency:
+    """Return how much of these files is in the page cache; a file that has vanished counts nothing.
+
+    Measured with cachestat(2), else mincore(2), whichever is seen to work on their file system.
+    If one file cannot be measured, nothing is claimed of all: the kernel refuses (EPERM) for files
+    that are neither ours nor writable.
+    """
+    inodes = _inodes(paths)
+    first = {number: _proven.get(number) or _ways()[0] for number in inodes}
+    total = _measured(inodes, first)
+    # A proof writes out and drops, so what there was is counted before it.
+    chosen = _instruments(inodes)
+    if any(chosen[number].name != first[number].name for number in inodes):
+        total = _measured(inodes, chosen)
+    return _result(total, list(chosen.values()))
+
+
+def _measured(
+    inodes: Mapping[int, Mapping[int, str | Path]], instruments: Mapping[int, _Instrument]
+) -> _Sum:
+    total = _Sum()
+    for number, members in inodes.items():
+        for path in members.values():
+            _add(total, path, instruments[number].ask)
+    return total
+
+
+def _inodes(paths: Iterable[str | Path]) -> dict[int, dict[int, str | Path]]:
+    """Return one path of each inode, by inode number, by the number of the file system."""
+    inodes: defaultdict[int, dict[int, str | Path]] = defaultdict(dict)
+    for path in paths:
+        try:
+            about = Path(path).stat()
+        except FileNotFoundError:
+            continue
+        except OSError:
+            # Opening it fails as well, and that is told.
+            inodes[0][-len(inodes[0]) - 1] = path
+            continue
+        inodes[about.st_dev][about.st_ino] = path
+    return inodes
+
+
+def _add(total: _Sum, path: str | Path, ask: Ask) -> None:
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        total.refused.append(f"{path}: {error.strerror}")
+        return
+    try:
+        about = os.fstat(fd)
+        total.file_bytes += about.st_size
+        segments = page_cache.stored(fd, about.st_size)
+        data_bytes = sum(segment.length for segment in segments)
+        total.data_bytes += data_bytes
+        total.stored_bytes += min(data_bytes, about.st_blocks * _SECTOR)
+        total.pages.append(ask(fd, segments))
+    except PermissionError:
+        total.refused.append(f"{path}: it is neither ours nor writable")
+    except OSError as error:
+        total.refused.append(f"{path}: {error.strerror}")
+    finally:
+        os.close(fd)
+
+
+def _result(total: _Sum, used: Sequence[_Instrument]) -> Residency:
+    sizes = (total.file_bytes, total.data_bytes, total.stored_bytes)
+    if total.refused:
+        why = (
+            f"the page cache cannot be asked about {len(total.refused)} files "
+            f"(the first is {total.refused[0]})"
+        )
+        return Residency(*sizes, None, None, None, "", why)
+    names = sorted({instrument.name for instrument in used})
+    sees = all(one.sees for one in used)
+    tells_dirty = names == ["cachestat"] and sees
+    resident = sum(pages.resident for pages in total.pages)
+    return Residency(
+        *sizes,
+        resident,
+        _sum(pages.dirty for pages in total.pages) if tells_dirty else None,
+        _sum(pages.writeback for pages in total.pages) if tells_dirty else None,
+        " and ".join(names),
+        why="" if sees else _blind(names),
+        sees=sees,
+        # Some pages that are not there show it as well.
+        misses=0 < resident < total.data_bytes or all(one.misses for one in used),
+    )
+
+
+def _blind(names: Sequence[str]) -> str:
+    ways = " nor ".join(names) if len(names) > 1 else "cachestat nor mincore"
+    return (
+        f"neither {ways} sees a page of these files that was just read, so that nothing they say "
+        f"of this file system is a proof"
+    )
+
+
+def _sum(values: Iterable[int | None]) -> int:
+    return sum(value or 0 for value in values)
+
+
+# The proof
+
+
+def _instruments(inodes: dict[int, dict[int, str | Path]]) -> dict[int, _Instrument]:
+    """Return the instrument for each file system; one that could not be proven is tried again."""
+    return {
+        number: _proven.get(number) or _chosen(number, list(members.values()))
+        for number, members in inodes.items()
+    }
+
+
+def _chosen(number: int, paths: Sequence[str | Path]) -> _Instrument:
+    """Return the instrument that works on a file system, else the one that does most there."""
+    tried = []
+    for name, ask, _, _ in _ways():
+        sees, misses = _seen(ask, _smallest(paths))
+        tried.append(_Instrument(name, ask, sees, misses))
+        if sees and misses:
+            _proven[number] = tried[-1]
+            break
+    return max(tried, key=lambda one: (one.sees, one.misses))
+
+
+def _ways() -> list[_Instrument]:
+    """Return what there is on this kernel, the one that tells most first."""
+    ways = [_Instrument("mincore", page_cache.mincore)]
+    if page_cache.has_cachestat():
+        ways.insert(0, _Instrument("cachestat", page_cache.cachestat))
+    return ways
+
+
+def _smallest(paths: Sequence[str | Path]) -> list[str | Path]:
+    """Return the smallest files that have bytes: they are dropped, and read again."""
+    sizes = []
+    for path in paths:
+        try:
+            about = Path(path).stat()
+        except OSError:
+            continue
+        if S_ISREG(about.st_mode) and about.st_size and about.st_blocks:
+            sizes.append((about.st_size, str(path), path))
+    return [path for _, _, path in sorted(sizes, key=lambda one: one[:2])[:_CANDIDATES]]
+
+
+def _seen(ask: Ask, paths: Sequence[str | Path]) -> tuple[bool, bool]:
+    """Return whether a way to ask sees a page that was read, and misses pages that were dropped."""
+    sees = misses = False
+    for path in paths:
+        for _ in range(_TRIES):
+            try:
+                with _opened(path) as (fd, segments):
+                    sees_, misses_ = _read_and_dropped(ask, fd, segments)
+            except OSError:
+                break
+            sees, misses = sees or sees_, misses or misses_
+            if sees and misses:
+                return sees, misses
+    return sees, misses
+
+
+@contextmanager
+def _opened(path: str | Path) -> Iterator[tuple[int, list[Segment]]]:
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        yield fd, page_cache.stored(fd, os.fstat(fd).st_size)
+    finally:
+        os.close(fd)
+
+
+def _read_and_dropped(ask: Ask, fd: int, segments: Sequence[Segment]) -> tuple[bool, bool]:
+    """Read a page and look for it, drop the file and look again; leave it as warm as it was."""
+    if not segments:
+        return False, False
+    data_bytes = sum(segment.length for segment in segments)
+    first = Segment(segments[0].offset, min(segments[0].length, page_cache.PAGE))
+    before = ask(fd, segments).resident
+    os.pread(fd, 1, first.offset)
+    sees = ask(fd, [first]).resident > 0
+    os.fdatasync(fd)
+    os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+    misses = ask(fd, segments).resident < data_bytes
+    if before == data_bytes:
+        for offset, length in segments:
+            _fill(fd, offset, length)
+    return sees, misses
+
+
+def _fill(fd: int, offset: int, length: int) -> None:
+    """Read a stretch into the page cache."""
+    end = offset + length
+    while offset < end:
+        read = len(os.pread(fd, min(1 << 20, end - offset), offset))
+        if not read:
+            return
+        offset += read

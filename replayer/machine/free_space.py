@@ -1,0 +1,24 @@
+"""How much may still be written below a folder."""
+
+import os
+from pathlib import Path
+
+from replayer.errors import Impossible
+
+NO_LIMIT = 1 << 62
+
+
+def free_bytes(folder: Path) -> int:
+    """Return what an ordinary user may still write on the disk of a folder that is there.
+
+    NO_LIMIT where the file system does not count its blocks, such as ramfs.  Raises Impossible when
+    the folder cannot be used.
+    """
+    try:
+        about = os.statvfs(folder)
+    except OSError as error:
+        raise Impossible(
+            f"{folder} cannot be used for files: {error.strerror}; make the folder or name another "
+            f"one with --data-dir"
+        ) from error
+    return about.f_bavail * about.f_frsize if about.f_blocks else NO_LIMIT

@@ -1,0 +1,19 @@
+"""Where the time of all processors went since the machine's start, from /proc/stat."""
+
+FILE = "proc/stat"
+STATES = ("usr", "nice", "sys", "idle", "iowait", "irq", "soft", "steal", "guest", "gnice")
+
+
+def ticks(text: bytes) -> dict[str, dict[str, int]]:
+    """Return clock ticks by state of `cpu` (all together) and of every `cpu<n>` that is online."""
+    by_name = {}
+    for line in text.splitlines():
+        if not line.startswith(b"cpu"):
+            break
+        name, *fields = line.decode("ascii").split()
+        numbers = [int(field) for field in fields[: len(STATES)]]
+        spent = dict(zip(STATES, numbers + [0] * (len(STATES) - len(numbers)), strict=True))
+        spent["usr"] -= spent["guest"]
+        spent["nice"] -= spent["gnice"]
+        by_name[name] = spent
+    return by_name

@@ -1,0 +1,50 @@
+"""The files of a table and its indexes."""
+
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from replayer.errors import Skip
+
+if TYPE_CHECKING:
+    from replayer.engines.connection import Database
+
+_PIECE = re.compile(r"(.+?)(?:\.\d+|_(?:fsm|vm|init)(?:\.\d+)?)")
+
+
+def files(
+    database: "Database",
+    data_directory: Path,
+    verb: str = "files",
+    holes: Mapping[str, str | int] | None = None,
+    **parameters: Any,
+) -> list[Path]:
+    """Return every file that a verb's `path` rows name, with the pieces that are on disk beside it.
+
+    Pieces are .1 .2 … (beyond 1 GiB), _fsm and _vm.  The server may remove a file meanwhile.
+    Raises Skip when the data directory cannot be read.
+    """
+    rows = database.execute(verb, holes, **parameters)
+    wanted = [data_directory / row["path"] for row in rows if row["path"]]
+    pieces = {folder: _pieces(folder) for folder in {path.parent for path in wanted}}
+    found = {
+        path.parent / name for path in wanted for name in pieces[path.parent].get(path.name, ())
+    }
+    return sorted(found)
+
+
+def _pieces(folder: Path) -> dict[str, list[str]]:
+    """Return a folder's file names by the relation that each belongs to."""
+    found: dict[str, list[str]] = {}
+    try:
+        names = os.listdir(folder)  # noqa: PTH208 - thousands of files, and no stat of any
+    except OSError as error:
+        raise Skip(f"the data folder {folder} cannot be read: {error.strerror}") from error
+    for name in names:
+        found.setdefault(name, []).append(name)
+        piece = _PIECE.fullmatch(name)
+        if piece is not None:
+            found.setdefault(piece[1], []).append(name)
+    return found

@@ -1,0 +1,204 @@
+"""Cold on file systems that hide what they hold: overlay, memory, holes and links."""
+
+import contextlib
+import json
+import mmap
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from replayer.conditions import temperature
+from replayer.conditions.residency import residency
+from replayer.machine import page_cache
+from replayer.machine.host import Host
+from replayer.model import Temperature
+from replayer.steps import walk
+
+ROOT = os.geteuid() == 0
+FILE_BYTES = 4 << 20
+MIB = 1 << 20
+
+
+@pytest.fixture
+def layers(server_home, request):
+    """Return a folder with the folders of an overlay, and two files in its lowest."""
+    folder = server_home / request.node.name.partition("[")[0]
+    for name in ("lower", "upper", "work", "point", "results"):
+        (folder / name).mkdir(parents=True)
+    if Host().device_of(folder) is None:
+        pytest.skip("the folder for temporary files is not on a disk")
+    for number in range(3):
+        (folder / "lower" / f"file-{number}").write_bytes(os.urandom(FILE_BYTES))
+    os.sync()
+    yield folder
+    shutil.rmtree(folder)
+
+
+@contextlib.contextmanager
+def held(files):
+    """Keep all pages of files in memory."""
+    with contextlib.ExitStack() as stack:
+        for path in files:
+            file = stack.enter_context(path.open("rb"))
+            view = stack.enter_context(mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ))
+            assert sum(view[:: page_cache.PAGE]) > 0
+        yield
+
+
+def walked(folder, kind, options, *, before=""):
+    """Walk a mount in a mount namespace of its own, and return the step as it was stored."""
+    workload = folder / "walk.toml"
+    workload.write_text(
+        '# walk\ndescription = "walk"\n[[step]]\nstep = "walk"\nthreads = 4\n'
+        f'path = "{folder}/point"\n'
+    )
+    mounting = f"mount -t {kind} -o {options} {kind} {folder}/point"
+    command = (
+        f"set -e; {mounting}; {before or ':'}; "
+        f"{sys.executable} -m replayer run {workload} --results {folder}/results >&2"
+    )
+    done = subprocess.run(
+        ["unshare", "--mount", "--propagation", "private", "sh", "-c", command],
+        capture_output=True, text=True, check=False, cwd="/",
+    )  # fmt: skip
+    if "Operation not permitted" in done.stderr or "permission denied" in done.stderr:
+        pytest.skip(f"nothing can be mounted here: {done.stderr.strip()}")
+    assert done.returncode == 0, done.stderr
+    (result,) = (folder / "results").glob("*.json")
+    return json.loads(result.read_text())
+
+
+@pytest.mark.root
+@pytest.mark.skipif(not ROOT, reason="only root can mount")
+@pytest.mark.parametrize("upper", [True, False])
+def test_overlay_is_measured_by_an_instrument_that_sees_it(layers, upper):
+    """Cachestat sees nothing of an overlay's files; what is claimed was measured by mincore.
+
+    The device below is found in the upper or the lower folder, so its bytes are counted.
+    """
+    lower = f"lowerdir={layers}/lower"
+    options = (
+        f"{lower},upperdir={layers}/upper,workdir={layers}/work"
+        if upper
+        else f"{lower}:{layers}/upper"
+    )
+    run = walked(layers, "overlay", options)
+    cold = run["steps"][0]["cold"]
+
+    assert (cold["got"], cold["proof"], cold["resident_bytes"]) == ("cold", "mincore", 0)
+    assert cold["stored_bytes"] == 3 * FILE_BYTES
+    assert cold["own_bytes"] >= 0.95 * cold["stored_bytes"]
+    assert cold["device_bytes"] >= cold["own_bytes"]
+
+
+@pytest.mark.root
+@pytest.mark.skipif(not ROOT, reason="only root can mount")
+def test_overlay_with_everything_in_memory_is_not_cold(layers):
+    """Two of three files are held in memory, below the overlay: the walk is lukewarm, by 67 %."""
+    files = sorted((layers / "lower").iterdir())
+    options = f"lowerdir={layers}/lower,upperdir={layers}/upper,workdir={layers}/work"
+    with held(files[:2]):
+        run = walked(layers, "overlay", options)
+    cold = run["steps"][0]["cold"]
+
+    assert (cold["asked"], cold["got"]) == ("cold", "lukewarm")
+    assert cold["resident_bytes"] == 2 * FILE_BYTES
+    assert "66.7 % of the bytes were in the page cache" in cold["why"]
+    assert any("stop whatever else reads, maps or locks" in text for text in run["advice"])
+
+
+@pytest.mark.root
+@pytest.mark.skipif(not ROOT, reason="only root can mount")
+def test_a_file_system_in_memory_is_hot_for_its_own_reason(layers):
+    """Nothing can be dropped from tmpfs, whoever asks: that is said, and where to go instead."""
+    fill = f"cp {layers}/lower/file-* {layers}/point"
+    run = walked(layers, "tmpfs", "size=64m", before=fill)
+    cold = run["steps"][0]["cold"]
+
+    assert (cold["asked"], cold["got"]) == ("cold", "hot")
+    assert cold["why"] == "the files are on tmpfs, which is memory and nothing else"
+    assert cold["todo"] == "give a folder on a disk"
+    assert any(text.endswith("memory: give a folder on a disk") for text in run["advice"])
+
+
+def test_an_instrument_that_sees_nothing_proves_nothing(layers, monkeypatch):
+    """Where no page that was read is seen, what is not seen is no proof of cold: unknown."""
+    blind = lambda _fd, _segments: page_cache.Pages(0, 0, 0)  # noqa: E731
+    monkeypatch.setattr("replayer.conditions.residency._proven", {})
+    monkeypatch.setattr(page_cache, "cachestat", blind)
+    monkeypatch.setattr(page_cache, "mincore", blind)
+    files = sorted((layers / "lower").iterdir())
+    cold = temperature.make(Temperature.COLD, None, files, Host())
+
+    assert (cold.got, cold.proof, cold.resident_share) == (Temperature.UNKNOWN, "", None)
+    assert "sees a page of these files that was just read" in cold.why
+    assert "file system below this one" in cold.todo
+
+
+def test_an_instrument_that_misses_nothing_proves_nothing(layers, monkeypatch):
+    """Where a page that was dropped is still seen, hot is not claimed: unknown."""
+
+    def flatterer(_fd, segments):
+        return page_cache.Pages(sum(segment.length for segment in segments), 0, 0)
+
+    monkeypatch.setattr("replayer.conditions.residency._proven", {})
+    monkeypatch.setattr(page_cache, "cachestat", flatterer)
+    monkeypatch.setattr(page_cache, "mincore", flatterer)
+    files = sorted((layers / "lower").iterdir())
+    hot = temperature.make(Temperature.HOT, None, files, Host())
+
+    assert hot.got is Temperature.UNKNOWN
+    assert "nothing could be dropped" in hot.why
+
+
+def test_holes_and_preallocated_space_are_not_waited_for(context, layers):
+    """Only what was written is stored: the share, and the device's bytes, are those of that."""
+    sparse, preallocated = layers / "lower" / "sparse", layers / "lower" / "preallocated"
+    with sparse.open("wb") as file:
+        file.seek(32 * MIB)
+        file.write(os.urandom(MIB))
+    with preallocated.open("wb") as file:
+        os.posix_fallocate(file.fileno(), 0, 24 * MIB)
+        file.write(os.urandom(2 * MIB))
+    os.sync()
+    spec = walk.Spec(step="walk", name="walk", path=layers / "lower", threads=4)
+    cold = walk.run(spec, context).cold
+
+    assert cold.got is Temperature.COLD, cold.why
+    assert cold.file_bytes == 3 * FILE_BYTES + 33 * MIB + 24 * MIB
+    assert cold.data_bytes == cold.stored_bytes == 3 * FILE_BYTES + 3 * MIB
+    assert 0.95 * cold.stored_bytes <= cold.own_bytes < 1.5 * cold.stored_bytes
+
+
+def test_half_of_what_is_stored_is_half(layers):
+    """A file of 33 MiB with 1 MiB of data, half of that in memory, is half in memory."""
+    path = layers / "lower" / "sparse"
+    with path.open("wb") as file:
+        file.seek(32 * MIB)
+        file.write(os.urandom(MIB))
+    os.sync()
+    page_cache.forget(path)
+    with path.open("rb", buffering=0) as file:
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_RANDOM)
+        for offset in range(0, MIB // 2, page_cache.PAGE):
+            os.pread(file.fileno(), 1, 32 * MIB + offset)
+        measured = residency([path])
+
+    assert measured.share == pytest.approx(0.5, abs=0.02)
+
+
+def test_a_file_with_several_names_counts_once(context, layers):
+    """Hard links are one file on the disk: it is read under each name, and delivered once."""
+    first = layers / "lower" / "file-0"
+    for number in range(5):
+        os.link(first, layers / "lower" / f"link-{number}")
+    spec = walk.Spec(step="walk", name="walk", path=layers / "lower", threads=2)
+    outcome = walk.run(spec, context)
+    cold = outcome.cold
+
+    assert {m.metric: m.value for m in outcome.measurements}["walk.files"] == 8
+    assert cold.file_bytes == cold.stored_bytes == 3 * FILE_BYTES
+    assert cold.got is Temperature.COLD, cold.why
