@@ -6,6 +6,7 @@ guessed: what a file does not say is left out, and lines that cannot be read are
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -90,7 +91,7 @@ def _store(runs: list[Run], where: Path, *, as_json: bool) -> None:
     for one in runs:
         path = store.reserve(where, one)
         if as_json:
-            print(one.model_dump_json())  # noqa: T201
+            print(json.dumps(json.loads(store.text(one))))  # noqa: T201
         else:
             count = f"{len(one.steps)} step{'' if len(one.steps) == 1 else 's'}"
             print(f"{path}  {one.workload.name}, {count}")  # noqa: T201

@@ -35,6 +35,7 @@ _PROGRESS = re.compile(
     r"(?:Writing|Reading|Rewriting|start|Create files|Stat files|Delete files|Using uid)\b.{0,200}"
 )
 _RATE = re.compile(r"\d{1,15}(?:\.\d{1,9})?[kmgKMG]?|\+{3,5}")
+_SIZE = re.compile(r"\d{1,12}[kMG]?")
 _LONGEST = re.compile(r"\d{1,12}(?:us|ms|s)")
 _UNITS = {"k": 1.0, "m": 1024.0, "g": 1024.0**2}
 
@@ -53,7 +54,9 @@ class _Table:
 def read(source: Source, label: str) -> Sheaf:
     """Return a run for each machine and size; as many files of the same size are repeats."""
     lines, tables = _scan(source)
-    results = [Result(_step(t), {"host.name": t.name} if t.name else {}) for t in lines or tables]
+    # bonnie++ writes both of the same results; in the table a name is cut after 14 characters.
+    lines += [t for t in tables if not any(line.name.startswith(t.name) for line in lines)]
+    results = [Result(_step(t), {"host.name": t.name} if t.name else {}) for t in lines]
     results = [result for result in results if result.step.measurements]
     if not results:
         raise Impossible(f"{source.name} has no results of bonnie++ in it")
@@ -123,6 +126,8 @@ def _row(tables: list[_Table], text: str, *, files: bool) -> bool:
     if count not in (8, 12):
         return False
     name, _, size = " ".join(parts[:-count]).replace(":", " ").partition(" ")
+    if _SIZE.fullmatch(name):
+        name, size = "", f"{name} {size}"
     tables.append(_Table(words(name), {"size": words(size)}))
     _pairs(tables[-1], _BLOCKS if count == 12 else _FAST, parts[-count:])
     return True

@@ -94,6 +94,12 @@ _METRICS = [
     _metric(r"total time:\s+NUMBERs", "elapsed", "s", Better.NEITHER),
     _metric(r"time elapsed:\s+NUMBERs", "elapsed", "s", Better.NEITHER),
     _metric(r"total number of events:\s+NUMBER", "events", "", Better.NEITHER),
+    # 0.4.8 and older say seconds
+    _metric(r"min:\s+NUMBERs", "latency.min", "s", Better.LESS),
+    _metric(r"avg:\s+NUMBERs", "latency.mean", "s", Better.LESS),
+    _metric(r"max:\s+NUMBERs", "latency.max", "s", Better.LESS),
+    _metric(r"approx\.\s+(?P<p>\d{1,3}(?:\.\d{1,4})?) ?percentile:\s+NUMBERs", "latency.{p}", "s",
+            Better.LESS),
     _metric(r"min:\s+NUMBER(?:ms)?", "latency.min", "s", Better.LESS, 1e-3),
     _metric(r"avg:\s+NUMBER(?:ms)?", "latency.mean", "s", Better.LESS, 1e-3),
     _metric(r"max:\s+NUMBER(?:ms)?", "latency.max", "s", Better.LESS, 1e-3),

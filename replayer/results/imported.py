@@ -37,7 +37,7 @@ _LARGEST_JSON = 32 << 20
 """Parsed, JSON takes up to thirty times its bytes."""
 _LONGEST_LINE = 4096
 _SECONDS = 60.0
-"""To read the lines of one file in."""
+"""Of processor time to read the lines of one file in."""
 _PATIENCE = 3.0
 """Seconds in which somebody must begin to write into a named pipe."""
 _NAMED = 20
@@ -98,16 +98,18 @@ class Source:
     def lines(self) -> Iterator[tuple[int, str]]:
         """Yield the numbered lines that are not empty; longer ones than any tool's are cut.
 
-        Raises Impossible when reading them takes longer than a minute.
+        Raises Impossible when reading them takes more than a minute of processor time.
         """
-        deadline = time.monotonic() + _SECONDS
+        deadline = time.process_time() + _SECONDS
         stream = io.TextIOWrapper(io.BytesIO(self.data), "utf-8", errors="replace", newline=None)
         for number, line in enumerate(_cut(stream), start=1):
             if len(line) > _LONGEST_LINE:
                 self.unread.say(f"line {number} is longer than {_LONGEST_LINE:,} characters")
                 line = line[:_LONGEST_LINE]  # noqa: PLW2901 - what follows needs only this much
-            if not number % 1024 and time.monotonic() > deadline:
-                raise Impossible(f"{self.name}: line {number:,} was reached after a minute only")
+            if not number % 1024 and time.process_time() > deadline:
+                raise Impossible(
+                    f"{self.name}: line {number:,} was reached after a minute of work only"
+                )
             if line.strip():
                 yield number, line
 
@@ -175,7 +177,7 @@ def opened(path: Path) -> Source:
 
     Raises Impossible if it cannot be read, is no text, or is larger than any tool's report.
     """
-    name = "standard input" if str(path) == "-" else words(path)
+    name = "standard input" if str(path) == "-" else _clean(str(path))
     try:
         data, folder = _standard_input() if str(path) == "-" else _file(path, name)
     except OSError as error:
@@ -293,9 +295,14 @@ def stamp(since: object) -> str:
 
 def words(value: object) -> str:
     """Return a text of another tool as it may stand in a result: one line, not too long."""
-    text = str(value)[: 4 * _LONGEST_WORDS].encode(errors="replace").decode()
-    line = " ".join("".join(c if c.isprintable() else " " for c in text).split())
+    line = " ".join(_clean(str(value)[: 4 * _LONGEST_WORDS]).split())
     return line if len(line) <= _LONGEST_WORDS else f"{line[: _LONGEST_WORDS - 1]}…"
+
+
+def _clean(text: str) -> str:
+    """Return text without what steers a terminal or has no place in UTF-8."""
+    valid = text.encode(errors="replace").decode()
+    return "".join(c if c.isprintable() else " " for c in valid)
 
 
 def quoted(line: str) -> str:

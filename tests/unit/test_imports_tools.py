@@ -2,6 +2,8 @@
 
 import copy
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -351,3 +353,23 @@ def test_a_report_that_is_cut_off_leaves_those_before_it(tmp_path):
 
     assert len(sheaf.runs[0].steps) == 1
     assert "cut off" in sheaf.unread[0]
+
+
+def test_a_machine_that_has_only_a_table_is_not_lost_beside_anothers_csv(tmp_path):
+    """bonnie++ writes table and CSV of one run; another machine's table is a run of its own."""
+    path = tmp_path / "f"
+    folder = FILES / "bonnie"
+    path.write_text((folder / "both.txt").read_text() + (folder / "table.txt").read_text())
+
+    assert [run.host["host.name"] for run in read("bonnie", path).runs] == ["beta", "alpha"]
+
+
+def test_an_odd_label_is_printed_as_json(tmp_path):
+    """A label in another encoding is printed as JSON, one run a line."""
+    command = [sys.executable, "-m", "replayer", "import", "dd", FILES / "dd" / "gnu.txt", "--json"]
+    done = subprocess.run(
+        [*command, "--results", tmp_path, "--label", b"\xff"], capture_output=True, check=True
+    )
+    (line,) = done.stdout.splitlines()
+
+    assert json.loads(line)["workload"]["name"] == "dd"
