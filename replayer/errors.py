@@ -16,11 +16,16 @@ from collections.abc import Iterable
 
 
 class ReplayerError(Exception):
-    """Something went wrong while running; the steps already done are kept."""
+    """Something went wrong while running; the steps already done are kept.
+
+    Its sentence is what was found and, where there is more to say than that, what to do about it.
+    """
 
     status = 1
-    outcome: object = None
-    """The model.Outcome of the part of a step that was finished before, or None."""
+
+    def __init__(self, found: str, todo: str = "") -> None:
+        super().__init__(f"{found}: {todo}" if todo else found)
+        self.found, self.todo = found, todo
 
 
 class Impossible(ReplayerError):
@@ -46,7 +51,6 @@ class Interrupted(KeyboardInterrupt):
     """
 
     status = 130
-    outcome: object = None
 
 
 class Skip(ReplayerError):

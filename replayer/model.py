@@ -165,8 +165,30 @@ class Latency(Noun):
     operations: int
 
 
+class Steadiness(Noun):
+    """Whether a rate held still while it was measured."""
+
+    settled: bool | None
+    """None where there was too little of it to tell."""
+    words: str
+    """What was seen, to follow "was": e.g. `drifting by +12% from second 10 to 30`."""
+    rule: str = ""
+    """By what rule it is not settled."""
+
+
+class Reads(Noun):
+    """The reads that a step had of a device, to be held against what a probe had of it."""
+
+    per_second: float
+    block_bytes: int
+    depth: int
+    """How many were under way at a time."""
+    access: Literal["random", "sequential"]
+    device: str
+
+
 class Outcome(Noun):
-    """What a step returns: whatever it measured, and the proof."""
+    """What a step found: whatever it measured, and the proof."""
 
     measurements: tuple[Measurement, ...] = ()
     cold: Cold | None = None
@@ -176,9 +198,17 @@ class Outcome(Noun):
     latency: dict[str, Latency] = Field(default_factory=dict)
     tables: dict[str, tuple[dict[str, Any], ...]] = Field(default_factory=dict)
     """Rows of a table, e.g. `doublings`: one dict per row with the same keys."""
+    printed: dict[str, tuple[str, ...]] = Field(default_factory=dict)
+    """Lines as the tool prints them whose job was done, for programs that look for them."""
     facts: dict[str, Fact] = Field(default_factory=dict)
     notes: tuple[str, ...] = ()
     """Sentences for the report: what could not be done or proven, and what to do about it."""
+    steady: Steadiness | None = None
+    """Of the step's leading rate, where it has one."""
+    reads: Reads | None = None
+    """None where they did not come from the device, or not all alike."""
+    writes: bool = False
+    """Whether the step itself wrote to the storage."""
 
 
 class Status(StrEnum):
@@ -229,6 +259,18 @@ class WorkloadFacts(Noun):
     steps: tuple[dict[str, Any], ...]
 
 
+class Advice(Noun):
+    """What was found that touches the numbers, and what to do about it."""
+
+    found: str
+    todo: str = ""
+    """"" where nothing can be done."""
+
+    def __str__(self) -> str:
+        """Return both as one sentence."""
+        return f"{self.found}: {self.todo}" if self.todo else self.found
+
+
 class Run(Noun):
     """One call of `replayer run`: a result file."""
 
@@ -244,7 +286,7 @@ class Run(Noun):
     engine: EngineFacts | None
     workload: WorkloadFacts
     steps: tuple[StepResult, ...] = ()
-    advice: tuple[str, ...] = ()
+    advice: tuple[Advice, ...] = ()
     control: dict[str, tuple[float, ...]] = Field(default_factory=dict)
     """`cpu.before`, `memory.after`, …: short measurements around the run that no disk or database
     takes part in, one of each of `processes`, in calibration.py's units; if they moved, the machine

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from statistics import median
 from typing import Any
 
-from replayer.model import Fact, Run, Status, StepResult, Temperature, Verdict
+from replayer.model import Fact, Reads, Run, Status
 from replayer.units import show_count, show_size
 
 _SAME_MACHINE = ("host.name", "device.model", "fs.type")
@@ -30,9 +30,7 @@ def ceiling(
         found = [
             row["iops"]
             for step in run.steps
-            if step.step == "probe"
-            and step.status is Status.DONE
-            and step.facts.get("storage.device") == device
+            if step.status is Status.DONE and step.facts.get("storage.device") == device
             for row in step.tables.get("io", ())
             if _like(row, block_size, depth, access)
         ]
@@ -44,44 +42,42 @@ def ceiling(
 def beside(run: Run, others: Iterable[Run]) -> Run:
     """Return the run with a fact `ceiling` in every step that a probe can be held against.
 
-    These are physical sessions (random reads of a database block, a depth of one a session) and
-    cold walks (sequential reads of a block, a depth of one a thread).
+    These are the steps that say of themselves what they read from the device, all of it alike.
     """
-    wanted = {i: found for i, step in enumerate(run.steps) if (found := _load(run, step))}
+    wanted = {
+        index: step.reads
+        for index, step in enumerate(run.steps)
+        if step.reads is not None and step.status is Status.DONE
+    }
     if not wanted:
         return run
     known = list(others)
     steps = list(run.steps)
-    for index, (value, device, block, depth, access) in wanted.items():
-        most = ceiling(known, device, block, depth, access=access, host=run.host)
+    for index, reads in wanted.items():
+        most = ceiling(
+            known,
+            reads.device,
+            reads.block_bytes,
+            reads.depth,
+            access=reads.access,
+            host=run.host,
+        )
         if most:
-            told = share(value, most, block, depth, access)
-            facts = {**steps[index].facts, "ceiling": told}
+            facts = {**steps[index].facts, "ceiling": share(reads, most)}
             steps[index] = steps[index].model_copy(update={"facts": facts})
     return run if tuple(steps) == run.steps else run.model_copy(update={"steps": tuple(steps)})
 
 
-def _load(run: Run, step: StepResult) -> tuple[float, str, int, int, str] | None:
-    """Return the reads per second of a step, their device, block, depth and order; or None."""
-    device = step.ledger.device if step.ledger is not None else run.host.get("device.name")
-    block = step.facts.get("block_size_bytes")
-    if step.status is not Status.DONE or not isinstance(device, str) or not isinstance(block, int):
-        return None
-    riops, iops = step.value("sessions.riops"), step.value("walk.iops")
-    if riops and step.ledger is not None and step.ledger.verdict is Verdict.PHYSICAL:
-        depth = step.spec["num_schemas"] * step.spec["num_threads"]
-        return riops, device, block, depth, "random"
-    if iops and step.cold is not None and step.cold.got is Temperature.COLD:
-        return iops, device, block, step.spec["threads"], "sequential"
-    return None
+def share(reads: Reads, most: float) -> str:
+    """Return `RIOPS 35,928 = 84 % of 8 KiB random reads at depth 4`; reads/s for sequential ones.
 
-
-def share(value: float, most: float, block_size: int, depth: int, access: str = "random") -> str:
-    """Return `RIOPS 35,928 = 84 % of 8 KiB random reads at depth 4`; reads/s for a walk."""
-    what = "RIOPS" if access == "random" else "reads/s"
-    size = show_size(block_size).replace(".00", "")
-    part = f"{100 * value / most:.0f} %"
-    return f"{what} {show_count(value)} = {part} of {size} {access} reads at depth {depth}"
+    RIOPS are the SLOB method's word for random reads of one block.
+    """
+    what = "RIOPS" if reads.access == "random" else "reads/s"
+    size = show_size(reads.block_bytes).replace(".00", "")
+    part = f"{100 * reads.per_second / most:.0f} %"
+    like = f"{size} {reads.access} reads at depth {reads.depth}"
+    return f"{what} {show_count(reads.per_second)} = {part} of {like}"
 
 
 def _like(row: Mapping[str, Any], block_size: int, depth: int, access: str) -> bool:

@@ -50,7 +50,6 @@ _NOISE = (
 _JITTER = {"host.cpu.mhz": 0.05, "host.cpu.bogomips": 0.02, "host.memory.bytes": 0.01}
 """Facts that are measured by the kernel at boot, and the share by which they move by themselves."""
 _REFUSED = ("workload.*", "data.*", "engine.name", "engine.version", "engine.settings.*")
-_RESULTS = (".line", ".steady")
 """What facts of a step end in that tell what came out, not how it was made."""
 _LAST = ("release", "version", "name", "model")
 """A key such as host.kernel means host.kernel.release, or the next of these that there is."""
@@ -98,8 +97,8 @@ def _step(step: StepResult) -> Iterator[tuple[str, Any]]:
     if step.ledger is not None:
         yield f"{step.name}.verdict", step.ledger.verdict.value
     for key, value in step.facts.items():
-        # A number that a step found out is a result, not a circumstance; so is a line with some.
-        if isinstance(value, str | bool) and not key.endswith(_RESULTS):
+        # A number that a step found out is a result, not a circumstance.
+        if isinstance(value, str | bool):
             yield f"{step.name}.{key}", value
 
 

@@ -170,12 +170,7 @@ def unsettled(part: steadiness.Steady, repeats: int) -> Iterator[str]:
 
 def _unsteady(repeats: Sequence[StepResult]) -> Iterator[str]:
     """Yield how many repeats say of themselves that they were not steady inside."""
-    told = [
-        value
-        for step in repeats
-        for key, value in step.facts.items()
-        if key.endswith(".steady") and value != "steady"
-    ]
+    told = [step.steady.words for step in repeats if step.steady and not step.steady.settled]
     if told:
         yield f"not steady within {len(told)} of {len(repeats)} repeats ({told[0]})"
 

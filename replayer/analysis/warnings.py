@@ -2,7 +2,7 @@
 
 A warning is a public function here, and being here is all it takes: one whose parameter is `facts`
 is about a machine (`replayer check` asks it before a run, `on` after it), one whose parameter is
-`run` is about a run.  It returns "" when there is nothing to say.
+`run` is about a run.  It returns None when there is nothing to say.
 """
 
 import inspect
@@ -13,7 +13,7 @@ from typing import Any
 from replayer import assets
 from replayer.analysis import samples
 from replayer.engines import engine
-from replayer.model import Cold, Fact, Run, Status, StepResult, Temperature, Verdict
+from replayer.model import Advice, Cold, Fact, Run, Status, StepResult, Temperature, Verdict
 from replayer.units import show_size
 from replayer.watch import calibration
 
@@ -22,20 +22,19 @@ _FEW_REPEATS = 3
 _FOREIGN_CPU = 0.05
 """Of the time of all processors."""
 LARGE_READ_AHEAD_KB = 1024
-_OWN_WRITES = ("build", "flush", "sessions")
 _SLOW_CLOCKS = ("hpet", "acpi_pm", "jiffies", "refined-jiffies")
 
 Facts = Mapping[str, Fact]
 """What Host.facts() found, and what a result file holds as `host`."""
 
 
-def on(run: Run) -> tuple[str, ...]:
+def on(run: Run) -> tuple[Advice, ...]:
     """Return every warning about a finished run: those about its numbers, then its machine."""
     found = [warn(run) for warn in _warnings("run")]
     return (*filter(None, found), *about(run.host)) if run.host else tuple(filter(None, found))
 
 
-def about(facts: Facts) -> tuple[str, ...]:
+def about(facts: Facts) -> tuple[Advice, ...]:
     """Return every warning about a machine."""
     return tuple(filter(None, (warn(facts) for warn in _warnings("facts"))))
 
@@ -43,14 +42,15 @@ def about(facts: Facts) -> tuple[str, ...]:
 # The numbers of a run
 
 
-def engine_notes(run: Run) -> str:
+def engine_notes(run: Run) -> Advice | None:
     """Say what the engine's folder says of every number of that engine (notes in engine.toml)."""
     if run.engine is None or run.engine.name not in assets.engines():
-        return ""
-    return "; ".join(engine.load(run.engine.name).spec.notes)
+        return None
+    notes = engine.load(run.engine.name).spec.notes
+    return Advice(found="; ".join(notes)) if notes else None
 
 
-def coldness(run: Run) -> str:
+def coldness(run: Run) -> Advice | None:
     """Warn of steps that asked for cold data and did not get it."""
     warm = [
         step
@@ -60,12 +60,13 @@ def coldness(run: Run) -> str:
         and step.cold.got is not Temperature.COLD
     ]
     if not warm:
-        return ""
+        return None
     got = _listed(step.cold.got.value for step in warm if step.cold)
     ways = "; ".join(dict.fromkeys(_colder(step.cold) for step in warm if step.cold))
-    return (
-        f"{_steps(warm)} asked for cold data and got {got}, so that a part of it is the speed of "
-        f"memory: {ways}"
+    return Advice(
+        found=f"{_steps(warm)} asked for cold data and got {got}, so that a part of it is the "
+        f"speed of memory",
+        todo=ways,
     )
 
 
@@ -78,7 +79,7 @@ def _colder(cold: Cold) -> str:
     return "run as root, so that all caches can be dropped"
 
 
-def verdict(run: Run) -> str:
+def verdict(run: Run) -> Advice | None:
     """Warn of sessions whose blocks came from another place than the one asked for."""
     wrong = [
         step
@@ -88,7 +89,7 @@ def verdict(run: Run) -> str:
         and step.ledger.verdict not in (step.ledger.asked, Verdict.UNKNOWN)
     ]
     if not wrong:
-        return ""
+        return None
     ways = []
     buffered = [step for step in wrong if step.ledger and step.ledger.verdict is Verdict.BUFFERED]
     if buffered:
@@ -101,10 +102,13 @@ def verdict(run: Run) -> str:
         ways.append('for physical reads use memory = "direct", or tables larger than memory')
     if Verdict.CACHED in asked:
         ways.append("for cached reads make scale smaller than the free memory")
-    return f"{_steps(wrong)}: the ledger shows other reads than asked for: {'; '.join(ways)}"
+    return Advice(
+        found=f"{_steps(wrong)}: the ledger shows other reads than asked for",
+        todo="; ".join(ways),
+    )
 
 
-def uncounted(run: Run) -> str:
+def uncounted(run: Run) -> Advice | None:
     """Warn of sessions whose device reads nobody counted."""
     blind = [
         step
@@ -112,14 +116,15 @@ def uncounted(run: Run) -> str:
         if step.ledger and step.ledger.asked and step.ledger.verdict is Verdict.UNKNOWN
     ]
     if not blind:
-        return ""
-    return (
-        f"{_steps(blind)}: the device's reads could not be counted, so nothing proves where the "
-        f"blocks came from: run on the database's own machine, with its data on a local disk"
+        return None
+    return Advice(
+        found=f"{_steps(blind)}: the device's reads could not be counted, so nothing proves where "
+        f"the blocks came from",
+        todo="run on the database's own machine, with its data on a local disk",
     )
 
 
-def small_tables(run: Run) -> str:
+def small_tables(run: Run) -> Advice | None:
     """Warn of physical sessions whose tables fit in memory while the page cache was in use."""
     memory = _number(run.host.get("memory.bytes"))
     small = [
@@ -132,15 +137,16 @@ def small_tables(run: Run) -> str:
         and 0 < (step.cold.file_bytes or 0) < memory
     ]
     if not small:
-        return ""
+        return None
     size = max(step.cold.file_bytes or 0 for step in small if step.cold)
-    return (
-        f"{_steps(small)}: the tables ({show_size(size)}) fit in the memory ({show_size(memory)}), "
-        f'which keeps them: set scale higher, or memory = "direct"'
+    return Advice(
+        found=f"{_steps(small)}: the tables ({show_size(size)}) fit in the memory "
+        f"({show_size(memory)}), which keeps them",
+        todo='set scale higher, or memory = "direct"',
     )
 
 
-def repeats(run: Run) -> str:
+def repeats(run: Run) -> Advice | None:
     """Warn of too few repeats to tell a difference from noise."""
     counts = [
         sum(step.name == name for step in _measured(run))
@@ -148,106 +154,111 @@ def repeats(run: Run) -> str:
         if not _once(run, name)
     ]
     if not counts or min(counts) >= _MANY_REPEATS:
-        return ""
+        return None
     if min(counts) < _FEW_REPEATS:
         many = "one repeat has" if min(counts) == 1 else f"{min(counts)} repeats have"
-        return (
-            f"{many} no spread that could be told from noise: before comparing, run with "
-            f"--repeat {_MANY_REPEATS} or several times"
+        return Advice(
+            found=f"{many} no spread that could be told from noise",
+            todo=f"before comparing, run with --repeat {_MANY_REPEATS} or several times",
         )
-    return (
-        f"{min(counts)} repeats show large differences only: --repeat {_MANY_REPEATS} is better "
-        f"for comparing"
+    return Advice(
+        found=f"{min(counts)} repeats show large differences only",
+        todo=f"--repeat {_MANY_REPEATS} is better for comparing",
     )
 
 
-def unsteady(run: Run) -> str:
+def unsteady(run: Run) -> Advice | None:
     """Warn of sessions that had not settled."""
     said = {
-        step.name: str(step.facts.get("sessions.steady", "steady"))
+        step.name: step.steady.words
         for step in _done(run)
-        if step.facts.get("sessions.steady", "steady") != "steady"
+        if step.steady is not None and not step.steady.settled
     }
     if not said:
-        return ""
+        return None
     reasons = "; ".join(f"{name} was {text}" for name, text in said.items())
-    return f"RIOPS had not settled ({reasons}): set run_time longer before comparing"
+    return Advice(
+        found=f"RIOPS had not settled ({reasons})", todo="set run_time longer before comparing"
+    )
 
 
-def warming_up(run: Run) -> str:
+def warming_up(run: Run) -> Advice | None:
     """Say which repeats are not counted in comparisons, and which steps never settled."""
     said: dict[str, list[str]] = {}
     for name in dict.fromkeys(step.name for step in run.steps):
         repeats_ = [step for step in _done(run) if step.name == name]
         for words in samples.unsettled(samples.settled(repeats_), len(repeats_)):
             said.setdefault(words, []).append(name)
-    return "; ".join(f"{_listed(names)} {words}" for words, names in said.items())
+    found = "; ".join(f"{_listed(names)} {words}" for words, names in said.items())
+    return Advice(found=found) if found else None
 
 
-def moved(run: Run) -> str:
+def moved(run: Run) -> Advice | None:
     """Mark a run in which the machine itself became faster or slower."""
     shares = [f"{name} {share:+.1%}" for name, share in calibration.moved(run.control).items()]
     if not shares:
-        return ""
-    return (
-        f"the control, in which no disk or database takes part, moved by more than its own noise "
-        f"from before to after the run ({_listed(shares)}): the machine changed meanwhile "
-        f"(heat, neighbours), so run again when it is quiet"
+        return None
+    return Advice(
+        found=f"the control, in which no disk or database takes part, moved by more than its own "
+        f"noise from before to after the run ({_listed(shares)})",
+        todo="the machine changed meanwhile (heat, neighbours), so run again when it is quiet",
     )
 
 
-def swapping(run: Run) -> str:
+def swapping(run: Run) -> Advice | None:
     """Warn of swapping while something was measured: more than 50 KiB/s."""
     busy = [step for step in _done(run) if _mean(step, "vmstat.si") + _mean(step, "vmstat.so") > 50]
     if not busy:
-        return ""
-    return (
-        f"{_steps(busy)}: the machine swapped meanwhile, which is device I/O of its own: free "
-        f"memory, or run `swapoff -a`"
+        return None
+    return Advice(
+        found=f"{_steps(busy)}: the machine swapped meanwhile, which is device I/O of its own",
+        todo="free memory, or run `swapoff -a`",
     )
 
 
-def stolen(run: Run) -> str:
+def stolen(run: Run) -> Advice | None:
     """Warn of processor time that the hypervisor gave to others: more than 1 %."""
     robbed = [step for step in _done(run) if _mean(step, "cpu.%steal") > 1]
     if not robbed:
-        return ""
+        return None
     most = max(_mean(step, "cpu.%steal") for step in robbed)
-    return (
-        f"{_steps(robbed)}: the hypervisor gave up to {most:.0f} % of the processor time to other "
-        f"guests: repeat at a quieter time, or on a machine of its own"
+    return Advice(
+        found=f"{_steps(robbed)}: the hypervisor gave up to {most:.0f} % of the processor time to "
+        f"other guests",
+        todo="repeat at a quieter time, or on a machine of its own",
     )
 
 
-def foreign_writes(run: Run) -> str:
+def foreign_writes(run: Run) -> Advice | None:
     """Warn of a device that was written to while a step only read: over 1 MB/s and 2 % of reads."""
     written = [
         step
         for step in _done(run)
-        if _only_reads(step)
+        if not step.writes
         and _mean(step, "diskstats.wkB/s") > max(1000.0, 0.02 * _mean(step, "diskstats.rkB/s"))
     ]
     if not written:
-        return ""
+        return None
     most = max(_mean(step, "diskstats.wkB/s") for step in written) / 1000
-    return (
-        f"{_steps(written)}: the device was written to as well, up to {most:.0f} MB/s, and not "
-        f"by this step: find it with `pidstat -d 1` and stop it"
+    return Advice(
+        found=f"{_steps(written)}: the device was written to as well, up to {most:.0f} MB/s, and "
+        f"not by this step",
+        todo="find it with `pidstat -d 1` and stop it",
     )
 
 
-def foreign_processes(run: Run) -> str:
+def foreign_processes(run: Run) -> Advice | None:
     """Warn of other programs that used more than 5 % of the processors meanwhile."""
     busy = [step for step in _done(run) if _foreign_cpu(step) > _FOREIGN_CPU]
     if not busy:
-        return ""
+        return None
     worst = max(busy, key=_foreign_cpu)
     most = _foreign_cpu(worst)
     programs = ", ".join(worst.foreign.programs) if worst.foreign else ""
-    return (
-        f"{_steps(busy)}: other programs used up to {most:.0%} of the "
-        f"processors meanwhile{f' ({programs})' if programs else ''}: stop them "
-        f"(`pidstat -u 1` shows them), and run again"
+    return Advice(
+        found=f"{_steps(busy)}: other programs used up to {most:.0%} of the "
+        f"processors meanwhile{f' ({programs})' if programs else ''}",
+        todo="stop them (`pidstat -u 1` shows them), and run again",
     )
 
 
@@ -255,20 +266,20 @@ def _foreign_cpu(step: StepResult) -> float:
     return (step.foreign.cpu_share or 0.0) if step.foreign else 0.0
 
 
-def late_samples(run: Run) -> str:
+def late_samples(run: Run) -> Advice | None:
     """Warn of gaps in the time series: the machine was too busy to be watched."""
     late = [step for step in _done(run) if _late(step)]
     if not late:
-        return ""
+        return None
     count = sum(_late(step) for step in late)
     times = "once" if count == 1 else f"{count} times"
-    return (
-        f"{_steps(late)}: the machine was too busy to be sampled each second, {times}: those "
-        f"intervals are longer, and their rates are right"
+    return Advice(
+        found=f"{_steps(late)}: the machine was too busy to be sampled each second, {times}",
+        todo="those intervals are longer, and their rates are right",
     )
 
 
-def processor_bound(run: Run) -> str:
+def processor_bound(run: Run) -> Advice | None:
     """Warn of physical reads that waited for the processor instead of the device."""
     bound = [
         step
@@ -279,14 +290,15 @@ def processor_bound(run: Run) -> str:
         and _mean(step, "cpu.%idle") + _mean(step, "cpu.%iowait") < 5
     ]
     if not bound:
-        return ""
-    return (
-        f"{_steps(bound)}: the processors were busy all the time, so RIOPS is their limit and not "
-        f"the device's: compare with `replayer run` with fewer sessions"
+        return None
+    return Advice(
+        found=f"{_steps(bound)}: the processors were busy all the time, so RIOPS is their limit "
+        f"and not the device's",
+        todo="compare with `replayer run` with fewer sessions",
     )
 
 
-def large_read_ahead(run: Run) -> str:
+def large_read_ahead(run: Run) -> Advice | None:
     """Warn of a read-ahead so large that cold sequential reads measure mostly that."""
     kb = _number(run.host.get("device.read_ahead_kb"))
     cold = [
@@ -298,120 +310,130 @@ def large_read_ahead(run: Run) -> str:
         and step.spec.get("mode") != "direct"
     ]
     if not cold or kb < LARGE_READ_AHEAD_KB:
-        return ""
-    return (
-        f"{_steps(cold)}: read_ahead_kb of {run.host.get('device.name')} is {kb:.0f}, which "
-        f"decides cold sequential reads: give both machines the same, or read with mode=direct too"
+        return None
+    return Advice(
+        found=f"{_steps(cold)}: read_ahead_kb of {run.host.get('device.name')} is {kb:.0f}, which "
+        f"decides cold sequential reads",
+        todo="give both machines the same, or read with mode=direct too",
     )
 
 
 # The machine
 
 
-def governor(facts: Facts) -> str:
+def governor(facts: Facts) -> Advice | None:
     """Warn of processor frequencies that follow the load."""
     found = facts.get("cpu.governor")
     if not found or found == "performance":
-        return ""
-    return (
-        f"the CPU governor is {found}, so that the clock follows the load: "
-        f"`cpupower frequency-set -g performance` makes runs comparable"
+        return None
+    return Advice(
+        found=f"the CPU governor is {found}, so that the clock follows the load",
+        todo="`cpupower frequency-set -g performance` makes runs comparable",
     )
 
 
-def virtualised(facts: Facts) -> str:
+def virtualised(facts: Facts) -> Advice | None:
     """Warn of a hypervisor, whose cache no guest can see."""
     found = facts.get("virtualisation")
     if not found or found == "none":
-        return ""
+        return None
     name = "a hypervisor" if found == "yes" else str(found)
-    return (
-        f"this is a virtual machine ({name}): the host may keep the disk in its own memory, which "
-        f"cannot be seen or dropped from here, so compare a first cold read with a second one"
+    return Advice(
+        found=f"this is a virtual machine ({name})",
+        todo="the host may keep the disk in its own memory, which cannot be seen or dropped from "
+        "here, so compare a first cold read with a second one",
     )
 
 
-def emulated(facts: Facts) -> str:
+def emulated(facts: Facts) -> Advice | None:
     """Warn of a processor that is a program."""
     if "QEMU TCG" not in str(facts.get("cpu.model", "")):
-        return ""
-    return "the processor is emulated by qemu without KVM: these figures say nothing about hardware"
+        return None
+    return Advice(
+        found="the processor is emulated by qemu without KVM",
+        todo="these figures say nothing about hardware",
+    )
 
 
-def other_load(facts: Facts) -> str:
+def other_load(facts: Facts) -> Advice | None:
     """Warn of work that was going on before: a load average over a tenth of the processors."""
     load = _number(facts.get("host.load1"))
     threads = _number(facts.get("cpu.threads")) or 1
     if load <= max(0.5, 0.1 * threads):
-        return ""
-    return (
-        f"the load average was {load:.2f} before the start, so something else (or an earlier run) "
-        f"was at work: stop it, or wait a minute"
+        return None
+    return Advice(
+        found=f"the load average was {load:.2f} before the start, so something else (or an "
+        f"earlier run) was at work",
+        todo="stop it, or wait a minute",
     )
 
 
-def huge_pages_reserved(facts: Facts) -> str:
+def huge_pages_reserved(facts: Facts) -> Advice | None:
     """Warn of memory that is set aside as huge pages and so is no page cache."""
     pages = _number(facts.get("memory.huge_pages"))
     size = pages * (_number(facts.get("memory.huge_page_bytes")) or 2 << 20)
     if not pages or size < 0.05 * _number(facts.get("memory.bytes")):
-        return ""
-    return (
-        f"{show_size(size)} of memory are reserved as huge pages, which the page cache cannot use: "
-        f"`sysctl vm.nr_hugepages=0` gives them back, if nothing needs them"
+        return None
+    return Advice(
+        found=f"{show_size(size)} of memory are reserved as huge pages, which the page cache "
+        f"cannot use",
+        todo="`sysctl vm.nr_hugepages=0` gives them back, if nothing needs them",
     )
 
 
-def transparent_huge_pages(facts: Facts) -> str:
+def transparent_huge_pages(facts: Facts) -> Advice | None:
     """Warn of transparent huge pages for everything."""
     if facts.get("memory.transparent_huge_pages") != "always":
-        return ""
-    return (
-        "transparent huge pages are `always`, so that compaction can stall the database: set "
-        "/sys/kernel/mm/transparent_hugepage/enabled to madvise, or alike on both machines"
+        return None
+    return Advice(
+        found="transparent huge pages are `always`, so that compaction can stall the database",
+        todo="set /sys/kernel/mm/transparent_hugepage/enabled to madvise, or alike on both "
+        "machines",
     )
 
 
-def slow_clock(facts: Facts) -> str:
+def slow_clock(facts: Facts) -> Advice | None:
     """Warn of a clock that every reading of takes a microsecond."""
     found = facts.get("kernel.clocksource")
     if found not in _SLOW_CLOCKS:
-        return ""
-    return (
-        f"the clock source is {found}, each reading of which is slow: boot with tsc if the "
-        f"processor has a constant one, or latencies and I/O timing cost more than they should"
+        return None
+    return Advice(
+        found=f"the clock source is {found}, each reading of which is slow",
+        todo="boot with tsc if the processor has a constant one, or latencies and I/O timing cost "
+        "more than they should",
     )
 
 
-def limited(facts: Facts) -> str:
+def limited(facts: Facts) -> Advice | None:
     """Warn of limits of the cgroup that replayer runs in."""
     memory = _number(facts.get("cgroup.memory_limit_bytes"))
     cores = _number(facts.get("cgroup.cpu_limit"))
     words = [f"{show_size(memory)} of memory"] if memory else []
     words += [f"{cores:g} CPUs"] if cores else []
     if not words:
-        return ""
-    return (
-        f"a cgroup limits this process to {' and '.join(words)}, page cache included: raise the "
-        f"limit, or compare with equal ones"
+        return None
+    return Advice(
+        found=f"a cgroup limits this process to {' and '.join(words)}, page cache included",
+        todo="raise the limit, or compare with equal ones",
     )
 
 
-def no_device(facts: Facts) -> str:
+def no_device(facts: Facts) -> Advice | None:
     """Warn of data that is on no disk whose reads can be counted."""
     kind = facts.get("fs.type")
     if not kind or facts.get("device.name"):
-        return ""
-    return (
-        f"the data is on {kind}, below which no local disk is known, so that device reads cannot "
-        f"be counted: give --data-dir on a local disk"
+        return None
+    return Advice(
+        found=f"the data is on {kind}, below which no local disk is known, so that device reads "
+        f"cannot be counted",
+        todo="give --data-dir on a local disk",
     )
 
 
 # How a warning reads a run
 
 
-def _warnings(kind: str) -> Iterator[Callable[[Any], str]]:
+def _warnings(kind: str) -> Iterator[Callable[[Any], Advice | None]]:
     """Yield the functions of this module with that one parameter, in the order of this file."""
     for name, found in globals().items():
         if (
@@ -442,14 +464,6 @@ def _steps(steps: Iterable[StepResult]) -> str:
 
 def _listed(words: Any) -> str:
     return ", ".join(dict.fromkeys(words))
-
-
-def _only_reads(step: StepResult) -> bool:
-    if step.facts.get("storage.writes"):
-        return False
-    return step.step not in _OWN_WRITES or (
-        step.step == "sessions" and step.spec.get("update_pct") == 0
-    )
 
 
 def _late(step: StepResult) -> int:

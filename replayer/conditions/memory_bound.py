@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from replayer import journal
 from replayer.errors import Impossible, ReplayerError
 from replayer.journal import Note
+from replayer.model import Advice
 from replayer.watch.workers import Barrier, Report, WorkerPool
 
 if TYPE_CHECKING:
@@ -43,10 +44,12 @@ class Bound(NamedTuple):
     bytes: int
     """The limit of a cgroup, or what huge pages or ballast hold."""
     how: str
+    group: Path | None = None
+    """The folder of a cgroup."""
 
 
-def possible(kind: str, host: "Host") -> str:
-    """Return "" if memory can be bounded that way on this machine, else why not."""
+def refusal(kind: str, host: "Host") -> Advice | None:
+    """Return why memory cannot be bounded that way on this machine, None if it can."""
     checks = {"cgroup": _no_cgroup, "hugepages": _no_huge_pages, "ballast": _no_ballast}
     return checks[kind](host)
 
@@ -60,8 +63,8 @@ def bound(
     `limit_bytes` is the limit of a cgroup, `keep_bytes` what huge pages and ballast leave free.
     Raises Impossible when it cannot be done here, ReplayerError when the kernel gives less.
     """
-    why = possible(kind, host)
-    if why:
+    why = refusal(kind, host)
+    if why is not None:
         raise Impossible(f"memory = {kind!r} cannot be used here: {why}")
     if kind == "cgroup":
         with _cgroup(server, host, limit_bytes) as taken:
@@ -127,15 +130,15 @@ def _tree(host: "Host") -> _Tree | str:
     return f"no cgroup may be made in {trees[-1]} ({refused or 'Permission denied'})"
 
 
-def _no_cgroup(host: "Host") -> str:
-    found = _tree(host)
-    return found if isinstance(found, str) else ""
+def _no_cgroup(host: "Host") -> Advice | None:
+    tree = _tree(host)
+    return Advice(found=tree) if isinstance(tree, str) else None
 
 
 @contextlib.contextmanager
 def _cgroup(server: "Server", host: "Host", limit: int) -> Iterator[Bound]:
     tree = _tree(host)
-    assert not isinstance(tree, str), "possible() was asked"
+    assert not isinstance(tree, str), "refusal() was asked"
     if not server.can_stop:
         raise Impossible(
             "memory = 'cgroup' moves the server's processes, and this server is not replayer's own"
@@ -145,7 +148,7 @@ def _cgroup(server: "Server", host: "Host", limit: int) -> Iterator[Bound]:
     back = functools.partial(_dissolve, group, home)
     with journal.held("cgroup", back, group=str(group), home=str(home)):
         _confine(server, group, tree.version, limit)
-        yield Bound("cgroup", limit, f"memory cgroup v{tree.version} {group}")
+        yield Bound("cgroup", limit, f"memory cgroup v{tree.version} {group}", group)
 
 
 def _confine(server: "Server", group: Path, version: int, limit: int) -> None:
@@ -188,12 +191,11 @@ def _move(pid: int, procs: Path) -> None:
 
 def killed_for_memory(taken: Bound) -> int:
     """Return how many processes the kernel killed because the cgroup's limit was too small."""
-    if taken.kind != "cgroup":
+    if taken.group is None:
         return 0
-    group = Path(taken.how.rpartition(" ")[2])
     for name in ("memory.events", "memory.oom_control"):
         with contextlib.suppress(OSError):
-            lines = (group / name).read_text(encoding="ascii").splitlines()
+            lines = (taken.group / name).read_text(encoding="ascii").splitlines()
             counts = dict(line.split() for line in lines)
             return int(counts.get("oom_kill", 0))
     return 0
@@ -223,14 +225,14 @@ def _dissolve(group: Path, home: Path) -> None:
 # Huge pages
 
 
-def _no_huge_pages(host: "Host") -> str:
+def _no_huge_pages(host: "Host") -> Advice | None:
     if not host.memory("Hugepagesize"):
-        return "this kernel has no huge pages"
+        return Advice(found="this kernel has no huge pages")
     for path in (_HUGE_PAGES, _DROP_CACHES):
         refused = host.cannot_write(path)
         if refused:
-            return f"/{path} cannot be written ({refused})"
-    return ""
+            return Advice(found=f"/{path} cannot be written ({refused})")
+    return None
 
 
 @contextlib.contextmanager
@@ -277,14 +279,17 @@ def _nothing_to_take(kind: str, free: int, keep: int) -> Impossible:
 # Ballast
 
 
-def _no_ballast(host: "Host") -> str:
+def _no_ballast(host: "Host") -> Advice | None:
     if host.memory_limit_bytes() is not None:
-        return "replayer runs in a cgroup with a memory limit, so ballast would count against it"
+        return Advice(
+            found="replayer runs in a cgroup with a memory limit, so ballast would count against it"
+        )
     if _may_lock(host):
-        return ""
+        return None
     allowed = resource.getrlimit(resource.RLIMIT_MEMLOCK)[1]
-    return (
-        f"only {allowed >> 10:,} KiB of memory may be locked: raise ulimit -l, or give CAP_IPC_LOCK"
+    return Advice(
+        found=f"only {allowed >> 10:,} KiB of memory may be locked",
+        todo="raise ulimit -l, or give CAP_IPC_LOCK",
     )
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from replayer.errors import Impossible
 from replayer.imports import Sheaf
-from replayer.model import Better, Fact, Latency, Measurement, Run, StepResult
+from replayer.model import Advice, Better, Fact, Latency, Measurement, Run, StepResult
 from replayer.results import histogram, imported
 from replayer.results.imported import Source, measured, number, whole, words
 
@@ -186,7 +186,7 @@ def _run(source: Source, label: str, index: int, first: _Report) -> Run:
         host=first.host,
         started=first.steps[0].started,
         finished="" if last.end is None else imported.stamp(last.end),
-        advice=advice,
+        advice=[Advice(found=sentence) for sentence in advice],
     )
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from replayer.errors import Impossible
 from replayer.imports import Sheaf
-from replayer.model import Better, Fact, Measurement, Run, Series, Status, StepResult
+from replayer.model import Advice, Better, Fact, Measurement, Run, Series, Status, StepResult
 from replayer.results import imported, iostat
 from replayer.results.imported import Source, measured, number, quoted
 
@@ -169,7 +169,7 @@ def _run(source: Source, label: str, index: int, repeats: Sequence[_Line], *, la
         specs=[first.spec],
         host=first.host,
         started=steps[0].started,
-        advice=[WINDOW],
+        advice=[Advice(found=WINDOW)],
     )
 
 

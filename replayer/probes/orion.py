@@ -12,7 +12,8 @@ from pydantic import Field, field_validator
 
 from replayer.machine.host import Host
 from replayer.model import Better
-from replayer.run.probe_context import Findings, ProbeContext, ProbeSpec, label
+from replayer.run.findings import Findings
+from replayer.run.probe_context import ProbeContext, ProbeSpec, label
 from replayer.storage import reference_tools
 from replayer.storage.io_job import Access, IoJob, Target
 from replayer.storage.io_result import IoResult

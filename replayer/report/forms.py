@@ -135,9 +135,8 @@ def of_walk(result: StepResult) -> Form:
 
 def of_sessions(result: StepResult) -> Form:
     """Return pgio's line, as it is: programs look for it; and the sessions' shares."""
-    found = {key: text for key, text in result.facts.items() if _is_pgio(text)}
     # Not part of a padding or a table: those would cut it at the right edge.
-    texts = [whole(clean(text)) for text in found.values()]
+    texts = [whole(clean(text)) for lines in result.printed.values() for text in lines]
     rows = result.tables.get("sessions", ())
     done = [row["operations"] for row in rows if isinstance(row.get("operations"), int)]
     each = f"{show_count(min(done))} to {show_count(max(done))} statements each" if done else ""
@@ -149,7 +148,7 @@ def of_sessions(result: StepResult) -> Form:
         [*texts, *shared],
         texts,
         tables=frozenset({"sessions"}),
-        facts=frozenset({*found, "memory.kind", "block_size_bytes"}),
+        facts=frozenset({"memory.kind", "block_size_bytes"}),
         headline=(f"sessions.{first}", "sessions.latency.p50", "sessions.latency.p99"),
     )
 
@@ -185,14 +184,9 @@ def _within(measurement: Measurement) -> str:
 
 def of_probe(result: StepResult) -> Form:
     """Return a probe's own tables in full, and the lines of the tool whose job it does."""
-    printed = {
-        key: value
-        for key, value in result.facts.items()
-        if key.endswith(".lines") and isinstance(value, tuple)
-    }
     verbatim: list[RenderableType] = []
-    for key, texts in printed.items():
-        verbatim.append(line(clean(key.removesuffix(".lines")), "dim"))
+    for name, texts in result.printed.items():
+        verbatim.append(line(clean(name), "dim"))
         verbatim += [whole(clean(text)) for text in texts]
     parts: list[RenderableType] = [*verbatim]
     # Every row of `io` is also one of the probe's own table, where it has one.
@@ -204,13 +198,8 @@ def of_probe(result: StepResult) -> Form:
         parts,
         verbatim,
         tables=frozenset(result.tables),
-        facts=frozenset(printed) | {"storage.writes"},
     )
 
 
 def _known(value: object) -> str:
     return "an unknown number of" if value is None else clean(cell("", value))
-
-
-def _is_pgio(text: object) -> bool:
-    return isinstance(text, str) and text.startswith("DBNAME:")

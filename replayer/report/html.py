@@ -208,7 +208,7 @@ def _runs(sides: Sequence[Side]) -> Iterator[str]:
     yield _table(["group", "run", "label", "workload", "ended", "started", "kernel"], rows)
     if len(runs) > _MOST_RUNS:
         yield f'<p class="quiet">and {len(runs) - _MOST_RUNS} more</p>'
-    advice = dict.fromkeys(words for _, run in runs for words in run.advice)
+    advice = dict.fromkeys(str(one) for _, run in runs for one in run.advice)
     if advice:
         yield "<h3>What to know about these numbers</h3>"
         yield f"<ul>{''.join(f'<li>{_text(words)}</li>' for words in advice)}</ul>"

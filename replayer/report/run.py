@@ -250,6 +250,8 @@ def _step(result: StepResult, run: Run) -> Iterator[RenderableType]:
     yield from _latencies(result)
     yield from _proof(result)
     facts = {key: value for key, value in result.facts.items() if key not in form.facts}
+    if result.steady is not None:
+        facts = {f"{result.step}.steady": result.steady.words, **facts}
     yield from _facts(facts, result.step)
     yield from _watched(result, run)
     yield from _notes([result])
@@ -300,9 +302,7 @@ def _middle_ceiling(results: Sequence[StepResult]) -> Iterator[RenderableType]:
     """Yield the ceiling beside the repeat in the middle: one line, however many repeats."""
     held = [result for result in results if result.facts.get("ceiling")]
     if held:
-        ordered = sorted(
-            held, key=lambda one: one.value("sessions.riops") or one.value("walk.iops") or 0.0
-        )
+        ordered = sorted(held, key=lambda one: one.reads.per_second if one.reads else 0.0)
         middle = ordered[(len(ordered) - 1) // 2]
         yield line(f"ceiling of repeat {middle.repeat}, the middle one: {middle.facts['ceiling']}")
 
@@ -587,7 +587,7 @@ def _tail(run: Run, path: Path | None) -> Iterator[RenderableType]:
     items = [(text, LOUD) for text in attention(run)]
     if run.error and run.error not in {step.reason for step in run.steps}:
         items.insert(0, (f"{run.status.value}: {clean(run.error)}", LOUD))
-    items += [(clean(text), "yellow") for text in run.advice]
+    items += [(clean(str(advice)), "yellow") for advice in run.advice]
     if items:
         yield Text("")
         yield _rule(Text("what to know about these numbers", style="bold"))

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 from replayer import __version__
 from replayer.errors import Impossible
 from replayer.model import (
+    Advice,
     Better,
     Fact,
     Latency,
@@ -418,7 +419,7 @@ def told_of_repeats(run: Run) -> Run:
         f"the file does not say which machine its {run.workload.repeat} reports are from: they are "
         f"taken as repeats on one; import those of another machine from a file of their own"
     )
-    return run.model_copy(update={"advice": (*run.advice, sentence)})
+    return run.model_copy(update={"advice": (*run.advice, Advice(found=sentence))})
 
 
 def _name(tool: str, name: str) -> str:
@@ -437,7 +438,7 @@ def run(
     host: Mapping[str, Fact] | None = None,
     started: str = "",
     finished: str = "",
-    advice: Sequence[str] = (),
+    advice: Sequence[Advice] = (),
 ) -> Run:
     """Return a run made of a file; its id comes from the bytes, so that there is only one."""
     failed = [step for step in steps if step.status is Status.FAILED]

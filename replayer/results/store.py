@@ -2,6 +2,8 @@
 
 The history of the format, newest first; every format that was ever released still loads.
 
+2   a step's `printed`, `steady`, `reads` and `writes` are fields of their own, not facts whose keys
+    end in .line, .lines, .steady or storage.writes; a piece of advice is `found` and `todo`
 1   the first: one Run (model.py), key for key
 """
 
@@ -24,11 +26,12 @@ from pydantic_core import from_json
 from replayer import __version__
 from replayer.errors import Impossible, NotFound, ReplayerError, nearest
 from replayer.model import Measurement, Run, Status, StepResult
+from replayer.results import upgrades
 
-FORMAT = 1
+FORMAT = 2
 """The format that this replayer writes: raise it with a line above, an upgrade and a fixture."""
 
-_UPGRADES: Mapping[int, Callable[[dict[str, Any]], dict[str, Any]]] = {}
+_UPGRADES: Mapping[int, Callable[[dict[str, Any]], dict[str, Any]]] = {1: upgrades.from_1}
 """N -> the function that turns a dict of format N into one of format N + 1."""
 
 _HEAD = 32 * 1024
@@ -143,7 +146,9 @@ def load(path: str | Path, wanted: Callable[[str], bool] | None = None) -> Run:
     found = _format(path, keys)
     if found < FORMAT:
         for number in range(found, FORMAT):
-            keys = _UPGRADES[number](keys)
+            # What is no run is left as it is: the model says best what is wrong with it.
+            with contextlib.suppress(KeyError, TypeError, ValueError, AttributeError):
+                keys = _UPGRADES[number](keys)
         data = json.dumps(keys).encode()
     try:
         run = Run.model_validate_json(data, strict=True)

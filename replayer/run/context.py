@@ -11,6 +11,7 @@ from replayer.engines.engine import Engine
 from replayer.errors import Skip
 from replayer.machine.host import Host
 from replayer.model import StepResult, Workload
+from replayer.run.findings import Findings
 from replayer.servers.open import Server
 from replayer.watch.sampler import Sampler
 
@@ -59,6 +60,8 @@ class Context:
     repeat: int = 1
     done: Sequence[StepResult] = field(default_factory=tuple)
     """Results of this run so far."""
+    findings: Findings = field(default_factory=Findings)
+    """What this step has found: it is kept also when the step is cut short."""
 
     @property
     def server(self) -> Server:

@@ -25,7 +25,7 @@ from replayer.errors import ReplayerError
 from replayer.machine import page_cache
 from replayer.machine.free_space import free_bytes
 from replayer.machine.host import Host
-from replayer.model import Fact
+from replayer.model import Advice, Fact
 from replayer.run import workload as workload_file
 from replayer.servers import data_folder as data_folders
 from replayer.servers import programs
@@ -78,12 +78,12 @@ class Case:
         return engine.load(engine.default())
 
     @cached_property
-    def server(self) -> Programs | str:
+    def server(self) -> Programs | ReplayerError:
         """Return the server's programs, or why there are none."""
         try:
             return programs.find(self.engine.title, self.engine.spec.server)
         except ReplayerError as error:
-            return str(error)
+            return error
 
     @cached_property
     def data(self) -> Path:
@@ -127,7 +127,7 @@ def lines(case: Case) -> Iterator[Line]:
 
 def server(case: Case) -> Line:
     """Look for a server that replayer can start."""
-    if isinstance(case.server, str):
+    if isinstance(case.server, ReplayerError):
         return _refused("server", case.server)
     found = case.server
     who = f", run by the user {found.user.name}" if found.user else ""
@@ -198,7 +198,7 @@ def memory_size(case: Case) -> Line:
     if wanted > 0.85 * usable:
         todo = "lower scale with --set cached.scale=…"
         return Line("memory", Answer.NO, found, todo, needed=True)
-    return Line("memory", Answer.LIMITED if limit else Answer.OK, found, limit)
+    return Line("memory", Answer.LIMITED if limit else Answer.OK, found, str(limit or ""))
 
 
 def drop_caches(case: Case) -> Line:
@@ -238,7 +238,7 @@ def huge_pages(case: Case) -> Line:
     """Ask whether memory can be set aside as huge pages."""
     reserved = warnings.huge_pages_reserved(case.facts)
     line = _bounding(case, "hugepages", "free memory can be set aside as huge pages")
-    return line._replace(answer=Answer.LIMITED, todo=reserved) if reserved else line
+    return line._replace(answer=Answer.LIMITED, todo=str(reserved)) if reserved else line
 
 
 def locked_memory(case: Case) -> Line:
@@ -253,7 +253,8 @@ def device(case: Case) -> Line:
     """Look for the disk below the data in /proc/diskstats."""
     name = case.facts.get("device.name")
     if not name:
-        todo = _after(warnings.no_device(case.facts))
+        advice = warnings.no_device(case.facts)
+        todo = advice.todo if advice else ""
         return Line("device", Answer.NO, "no disk is known below the data", todo)
     stack = case.facts.get("device.stack")
     model = case.facts.get("device.model")
@@ -405,19 +406,14 @@ def _questions() -> Iterator[Callable[[Case], Line]]:
             yield found
 
 
-def _warned(name: str, found: str, warning: str) -> Line:
-    return Line(name, Answer.LIMITED if warning else Answer.OK, found, _after(warning))
+def _warned(name: str, found: str, advice: Advice | None) -> Line:
+    return (
+        Line(name, Answer.LIMITED, found, advice.todo) if advice else Line(name, Answer.OK, found)
+    )
 
 
-def _refused(name: str, error: object) -> Line:
-    """Return the line of an error: what was found, and after its last colon what to do."""
-    found, _, todo = str(error).rpartition(": ")
-    return Line(name, Answer.NO, found or todo, todo if found else "", needed=True)
-
-
-def _after(warning: str) -> str:
-    """Return what a warning says after its first colon: what to do about what is shown."""
-    return warning.partition(": ")[2] or warning
+def _refused(name: str, error: ReplayerError) -> Line:
+    return Line(name, Answer.NO, error.found, error.todo, needed=True)
 
 
 def _usable(folder: data_folders.DataFolder, case: Case) -> None:
@@ -433,12 +429,12 @@ def _usable(folder: data_folders.DataFolder, case: Case) -> None:
 
 def _bounding(case: Case, kind: str, found: str) -> Line:
     name = {"cgroup": "cgroup", "hugepages": "huge pages", "ballast": "locked memory"}[kind]
-    why = memory_bound.possible(kind, case.host)
-    if not why:
+    refusal = memory_bound.refusal(kind, case.host)
+    if refusal is None:
         return Line(name, Answer.OK, f"{found} (memory = {kind})")
-    found, _, todo = why.rpartition(": ")
     other = "memory = direct needs no rights at all"
-    return Line(name, Answer.NO, found or todo, f"{todo}; or {other}" if found else other)
+    todo = f"{refusal.todo}; or {other}" if refusal.todo else other
+    return Line(name, Answer.NO, refusal.found, todo)
 
 
 def _direct(folder: Path) -> str:

@@ -7,19 +7,20 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import Field
 
 from replayer.errors import Impossible
 from replayer.machine.host import Host
-from replayer.model import Better, Fact, Latency, Measurement, Outcome, Series, StepSpec
+from replayer.model import StepSpec
 from replayer.run.context import Progress
+from replayer.run.findings import Findings
 from replayer.storage import device as devices
 from replayer.storage import reference_tools
 from replayer.storage.files import Workspace, enough
 from replayer.storage.io_job import Access, IoJob, Sync, Target
-from replayer.storage.io_result import IoResult, Latencies, summary
+from replayer.storage.io_result import IoResult, summary
 from replayer.storage.io_run import IoRun, run_io
 from replayer.units import Count, show_size
 from replayer.watch.sampler import Sampler
@@ -46,57 +47,6 @@ class ProbeSpec(StepSpec):
     """The device's serial number, which allows to write on it."""
     seed: Count = 1
     """The same seed visits the same blocks in the same order."""
-
-
-@dataclass
-class Findings:
-    """What a probe has found so far: it is kept also when the probe is cut short."""
-
-    measurements: list[Measurement] = field(default_factory=list)
-    tables: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
-    latency: dict[str, Latency] = field(default_factory=dict)
-    facts: dict[str, Fact] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
-    series: Series | None = None
-
-    def measure(
-        self, metric: str, value: float, unit: str, better: Better = Better.MORE, says: str = ""
-    ) -> None:
-        """Add one number; `says` is the metric that it repeats in other words."""
-        self.measurements.append(
-            Measurement(metric=metric, value=value, unit=unit, better=better, says=says)
-        )
-
-    def row(self, table: str, **columns: Any) -> None:
-        """Add a row to a table."""
-        self.tables.setdefault(table, []).append(columns)
-
-    def lines(self, name: str, lines: Sequence[str]) -> None:
-        """Add lines that the report prints as they are."""
-        self.facts[f"{name}.lines"] = tuple(lines)
-
-    def note(self, sentence: str) -> None:
-        """Add a sentence for the report, once."""
-        if sentence not in self.notes:
-            self.notes.append(sentence)
-
-    def percentiles(self, metric: str, latencies: Latencies) -> None:
-        """Add the percentiles of a latency as measurements, and its histogram."""
-        for name, share in (("p50", 50), ("p95", 95), ("p99", 99), ("p999", 99.9)):
-            self.measure(f"{metric}.{name}", latencies.percentile_ns(share) / 1e9, "s", Better.LESS)
-        self.measure(f"{metric}.max", latencies.most_ns / 1e9, "s", Better.LESS)
-        self.latency[metric] = latencies.payload()
-
-    def outcome(self) -> Outcome:
-        """Return everything as a step returns it."""
-        return Outcome(
-            measurements=tuple(self.measurements),
-            series=self.series,
-            latency=self.latency,
-            tables={name: tuple(rows) for name, rows in self.tables.items()},
-            facts=self.facts,
-            notes=tuple(self.notes),
-        )
 
 
 @dataclass
@@ -183,7 +133,7 @@ class ProbeContext:
         marks: list[int] = []
         jobs = [_adapted(job, targets[0]) for job in jobs]
         if any(job.writes for job in jobs):
-            self.findings.facts["storage.writes"] = True
+            self.findings.writes = True
         with _bar(self.progress, title, jobs) as advance:
             found = run_io(
                 jobs,

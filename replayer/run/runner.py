@@ -166,17 +166,16 @@ def _perform(
     module = registry.load("steps", spec.step)
     host = stage.order.host
     started, clock = datetime.now(UTC), time.monotonic_ns()
-    outcome, status, reason = Outcome(), Status.DONE, ""
+    status, reason = Status.DONE, ""
     failure: ReplayerError | Interrupted | None = None
     sampler = Sampler(host, host.device_of(stage.storage))
+    context = stage.context(run, sampler, repeat)
     try:
         with sampler:
-            outcome = _marked(module.run(spec, stage.context(run, sampler, repeat)), stage)
+            module.run(spec, context)
     except Skip as skip:
         status, reason = Status.SKIPPED, str(skip)
     except (ReplayerError, Interrupted) as error:
-        # A step that was cut short may have finished part of its work: it travels with the error.
-        outcome = getattr(error, "outcome", None) or outcome
         failure = interruption() or error
         status, reason = _status(failure), str(failure)
     lost = stage.server.lost() if stage.server is not None else ""
@@ -184,6 +183,8 @@ def _perform(
         # Whatever was measured across a crash and its recovery is not what was asked for.
         failure = ReplayerError(f"{lost} in the middle of this step")
         status, reason = Status.FAILED, str(failure)
+    # Of a step that was cut short, what it had found by then.
+    outcome = _marked(context.findings.outcome(), stage)
     if not run.steps:
         # What this machine does not show is said once, not for every step.
         unread = tuple(f"{name} was not watched: {why}" for name, why in sampler.failures().items())

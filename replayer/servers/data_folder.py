@@ -104,12 +104,14 @@ class DataFolder:
         if (marker.engine, marker.major) != (engine, major):
             raise Impossible(
                 f"the data in {self.path} was made by {marker.engine} {marker.major}, and this is "
-                f"{engine} {major}: {self._ways()}"
+                f"{engine} {major}",
+                self._ways(),
             )
         if marker.ready and dict(marker.init) != dict(init):
             raise Impossible(
                 f"the data in {self.path} was made with {_settings(marker.init)}, and "
-                f"{_settings(init)} was asked for: {self._ways()}"
+                f"{_settings(init)} was asked for",
+                self._ways(),
             )
         return marker if marker.ready else self.write(replace(marker, init=dict(init)))
 
@@ -127,7 +129,8 @@ class DataFolder:
         if names:
             raise Impossible(
                 f"data folder {self.path} is not empty and was not made by replayer "
-                f"({min(names)} is in it): give an empty or a new one"
+                f"({min(names)} is in it)",
+                "give an empty or a new one",
             )
 
     def check(self, user: User | None) -> None:
@@ -147,7 +150,8 @@ class DataFolder:
             raise Impossible(f"data folder {self.path} cannot be used: {closed} is no folder")
         raise Impossible(
             f"the server runs as {user.name if user else 'you'}, who cannot enter {closed} on the "
-            f"way to {self.path}: give a --data-dir outside of it, or run `chmod o+x {closed}`"
+            f"way to {self.path}",
+            f"give a --data-dir outside of it, or run `chmod o+x {closed}`",
         )
 
     def free_bytes(self) -> int:

@@ -55,7 +55,9 @@ def find(title: str, keys: ServerSpec, bindir: Path | None = None) -> Programs:
     advice = advice or keys.install
     ways = " or ".join(way for way in (advice, f"give {option}") if way)
     found = "; ".join(refusals) or "none is installed"
-    raise Impossible(found if bindir else f"no {title} server can be used: {found}; {ways}")
+    if bindir:
+        raise Impossible(found)
+    raise Impossible(f"no {title} server can be used", f"{found}; {ways}")
 
 
 def server_user(names: Iterable[str]) -> User | None:
@@ -69,7 +71,8 @@ def server_user(names: Iterable[str]) -> User | None:
     if found is None:
         raise Impossible(
             f"a database server does not run as root, and none of the users {', '.join(names)} "
-            f"exists here: add one, or run replayer as an ordinary user"
+            f"exists here",
+            "add one, or run replayer as an ordinary user",
         )
     return found
 

@@ -1,7 +1,8 @@
 """The verbs of a workload: one file each, whose name is the step's name.
 
 A step module has a docstring, a `Spec` (a subclass of plan's `StepSpec`: the keys of the TOML
-table) and `run(spec, context) -> Outcome`.  It may have `check(spec, context) -> None`, which is
+table) and `run(spec, context) -> None`, which writes what it finds into `context.findings` as it
+goes.  It may have `check(spec, context) -> None`, which is
 called for every step before the first one starts and raises Impossible or Skip, and
 `needs_database(spec) -> bool` if it can do without one.
 """
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     # Not at run time: `replayer list` names the steps without loading a database library.
-    from replayer.model import Outcome, StepSpec
+    from replayer.model import StepSpec
     from replayer.run.context import Context
 
 
@@ -21,6 +22,6 @@ class Step(Protocol):
 
     Spec: type[StepSpec]
 
-    def run(self, spec: Any, context: Context) -> Outcome:
-        """Do the step's work and return what was measured."""
+    def run(self, spec: Any, context: Context) -> None:
+        """Do the step's work and write what is measured into the context's findings."""
         ...

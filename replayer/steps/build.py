@@ -6,8 +6,8 @@ The last doubling by itself is a benchmark of the CPU: half of all rows are made
 import contextlib
 import os
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from pydantic import Field
@@ -16,11 +16,12 @@ from replayer import __version__, units
 from replayer.engines.connection import Database
 from replayer.engines.engine import Engine
 from replayer.engines.engine_spec import Layout
-from replayer.errors import Impossible, Interrupted, ReplayerError, nearest
+from replayer.errors import Impossible, ReplayerError, nearest
 from replayer.machine.free_space import free_bytes
 from replayer.machine.processes import CpuSeconds
-from replayer.model import Better, Fact, Measurement, Outcome, StepSpec
+from replayer.model import Better, Fact, StepSpec
 from replayer.run.context import Context, Task
+from replayer.run.findings import Findings
 from replayer.tables import doubling, persons
 from replayer.tables.doubling import Builder, Doubling
 from replayer.tables.persons import Shape, State
@@ -56,21 +57,22 @@ def check(spec: Spec, context: Context) -> None:
     _checked_length(spec.rows)
 
 
-def run(spec: Spec, context: Context) -> Outcome:
+def run(spec: Spec, context: Context) -> None:
     """Build the table, go on with an interrupted build, or take the whole one that is there."""
     with context.database() as database:
         shape = _shape(spec, database)
         found = persons.state(database)
         if found is not None and not _goes_on(spec, shape, found):
             if not spec.rebuild and _fits(spec, shape, found):
-                return _reused(database, found)
+                _reuse(context.findings, database, found)
+                return
             _check_space(spec, shape, context, database, freed=persons.bytes_(database))
             persons.drop(database, found.shape.layout)
             found = None
         else:
             there = persons.bytes_(database) if found is not None else 0
             _check_space(spec, shape, context, database, freed=there)
-        return _Build(spec, context, database, _Story(shape)).run(found)
+        _Build(spec, context, database, shape).run(found)
 
 
 # What is to be built
@@ -221,96 +223,72 @@ class _Point:
     cpu: CpuSeconds
 
 
-@dataclass
-class _Story:
-    """What was done so far, also when the build ends in its middle."""
-
-    shape: Shape
-    sessions: int = 0
-    doublings: list[dict[str, Any]] = field(default_factory=list)
-    cpu: CpuSeconds | None = None
-    """Of the last doubling."""
-    resumed: bool = False
-    elapsed: float | None = None
-    notes: list[str] = field(default_factory=list)
-
-    def outcome(self) -> Outcome:
-        """Return what a result holds of it."""
-        return Outcome(
-            measurements=tuple(self._measurements()),
-            tables={"doublings": tuple(self.doublings)} if self.doublings else {},
-            facts=self._facts(),
-            notes=tuple(self.notes),
-        )
-
-    def _measurements(self) -> Iterator[Measurement]:
-        if self.elapsed is None:
-            return
-        last = self.doublings[-1]
-        yield _measured("rows", last["rows"], "rows", Better.NEITHER)
-        yield _measured("table_bytes", last["table_bytes"], "bytes", Better.LESS)
-        if last["doubling"] > 0 and last["seconds"] is not None:
-            yield _measured("last_doubling", last["seconds"], "s", Better.LESS)
-        if self.resumed:
-            return
-        yield _measured("elapsed", self.elapsed, "s", Better.LESS, "build.rows_per_second")
-        yield _measured("rows_per_second", last["rows"] / self.elapsed, "rows/s", Better.MORE)
-        wal = [row["wal_bytes"] for row in self.doublings]
-        if None not in wal:
-            yield _measured("wal_bytes", sum(wal), "bytes", Better.LESS)
-
-    def _facts(self) -> dict[str, Fact]:
-        facts = _facts(self.shape, self.doublings[-1]["rows"] if self.doublings else 0)
-        facts["sessions"] = self.sessions
-        if self.cpu is not None:
-            facts["last_doubling.server_user"] = round(self.cpu.user, 2)
-            facts["last_doubling.server_system"] = round(self.cpu.system, 2)
-        return facts
-
-
 @dataclass(frozen=True)
 class _Build:
-    """One build, or the rest of one."""
+    """One build, or the rest of one; each doubling is in the findings as soon as it is done."""
 
     spec: Spec
     context: Context
     database: Database
-    story: _Story
+    shape: Shape
 
-    def run(self, found: State | None) -> Outcome:
-        """Do it; what was committed before an error travels with the error into the result."""
-        try:
-            with _told_what_is_kept(self.story):
-                self._doublings(found)
-        except (ReplayerError, Interrupted) as error:
-            error.outcome = self.story.outcome()
-            raise
-        return self.story.outcome()
+    @property
+    def findings(self) -> Findings:
+        """Return what was found so far."""
+        return self.context.findings
 
-    def _doublings(self, found: State | None) -> None:
-        shape, story = self.story.shape, self.story
-        done = self._resume(found) if found is not None else 0
-        todo = doubling.doublings(self.spec.rows, after=done)
+    @property
+    def doublings(self) -> Sequence[Mapping[str, Any]]:
+        """Return the rows of the doublings that are done."""
+        return self.findings.tables.get("doublings", ())
+
+    def run(self, found: State | None) -> None:
+        """Do it; a build that is cut short leaves what was committed, and says so."""
+        self.findings.writes = True
+        self.findings.facts |= _facts(self.shape, 0)
+        with self._told_what_is_kept():
+            done = self._resume(found) if found is not None else None
+            elapsed = self._double_all(done)
+        self._measure(elapsed, whole=found is None)
+
+    def _double_all(self, done: int | None) -> float:
+        """Do every doubling that is left, all of them if `done` is None; return the seconds."""
+        todo = doubling.doublings(self.spec.rows, after=done or 0)
         sessions = self.spec.sessions or len(os.sched_getaffinity(0))
         rows = _rows_built(self.spec)
-        progress = self.context.progress
+        title, left = f"build {rows:,} rows", rows - doubling.rows_after(done or 0)
         with (
-            progress.task(f"build {rows:,} rows", total=rows - doubling.rows_after(done)) as task,
-            Builder(self.database, shape, todo, sessions) as builder,
+            self.context.progress.task(title, total=left) as task,
+            Builder(self.database, self.shape, todo, sessions) as builder,
         ):
-            story.sessions = builder.sessions
+            self.findings.facts["sessions"] = builder.sessions
             begun = time.monotonic_ns()
-            if found is None:
+            if done is None:
                 self._create()
                 with self._watched(0, len(doubling.SEEDS)):
                     builder.seed()
             for one in todo:
                 with self._watched(one.number, one.rows):
                     self._double(builder, one, task)
-            story.elapsed = (time.monotonic_ns() - begun) / 1e9
+            return (time.monotonic_ns() - begun) / 1e9
+
+    def _measure(self, elapsed: float, *, whole: bool) -> None:
+        """Add the figures of a build that is done; the rest of one has no time of its own."""
+        measure, last = self.findings.measure, self.doublings[-1]
+        measure("build.rows", last["rows"], "rows", Better.NEITHER)
+        measure("build.table_bytes", last["table_bytes"], "bytes", Better.LESS)
+        if last["doubling"] > 0 and last["seconds"] is not None:
+            measure("build.last_doubling", last["seconds"], "s", Better.LESS)
+        if not whole:
+            return
+        measure("build.elapsed", elapsed, "s", Better.LESS, "build.rows_per_second")
+        measure("build.rows_per_second", last["rows"] / elapsed, "rows/s")
+        wal = [row["wal_bytes"] for row in self.doublings]
+        if None not in wal:
+            measure("build.wal_bytes", sum(wal), "bytes", Better.LESS)
 
     def _create(self) -> None:
-        shape = self.story.shape
+        shape = self.shape
         with persons.transaction(self.database):
             self.database.execute(
                 "table/create",
@@ -330,9 +308,8 @@ class _Build:
         for row in self.database.execute("table/doublings"):
             new = row["rows"] // 2 if row["doubling"] else row["rows"]
             speed = new / row["seconds"] if row["seconds"] else None
-            self.story.doublings.append({**row, "rows_per_second": speed})
-        self.story.resumed = True
-        self.story.notes.append(
+            self._add({**row, "rows_per_second": speed})
+        self.findings.note(
             f"an interrupted build went on after doubling {done} ({found.rows:,} rows), so its "
             f"time as a whole was not measured"
         )
@@ -354,15 +331,20 @@ class _Build:
             "wal_bytes": _difference(before.wal_bytes, after.wal_bytes),
         }
         self.database.execute("table/measured", {"doubling": number}, **row)
-        self.story.doublings.append(row)
+        self._add(row)
         if any(after.cpu):  # else the server's processes are not seen from here
             user, system = after.cpu.user - before.cpu.user, after.cpu.system - before.cpu.system
-            self.story.cpu = CpuSeconds(user, system)
+            self.findings.facts["last_doubling.server_user"] = round(user, 2)
+            self.findings.facts["last_doubling.server_system"] = round(system, 2)
+
+    def _add(self, row: Mapping[str, Any]) -> None:
+        self.findings.row("doublings", **row)
+        self.findings.facts |= _facts(self.shape, row["rows"])
 
     def _double(self, builder: Builder, one: Doubling, task: Task) -> None:
         """Do one doubling and show how it goes."""
         begun = time.monotonic_ns()
-        size = self.story.doublings[-1]["table_bytes"] or 0
+        size = self.doublings[-1]["table_bytes"] or 0
         made = 0
         for said in builder.double(one):
             if said is not None:
@@ -376,33 +358,25 @@ class _Build:
             )
         task.advance(one.rows - made)
 
+    @contextlib.contextmanager
+    def _told_what_is_kept(self) -> Iterator[None]:
+        """Add to what went wrong on the server what is left of the table."""
+        try:
+            yield
+        except ReplayerError as error:
+            if error.status != ReplayerError.status or not self.doublings:
+                raise
+            last = self.doublings[-1]
+            raise ReplayerError(
+                f"{error}; {last['rows']:,} rows ({last['doubling']} doublings) are kept, and the "
+                f"next build goes on from there"
+            ) from error
+
     def _point(self) -> _Point:
         verb = self.database.engine.verb("wal")
         cpu = self.context.server.cpu_seconds()
         wal = int(self.database.value(verb)) if verb is not None else None
         return _Point(time.monotonic_ns(), wal, cpu)
-
-
-@contextlib.contextmanager
-def _told_what_is_kept(story: _Story) -> Iterator[None]:
-    """Add to what went wrong on the server what is left of the table."""
-    try:
-        yield
-    except ReplayerError as error:
-        if error.status != ReplayerError.status or not story.doublings:
-            raise
-        last = story.doublings[-1]
-        raise ReplayerError(
-            f"{error}; {last['rows']:,} rows ({last['doubling']} doublings) are kept, and the next "
-            f"build goes on from there"
-        ) from error
-
-
-def _measured(
-    quantity: str, value: float, unit: str, better: Better, says: str = ""
-) -> Measurement:
-    metric = f"build.{quantity}"
-    return Measurement(metric=metric, value=value, unit=unit, better=better, says=says)
 
 
 def _difference(before: int | None, after: int | None) -> int | None:
@@ -418,13 +392,9 @@ def _facts(shape: Shape, rows: int) -> dict[str, Fact]:
     }
 
 
-def _reused(database: Database, found: State) -> Outcome:
-    """Return what is known of a whole table of an earlier run; nothing was measured."""
-    return Outcome(
-        measurements=(
-            _measured("rows", found.rows, "rows", Better.NEITHER),
-            _measured("table_bytes", persons.bytes_(database), "bytes", Better.LESS),
-        ),
-        facts={**_facts(found.shape, found.rows), "reused": True},
-        notes=("the table of an earlier build was reused, so no time was measured",),
-    )
+def _reuse(findings: Findings, database: Database, found: State) -> None:
+    """Add what is known of a whole table of an earlier run; nothing was measured."""
+    findings.measure("build.rows", found.rows, "rows", Better.NEITHER)
+    findings.measure("build.table_bytes", persons.bytes_(database), "bytes", Better.LESS)
+    findings.facts |= {**_facts(found.shape, found.rows), "reused": True}
+    findings.note("the table of an earlier build was reused, so no time was measured")

@@ -15,7 +15,7 @@ from replayer.conditions.residency import residency
 from replayer.engines.connection import Database
 from replayer.errors import Interrupted, ReplayerError, Skip
 from replayer.machine import page_cache
-from replayer.model import Better, Fact, Measurement, Outcome, StepSpec
+from replayer.model import Better, StepSpec
 from replayer.run.context import Context
 from replayer.tables import parallel, persons, relations
 from replayer.tables.persons import State
@@ -47,8 +47,10 @@ class _Left:
         return self.buffers == 0 and self.pages_bytes == 0
 
 
-def run(_spec: Spec, context: Context) -> Outcome:
+def run(_spec: Spec, context: Context) -> None:
     """Flush, and prove it."""
+    findings = context.findings
+    findings.writes = True
     with context.database() as database:
         state = persons.needs(database)
         before = _wal(database)
@@ -65,21 +67,16 @@ def run(_spec: Spec, context: Context) -> Outcome:
                 break
             time.sleep(_PAUSE_SECONDS)  # somebody may have touched the table, or a write goes on
             left = _left(database, files, why_not)
-    facts: dict[str, Fact] = {
+    findings.facts |= {
         "proven": left.proven,
         "buffers.dirty": left.buffers,
         "pages.dirty_bytes": left.pages_bytes,
         "files": len(files) if files is not None else None,
     }
     if before is not None and after is not None:
-        facts["wal_bytes"] = after - before
-    return Outcome(
-        measurements=(
-            Measurement(metric="flush.elapsed", value=elapsed, unit="s", better=Better.LESS),
-        ),
-        facts=facts,
-        notes=_notes(left),
-    )
+        findings.facts["wal_bytes"] = after - before
+    findings.measure("flush.elapsed", elapsed, "s", Better.LESS)
+    findings.notes += _notes(left)
 
 
 def _wal(database: Database) -> int | None:
@@ -174,12 +171,12 @@ def _dirty_pages(files: list[Path]) -> tuple[int | None, str]:
     return pages.dirty_bytes + pages.writeback_bytes, ""
 
 
-def _notes(left: _Left) -> tuple[str, ...]:
+def _notes(left: _Left) -> list[str]:
     if left.proven:
-        return ()
-    found = [f"not proven to be on disk: {why}" for why in left.why]
+        return []
+    notes = [f"not proven to be on disk: {why}" for why in left.why]
     if left.buffers:
-        found.append(f"{left.buffers:,} buffers of the table are still dirty in the server")
+        notes.append(f"{left.buffers:,} buffers of the table are still dirty in the server")
     if left.pages_bytes:
-        found.append(f"{left.pages_bytes:,} bytes of the table are still dirty in the page cache")
-    return tuple(found)
+        notes.append(f"{left.pages_bytes:,} bytes of the table are still dirty in the page cache")
+    return notes

@@ -7,10 +7,10 @@
 from typing import Any
 
 from replayer import registry
-from replayer.errors import Impossible, Interrupted, NotFound, ReplayerError
-from replayer.model import Outcome, StepSpec
+from replayer.errors import Impossible, NotFound
+from replayer.model import StepSpec
 from replayer.run.context import Context
-from replayer.run.probe_context import Findings, ProbeContext, ProbeSpec
+from replayer.run.probe_context import ProbeContext, ProbeSpec
 from replayer.storage import device
 from replayer.storage.files import Workspace, enough
 
@@ -46,28 +46,19 @@ def check(spec: ProbeSpec, context: Context) -> None:
         device.target(spec.device)
 
 
-def run(spec: ProbeSpec, context: Context) -> Outcome:
-    """Run the probe in a folder of its own, which is removed; what it found before an error stays.
-
-    An error carries the findings so far as its `outcome`.
-    """
-    findings = Findings()
-    try:
-        with Workspace(context.storage) as workspace:
-            probe_context = ProbeContext(
-                spec=spec,
-                host=context.host,
-                progress=context.progress,
-                sampler=context.sampler,
-                storage=context.storage,
-                findings=findings,
-                workspace=workspace,
-            )
-            _module(spec).run(spec, probe_context)
-    except (ReplayerError, Interrupted) as error:
-        error.outcome = findings.outcome()
-        raise
-    return findings.outcome()
+def run(spec: ProbeSpec, context: Context) -> None:
+    """Run the probe in a folder of its own, which is removed."""
+    with Workspace(context.storage) as workspace:
+        probe_context = ProbeContext(
+            spec=spec,
+            host=context.host,
+            progress=context.progress,
+            sampler=context.sampler,
+            storage=context.storage,
+            findings=context.findings,
+            workspace=workspace,
+        )
+        _module(spec).run(spec, probe_context)
 
 
 def _module(spec: ProbeSpec) -> Any:

@@ -13,17 +13,7 @@ from replayer.conditions import temperature
 from replayer.conditions.residency import residency
 from replayer.engines.connection import Database
 from replayer.errors import ReplayerError
-from replayer.model import (
-    Better,
-    Cold,
-    Fact,
-    Foreign,
-    Measurement,
-    Outcome,
-    Series,
-    StepSpec,
-    Temperature,
-)
+from replayer.model import Better, Cold, Foreign, Series, StepSpec, Temperature
 from replayer.run.context import Context
 from replayer.tables import persons, relations
 from replayer.watch import foreign
@@ -59,7 +49,7 @@ class _Scanned:
         return (self.end_ns - self.begin_ns) / 1e9
 
 
-def run(spec: Spec, context: Context) -> Outcome:
+def run(spec: Spec, context: Context) -> None:
     """Execute each statement from cold."""
     files: list[Path] = []
     with context.database() as database:
@@ -75,18 +65,14 @@ def run(spec: Spec, context: Context) -> Outcome:
             scanned.append(_scan(spec, context, files, name, verb))
             task.advance(1)
     _check(scanned, state.rows)
-    elapsed = sum(one.seconds for one in scanned)
-    facts: dict[str, Fact] = {"layout": state.shape.layout, "rows": state.rows}
-    return Outcome(
-        measurements=(
-            Measurement(metric="scan.elapsed", value=elapsed, unit="s", better=Better.LESS),
-        ),
-        cold=_warmest(scanned),
-        foreign=_busiest(scanned),
-        series=_series(context, scanned),
-        tables={"statements": tuple(_row(one, state.rows) for one in scanned)},
-        facts=facts,
-    )
+    findings = context.findings
+    findings.measure("scan.elapsed", sum(one.seconds for one in scanned), "s", Better.LESS)
+    findings.cold = _warmest(scanned)
+    findings.foreign = _busiest(scanned)
+    findings.series = _series(context, scanned)
+    for one in scanned:
+        findings.row("statements", **_row(one, state.rows))
+    findings.facts |= {"layout": state.shape.layout, "rows": state.rows}
 
 
 def _scan(spec: Spec, context: Context, files: list[Path], name: str, verb: str) -> _Scanned:

@@ -12,7 +12,7 @@ import math
 import os
 import resource
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
@@ -31,19 +31,18 @@ from replayer.machine.free_space import free_bytes
 from replayer.model import (
     Better,
     Cold,
-    Fact,
     Foreign,
-    Latency,
     Ledger,
-    Measurement,
     MemoryKind,
-    Outcome,
+    Reads,
     Series,
+    Steadiness,
     StepSpec,
     Temperature,
     Verdict,
 )
 from replayer.run.context import Context
+from replayer.run.findings import Findings
 from replayer.tables import pgio, relations
 from replayer.tables.pgio import Lost, SessionJob, SessionResult, TableSet
 from replayer.watch import foreign, ledger
@@ -223,7 +222,7 @@ def _refused(kind: MemoryKind, spec: Spec, context: Context) -> str:
         return _no_cached(spec, context)
     if kind == "direct":
         return _no_direct(context)
-    return _no_bound(kind, spec, context) or memory_bound.possible(kind, context.host)
+    return _no_bound(kind, spec, context) or str(memory_bound.refusal(kind, context.host) or "")
 
 
 def _lacking(kind: MemoryKind, context: Context) -> str:
@@ -300,7 +299,7 @@ def _keys(context: Context) -> Sessions:
     return context.engine.spec.sessions
 
 
-def run(spec: Spec, context: Context) -> Outcome:
+def run(spec: Spec, context: Context) -> None:
     """Load the tables if they are not there, bring memory into the state asked for, and measure."""
     check(spec, context)
     wanted = spec.tables(context.engine.block_size)
@@ -308,30 +307,34 @@ def run(spec: Spec, context: Context) -> Outcome:
     if server.can_stop:
         # Loading wants the server's ordinary settings: direct I/O would write block by block.
         server.start({})
-    notes = _provide(wanted, context)
+    findings = context.findings
+    findings.writes = spec.update_pct > 0
+    findings.notes += _provide(wanted, context)
     if spec.memory == "direct":
         _probe_direct(spec, wanted, context)
     settings = _settings(spec, context)
     if server.can_stop:
         server.start(settings)
     else:
-        notes.append("the server's own settings were left as they are: it is not replayer's own")
+        findings.note("the server's own settings were left as they are: it is not replayer's own")
     with context.database() as database:
         files = _files(database, wanted, context)
         with _bounded(spec, context) as taken:
             cold = _temperature(spec, files, context)
             with _memory_told(taken):
                 window = _measure(spec, wanted, context, database)
-            notes += _displaced(spec, files)
+            findings.notes += _displaced(spec, files)
         shown = {row["name"]: row["value"] for row in database.execute("settings")}
     if server.can_stop:
         server.start({})
-    facts: dict[str, Fact] = {f"settings.{name}": shown[name] for name in settings if name in shown}
-    facts["memory.kind"] = spec.memory
-    facts["block_size_bytes"] = context.engine.block_size
+    _record(spec, context, window, cold)
+    findings.facts |= {f"settings.{name}": shown[name] for name in settings if name in shown}
+    findings.facts |= {
+        "memory.kind": spec.memory,
+        "block_size_bytes": context.engine.block_size,
+    }
     if taken:
-        facts |= {"memory.bytes": taken.bytes, "memory.how": taken.how}
-    return _outcome(spec, context, window, cold, facts, notes)
+        findings.facts |= {"memory.bytes": taken.bytes, "memory.how": taken.how}
 
 
 # Before the window
@@ -654,14 +657,9 @@ def _random_seed(seed: int, number: int) -> float:
 # The result
 
 
-def _outcome(  # noqa: PLR0917
-    spec: Spec,
-    context: Context,
-    window: _Window,
-    cold: Cold,
-    facts: Mapping[str, Fact],
-    notes: Sequence[str],
-) -> Outcome:
+def _record(spec: Spec, context: Context, window: _Window, cold: Cold) -> None:
+    """Write what the window came to into the findings."""
+    findings = context.findings
     delta = context.sampler.device_delta(window.begin_ns, window.end_ns)
     local = context.server.data_directory() is not None
     balance = ledger.balance(
@@ -676,28 +674,29 @@ def _outcome(  # noqa: PLR0917
         own_write_bytes=window.own.write_bytes if window.own else 0,
     )
     histograms = _histograms(window.results)
-    steady, steady_note = _steadiness(window)
+    _measure_rates(findings, spec, window, balance)
+    _measure_latency(findings, window, histograms["all"])
+    for kind in ("select", "update"):
+        findings.histogram(kind, histograms[kind])
     device_bytes = None if delta is None or not local else delta.read_bytes
-    return Outcome(
-        measurements=tuple(_measurements(spec, window, balance, histograms)),
-        cold=cold.model_copy(
-            update={
-                "device_bytes": device_bytes,
-                "own_bytes": window.own.read_bytes if window.own else None,
-            }
-        ),
-        ledger=balance,
-        foreign=_foreign(window, delta if local else None),
-        series=_series(context, window),
-        latency={
-            kind: Latency(payload=histogram.encode().decode(), operations=histogram.total_count)
-            for kind, histogram in histograms.items()
-            if kind != "all" and histogram.total_count
-        },
-        tables={"sessions": tuple(map(_detail, window.results))},
-        facts={**_facts(spec, context, window, steady), **facts},
-        notes=(*notes, *steady_note, *_update_notes(spec, window), *_count_notes(context)),
+    findings.cold = cold.model_copy(
+        update={
+            "device_bytes": device_bytes,
+            "own_bytes": window.own.read_bytes if window.own else None,
+        }
     )
+    findings.ledger = balance
+    findings.foreign = _foreign(window, delta if local else None)
+    findings.reads = _physical_reads(spec, context, balance)
+    findings.series = _series(context, window)
+    for result in window.results:
+        findings.row("sessions", **_detail(result))
+    _tell(findings, spec, context, window)
+    findings.steady = _steadiness(window)
+    if findings.steady.settled is False:
+        words, rule = findings.steady.words, findings.steady.rule
+        findings.note(f"RIOPS were {words} ({rule}): let it run longer")
+    findings.notes += [*_update_notes(spec, window), *_count_notes(context)]
 
 
 _RIOPS = "sessions.riops"
@@ -710,28 +709,39 @@ def _foreign(window: _Window, delta: DeviceDelta | None) -> Foreign | None:
     return foreign.between(*window.accounts, delta)
 
 
-def _measurements(
-    spec: Spec, window: _Window, balance: Ledger, histograms: Mapping[str, Any]
-) -> Iterator[Measurement]:
-    def measured(name: str, value: float, unit: str, better: Better, says: str = "") -> Measurement:
-        metric = f"sessions.{name}"
-        return Measurement(metric=metric, value=value, unit=unit, better=better, says=says)
+def _physical_reads(spec: Spec, context: Context, balance: Ledger) -> Reads | None:
+    """Return the sessions' reads where they were the device's: one block at a time each."""
+    if balance.verdict is not Verdict.PHYSICAL or balance.device is None:
+        return None
+    return Reads(
+        per_second=balance.riops,
+        block_bytes=context.engine.block_size,
+        depth=spec.sessions,
+        access="random",
+        device=balance.device,
+    )
 
-    yield measured("riops", balance.riops, "1/s", Better.MORE)
-    yield measured("cache_hits", balance.buffer_hits, "1/s", Better.NEITHER)
+
+def _measure_rates(findings: Findings, spec: Spec, window: _Window, balance: Ledger) -> None:
+    findings.measure(_RIOPS, balance.riops, "1/s")
+    findings.measure("sessions.cache_hits", balance.buffer_hits, "1/s", Better.NEITHER)
     if balance.device_reads is not None:
-        yield measured("device_reads", balance.device_reads, "1/s", Better.NEITHER)
+        findings.measure("sessions.device_reads", balance.device_reads, "1/s", Better.NEITHER)
     operations = sum(result.operations for result in window.results)
-    yield measured("operations", operations / window.seconds, "1/s", Better.MORE, _RIOPS)
+    per_second = operations / window.seconds
+    findings.measure("sessions.operations", per_second, "1/s", says=_RIOPS)
     if spec.operations is not None:
-        yield measured("elapsed", window.seconds, "s", Better.LESS, _RIOPS)
-    every = histograms["all"]
+        findings.measure("sessions.elapsed", window.seconds, "s", Better.LESS, says=_RIOPS)
+
+
+def _measure_latency(findings: Findings, window: _Window, every: HdrHistogram) -> None:
     for name, percentile in _PERCENTILES.items():
         value = every.get_value_at_percentile(percentile) / 1e9
-        yield measured(f"latency.{name}", value, "s", Better.LESS)
+        findings.measure(f"sessions.latency.{name}", value, "s", Better.LESS)
     longest = max(max(result.select_max, result.update_max) for result in window.results)
-    yield measured("latency.max", longest, "s", Better.LESS)
-    yield measured("client_cpu", window.cpu_seconds / window.seconds, "cores", Better.LESS)
+    findings.measure("sessions.latency.max", longest, "s", Better.LESS)
+    cores = window.cpu_seconds / window.seconds
+    findings.measure("sessions.client_cpu", cores, "cores", Better.LESS)
 
 
 def _histograms(results: Sequence[SessionResult]) -> dict[str, Any]:
@@ -754,22 +764,24 @@ def _middle(bucket: int, longest: float) -> int:
     return min(_LARGEST_NS, max(1, round(min(seconds, longest) * 1e9)))
 
 
-def _steadiness(window: _Window) -> tuple[str, list[str]]:
-    """Return whether RIOPS were steady (the rule of steadiness.trend), and a note if not."""
+def _steadiness(window: _Window) -> Steadiness:
+    """Return whether RIOPS were steady, by the rule of steadiness.trend."""
     reads = _progress(window, "reads", 1.0)
     # The last point closes the window, and what it ends is no whole second.
     rates = [other - one for (_, one), (_, other) in itertools.pairwise(reads[:-1])]
     if len(rates) < steadiness.LEAST_SECONDS:
-        return f"too short to tell: {len(rates)} seconds", []
+        return Steadiness(settled=None, words=f"too short to tell: {len(rates)} seconds")
     moved = steadiness.trend(rates)
     if moved is not None:
-        text = f"drifting by {moved.share:+.0%} from second {moved.begin} to {moved.end}"
-        rule = "a line moved by more than 5 % and 2.6 standard errors"
-    elif steadiness.wild(rates):
-        text, rule = "never steady", f"over {steadiness.WILD:.0%} of noise from second to second"
-    else:
-        return "steady", []
-    return text, [f"RIOPS were {text} ({rule}): let it run longer"]
+        return Steadiness(
+            settled=False,
+            words=f"drifting by {moved.share:+.0%} from second {moved.begin} to {moved.end}",
+            rule="a line moved by more than 5 % and 2.6 standard errors",
+        )
+    if steadiness.wild(rates):
+        rule = f"over {steadiness.WILD:.0%} of noise from second to second"
+        return Steadiness(settled=False, words="never steady", rule=rule)
+    return Steadiness(settled=True, words="steady")
 
 
 def _series(context: Context, window: _Window) -> Series:
@@ -826,14 +838,14 @@ def pgio_line(name: str, spec: Spec, seconds: float, riops: float, cache_hits: f
     )
 
 
-def _facts(spec: Spec, context: Context, window: _Window, steady: str) -> dict[str, Fact]:
+def _tell(findings: Findings, spec: Spec, context: Context, window: _Window) -> None:
+    """Add pgio's line and what else is known of the window."""
     riops = ledger.riops(window.before, window.after)
     hits = ledger.cache_hits(window.before, window.after)
     # Nobody chose the name of a private server's database; pgio's own is looked for.
     name = "pgio" if context.server.can_stop else str(context.server.start().database)
-    facts: dict[str, Fact] = {
-        "pgio.line": pgio_line(name, spec, window.seconds, riops, hits),
-        "sessions.steady": steady,
+    findings.lines("pgio", [pgio_line(name, spec, window.seconds, riops, hits)])
+    findings.facts |= {
         "sessions.window_s": round(window.seconds, 3),
         "sessions.first_done_s": round(window.first_done, 3),
         "sessions.last_done_s": round(window.last_done, 3),
@@ -842,8 +854,7 @@ def _facts(spec: Spec, context: Context, window: _Window, steady: str) -> dict[s
         "sessions.deadlocks": sum(result.deadlocks for result in window.results),
     }
     if window.updated:
-        facts["sessions.hot_update_share"] = round(window.hot / window.updated, 4)
-    return facts
+        findings.facts["sessions.hot_update_share"] = round(window.hot / window.updated, 4)
 
 
 def _detail(result: SessionResult) -> dict[str, Any]:

@@ -25,13 +25,12 @@ from replayer.model import (
     Better,
     Cold,
     Fact,
-    Latency,
-    Measurement,
-    Outcome,
+    Reads,
     StepSpec,
     Temperature,
 )
 from replayer.run.context import Context, Task
+from replayer.run.findings import Findings
 from replayer.storage import file_reader
 from replayer.storage.file_reader import Haul, Queue, Said
 from replayer.tables import persons, relations
@@ -144,7 +143,7 @@ def check(spec: Spec, _context: Context) -> None:
         ) from error
 
 
-def run(spec: Spec, context: Context) -> Outcome:
+def run(spec: Spec, context: Context) -> None:
     """Make the files cold, list them, read them."""
     check(spec, context)
     files = _files(spec, context)
@@ -166,15 +165,14 @@ def run(spec: Spec, context: Context) -> Outcome:
     own_bytes = reading.own_bytes if foreign.counts_reads(context.host) else None
     cold = temperature.finish(cold, delta.read_bytes if delta else None, own_bytes)
     own = Traffic(own_bytes, 0) if own_bytes is not None else None
-    return Outcome(
-        measurements=tuple(_measurements(listing, reading)),
-        cold=cold,
-        foreign=foreign.between(before, after, delta, own),
-        series=series,
-        latency={"block": _latency(reading.hauls)},
-        facts=_facts(spec, listing, reading),
-        notes=(*_notes(spec, files, listing, reading, cold), *_foreign(cold, delta)),
-    )
+    findings = context.findings
+    findings.cold, findings.series = cold, series
+    findings.foreign = foreign.between(before, after, delta, own)
+    _measure(findings, listing, reading)
+    findings.histogram("block", _histogram(reading.hauls))
+    findings.facts |= _facts(spec, listing, reading)
+    findings.notes += [*_notes(spec, files, listing, reading, cold), *_foreign(cold, delta)]
+    findings.reads = _device_reads(spec, reading, cold, sampler.device)
 
 
 # Files
@@ -333,20 +331,31 @@ def _points(
 # What is told
 
 
-def _measurements(listing: _Listing, reading: _Reading) -> Iterator[Measurement]:
-    def measured(name: str, value: float, unit: str, better: Better, says: str = "") -> Measurement:
-        metric = f"walk.{name}"
-        return Measurement(metric=metric, value=value, unit=unit, better=better, says=says)
-
-    yield measured("files", sum(len(haul.files) for haul in reading.hauls), "files", Better.NEITHER)
-    yield measured("bytes", reading.bytes, "bytes", Better.NEITHER)
+def _measure(findings: Findings, listing: _Listing, reading: _Reading) -> None:
+    files = sum(len(haul.files) for haul in reading.hauls)
+    findings.measure("walk.files", files, "files", Better.NEITHER)
+    findings.measure("walk.bytes", reading.bytes, "bytes", Better.NEITHER)
     for kind, phase in (("list", listing), ("read", reading)):
         for name in ("user", "system", "real"):
             # The files have a fixed size, so the seconds of reading say the same as the throughput.
             says = "walk.throughput" if (kind, name) == ("read", "real") else ""
-            yield measured(f"{kind}.{name}", getattr(phase, name), "s", Better.LESS, says)
-    yield measured("throughput", reading.bytes / reading.real, "bytes/s", Better.MORE)
-    yield measured("iops", reading.reads / reading.real, "1/s", Better.MORE, "walk.throughput")
+            seconds = getattr(phase, name)
+            findings.measure(f"walk.{kind}.{name}", seconds, "s", Better.LESS, says)
+    findings.measure("walk.throughput", reading.bytes / reading.real, "bytes/s")
+    findings.measure("walk.iops", reading.reads / reading.real, "1/s", says="walk.throughput")
+
+
+def _device_reads(spec: Spec, reading: _Reading, cold: Cold, device: str | None) -> Reads | None:
+    """Return the walk's reads where they were all the device's: a block at a time each thread."""
+    if cold.got is not Temperature.COLD or device is None:
+        return None
+    return Reads(
+        per_second=reading.reads / reading.real,
+        block_bytes=spec.block_size,
+        depth=spec.threads,
+        access="sequential",
+        device=device,
+    )
 
 
 def _facts(spec: Spec, listing: _Listing, reading: _Reading) -> dict[str, Fact]:
@@ -361,14 +370,14 @@ def _facts(spec: Spec, listing: _Listing, reading: _Reading) -> dict[str, Fact]:
     }
 
 
-def _latency(hauls: Iterable[Haul]) -> Latency:
+def _histogram(hauls: Iterable[Haul]) -> HdrHistogram:
     histogram = HdrHistogram(1, _LONGEST_NS, 3)
     together: Counter[int] = Counter()
     for haul in hauls:
         together.update(haul.latencies)
     for nanoseconds, reads in together.items():
         histogram.record_value(min(max(nanoseconds, 1), _LONGEST_NS), reads)
-    return Latency(payload=histogram.encode().decode(), operations=histogram.total_count)
+    return histogram
 
 
 def _notes(

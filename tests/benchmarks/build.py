@@ -13,6 +13,7 @@ from replayer.run.context import Context
 from replayer.servers.open import open_server
 from replayer.steps import build
 from replayer.watch.sampler import Sampler
+from tests.performed import performed
 
 NAME = "build"
 ROWS = int(os.environ.get("REPLAYER_BENCH_ROWS", "25165824"))
@@ -85,7 +86,7 @@ def samples(workdir):
         here = context(server, host, sampler, workdir)
         with here.database() as database:
             base = build.Spec(step="build", rows=ROWS // 2, layout="rowstore")
-            build.run(base, here)
+            performed(build, base, here)
             database.query("CREATE SCHEMA IF NOT EXISTS bench")
             database.query("DROP TABLE IF EXISTS bench.base")
             database.query("CREATE TABLE bench.base AS SELECT * FROM persons1")
@@ -94,7 +95,7 @@ def samples(workdir):
                 database.query("CREATE OR REPLACE VIEW bench.persons1_base AS TABLE bench.base")
                 kept(found, "plain", *plain(server, database, ROWS // 2))
                 for kind, keys in KINDS.items():
-                    outcome = build.run(build.Spec(step="build", rows=ROWS, **keys), here)
+                    outcome = performed(build, build.Spec(step="build", rows=ROWS, **keys), here)
                     values = {m.metric: m.value for m in outcome.measurements}
                     kept(found, kind, values["build.last_doubling"], values["build.table_bytes"])
                     database.query("CHECKPOINT")

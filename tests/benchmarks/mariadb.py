@@ -18,6 +18,7 @@ from replayer.run.context import Context
 from replayer.servers.open import open_server
 from replayer.steps import build, sessions
 from replayer.watch.sampler import Sampler
+from tests.performed import performed
 
 NAME = "mariadb"
 SAMPLES = 3
@@ -119,7 +120,7 @@ def building(server, workdir):
     with surroundings(server, workdir) as here:
         for _ in range(SAMPLES):
             theirs = plain(here)
-            outcome = build.run(build.Spec(step="build", rows=ROWS), here)
+            outcome = performed(build, build.Spec(step="build", rows=ROWS), here)
             pairs.append((theirs, value(outcome, "build.last_doubling")))
             with here.database() as database:
                 database.execute("flush")
@@ -134,7 +135,7 @@ def plain(here):
         database.query(
             "CREATE TABLE plain (id bigint, lastname varchar(255), `time` timestamp(6) NULL)"
         )
-        build.run(build.Spec(step="build", rows=ROWS // 2), here)
+        performed(build, build.Spec(step="build", rows=ROWS // 2), here)
         for segment in range(1, ROWS // 2 // 786_432 + 1):
             database.query(
                 f"INSERT INTO plain SELECT id, lastname, `time` FROM persons1_s{segment}"
@@ -158,7 +159,7 @@ def step(server, workdir, **keys):
     """Run one step with these keys and return its outcome."""
     keys = {**TABLES, "run_time": f"{SECONDS}s", **keys}
     with surroundings(server, workdir) as here:
-        return sessions.run(sessions.Spec(step="sessions", name="sessions", **keys), here)
+        return performed(sessions, sessions.Spec(step="sessions", name="sessions", **keys), here)
 
 
 def cached(server, workdir):

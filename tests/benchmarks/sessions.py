@@ -21,6 +21,7 @@ from replayer.run.context import Context
 from replayer.servers.open import open_server
 from replayer.steps import sessions
 from replayer.watch.sampler import Sampler
+from tests.performed import performed
 
 NAME = "sessions"
 SAMPLES = 3
@@ -46,7 +47,7 @@ def step(server, **keys):
         step="sessions", name="sessions", **{**TABLES, "run_time": f"{SECONDS}s", **keys}
     )
     with Sampler(host, host.device_of(server.data_directory())) as sampler:
-        return sessions.run(spec, context_of(server, host, sampler))
+        return performed(sessions, spec, context_of(server, host, sampler))
 
 
 def context_of(server, host, sampler):

@@ -44,7 +44,7 @@ def _little_memory():
     """Reserve all memory but KEPT_MEMORY as huge pages; yield why not, "" if it is so."""
     host = Host()
     with contextlib.ExitStack() as stack:
-        why = memory_bound.possible("hugepages", host)
+        why = memory_bound.refusal("hugepages", host)
         if not why:
             try:
                 stack.enter_context(

@@ -19,6 +19,7 @@ from replayer.machine.host import Host
 from replayer.run.context import Context
 from replayer.steps import walk
 from replayer.watch.sampler import Sampler
+from tests.performed import performed
 
 NAME = "walk"
 FILES = 1_500
@@ -64,7 +65,7 @@ def ours(folder, spec, workdir):
         here = Context(
             host=host, workload=None, progress=Quiet(), sampler=sampler, storage=workdir,
         )  # fmt: skip
-        outcome = walk.run(spec, here)
+        outcome = performed(walk, spec, here)
     assert outcome.cold.got == outcome.cold.asked, outcome.cold.why
     found = {m.metric: m.value for m in outcome.measurements}
     cpu = found["walk.read.user"] + found["walk.read.system"]

@@ -17,6 +17,7 @@ from replayer.engines.connection import Database
 from replayer.servers.open import open_server
 from replayer.steps import build, scan
 from replayer.tables import persons
+from tests.performed import performed
 
 # PyMySQL leaves the socket of a refused connection to the garbage collector.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
@@ -103,13 +104,13 @@ def test_rows_are_those_of_plain_python(socket, borrowed, surroundings, own_home
     with open_server(engine, url=f"{name}://root@localhost/?unix_socket={socket}") as server:
         context = surroundings(server)
         for _ in range(2):
-            outcome = build.run(spec, context)
+            outcome = performed(build, spec, context)
             with contextlib.closing(Database(server.engine, server.start())) as database:
                 rows = database.query("SELECT id, lastname, `time` FROM persons1")
                 assert sorted((row["id"], row["lastname"]) for row in rows) == _expected()
                 assert len({row["time"] for row in rows}) == _DOUBLINGS + 1
         assert outcome.facts["layout"] == layout
-        counted = scan.run(scan.Spec(step="scan", name="scan"), context)
+        counted = performed(scan, scan.Spec(step="scan", name="scan"), context)
         assert {row["rows"] for row in counted.tables["statements"]} == {_ROWS}
         with contextlib.closing(Database(server.engine, server.start())) as database:
             persons.drop(database, layout)
@@ -128,11 +129,11 @@ def test_an_interrupted_doubling_is_taken_back(socket, borrowed, surroundings, o
     )
     with open_server(engine, url=f"{name}://root@localhost/?unix_socket={socket}") as server:
         context = surroundings(server)
-        build.run(spec, context)
+        performed(build, spec, context)
         with contextlib.closing(Database(server.engine, server.start())) as database:
             unended = f"UPDATE persons1_doublings SET `rows` = NULL WHERE doubling = {_DOUBLINGS}"
             database.query(unended)
-            outcome = build.run(spec, context)
+            outcome = performed(build, spec, context)
             assert "went on after doubling" in " ".join(outcome.notes)
             rows = database.query("SELECT id, lastname FROM persons1")
             assert sorted((row["id"], row["lastname"]) for row in rows) == _expected()

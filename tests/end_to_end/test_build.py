@@ -15,9 +15,11 @@ import pytest
 from replayer.engines import engine as engines
 from replayer.engines.connection import Database
 from replayer.errors import Impossible, NotFound, ReplayerError
+from replayer.run.findings import Findings
 from replayer.servers.open import open_server
 from replayer.steps import build
 from replayer.tables import doubling, persons, relations
+from tests.performed import performed
 
 DOUBLINGS = 10
 ROWS = 6 << DOUBLINGS
@@ -69,7 +71,7 @@ def values(outcome):
 )
 def test_rows_are_those_of_plain_python(context, database, sessions, keys):
     """For 1 and 4 sessions and each layout the rows are the same, each doubling with its time."""
-    build.run(spec_of(sessions=sessions, **keys), context)
+    performed(build, spec_of(sessions=sessions, **keys), context)
 
     assert sorted(stored(database)) == sorted(expected())
     times = database.query('SELECT "time", count(*) AS n FROM persons1 GROUP BY 1 ORDER BY 1')
@@ -78,7 +80,7 @@ def test_rows_are_those_of_plain_python(context, database, sessions, keys):
 
 def test_columnstore_gives_the_rows_in_their_order(context, database):
     """The view follows the order in which the rows are numbered."""
-    build.run(spec_of(), context)
+    performed(build, spec_of(), context)
 
     assert stored(database) == expected()
 
@@ -86,7 +88,7 @@ def test_columnstore_gives_the_rows_in_their_order(context, database):
 def test_columns_have_the_types_of_the_table(context, database):
     """persons1 is (id bigint, lastname varchar(255), time timestamp) in both layouts."""
     for layout in ("columnstore", "rowstore"):
-        build.run(spec_of(layout=layout), context)
+        performed(build, spec_of(layout=layout), context)
         found = database.query(
             "SELECT column_name AS name, data_type AS type, character_maximum_length AS length "
             "FROM information_schema.columns "
@@ -103,7 +105,7 @@ def test_columns_have_the_types_of_the_table(context, database):
 @pytest.mark.parametrize("rows", [1, 6, 7, 500])
 def test_any_number_is_reached_by_doubling(context, database, rows):
     """The table has at least as many rows as wanted, and is one segment while it is small."""
-    outcome = build.run(spec_of(rows=rows), context)
+    outcome = performed(build, spec_of(rows=rows), context)
     built = database.query("SELECT count(*) AS n FROM persons1")[0]["n"]
 
     assert built == values(outcome)["build.rows"] == max(6, 6 << ((rows - 1) // 6).bit_length())
@@ -112,7 +114,7 @@ def test_any_number_is_reached_by_doubling(context, database, rows):
 
 def test_catalogue_knows_each_segment(context, database):
     """Row count, smallest and largest value of every column are kept beside each segment."""
-    build.run(spec_of(), context)
+    performed(build, spec_of(), context)
     rows = expected()
     found = database.query("SELECT * FROM persons1_segments ORDER BY segment")
 
@@ -130,7 +132,7 @@ def test_catalogue_knows_each_segment(context, database):
 
 def test_outcome_tells_of_every_doubling(context, database):
     """Metrics have their names and units; the last doubling stands by itself with its CPU time."""
-    outcome = build.run(spec_of(), context)
+    outcome = performed(build, spec_of(), context)
 
     assert {one.metric: one.unit for one in outcome.measurements} == METRICS
     rows = outcome.tables["doublings"]
@@ -146,7 +148,7 @@ def test_outcome_tells_of_every_doubling(context, database):
 
 def test_table_bytes_are_those_on_disk(context, database):
     """The bytes reported are those of the files, but for the catalogue beside the segments."""
-    outcome = build.run(spec_of(), context)
+    outcome = performed(build, spec_of(), context)
     database.query("CHECKPOINT")
     files = relations.files(database, context.data_directory())
     catalogue = database.query(
@@ -160,7 +162,7 @@ def test_table_bytes_are_those_on_disk(context, database):
 
 def test_many_files_hold_the_columns(context, database):
     """Each column of each segment is a table of its own, with its TOAST table and index."""
-    build.run(spec_of(), context)
+    performed(build, spec_of(), context)
 
     assert len(relations.files(database, context.data_directory())) >= 3 * 3 * ROWS // SEGMENT_ROWS
 
@@ -170,10 +172,10 @@ def test_many_files_hold_the_columns(context, database):
 
 def test_whole_table_is_reused_only_if_it_is_the_same(context, no_table):
     """With rebuild = false a whole table of the same shape is taken, and nothing is measured."""
-    build.run(spec_of(), context)
+    performed(build, spec_of(), context)
 
-    again = build.run(spec_of(rebuild=False), context)
-    other = build.run(spec_of(rebuild=False, segment_rows=768), context)
+    again = performed(build, spec_of(rebuild=False), context)
+    other = performed(build, spec_of(rebuild=False, segment_rows=768), context)
 
     assert again.facts["reused"] is True
     assert set(values(again)) == {"build.rows", "build.table_bytes"}
@@ -184,8 +186,8 @@ def test_whole_table_is_reused_only_if_it_is_the_same(context, no_table):
 
 def test_whole_table_is_built_again(context, database):
     """By default an earlier table goes, with every relation that belonged to it."""
-    build.run(spec_of(rows=2 * ROWS), context)
-    build.run(spec_of(layout="rowstore"), context)
+    performed(build, spec_of(rows=2 * ROWS), context)
+    performed(build, spec_of(layout="rowstore"), context)
     left = database.query(
         "SELECT relname FROM pg_class WHERE relname ~ '^persons1_s[0-9]+_' AND relkind = 'r'"
     )
@@ -212,7 +214,7 @@ def test_killed_build_goes_on_from_the_last_whole_doubling(
     assert not state.whole
     assert any(one.doubling > state.doubling for one in persons.segments(database))
     assert sorted(stored(database)) == sorted(expected(state.doubling))
-    outcome = build.run(spec_of(**keys), context)
+    outcome = performed(build, spec_of(**keys), context)
     assert "went on after doubling" in outcome.notes[0]
     assert set(values(outcome)) == {"build.rows", "build.table_bytes", "build.last_doubling"}
     assert len(outcome.tables["doublings"]) == doublings + 1
@@ -281,12 +283,12 @@ def _wait_until_alone(database):
 
 def test_removal_that_was_cut_short_is_finished(context, database, no_table):
     """A table whose removal was interrupted does not count, and the next build starts anew."""
-    build.run(spec_of(), context)
+    performed(build, spec_of(), context)
     database.execute("table/forget")
     database.execute("columnstore/unpublish")
     database.execute("columnstore/discard", {"segment": 1})
 
-    outcome = build.run(spec_of(rebuild=False), context)
+    outcome = performed(build, spec_of(rebuild=False), context)
 
     assert set(values(outcome)) == set(METRICS)
     assert stored(database) == expected()
@@ -298,15 +300,16 @@ def test_server_that_dies_leaves_the_whole_doublings(surroundings, server_home):
     with open_server(engines.load("postgres"), data_dir=folder) as server:
         context = surroundings_after_start(server, surroundings)
         spec = spec_of(rows=6 << 13, segment_rows=192)
+        cut_short = _at_doubling(context, 12, lambda: os.kill(server.pids()[0], 9))
         with pytest.raises(ReplayerError) as failed:
-            build.run(spec, _at_doubling(context, 12, lambda: os.kill(server.pids()[0], 9)))
+            build.run(spec, cut_short)
 
         assert failed.value.status == 1
         assert re.search(r"rows \(\d+ doublings\) are kept", str(failed.value))
         assert "\n" not in str(failed.value)
-        assert len(failed.value.outcome.tables["doublings"]) >= 12
+        assert len(cut_short.findings.outcome().tables["doublings"]) >= 12
         server.stop()
-        outcome = build.run(spec, context)
+        outcome = performed(build, spec, context)
         assert values(outcome)["build.rows"] == 6 << 13
         with context.database() as database:
             assert sorted(stored(database)) == sorted(expected(13))
@@ -341,7 +344,7 @@ def _at_doubling(context, number, action):
             with shown.task(title, total) as inner:
                 yield Task(inner)
 
-    return dataclasses.replace(context, progress=Display())
+    return dataclasses.replace(context, progress=Display(), findings=Findings())
 
 
 # Refusals
@@ -353,7 +356,7 @@ def test_foreign_table_is_refused_and_untouched(context, database, no_table):
     try:
         database.query("INSERT INTO persons1 VALUES ('mine')")
         with pytest.raises(Impossible, match="persons1 is there and was not made by replayer"):
-            build.run(spec_of(), context)
+            performed(build, spec_of(), context)
 
         assert database.query("SELECT precious FROM persons1") == [{"precious": "mine"}]
     finally:
@@ -364,8 +367,8 @@ def test_tables_outside_of_our_schema_are_not_met(context, database, no_table):
     """A user's own persons1 stays as it is while ours is built, used and removed."""
     database.query("CREATE TABLE public.persons1 (precious text)")
     try:
-        build.run(spec_of(), context)
-        build.run(spec_of(layout="rowstore"), context)
+        performed(build, spec_of(), context)
+        performed(build, spec_of(layout="rowstore"), context)
 
         assert database.query("SELECT count(*) AS n FROM public.persons1") == [{"n": 0}]
     finally:
@@ -375,7 +378,7 @@ def test_tables_outside_of_our_schema_are_not_met(context, database, no_table):
 def test_too_little_space_is_refused_with_both_numbers(context, database, no_table):
     """Before anything is written, what is needed and what is free are told."""
     with pytest.raises(Impossible) as refused:
-        build.run(spec_of(rows=6 << 36, segment_rows=None), context)
+        performed(build, spec_of(rows=6 << 36, segment_rows=None), context)
 
     assert re.search(r"needs about [\d,.]+ TiB .* has [\d,.]+ [KMGT]iB free", str(refused.value))
     assert persons.state(database) is None
@@ -385,7 +388,7 @@ def test_estimate_is_at_least_what_is_taken(context, database):
     """The space that is asked for is enough, and not absurd: at most three times what is used."""
     for keys in ({"compression": "pglz"}, {"compression": "none"}, {"layout": "rowstore"}):
         rows, segment_rows = 6 << 16, 6 << 14
-        outcome = build.run(spec_of(rows=rows, segment_rows=segment_rows, **keys), context)
+        outcome = performed(build, spec_of(rows=rows, segment_rows=segment_rows, **keys), context)
         (row,) = database.execute(
             f"{outcome.facts['layout']}/estimate",
             rows=rows,
@@ -416,7 +419,7 @@ def test_impossible_tables_are_refused_before_the_first_step(context, keys, told
 def test_too_many_segments_are_refused_with_what_to_set(context, no_table):
     """A query that could not lock all segments is foreseen, and the setting to raise is named."""
     with pytest.raises(Impossible, match=r"set max_locks_per_transaction to [0-9]+ or more"):
-        build.run(spec_of(rows=6 << 30, segment_rows=6), context)
+        performed(build, spec_of(rows=6 << 30, segment_rows=6), context)
 
 
 @pytest.mark.parametrize(
@@ -429,7 +432,7 @@ def test_too_many_segments_are_refused_with_what_to_set(context, no_table):
 def test_unknown_compression_is_refused(context, no_table, keys, told):
     """A compression that the server or the layout does not have is named, with those it has."""
     with pytest.raises(Impossible, match=told):
-        build.run(spec_of(**keys), context)
+        performed(build, spec_of(**keys), context)
 
 
 def test_lz4_is_refused_where_the_server_lacks_it(context, database):
@@ -439,14 +442,14 @@ def test_lz4_is_refused_where_the_server_lacks_it(context, database):
         pytest.skip("this server has lz4")
 
     with pytest.raises(Impossible, match=r"'lz4' is not in this server .* pglz and none"):
-        build.run(spec_of(compression="lz4"), context)
-    assert build.run(spec_of(), context).facts["compression"] == "pglz"
+        performed(build, spec_of(compression="lz4"), context)
+    assert performed(build, spec_of(), context).facts["compression"] == "pglz"
 
 
 def test_unknown_layout_names_the_nearest(context):
     """A misspelt layout is answered with the right one."""
     with pytest.raises((Impossible, NotFound), match="columnstore"):
-        build.run(spec_of(layout="column-store"), context)
+        performed(build, spec_of(layout="column-store"), context)
 
 
 # Another server
@@ -458,8 +461,9 @@ def test_debian_15_builds_with_lz4(surroundings, server_home, postgres15):
         engines.load("postgres"), bindir=postgres15, data_dir=server_home / "fifteen"
     ) as server:
         context = surroundings_after_start(server, surroundings)
-        default = build.run(spec_of(rows=6 << 15, segment_rows=6 << 14), context)
-        plain = build.run(spec_of(rows=6 << 15, segment_rows=6 << 14, compression="none"), context)
+        large = {"rows": 6 << 15, "segment_rows": 6 << 14}
+        default = performed(build, spec_of(**large), context)
+        plain = performed(build, spec_of(**large, compression="none"), context)
         with contextlib.closing(Database(server.engine, server.start())) as database:
             assert stored(database) == expected(15)
 
@@ -492,14 +496,14 @@ def test_disk_that_fills_keeps_the_whole_doublings(surroundings, server_home):
             spec = spec_of(rows=6 << 18, segment_rows=6 << 13, layout="rowstore")
             ballast = mount / "ballast"
             with pytest.raises(ReplayerError) as failed:
-                build.run(spec, _at_doubling(context, 16, lambda: _fill(ballast)))
+                performed(build, spec, _at_doubling(context, 16, lambda: _fill(ballast)))
 
             assert failed.value.status == 1
             assert re.search(r"rows \(\d+ doublings\) are kept", str(failed.value))
             assert re.search("No space left|closed the connection|gone", str(failed.value))
             ballast.unlink()
             server.stop()
-            outcome = build.run(spec, context)
+            outcome = performed(build, spec, context)
             assert "went on after doubling" in outcome.notes[0]
             with context.database() as database:
                 assert sorted(stored(database)) == sorted(expected(18))

@@ -16,6 +16,7 @@ from replayer.machine import page_cache
 from replayer.machine.host import Host
 from replayer.model import Temperature
 from replayer.steps import walk
+from tests.performed import performed
 
 ROOT = os.geteuid() == 0
 FILE_BYTES = 4 << 20
@@ -165,7 +166,7 @@ def test_holes_and_preallocated_space_are_not_waited_for(context, layers):
         file.write(os.urandom(2 * MIB))
     os.sync()
     spec = walk.Spec(step="walk", name="walk", path=layers / "lower", threads=4)
-    cold = walk.run(spec, context).cold
+    cold = performed(walk, spec, context).cold
 
     assert cold.got is Temperature.COLD, cold.why
     assert cold.file_bytes == 3 * FILE_BYTES + 33 * MIB + 24 * MIB
@@ -196,7 +197,7 @@ def test_a_file_with_several_names_counts_once(context, layers):
     for number in range(5):
         os.link(first, layers / "lower" / f"link-{number}")
     spec = walk.Spec(step="walk", name="walk", path=layers / "lower", threads=2)
-    outcome = walk.run(spec, context)
+    outcome = performed(walk, spec, context)
     cold = outcome.cold
 
     assert {m.metric: m.value for m in outcome.measurements}["walk.files"] == 8

@@ -6,12 +6,13 @@ from replayer.conditions import temperature
 from replayer.errors import Impossible
 from replayer.steps import build, flush
 from replayer.tables import relations
+from tests.performed import performed
 
 
 def built(context, **keys):
     """Build a small table."""
     small = {"rows": 6 << 12, "segment_rows": 6 << 9, "sessions": 2}
-    build.run(build.Spec(step="build", name="build", **{**small, **keys}), context)
+    performed(build, build.Spec(step="build", name="build", **{**small, **keys}), context)
 
 
 def spec():
@@ -27,7 +28,7 @@ def test_nothing_is_left_to_write(context, database, layout):
     (where,) = database.execute("buffercache")
     before = database.execute("dirty", {"schema": where["schema"]})[0]["dirty"]
 
-    outcome = flush.run(spec(), context)
+    outcome = performed(flush, spec(), context)
 
     assert before > 0
     assert outcome.facts["buffers.dirty"] == 0
@@ -46,7 +47,7 @@ def test_nothing_is_left_to_write(context, database, layout):
 def test_reading_afterwards_writes_nothing(context, database, layout):
     """The rows are frozen, so the first reader has no hint bits to write."""
     built(context, layout=layout)
-    flush.run(spec(), context)
+    performed(flush, spec(), context)
     files = relations.files(database, context.data_directory())
     (where,) = database.execute("buffercache")
 
@@ -59,7 +60,7 @@ def test_reading_afterwards_writes_nothing(context, database, layout):
 def test_planner_knows_the_rows_of_the_control(context, database):
     """ANALYZE of the rowstore tells the planner how many rows there are."""
     built(context, layout="rowstore")
-    flush.run(spec(), context)
+    performed(flush, spec(), context)
     found = database.query(
         "SELECT sum(reltuples)::bigint AS rows FROM pg_class "
         "WHERE relname ~ '^persons1_s[0-9]+$' AND relkind = 'r'"
@@ -71,7 +72,7 @@ def test_planner_knows_the_rows_of_the_control(context, database):
 def test_arrays_are_not_unpacked_for_statistics(context, database):
     """ANALYZE leaves the arrays of the columnstore out."""
     built(context)
-    flush.run(spec(), context)
+    performed(flush, spec(), context)
     found = database.query(
         "SELECT count(*) AS n FROM pg_stats WHERE tablename ~ '^persons1_s' AND attname = 'v'"
     )
@@ -84,7 +85,7 @@ def test_without_pg_buffercache_it_says_what_is_not_proven(context, database):
     built(context)
     database.query("DROP EXTENSION pg_buffercache")
     try:
-        outcome = flush.run(spec(), context)
+        outcome = performed(flush, spec(), context)
     finally:
         database.query("CREATE EXTENSION pg_buffercache SCHEMA replayer")
 
@@ -96,7 +97,7 @@ def test_without_pg_buffercache_it_says_what_is_not_proven(context, database):
 def test_without_a_table_it_is_refused(context, no_table):
     """There is nothing to flush before a build."""
     with pytest.raises(Impossible, match="put a build step before"):
-        flush.run(spec(), context)
+        performed(flush, spec(), context)
 
 
 def test_unfinished_table_is_refused(context, database, no_table):
@@ -105,4 +106,4 @@ def test_unfinished_table_is_refused(context, database, no_table):
     database.query("UPDATE persons1_build SET rows_wanted = 6 << 13")
 
     with pytest.raises(Impossible, match="was interrupted at 24,576 of 49,152 rows"):
-        flush.run(spec(), context)
+        performed(flush, spec(), context)

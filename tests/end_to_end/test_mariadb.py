@@ -20,6 +20,7 @@ from replayer.servers.open import open_server
 from replayer.steps import build, flush, scan, sessions, walk
 from replayer.tables import doubling, persons, pgio
 from replayer.tables.pgio import TableSet
+from tests.performed import performed
 
 # PyMySQL leaves the socket of a refused connection to the garbage collector.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
@@ -94,7 +95,7 @@ def context(server, surroundings):
 @pytest.mark.parametrize("parallel", [1, 4])
 def test_rows_are_those_of_plain_python(context, database, parallel):
     """For 1 and 4 sessions the rows are the same, as on PostgreSQL, each doubling with its time."""
-    outcome = build.run(build_of(sessions=parallel), context)
+    outcome = performed(build, build_of(sessions=parallel), context)
 
     assert stored(database) == sorted(expected())
     times = database.query("SELECT `time`, COUNT(*) AS n FROM persons1 GROUP BY 1 ORDER BY 1")
@@ -107,8 +108,8 @@ def test_rows_are_those_of_postgresql(context, database, shared_place, surroundi
     """Both engines give the same rows for a given count."""
     shared_place.start({})
     other = surroundings(shared_place)
-    build.run(build_of(), context)
-    build.run(build_of(layout="rowstore"), other)
+    performed(build, build_of(), context)
+    performed(build, build_of(layout="rowstore"), other)
     with other.database() as postgres:
         rows = postgres.query("SELECT id, lastname FROM persons1")
 
@@ -117,7 +118,7 @@ def test_rows_are_those_of_postgresql(context, database, shared_place, surroundi
 
 def test_columns_have_the_types_of_the_table(context, database):
     """persons1 is (id bigint, lastname varchar(255), time timestamp)."""
-    build.run(build_of(), context)
+    performed(build, build_of(), context)
     found = database.query(
         "SELECT column_name AS name, data_type AS type, character_maximum_length AS length "
         "FROM information_schema.columns "
@@ -133,7 +134,7 @@ def test_columns_have_the_types_of_the_table(context, database):
 
 def test_half_made_doubling_is_not_seen_and_the_build_goes_on(context, database):
     """Whatever was done of a doubling before its last statement, the view shows the one before."""
-    build.run(build_of(rows=ROWS // 2), context)
+    performed(build, build_of(rows=ROWS // 2), context)
     before = stored(database)
     database.query("UPDATE persons1_build SET rows_wanted = :n", {"n": ROWS})
     number = {"doubling": DOUBLINGS}
@@ -146,17 +147,17 @@ def test_half_made_doubling_is_not_seen_and_the_build_goes_on(context, database)
     assert stored(database) == before == sorted(expected(DOUBLINGS - 1))
     with pytest.raises(Impossible, match="was interrupted at 1,536 of 3,072 rows"):
         persons.needs(database)
-    outcome = build.run(build_of(), context)
+    outcome = performed(build, build_of(), context)
     assert stored(database) == sorted(expected())
     assert any("went on after doubling 8" in note for note in outcome.notes)
 
 
 def test_segment_without_its_table_and_a_catalogue_without_an_end(context, database):
     """DDL commits by itself: what a kill leaves between two statements, the next build clears."""
-    build.run(build_of(rows=ROWS // 2), context)
+    performed(build, build_of(rows=ROWS // 2), context)
     database.query("UPDATE persons1_build SET rows_wanted = :n", {"n": ROWS})
     database.query("INSERT INTO persons1_segments VALUES (5, 9, 0, 384)")
-    build.run(build_of(), context)
+    performed(build, build_of(), context)
     assert stored(database) == sorted(expected())
 
     persons.drop(database, "rowstore")
@@ -164,7 +165,7 @@ def test_segment_without_its_table_and_a_catalogue_without_an_end(context, datab
         "INSERT INTO replayer_owned (name, kind, made_by) VALUES ('persons1', 'table', '')"
     )
     database.query("CREATE TABLE persons1_doublings (half int)")
-    build.run(build_of(), context)
+    performed(build, build_of(), context)
     assert stored(database) == sorted(expected())
 
 
@@ -192,9 +193,9 @@ def test_killed_server_loses_no_whole_doubling(context, server):
             persons.drop(own, found.shape.layout)
     killer.start()
     with pytest.raises(ReplayerError):
-        build.run(build_of(rows=rows), context)
+        performed(build, build_of(rows=rows), context)
     killer.join()
-    outcome = build.run(build_of(rows=rows), context)
+    outcome = performed(build, build_of(rows=rows), context)
 
     assert any("an interrupted build went on" in note for note in outcome.notes)
     with contextlib.closing(Database(server.engine, server.start())) as own:
@@ -209,7 +210,7 @@ def test_foreign_table_is_refused_and_kept(context, database):
     database.query("CREATE TABLE persons1_x (precious int)")
     try:
         with pytest.raises(Impossible, match="persons1_x is there and was not made by replayer"):
-            build.run(build_of(), context)
+            performed(build, build_of(), context)
         assert database.query("SELECT COUNT(*) AS n FROM persons1_x") == [{"n": 0}]
     finally:
         database.query("DROP TABLE persons1_x")
@@ -220,8 +221,8 @@ def test_foreign_table_is_refused_and_kept(context, database):
 
 def test_flush_proves_that_nothing_is_dirty(context, database):
     """Afterwards no page of the buffer pool and none of the page cache is dirty."""
-    build.run(build_of(), context)
-    outcome = flush.run(flush.Spec(step="flush"), context)
+    performed(build, build_of(), context)
+    outcome = performed(flush, flush.Spec(step="flush"), context)
 
     assert outcome.facts["proven"] is True
     assert outcome.facts["files"] == SEGMENTS + CATALOGUE
@@ -230,7 +231,7 @@ def test_flush_proves_that_nothing_is_dirty(context, database):
 
 def test_flush_without_the_checkpoint_statement(context, database):
     """A server without innodb_log_checkpoint_now writes all pages, and gets its setting back."""
-    build.run(build_of(), context)
+    performed(build, build_of(), context)
     asked = "SELECT @@GLOBAL.innodb_max_dirty_pages_pct AS pct"
     before = database.query(asked)
     for statement in database.engine.needs("flush").statements():
@@ -242,8 +243,8 @@ def test_flush_without_the_checkpoint_statement(context, database):
 
 def test_walk_is_cold_with_the_server_stopped(context):
     """Every file of the table is read while no server holds any of it."""
-    build.run(build_of(), context)
-    outcome = walk.run(walk.Spec(step="walk", threads=4), context)
+    performed(build, build_of(), context)
+    outcome = performed(walk, walk.Spec(step="walk", threads=4), context)
     values = {one.metric: one.value for one in outcome.measurements}
 
     assert values["walk.files"] == SEGMENTS + CATALOGUE
@@ -253,8 +254,8 @@ def test_walk_is_cold_with_the_server_stopped(context):
 
 def test_scan_reads_all_and_counts_right(context):
     """Average and counts are those of the rows, and a restart does not fill the buffer pool."""
-    build.run(build_of(), context)
-    outcome = scan.run(scan.Spec(step="scan"), context)
+    performed(build, build_of(), context)
+    outcome = performed(scan, scan.Spec(step="scan"), context)
     average, count = outcome.tables["statements"]
     ids = [id_ for id_, _ in expected()]
 
@@ -304,7 +305,7 @@ def test_rows_of_a_plain_load_share_pages_and_are_found_out(database):
 
 def test_direct_sessions_read_each_page_from_the_device(context):
     """With O_DIRECT and a small pool the touched pages are read, and the counters say it."""
-    outcome = sessions.run(sessions_of(scale=2000), context)
+    outcome = performed(sessions, sessions_of(scale=2000), context)
     values = {one.metric: one.value for one in outcome.measurements}
     touched = sum(row["select_blocks"] for row in outcome.tables["sessions"])
     seconds = outcome.ledger.window_seconds
@@ -320,7 +321,7 @@ def test_direct_sessions_read_each_page_from_the_device(context):
 
 def test_cached_sessions_read_through_the_page_cache(context):
     """With fsync as the flush method the tables are warmed, and proven to be in the page cache."""
-    outcome = sessions.run(sessions_of(memory="cached", scale=2000), context)
+    outcome = performed(sessions, sessions_of(memory="cached", scale=2000), context)
 
     assert outcome.cold.got is Temperature.HOT
     assert outcome.ledger.verdict is Verdict.CACHED or outcome.notes
@@ -331,7 +332,7 @@ def test_cached_sessions_read_through_the_page_cache(context):
 def test_updates_keep_their_quota_and_are_committed(context, database):
     """Of every 100 statements so many are UPDATEs; each one changed so many rows, and stays."""
     keys = {"update_pct": 30, "update_work_unit": 4, "operations": 200}
-    sessions.run(sessions_of(**keys), context)
+    performed(sessions, sessions_of(**keys), context)
 
     def total():
         with context.database() as own:
@@ -341,7 +342,7 @@ def test_updates_keep_their_quota_and_are_committed(context, database):
             )
 
     before = total()
-    outcome = sessions.run(sessions_of(**keys), context)
+    outcome = performed(sessions, sessions_of(**keys), context)
     rows = outcome.tables["sessions"]
 
     assert [row["updates"] for row in rows] == [60, 60]

@@ -27,7 +27,7 @@ HOST = Host()
 
 def needs(kind):
     """Skip a test on a machine that cannot bound memory that way."""
-    why = memory_bound.possible(kind, HOST)
+    why = memory_bound.refusal(kind, HOST)
     if why:
         pytest.skip(f"{kind}: {why}")
 
@@ -243,7 +243,7 @@ def test_ordinary_user_is_told_why():
             os.setgroups([])
             os.setgid(65534)
             os.setuid(65534)
-        print(json.dumps({kind: memory.possible(kind, Host()) for kind in memory.KINDS}))
+        print(json.dumps({kind: str(memory.refusal(kind, Host()) or "") for kind in memory.KINDS}))
     """
     said = subprocess.check_output([sys.executable, "-c", textwrap.dedent(code)], text=True)
     reasons = json.loads(said)

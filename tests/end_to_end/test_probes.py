@@ -161,19 +161,19 @@ def test_every_storage_probe_runs_and_says_it_in_its_tools_words(workload, run, 
     assert (status, result["status"]) == (0, "done"), stderr
     assert result["engine"] is None
     assert steps["io"]["latency"]["io.latency"]["operations"] == 23
-    summary = steps["orion"]["facts"]["summary.lines"]
+    summary = steps["orion"]["printed"]["summary"]
     assert summary[0].startswith("Maximum Large MBPS=")
     assert summary[0].endswith("@ Small=0 and Large=1")
     assert [row["depth"] for row in steps["orion"]["tables"]["io"]] == [1, 2, 1]
-    csv = steps["sb"]["facts"]["csv.lines"]
+    csv = steps["sb"]["printed"]["csv"]
     assert csv[0] == "name,size,mode,threads,MB/s,requests/s,min,avg,max,95th"
     assert [line.split(",")[2] for line in csv[1:]] == ["seqwr", "seqrd", "rndrd", "rndwr", "rndrw"]
-    printed = steps["ping"]["facts"]["print.lines"]
+    printed = steps["ping"]["printed"]["print"]
     assert printed[1].startswith("7 requests completed in ")
     assert printed[2].startswith("generated 8 requests in ")
     assert printed[3].startswith("min/avg/max/mdev = ")
-    assert steps["dd"]["facts"]["write.lines"][0].startswith("4194304 bytes (")
-    line = steps["bonnie"]["facts"]["csv.lines"][0]
+    assert steps["dd"]["printed"]["write"][0].startswith("4194304 bytes (")
+    line = steps["bonnie"]["printed"]["csv"][0]
     assert line.count(",") == len(reference_tools.BONNIE_FIELDS) - 1
     assert "twice the memory" in " ".join(steps["bonnie"]["notes"])
     assert values(steps["bonnie"])["bonnie.ran_delete"] > 0
@@ -289,7 +289,7 @@ def test_interrupted_probe_keeps_its_finished_rows(workload, start, disk, tmp_pa
     assert "Traceback" not in stderr
     assert result["steps"][0]["status"] == "interrupted"
     assert 1 <= len(result["steps"][0]["tables"]["io"]) < 7
-    assert result["steps"][0]["facts"]["summary.lines"][0].startswith("Maximum Small IOPS=")
+    assert result["steps"][0]["printed"]["summary"][0].startswith("Maximum Small IOPS=")
     assert list(disk.iterdir()) == []
 
 

@@ -13,6 +13,7 @@ from replayer.model import Temperature
 from replayer.servers.open import open_server
 from replayer.steps import build, flush, scan
 from replayer.tables import persons
+from tests.performed import performed
 
 ROWS = 6 << 13
 SEGMENT_ROWS = 6 << 10
@@ -36,13 +37,13 @@ def context(prepared, surroundings):
 def built(context, **keys):
     """Build and flush the table unless it is there."""
     small = {"rows": ROWS, "segment_rows": SEGMENT_ROWS, "sessions": 2, "rebuild": False}
-    build.run(build.Spec(step="build", name="build", **{**small, **keys}), context)
-    flush.run(flush.Spec(step="flush", name="flush"), context)
+    performed(build, build.Spec(step="build", name="build", **{**small, **keys}), context)
+    performed(flush, flush.Spec(step="flush", name="flush"), context)
 
 
 def perform(context, **keys):
     """Run a scan step."""
-    return scan.run(scan.Spec(step="scan", name="scan", **keys), context)
+    return performed(scan, scan.Spec(step="scan", name="scan", **keys), context)
 
 
 def files_of(database, data, pattern):

@@ -30,6 +30,7 @@ from replayer.tables.pgio import TableSet
 from replayer.watch import foreign
 from replayer.watch.sampler import Sampler
 from replayer.watch.workers import WorkerPool
+from tests.performed import performed
 
 DEBIAN_15 = Path("/usr/lib/postgresql/15/bin")
 NAMES = {
@@ -61,7 +62,7 @@ def perform(server, **keys):
     """Run a whole step and return its outcome."""
     host = Host()
     with Sampler(host, host.device_of(server.data_directory())) as sampler:
-        return sessions.run(spec_of(**keys), context_of(server, sampler))
+        return performed(sessions, spec_of(**keys), context_of(server, sampler))
 
 
 def undisturbed(server, **keys):
@@ -381,7 +382,7 @@ def test_cached_step_is_served_by_the_page_cache(server):
         r"DBNAME:  pgio\. 2 schemas, 1 threads\(each\)\. Run time: 2 seconds\. "
         rf"RIOPS >{int(values['sessions.riops'])}< "
         rf"CACHE_HITS/s >{int(values['sessions.cache_hits'])}<",
-        outcome.facts["pgio.line"],
+        outcome.printed["pgio"][0],
     )
     assert "Index Scan using pgio1_mykey" in " ".join(outcome.facts["sessions.plan"])
     assert len(outcome.series.columns["sessions.riops"]) == len(outcome.series.seconds) >= 1

@@ -26,6 +26,7 @@ from replayer.steps import build, walk
 from replayer.storage import file_reader
 from replayer.tables import relations
 from replayer.watch.workers import WorkerPool
+from tests.performed import performed
 
 BLOCK = 4096
 PRIME = 23
@@ -79,7 +80,8 @@ def tree(folder):
 @pytest.fixture
 def made(context, no_table):
     """Build a small columnstore table and return the paths of its files."""
-    build.run(build.Spec(step="build", name="build", rows=20_000, segment_rows=3_072), context)
+    spec = build.Spec(step="build", name="build", rows=20_000, segment_rows=3_072)
+    performed(build, spec, context)
     with context.database() as database:
         database.query("CHECKPOINT")
         return relations.files(database, context.data_directory())
@@ -93,7 +95,7 @@ def test_a_prime_number_of_blocks_is_reported_as_such(context, tree, mode):
     """23 files of 23 blocks are 23 files and 529 reads in every mode, and the bytes are du's."""
     spec = spec_of(path=tree, mode=mode)
     try:
-        outcome = walk.run(spec, context)
+        outcome = performed(walk, spec, context)
     except Skip as skip:
         pytest.skip(str(skip))
     found = values(outcome)
@@ -116,7 +118,7 @@ def test_a_prime_number_of_blocks_is_reported_as_such(context, tree, mode):
 
 def test_latencies_are_those_of_the_reads(context, tree):
     """The histogram holds every read, none longer than the whole."""
-    outcome = walk.run(spec_of(path=tree), context)
+    outcome = performed(walk, spec_of(path=tree), context)
     histogram = HdrHistogram.decode(outcome.latency["block"].payload)
 
     assert histogram.get_total_count() == PRIME * PRIME
@@ -128,7 +130,7 @@ def test_latencies_are_those_of_the_reads(context, tree):
 def test_cold_comes_from_the_device(context, tree, mode):
     """Coldness is proven before by residency and after by the device's own counters."""
     size = sum(path.stat().st_size for path in tree.rglob("file-*"))
-    cold = walk.run(spec_of(path=tree, mode=mode, cold="cold"), context).cold
+    cold = performed(walk, spec_of(path=tree, mode=mode, cold="cold"), context).cold
 
     assert (cold.asked, cold.got, cold.why) == (Temperature.COLD, Temperature.COLD, "")
     assert (cold.resident_bytes, cold.file_bytes) == (0, size)
@@ -138,7 +140,7 @@ def test_cold_comes_from_the_device(context, tree, mode):
 
 def test_readers_are_told_from_others(context, tree):
     """The device's bytes count for cold as far as the walk's own processes had them."""
-    cold = walk.run(spec_of(path=tree, cold="cold"), context).cold
+    cold = performed(walk, spec_of(path=tree, cold="cold"), context).cold
 
     assert cold.stored_bytes == cold.data_bytes == cold.file_bytes
     assert cold.own_bytes >= 0.95 * cold.stored_bytes
@@ -178,7 +180,7 @@ def test_files_that_others_warm_after_the_proof_are_not_cold(
     # Slow enough for dd to read more than the files have, as direct reads of a block each are.
     spec = spec_of(path=tree, mode="read", cold="cold", threads=1, block_size=512)
     with foreign_reads(server_home, tree):
-        outcome = walk.run(spec, context)
+        outcome = performed(walk, spec, context)
     cold = outcome.cold
 
     assert (cold.asked, cold.got) == (Temperature.COLD, Temperature.LUKEWARM)
@@ -191,7 +193,7 @@ def test_foreign_reads_are_named_and_do_not_disturb_the_proof(context, tree, ser
     """A walk that is cold stays cold beside dd, whose bytes are told as others'."""
     spec = spec_of(path=tree, mode="direct", cold="cold", threads=1, block_size=BLOCK)
     with foreign_reads(server_home, tree):
-        outcome = walk.run(spec, context)
+        outcome = performed(walk, spec, context)
     cold = outcome.cold
 
     assert cold.got is Temperature.COLD
@@ -212,7 +214,7 @@ def test_pages_that_are_locked_in_memory_are_never_called_cold(context, tree, ho
     )
     files = sorted(tree.rglob("file-*"))
     assert holder(*files, code=code).said == "locked"
-    outcome = walk.run(spec_of(path=tree, cold="cold"), context)
+    outcome = performed(walk, spec_of(path=tree, cold="cold"), context)
 
     assert outcome.cold.got not in (Temperature.COLD, Temperature.LUKEWARM)
     assert outcome.cold.why
@@ -221,7 +223,7 @@ def test_pages_that_are_locked_in_memory_are_never_called_cold(context, tree, ho
 
 def test_hot_is_in_memory_before_the_walk(context, tree):
     """What was asked to be hot is read into memory first, and proven to be there."""
-    cold = walk.run(spec_of(path=tree, cold="hot", mode="mmap"), context).cold
+    cold = performed(walk, spec_of(path=tree, cold="hot", mode="mmap"), context).cold
 
     assert (cold.got, cold.resident_share) == (Temperature.HOT, 1.0)
     assert cold.method == "every file read"
@@ -235,7 +237,7 @@ def test_modes_fill_the_page_cache_or_go_around_it(context, tree, mode, share):
         for path in files:
             page_cache.forget(path)
         try:
-            walk.run(spec_of(path=tree, mode=mode), context)
+            performed(walk, spec_of(path=tree, mode=mode), context)
         except Skip as skip:
             pytest.skip(str(skip))
         found = residency(files).share
@@ -256,7 +258,7 @@ def test_a_file_that_stays_in_memory_takes_the_name_cold_away(context, tree, hol
         "sys.stdin.readline()\n"
     )
     assert holder(first, code=code).said == "True"
-    cold = walk.run(spec_of(path=tree, cold="cold"), context).cold
+    cold = performed(walk, spec_of(path=tree, cold="cold"), context).cold
 
     assert (cold.asked, cold.got) == (Temperature.COLD, Temperature.LUKEWARM)
     assert cold.resident_share == pytest.approx(1 / PRIME, rel=0.01)
@@ -265,7 +267,8 @@ def test_a_file_that_stays_in_memory_takes_the_name_cold_away(context, tree, hol
 
 def test_series_shows_the_bytes(context, tree):
     """The step's own counter becomes a rate in the same intervals as the kernel's."""
-    outcome = walk.run(spec_of(path=tree, mode="direct", block_size=BLOCK, threads=1), context)
+    spec = spec_of(path=tree, mode="direct", block_size=BLOCK, threads=1)
+    outcome = performed(walk, spec, context)
     series = outcome.series
     rates = series.columns["walk.bytes"]
     seconds = [
@@ -283,7 +286,7 @@ def test_links_are_not_followed_and_empty_files_count(context, folder):
     (folder / "empty").touch()
     (folder / "link").symlink_to("/etc/passwd")
     (folder / "loop").symlink_to(folder)
-    found = walk.run(spec_of(path=folder, mode="mmap"), context)
+    found = performed(walk, spec_of(path=folder, mode="mmap"), context)
 
     assert (values(found)["walk.files"], values(found)["walk.bytes"]) == (2, 1)
     assert found.facts["directory_entries"] == 4
@@ -358,7 +361,7 @@ def test_path_must_be_a_folder(context, path, says):
 def test_an_empty_folder_is_refused(context, folder):
     """There is nothing to measure."""
     with pytest.raises(Impossible, match="there is no file in"):
-        walk.run(spec_of(path=folder), context)
+        performed(walk, spec_of(path=folder), context)
 
 
 def test_direct_needs_whole_blocks():
@@ -379,7 +382,7 @@ def test_direct_is_skipped_where_it_cannot_be(context):
 def test_true_cold_stops_the_server(context, made):
     """The table's files are read while no process of the server is left; all bytes are counted."""
     sizes = [path.stat().st_size for path in made]
-    outcome = walk.run(spec_of(block_size=8192, cold="cold"), context)
+    outcome = performed(walk, spec_of(block_size=8192, cold="cold"), context)
     found = values(outcome)
 
     assert context.server.pids() == []
@@ -393,7 +396,7 @@ def test_true_cold_stops_the_server(context, made):
 def test_lukewarm_leaves_the_server_running(context, made):
     """The page cache is cold, the server's own buffers are not."""
     before = context.server.pids()
-    cold = walk.run(spec_of(cold="lukewarm"), context).cold
+    cold = performed(walk, spec_of(cold="lukewarm"), context).cold
 
     assert before[0] in context.server.pids()
     assert (cold.got, cold.why) == (Temperature.LUKEWARM, "")
@@ -407,7 +410,7 @@ def test_a_server_of_somebody_else_is_not_stopped(context, made, surroundings):
         if remote.data_directory() is None:
             pytest.skip("the server's folder is not seen from here")
         remote.engine = remote.engine.at(17)  # from 18 on its buffers can be emptied
-        cold = walk.run(spec_of(cold="cold"), surroundings(remote)).cold
+        cold = performed(walk, spec_of(cold="cold"), surroundings(remote)).cold
 
     assert (cold.asked, cold.got) == (Temperature.COLD, Temperature.LUKEWARM)
     assert "was not stopped" in cold.why
@@ -421,17 +424,17 @@ def test_any_table_can_be_walked(context, made):
         files = relations.files(
             database, context.data_directory(), "slob/files", name="pg_catalog.pg_attribute"
         )
-    found = values(walk.run(spec_of(table="pg_catalog.pg_attribute"), context))
+    found = values(performed(walk, spec_of(table="pg_catalog.pg_attribute"), context))
 
     assert found["walk.files"] == len(files) >= 2
     with pytest.raises(Impossible, match="'no_such' is not there"):
-        walk.run(spec_of(table="no_such"), context)
+        performed(walk, spec_of(table="no_such"), context)
 
 
 def test_a_walk_needs_a_table(context, no_table):
     """Without a build before it, it says so."""
     with pytest.raises(Impossible, match="put a build step before"):
-        walk.run(spec_of(), context)
+        performed(walk, spec_of(), context)
 
 
 # The command

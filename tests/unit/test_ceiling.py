@@ -3,8 +3,8 @@
 import pytest
 
 from replayer.analysis import ceiling
-from replayer.model import Cold, Status, StepResult, Temperature, Verdict
-from tests.made import ledger
+from replayer.model import Reads, Status, StepResult
+from replayer.results import upgrades
 
 
 @pytest.fixture
@@ -37,14 +37,11 @@ def probed(run_of):
     return make
 
 
-def physical(run, verdict=Verdict.PHYSICAL):
-    """Return a run whose sessions read 8 KiB blocks from vda."""
-    more = {
-        "ledger": ledger(verdict),
-        "facts": {"block_size_bytes": 8192},
-        "spec": {"num_schemas": 4, "num_threads": 1},
-    }
-    return run.model_copy(update={"steps": (run.steps[0].model_copy(update=more),)})
+def physical(run):
+    """Return a run with a step that read 8 KiB blocks from vda, 4 at a time."""
+    reads = Reads(per_second=30_000.0, block_bytes=8192, depth=4, access="random", device="vda")
+    step = run.steps[0].model_copy(update={"reads": reads})
+    return run.model_copy(update={"steps": (step,)})
 
 
 def test_physical_sessions_stand_beside_the_newest_like_probe(run_of, probed):
@@ -66,20 +63,51 @@ def test_unlike_probe_is_no_ceiling(run_of, probed, others):
     assert ceiling.beside(run, [probed(50_000.0, **others)]) is run
 
 
-def test_cached_sessions_have_no_ceiling(run_of, probed):
+def test_step_that_read_no_device_has_no_ceiling(run_of, probed):
     """What came from memory is not held against a device."""
-    run = physical(run_of([30_000.0]), Verdict.CACHED)
-
-    assert ceiling.beside(run, [probed(50_000.0)]) is run
-
-
-def test_walk_that_was_not_cold_has_no_ceiling(run_of, probed):
-    """A lukewarm walk read memory as well."""
     run = run_of([1.0])
-    cold = Cold(
-        asked=Temperature.COLD, got=Temperature.LUKEWARM, method="", proof="", why="it was read"
-    )
-    step = run.steps[0].model_copy(update={"cold": cold, "facts": {"block_size_bytes": 8192}})
-    run = run.model_copy(update={"steps": (step,)})
 
     assert ceiling.beside(run, [probed(50_000.0)]) is run
+
+
+LEDGER = {"verdict": "physical", "device": "vda"}
+OLD = {
+    "step": "sessions",
+    "measurements": [{"metric": "sessions.riops", "value": 900.0}],
+    "facts": {"block_size_bytes": 8192, "sessions.steady": "never steady", "pgio.line": "DBNAME:"},
+    "spec": {"num_schemas": 4, "num_threads": 2, "update_pct": 0},
+    "ledger": LEDGER,
+}
+WALK = {
+    **OLD,
+    "step": "walk",
+    "measurements": [{"metric": "walk.iops", "value": 900.0}],
+    "spec": {"threads": 50},
+    "ledger": None,
+}
+
+
+@pytest.mark.parametrize(
+    ("step", "reads"),
+    [
+        (OLD, {"per_second": 900.0, "depth": 8, "access": "random"}),
+        ({**OLD, "ledger": {**LEDGER, "verdict": "cached"}}, None),
+        (
+            {**WALK, "cold": {"got": "cold"}},
+            {"per_second": 900.0, "depth": 50, "access": "sequential"},
+        ),
+        ({**WALK, "cold": {"got": "lukewarm"}}, None),
+    ],
+)
+def test_old_results_are_held_against_a_device_as_before(step, reads):
+    """Format 1 says it with names of steps: physical sessions and cold walks, no others."""
+    keys = {"host": {"device.name": "vda"}, "steps": [step], "advice": ["a: b"]}
+
+    new = upgrades.from_1(keys)
+
+    (upgraded,) = new["steps"]
+    assert upgraded["reads"] == (reads and {**reads, "block_bytes": 8192, "device": "vda"})
+    assert upgraded["steady"] == {"settled": False, "words": "never steady"}
+    assert upgraded["printed"] == {"pgio": ["DBNAME:"]}
+    assert upgraded["facts"] == {"block_size_bytes": 8192}
+    assert new["advice"] == [{"found": "a: b", "todo": ""}]

@@ -50,7 +50,7 @@ def test_notes_of_an_engine_are_advice_on_its_runs():
             format=1, id="x", version="0", label="", started="", status=Status.DONE, host={},
             engine=about, workload=work,
         )  # fmt: skip
-        return warnings.engine_notes(run)
+        return str(warnings.engine_notes(run) or "")
 
     assert "not supported for production workloads or benchmarks" in told("singlestore")
     assert "2 partitions" in told("singlestore")

@@ -49,7 +49,7 @@ def test_cgroup_v2_is_made_where_memory_is_delegated(tmp_path):
     host = machine(tmp_path, V2)
     found = memory_bound._tree(host)
 
-    assert memory_bound.possible("cgroup", host) == ""
+    assert memory_bound.refusal("cgroup", host) is None
     assert (found.version, found.parent) == (2, "/sys/fs/cgroup")
     assert found.home == "/sys/fs/cgroup/user.slice/work"
 
@@ -58,8 +58,8 @@ def test_cgroup_v2_without_delegation_is_refused_with_the_reason(tmp_path):
     """In a container without the memory controller nothing can be bounded by a cgroup."""
     bare = {path: "" if "subtree_control" in path else text for path, text in V2.items()}
 
-    assert "no cgroup of the memory controller" in memory_bound.possible(
-        "cgroup", machine(tmp_path, bare)
+    assert "no cgroup of the memory controller" in str(
+        memory_bound.refusal("cgroup", machine(tmp_path, bare))
     )
 
 
@@ -75,14 +75,14 @@ def test_machine_without_huge_pages_is_refused(tmp_path):
     """A kernel without huge pages has none to reserve."""
     host = machine(tmp_path, {"proc/meminfo": "MemTotal: 1000 kB\n"})
 
-    assert memory_bound.possible("hugepages", host) == "this kernel has no huge pages"
+    assert str(memory_bound.refusal("hugepages", host)) == "this kernel has no huge pages"
 
 
 def test_ballast_is_refused_where_it_would_count_against_replayer_itself(tmp_path):
     """Inside of a limited cgroup, locked memory takes away the database's own."""
     limited = {**V1, "sys/fs/cgroup/memory/work/memory.limit_in_bytes": str(1 << 30)}
 
-    assert "limit" in memory_bound.possible("ballast", machine(tmp_path, limited))
+    assert "limit" in memory_bound.refusal("ballast", machine(tmp_path, limited)).found
 
 
 @pytest.mark.parametrize(

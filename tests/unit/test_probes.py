@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from replayer import registry
 from replayer.analysis.ceiling import ceiling, share
 from replayer.errors import Impossible, NotFound
-from replayer.model import Status, StepResult
+from replayer.model import Reads, Status, StepResult
 from replayer.probes import bonnie, cpu, orion
 from replayer.report.run import render
 from replayer.report.screen import text
@@ -83,12 +83,12 @@ def test_orion_matrix_is_csv_with_a_head_line():
 
     orion._matrices(spec, findings, orion_points())
 
-    assert findings.facts["iops.csv.lines"] == (
+    assert findings.printed["iops.csv"] == (
         "Large/Small, 0, 1, 17",
         "0, , 8000, 9899",
         "2, , , ",
     )
-    assert findings.facts["mbps.csv.lines"][2] == "2, 120.00, , "
+    assert findings.printed["mbps.csv"][2] == "2, 120.00, , "
 
 
 def bonnie_line(**values):
@@ -242,14 +242,15 @@ def test_ceiling_is_the_newest_probe_of_the_same_device_size_and_depth(run_of):
     assert ceiling(runs, "vda", 8192, 16) == 5
     assert ceiling(runs, "sda", 8192, 4) is None
     assert ceiling(runs, "vda", 8192, 4, host={"host.name": "elsewhere"}) is None
-    assert share(35_928, 43_000, 8192, 4) == "RIOPS 35,928 = 84 % of 8 KiB random reads at depth 4"
+    reads = Reads(per_second=35_928, block_bytes=8192, depth=4, access="random", device="vda")
+    assert share(reads, 43_000) == "RIOPS 35,928 = 84 % of 8 KiB random reads at depth 4"
 
 
 def test_report_prints_a_tools_lines_as_they_are(run_of):
     """Lines that programs look for are whole, however wide, and every row of a sweep is there."""
     csv = ",".join(map(str, range(60)))
     run = probed(run_of([1]), [row(10_000 + depth, depth=depth) for depth in range(1, 31)])
-    step = run.steps[0].model_copy(update={"facts": {"csv.lines": (csv, "a  - b   us:   1")}})
+    step = run.steps[0].model_copy(update={"printed": {"csv": (csv, "a  - b   us:   1")}})
 
     lines = text(render(run.model_copy(update={"steps": (step,)}))).splitlines()
 

@@ -7,11 +7,13 @@ import pytest
 from rich.cells import cell_len
 
 from replayer.model import (
+    Advice,
     Better,
     Cold,
     Ledger,
     Mark,
     Measurement,
+    Reads,
     Series,
     Status,
     StepResult,
@@ -77,7 +79,7 @@ def failed(_):
         "reason": "4 of 4 sessions lost the server (server closed the connection unexpectedly)",
         **dict.fromkeys(("cold", "ledger", "series")),
         **dict.fromkeys(("measurements", "notes"), ()),
-        **{name: {} for name in ("latency", "tables", "facts")},
+        **{name: {} for name in ("latency", "tables", "facts", "printed")},
     }
 
 
@@ -245,6 +247,9 @@ def test_every_string_of_a_run_is_cleaned(stored):
                 "reason": poison(one.reason),
                 "notes": poison(("note",)),
                 "facts": poison(one.facts),
+                "printed": {poison(k): poison(v) for k, v in one.printed.items()},
+                "steady": one.steady
+                and one.steady.model_copy(update={"words": poison(one.steady.words)}),
                 "spec": poison(one.spec),
                 "tables": {poison(name): poison(rows) for name, rows in one.tables.items()},
                 "cold": one.cold
@@ -265,7 +270,7 @@ def test_every_string_of_a_run_is_cleaned(stored):
             "id": poison(stored.id),
             "label": poison(stored.label),
             "error": poison("error"),
-            "advice": poison(("advice",)),
+            "advice": (Advice(found=poison("advice"), todo=poison("todo")),),
             "started": poison("x"),
             "host": poison(stored.host),
             "engine": stored.engine.model_copy(
@@ -318,12 +323,9 @@ def test_the_ceiling_stands_beside_the_repeat_in_the_middle(stored):
     cached = step(stored, "cached")
     repeats = []
     for number, riops in enumerate((300.0, 100.0, 200.0), 1):
-        measured = tuple(
-            one.model_copy(update={"value": riops}) if one.metric == "sessions.riops" else one
-            for one in cached.measurements
-        )
+        reads = Reads(per_second=riops, block_bytes=8192, depth=4, access="random", device="vda")
         facts = {**cached.facts, "ceiling": f"RIOPS {riops:.0f} = 50 % of something"}
-        change = {"repeat": number, "measurements": measured, "facts": facts}
+        change = {"repeat": number, "reads": reads, "facts": facts}
         repeats.append(cached.model_copy(update=change))
 
     told = [one for one in shown(with_steps(stored, *repeats)).splitlines() if "ceiling" in one]

@@ -1,15 +1,17 @@
 """The keys of a sessions step, its histogram, and pgio's line, without a server."""
 
 import math
+from types import SimpleNamespace
 
 import pytest
 from pydantic import ValidationError
 
-from replayer.model import Verdict
+from replayer.model import Steadiness, Verdict
 from replayer.steps import sessions
 from replayer.tables import pgio
 from replayer.tables.pgio import SessionResult, TableSet
 from replayer.watch.ledger import Counters
+from tests.made import ledger
 
 BLOCK = 8192
 MIB = 1 << 20
@@ -144,13 +146,28 @@ def test_slices_are_added_up():
 
 def test_steadiness_is_told():
     """A run that is steady, still warms up, never settles or is too short says which."""
-    assert sessions._steadiness(window_of([100] * 10)) == ("steady", [])
-    assert "too short" in sessions._steadiness(window_of([100] * 3))[0]
-    warming = [10 * second for second in range(1, 15)] + [150] * 6
-    assert "drifting by +" in sessions._steadiness(window_of(warming))[0]
-    text, notes = sessions._steadiness(window_of([100, 10] * 6))
-    assert text == "never steady"
-    assert "longer" in notes[0]
+    assert sessions._steadiness(window_of([100] * 10)) == Steadiness(settled=True, words="steady")
+    short = sessions._steadiness(window_of([100] * 3))
+    assert (short.settled, short.words) == (None, "too short to tell: 3 seconds")
+    warming = sessions._steadiness(window_of([10 * second for second in range(1, 15)] + [150] * 6))
+    assert warming.settled is False
+    assert "drifting by +" in warming.words
+    assert warming.rule
+    never = sessions._steadiness(window_of([100, 10] * 6))
+    assert (never.settled, never.words) == (False, "never steady")
+
+
+@pytest.mark.parametrize("verdict", list(Verdict))
+def test_only_physical_sessions_are_held_against_a_device(verdict):
+    """What came from memory, all of it or some, is not the device's."""
+    spec = sessions.Spec(step="sessions", num_schemas=4, num_threads=2)
+    context = SimpleNamespace(engine=SimpleNamespace(block_size=8192))
+
+    found = sessions._physical_reads(spec, context, ledger(verdict))
+
+    assert (found is not None) == (verdict is Verdict.PHYSICAL)
+    if found is not None:
+        assert (found.depth, found.block_bytes, found.device) == (8, 8192, "vda")
 
 
 def test_permutation_keeps_every_spot():

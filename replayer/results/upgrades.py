@@ -1,0 +1,60 @@
+"""Results of older formats made into those of the next: dicts as JSON has them, in and out.
+
+What a format said with a name is turned into the field that says it now; names of steps stand here
+because those files have them.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+_WROTE = ("build", "flush")
+
+
+def from_1(keys: dict[str, Any]) -> dict[str, Any]:
+    """Return format 2: facts with a meaning in their key become fields, advice has two parts."""
+    steps = [_step_from_1(step, keys["host"]) for step in keys["steps"]]
+    advice = [{"found": text, "todo": ""} for text in keys.get("advice", ())]
+    return {**keys, "format": 2, "steps": steps, "advice": advice}
+
+
+def _step_from_1(step: dict[str, Any], host: Mapping[str, Any]) -> dict[str, Any]:
+    facts, spec = dict(step.get("facts") or {}), step["spec"]
+    printed: dict[str, list[str]] = {}
+    steady = None
+    for key, value in step.get("facts", {}).items():
+        name, _, meaning = key.rpartition(".")
+        if meaning == "line":
+            printed[name] = [facts.pop(key)]
+        elif meaning == "lines":
+            printed[name] = facts.pop(key)
+        elif meaning == "steady":
+            settled = None if value.startswith("too short") else value == "steady"
+            steady = {"settled": settled, "words": facts.pop(key)}
+    wrote = bool(facts.pop("storage.writes", False)) or step["step"] in _WROTE
+    updated = step["step"] == "sessions" and spec.get("update_pct") != 0
+    return {
+        **step,
+        "facts": facts,
+        "printed": printed,
+        "steady": steady,
+        "reads": _reads_from_1(step, host),
+        "writes": wrote or updated,
+    }
+
+
+def _reads_from_1(step: Mapping[str, Any], host: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return what physical sessions and cold walks read of their device."""
+    ledger, cold, spec = step.get("ledger") or {}, step.get("cold") or {}, step["spec"]
+    values = {one["metric"]: one["value"] for one in step["measurements"]}
+    block = step.get("facts", {}).get("block_size_bytes")
+    device = ledger.get("device", host.get("device.name"))
+    if not isinstance(block, int) or not isinstance(device, str):
+        return None
+    reads = {"block_bytes": block, "device": device}
+    riops, iops = values.get("sessions.riops"), values.get("walk.iops")
+    if riops and ledger.get("verdict") == "physical":
+        depth = spec["num_schemas"] * spec["num_threads"]
+        return {**reads, "per_second": riops, "depth": depth, "access": "random"}
+    if iops and cold.get("got") == "cold":
+        return {**reads, "per_second": iops, "depth": spec["threads"], "access": "sequential"}
+    return None

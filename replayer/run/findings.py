@@ -1,0 +1,99 @@
+"""The one recorder of what is measured: every step and every probe writes into it as it goes.
+
+What was written stays when the step is cut short: an error carries nothing along.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from replayer.model import (
+    Better,
+    Cold,
+    Fact,
+    Foreign,
+    Latency,
+    Ledger,
+    Measurement,
+    Outcome,
+    Reads,
+    Series,
+    Steadiness,
+)
+
+if TYPE_CHECKING:
+    from hdrh.histogram import HdrHistogram
+
+    from replayer.storage.io_result import Latencies
+
+
+@dataclass
+class Findings:
+    """What a step has found so far; `outcome` is what a result keeps of it."""
+
+    measurements: list[Measurement] = field(default_factory=list)
+    tables: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    latency: dict[str, Latency] = field(default_factory=dict)
+    printed: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    facts: dict[str, Fact] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    cold: Cold | None = None
+    ledger: Ledger | None = None
+    foreign: Foreign | None = None
+    series: Series | None = None
+    steady: Steadiness | None = None
+    reads: Reads | None = None
+    writes: bool = False
+
+    def measure(
+        self, metric: str, value: float, unit: str, better: Better = Better.MORE, says: str = ""
+    ) -> None:
+        """Add one number, `<step>.<quantity>`; `says` is a metric that says the same."""
+        self.measurements.append(
+            Measurement(metric=metric, value=value, unit=unit, better=better, says=says)
+        )
+
+    def row(self, table: str, /, **columns: Any) -> None:
+        """Add a row to a table; all rows of a table have the same columns."""
+        self.tables.setdefault(table, []).append(columns)
+
+    def lines(self, name: str, lines: Sequence[str]) -> None:
+        """Add lines that the report prints as they are, as another tool prints them."""
+        self.printed[name] = tuple(lines)
+
+    def note(self, sentence: str) -> None:
+        """Add a sentence for the report, once."""
+        if sentence not in self.notes:
+            self.notes.append(sentence)
+
+    def histogram(self, kind: str, histogram: "HdrHistogram") -> None:
+        """Add the latencies of one kind of operation, in nanoseconds; none if there are none."""
+        operations = histogram.get_total_count()
+        if operations:
+            payload = histogram.encode().decode()
+            self.latency[kind] = Latency(payload=payload, operations=operations)
+
+    def percentiles(self, metric: str, latencies: "Latencies") -> None:
+        """Add the percentiles of a latency as measurements, and its histogram."""
+        for name, share in (("p50", 50), ("p95", 95), ("p99", 99), ("p999", 99.9)):
+            self.measure(f"{metric}.{name}", latencies.percentile_ns(share) / 1e9, "s", Better.LESS)
+        self.measure(f"{metric}.max", latencies.most_ns / 1e9, "s", Better.LESS)
+        self.latency[metric] = latencies.payload()
+
+    def outcome(self) -> Outcome:
+        """Return everything as a result keeps it."""
+        return Outcome(
+            measurements=tuple(self.measurements),
+            cold=self.cold,
+            ledger=self.ledger,
+            foreign=self.foreign,
+            series=self.series,
+            latency=dict(self.latency),
+            tables={name: tuple(rows) for name, rows in self.tables.items()},
+            printed=dict(self.printed),
+            facts=dict(self.facts),
+            notes=tuple(self.notes),
+            steady=self.steady,
+            reads=self.reads,
+            writes=self.writes,
+        )
