@@ -3,21 +3,37 @@
 A server, a cgroup, reserved huge pages: before taking it, `take` writes a note into
 `<home>/taken/`; after giving it back, `Note.drop` removes the note.  A note whose owner is no
 longer alive is a leftover: the module that knows the kind gives it back.
+
+A note is believed only if this user wrote it, in a folder that nobody else can write; the path in
+it only if it is of the kind and the name that replayer makes.
 """
+
+from __future__ import annotations
 
 import contextlib
 import json
 import os
 import uuid
-from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from replayer import signals
-from replayer.errors import Impossible
+from replayer import signals, trusted_path
+from replayer.errors import Impossible, ReplayerError
+
+if TYPE_CHECKING:
+    import re
+    from collections.abc import Callable, Iterator, Mapping
 
 _OURS = ".made-by-replayer"
+_HOME = "replayer's own folder"
+
+
+class Untrusted(ReplayerError):
+    """A note that names what replayer never makes: nothing is removed because of it."""
+
+    def __init__(self, note: Note, reason: str) -> None:
+        super().__init__(f"the note {note.path} is not believed ({reason}), and nothing was done")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +54,34 @@ class Note:
         """Forget it: it was given back."""
         self.path.unlink(missing_ok=True)
 
+    def text(self, name: str) -> str:
+        """Return a detail that is text; raise Untrusted for any other."""
+        value = self.details.get(name)
+        if not isinstance(value, str):
+            raise Untrusted(self, f"its {name} is no text")
+        return value
+
+    def number(self, name: str) -> int:
+        """Return a detail that is a count; raise Untrusted for any other."""
+        value = self.details.get(name)
+        if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+            raise Untrusted(self, f"its {name} is no count")
+        return value
+
+    def path_of(self, name: str, pattern: re.Pattern[str]) -> Path:
+        """Return a path without a link on its way whose last name is as replayer makes it.
+
+        Raises Untrusted for any other.
+        """
+        path = Path(self.text(name))
+        try:
+            straight = path.is_absolute() and os.path.realpath(path.parent) == str(path.parent)
+        except (OSError, ValueError):
+            straight = False
+        if not straight or not pattern.fullmatch(path.name) or path.is_symlink():
+            raise Untrusted(self, f"its {name} {str(path)[:200]!r} is none that replayer makes")
+        return path
+
 
 def home() -> Path:
     """Return replayer's own folder, made if it is not there.
@@ -55,16 +99,25 @@ def home() -> Path:
         folder = Path(shared) / "replayer"
     try:
         if not folder.is_dir():
-            folder.mkdir(parents=True, exist_ok=True)
-            # A server's unprivileged user must be able to reach it, whatever the umask.
-            folder.chmod(0o755)
-            (folder / _OURS).touch()
+            _make(folder)
+        # Notes, copied programs and data lie in it, and all of them are believed.
+        trusted_path.own(folder, _HOME).close()
     except OSError as error:
         raise Impossible(
             f"replayer's own folder {folder} cannot be made ({error.strerror}); "
             f"set REPLAYER_HOME to a folder that you may write"
         ) from error
     return folder
+
+
+def _make(folder: Path) -> None:
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with trusted_path.steady(folder.parent, "the folder") as parent:
+        # A server's unprivileged user must be able to reach it, whatever the umask.
+        with contextlib.suppress(FileExistsError):
+            parent.make(folder.name, 0o755)
+        with parent.below(folder.name) as made, contextlib.suppress(FileExistsError):
+            os.close(made.create(_OURS))
 
 
 def leave() -> None:
@@ -84,19 +137,19 @@ def take(kind: str, **details: Any) -> Note:
     Call it inside `signals.shield`, and leave that only with the note where it will be found: a
     signal in between would lose it.  `held` does both.
     """
-    folder = home() / "taken"
-    path = folder / f"{kind}-{uuid.uuid4().hex[:12]}.json"
+    path = home() / "taken" / f"{kind}-{uuid.uuid4().hex[:12]}.json"
     owner = identity(os.getpid())
     try:
-        folder.mkdir(exist_ok=True)
-        draft = path.with_suffix(".new")
-        with draft.open("w", encoding="utf-8") as file:
-            json.dump({"kind": kind, "owner": owner, "details": details}, file)
-            file.flush()
-            os.fsync(file.fileno())
-        draft.rename(path)
+        with (
+            contextlib.suppress(FileExistsError),
+            trusted_path.own(path.parent.parent, _HOME) as folder,
+        ):
+            folder.make(path.parent.name, 0o755)
+        with trusted_path.own(path.parent, _HOME) as taken:
+            note = json.dumps({"kind": kind, "owner": owner, "details": details})
+            taken.replace(path.name, note, draft=path.with_suffix(".new").name)
     except OSError as error:
-        raise Impossible(f"{folder} cannot be written: {error.strerror}") from error
+        raise Impossible(f"{path.parent} cannot be written: {error.strerror}") from error
     return Note(path, kind, details, owner)
 
 
@@ -117,11 +170,53 @@ def held(kind: str, give_back: Callable[[], object], **details: Any) -> Iterator
 
 def notes(*kinds: str) -> Iterator[Note]:
     """Yield everything that is taken now, by this process or another, of these kinds or all."""
-    for path in sorted((home() / "taken").glob("*.json")):
-        with contextlib.suppress(OSError, ValueError, KeyError):
-            read = json.loads(path.read_text(encoding="utf-8"))
-            if not kinds or read["kind"] in kinds:
-                yield Note(path, read["kind"], read["details"], read["owner"])
+    for note, _ in _every():
+        if note is not None and (not kinds or note.kind in kinds):
+            yield note
+
+
+def unusable() -> Iterator[tuple[Path, str]]:
+    """Yield the files among the notes that are none of this user's notes, and why."""
+    yield from ((path, reason) for note, (path, reason) in _every() if note is None)
+
+
+def forget(path: Path) -> None:
+    """Remove a file from among the notes."""
+    with trusted_path.own(path.parent, _HOME) as taken:
+        taken.remove(path.name)
+
+
+def _every() -> Iterator[tuple[Note | None, tuple[Path, str]]]:
+    """Yield each note with its path; None and the reason for what is no note to believe."""
+    folder = home() / "taken"
+    try:
+        taken = trusted_path.own(folder, _HOME)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise Impossible(f"{folder} cannot be read: {error.strerror}") from error
+    with taken:
+        for name in taken.names():
+            if name.endswith(".json"):
+                with contextlib.suppress(FileNotFoundError):
+                    yield _note(taken, name)
+
+
+def _note(taken: trusted_path.Folder, name: str) -> tuple[Note | None, tuple[Path, str]]:
+    path = taken.path / name
+    try:
+        text = taken.read(name)
+        fields = json.loads(text)
+        kind, details, owner = fields["kind"], fields["details"], fields["owner"]
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        return None, (path, error.strerror or str(error))
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None, (path, "it is not in the format of a note")
+    if not (isinstance(kind, str) and isinstance(details, dict) and isinstance(owner, str)):
+        return None, (path, "it is not in the format of a note")
+    return Note(path, kind, details, owner), (path, "")
 
 
 def identity(pid: int) -> str:

@@ -5,6 +5,7 @@ each of which says itself which kernel and which boot it is from.
 """
 
 import json
+import os
 import random
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
@@ -14,6 +15,7 @@ from typing import Literal
 
 from pydantic import ValidationError
 
+from replayer import trusted_path
 from replayer.analysis.samples import Side
 from replayer.analysis.selection import Chosen, Columns, no_column
 from replayer.errors import Impossible
@@ -66,7 +68,10 @@ def draw(kernels: Sequence[str], boots: int, *, seed: int | None = None) -> Sche
 def write(path: Path, schedule: Schedule) -> None:
     """Write a plan file; raise Impossible if there is one of that name, or it cannot be written."""
     try:
-        with path.open("x", encoding="utf-8") as file:
+        with (
+            trusted_path.Folder(path.parent) as folder,
+            os.fdopen(folder.create(path.name, 0o666), "w", encoding="utf-8") as file,
+        ):
             json.dump(schedule.model_dump(mode="json"), file, indent=1)
             file.write("\n")
     except FileExistsError as error:

@@ -12,9 +12,9 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from replayer import journal
+from replayer import journal, trusted_path
 from replayer.errors import Impossible, ReplayerError
-from replayer.run.recovery import RECOVER
+from replayer.run.recovery import recovered
 from replayer.servers import data_folder
 from replayer.units import show_size
 
@@ -84,17 +84,19 @@ def _everything() -> Iterator[_Thing]:
     home = journal.home()
     for copy in sorted((home / "programs").glob("*")):
         yield _Thing("copied programs", str(copy), _size(copy), lambda copy=copy: _remove(copy))  # type: ignore[misc]
+    for note, _ in journal.unusable():
+        yield _Thing("no note of replayer's", str(note), None, lambda n=note: journal.forget(n))  # type: ignore[misc]
     for draft in sorted((home / "taken").glob("*.new")):
         yield _Thing("unfinished note", str(draft), _size(draft), draft.unlink)
 
 
 def _one(path: Path) -> Iterator[_Thing]:
     """Yield the data in one folder; raise Impossible when it is not replayer's, or is in use."""
-    folder = data_folder.DataFolder(Path(path).resolve())
+    folder = data_folder.DataFolder(trusted_path.real(Path(path)))
     if folder.marker() is None:
         raise Impossible(f"{path} was not made by replayer, and is not removed by it")
     yield from _leftovers(lambda note: note.details.get("data") == str(folder.data))
-    used = [n for n in journal.notes("server") if n.details["data"] == str(folder.data)]
+    used = [n for n in journal.notes("server") if n.details.get("data") == str(folder.data)]
     if not any(note.abandoned for note in used):
         folder.check_free()
     yield _data(folder)
@@ -102,12 +104,12 @@ def _one(path: Path) -> Iterator[_Thing]:
 
 def _leftovers(wanted: Callable[..., bool] = lambda _: True) -> Iterator[_Thing]:
     for note in journal.notes():
-        if note.abandoned and note.kind in RECOVER and wanted(note):
+        if note.abandoned and wanted(note):
             yield _Thing(
                 f"{note.kind} left by a killed run",
-                str(next(iter(note.details.values()), "")),
+                str(next(iter(note.details.values()), ""))[:200],
                 None,
-                lambda note=note: _say(RECOVER[note.kind](note)),  # type: ignore[misc]
+                lambda note=note: _say(recovered(note)),  # type: ignore[misc]
             )
 
 

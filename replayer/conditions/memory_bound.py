@@ -13,7 +13,9 @@ import ctypes
 import functools
 import mmap
 import os
+import re
 import resource
+import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,15 +24,16 @@ from typing import TYPE_CHECKING, NamedTuple
 from replayer import journal
 from replayer.errors import Impossible, ReplayerError
 from replayer.journal import Note
+from replayer.machine.host import Host
 from replayer.model import Advice
 from replayer.watch.workers import Barrier, Report, WorkerPool
 
 if TYPE_CHECKING:
-    from replayer.machine.host import Host
     from replayer.servers.open import Server
 
 KINDS = ("cgroup", "hugepages", "ballast")
 _HUGE_PAGES = "proc/sys/vm/nr_hugepages"
+_GROUP = re.compile(r"replayer-\d+-[0-9a-f]+")
 _DROP_CACHES = "proc/sys/vm/drop_caches"
 _CAP_IPC_LOCK = 1 << 14
 _GRANTED_AT_LEAST = 0.9
@@ -48,7 +51,7 @@ class Bound(NamedTuple):
     """The folder of a cgroup."""
 
 
-def refusal(kind: str, host: "Host") -> Advice | None:
+def refusal(kind: str, host: Host) -> Advice | None:
     """Return why memory cannot be bounded that way on this machine, None if it can."""
     checks = {"cgroup": _no_cgroup, "hugepages": _no_huge_pages, "ballast": _no_ballast}
     return checks[kind](host)
@@ -56,7 +59,7 @@ def refusal(kind: str, host: "Host") -> Advice | None:
 
 @contextlib.contextmanager
 def bound(
-    kind: str, server: "Server", host: "Host", *, limit_bytes: int = 0, keep_bytes: int = 0
+    kind: str, server: "Server", host: Host, *, limit_bytes: int = 0, keep_bytes: int = 0
 ) -> Iterator[Bound]:
     """Bound the memory for as long as the `with` block runs.
 
@@ -78,22 +81,56 @@ def bound(
 
 
 def recover(note: Note) -> str:
-    """Give back what a replayer took that is gone; return what was done, in words."""
-    if note.kind == "cgroup":
-        group, home = Path(note.details["group"]), Path(note.details["home"])
-        _dissolve(group, home)
-        done = f"the cgroup {group} was removed"
-    elif note.kind == "hugepages":
-        path = Path(note.details["path"])
-        left = _give_back_pages(path, note.details["before"], note.details["pages"])
-        done = f"reserved huge pages were given back, {left} are left"
-    else:
-        done = "locked memory was given back"
-        child = str(note.details["child"])
-        if journal.alive(child):
-            os.kill(int(child.split(":")[1]), 9)
+    """Give back what a replayer took that is gone; return what was done, in words.
+
+    Raises journal.Untrusted, and changes nothing, for a note of what replayer never takes.
+    """
+    done = _RECOVER[note.kind](note)
     note.drop()
     return done
+
+
+def _recover_group(note: Note) -> str:
+    group, home = note.path_of("group", _GROUP), Path(note.text("home"))
+    if group.is_dir():
+        for path in (group, home):
+            mount = Host().mount_of(path)
+            if mount is None or mount.type not in {"cgroup", "cgroup2"}:
+                raise journal.Untrusted(note, f"{str(path)[:200]!r} is no cgroup")
+        _dissolve(group, home)
+    return f"the cgroup {group} was removed"
+
+
+def _recover_pages(note: Note) -> str:
+    path = Host().path(_HUGE_PAGES)
+    if note.text("path") != str(path):
+        raise journal.Untrusted(note, "its path is not where the kernel's huge pages are")
+    left = _give_back_pages(path, note.number("before"), note.number("pages"))
+    return f"reserved huge pages were given back, {left} are left"
+
+
+def _recover_ballast(note: Note) -> str:
+    child, size = note.text("child"), note.number("bytes")
+    if journal.alive(child):
+        pid = int(child.split(":")[1])
+        if _locked_bytes(pid) < size:
+            raise journal.Untrusted(note, f"process {pid} has not locked that memory")
+        os.kill(pid, signal.SIGKILL)
+    return "locked memory was given back"
+
+
+_RECOVER = {"cgroup": _recover_group, "hugepages": _recover_pages, "ballast": _recover_ballast}
+
+
+def _locked_bytes(pid: int) -> int:
+    """Return the bytes that a process of this user has locked in memory, 0 if it has none."""
+    folder = Path(f"/proc/{pid}")
+    with contextlib.suppress(OSError):
+        if folder.stat().st_uid == os.geteuid():
+            for line in (folder / "status").read_text("utf-8", "replace").splitlines():
+                if line.startswith("VmLck:"):
+                    return int(line.split()[1]) << 10
+    return 0
 
 
 # A cgroup for the server
@@ -107,7 +144,7 @@ class _Tree(NamedTuple):
     home: str
 
 
-def _tree(host: "Host") -> _Tree | str:
+def _tree(host: Host) -> _Tree | str:
     """Return where a memory cgroup can be made: as near to the top as possible, or why nowhere."""
     folders = list(host.cgroups("memory"))
     trees = [folder for folder in folders if host.exists(f"{folder}/memory.limit_in_bytes")]
@@ -130,13 +167,13 @@ def _tree(host: "Host") -> _Tree | str:
     return f"no cgroup may be made in {trees[-1]} ({refused or 'Permission denied'})"
 
 
-def _no_cgroup(host: "Host") -> Advice | None:
+def _no_cgroup(host: Host) -> Advice | None:
     tree = _tree(host)
     return Advice(found=tree) if isinstance(tree, str) else None
 
 
 @contextlib.contextmanager
-def _cgroup(server: "Server", host: "Host", limit: int) -> Iterator[Bound]:
+def _cgroup(server: "Server", host: Host, limit: int) -> Iterator[Bound]:
     tree = _tree(host)
     assert not isinstance(tree, str), "refusal() was asked"
     if not server.can_stop:
@@ -225,7 +262,7 @@ def _dissolve(group: Path, home: Path) -> None:
 # Huge pages
 
 
-def _no_huge_pages(host: "Host") -> Advice | None:
+def _no_huge_pages(host: Host) -> Advice | None:
     if not host.memory("Hugepagesize"):
         return Advice(found="this kernel has no huge pages")
     for path in (_HUGE_PAGES, _DROP_CACHES):
@@ -236,7 +273,7 @@ def _no_huge_pages(host: "Host") -> Advice | None:
 
 
 @contextlib.contextmanager
-def _huge_pages(host: "Host", keep: int) -> Iterator[Bound]:
+def _huge_pages(host: Host, keep: int) -> Iterator[Bound]:
     os.sync()
     host.write(_DROP_CACHES, "3")
     size = host.memory("Hugepagesize")
@@ -279,7 +316,7 @@ def _nothing_to_take(kind: str, free: int, keep: int) -> Impossible:
 # Ballast
 
 
-def _no_ballast(host: "Host") -> Advice | None:
+def _no_ballast(host: Host) -> Advice | None:
     if host.memory_limit_bytes() is not None:
         return Advice(
             found="replayer runs in a cgroup with a memory limit, so ballast would count against it"
@@ -293,7 +330,7 @@ def _no_ballast(host: "Host") -> Advice | None:
     )
 
 
-def _may_lock(host: "Host") -> bool:
+def _may_lock(host: Host) -> bool:
     for line in host.read("proc/self/status").splitlines():
         if line.startswith("CapEff:") and int(line.split()[1], 16) & _CAP_IPC_LOCK:
             return True
@@ -301,7 +338,7 @@ def _may_lock(host: "Host") -> bool:
 
 
 @contextlib.contextmanager
-def _ballast(host: "Host", keep: int) -> Iterator[Bound]:
+def _ballast(host: Host, keep: int) -> Iterator[Bound]:
     free = host.memory("MemAvailable")
     size = (free - keep) // mmap.PAGESIZE * mmap.PAGESIZE
     if size <= 0:

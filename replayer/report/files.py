@@ -1,10 +1,12 @@
 """Write reports into files, or on stdout where the file is `-`."""
 
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from replayer import trusted_path
 from replayer.analysis.comparison import Comparison
 from replayer.analysis.samples import Side
 from replayer.errors import Impossible
@@ -57,7 +59,9 @@ def _text(kind: str, sides: Sequence[Side], comparison: Comparison | None, refus
 
 def _file(path: Path, text: str) -> Path:
     try:
-        path.write_text(text, encoding="utf-8", errors="replace")
+        descriptor = trusted_path.open_to_write(path)
+        with os.fdopen(descriptor, "w", encoding="utf-8", errors="replace") as file:
+            file.write(text)
     except OSError as error:
         raise Impossible(f"the report {path} cannot be written: {error.strerror}") from error
     return path

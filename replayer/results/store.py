@@ -23,7 +23,7 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic_core import from_json
 
-from replayer import __version__
+from replayer import __version__, trusted_path
 from replayer.errors import Impossible, NotFound, ReplayerError, nearest
 from replayer.model import Measurement, Run, Status, StepResult
 from replayer.results import upgrades
@@ -86,8 +86,9 @@ def reserve(where: str | Path, run: Run) -> Path:
     where = Path(where)
     path = where / f"{run.id}.json"
     try:
-        where.mkdir(exist_ok=True)
-        path.open("x").close()
+        _make(where)
+        with trusted_path.Folder(where) as results:
+            os.close(results.create(path.name, 0o666))
     except FileExistsError as error:
         what = f"{path} is already there" if where.is_dir() else f"{where} is a file, not a folder"
         raise Impossible(f"the result cannot be stored: {what}") from error
@@ -107,19 +108,29 @@ def reserve(where: str | Path, run: Run) -> Path:
 def save(path: str | Path, run: Run) -> None:
     """Write a run atomically: a reader sees the old file or the new one, also after a power cut."""
     path = Path(path)
-    draft = path.with_name(f".{path.name}.{os.getpid()}.new")
     try:
-        with draft.open("w", encoding="utf-8") as file:
-            file.write(text(run))
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(path)
-        _sync(path.parent)
+        with trusted_path.Folder(path.parent) as results:
+            results.replace(path.name, text(run), 0o666, draft=f".{path.name}.{os.getpid()}.new")
+            # A file system that cannot sync folders keeps its own promises.
+            with contextlib.suppress(OSError):
+                os.fsync(results.fd)
     except OSError as error:
         raise ReplayerError(f"the result {path} cannot be written: {error.strerror}") from error
-    finally:
-        with contextlib.suppress(OSError):
-            draft.unlink()
+
+
+def _make(where: Path) -> None:
+    """Make the folder of the results, if its parent is there and it is not.
+
+    Raises FileExistsError for what is no folder.
+    """
+    if not where.is_dir():
+        try:
+            with trusted_path.Folder(where.parent) as parent:
+                os.mkdir(where.name, dir_fd=parent.fd)
+        except FileExistsError:
+            # Another run may have made it just now.
+            if not where.is_dir():
+                raise
 
 
 def text(run: Run) -> str:
@@ -407,13 +418,3 @@ def _near(wanted: str, listed: Sequence[Summary]) -> str:
     # Ids are long: naming all of them would be no help.
     close = nearest(wanted, names)
     return close if close.startswith(" -") else "; `replayer list runs` names them"
-
-
-def _sync(where: Path) -> None:
-    """Make a rename durable; a file system that cannot sync folders keeps its own promises."""
-    handle = os.open(where, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        with contextlib.suppress(OSError):
-            os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -16,7 +16,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from replayer import journal, shell
+from replayer import journal, shell, trusted_path
 from replayer.analysis import warnings
 from replayer.conditions import memory_bound
 from replayer.conditions.residency import Residency, residency
@@ -141,7 +141,7 @@ def data_folder(case: Case) -> Line:
     """Ask whether the data may go where it would go, and write there."""
     try:
         if case.data_dir is not None:
-            _usable(data_folders.DataFolder(case.data), case)
+            _usable(data_folders.DataFolder(trusted_path.real(case.data_dir)), case)
         with tempfile.NamedTemporaryFile(dir=case.here, prefix=".replayer-check-"):
             pass
     except ReplayerError as error:

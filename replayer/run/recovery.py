@@ -6,25 +6,50 @@ from replayer import journal
 from replayer.conditions import memory_bound
 from replayer.errors import ReplayerError
 from replayer.journal import Note
+from replayer.servers import socket_folder
 from replayer.servers.open import recover as recover_server
 from replayer.storage import files
 
 RECOVER: Mapping[str, Callable[[Note], str]] = {
     "files": files.recover,
     "server": recover_server,
-    "socket": recover_server,
+    "socket": socket_folder.recover,
     "cgroup": memory_bound.recover,
     "hugepages": memory_bound.recover,
     "ballast": memory_bound.recover,
 }
 """Kind of note -> the function of the module that takes that kind; it returns what it did."""
 
+_CLEAN = "`replayer clean` removes the note"
+
 
 def give_back(say: Callable[[str], None]) -> None:
-    """Give back everything whose owner is gone, and say each thing in one line."""
+    """Give back everything whose owner is gone, and say each thing in one line.
+
+    A note that is not to be believed is told, and nothing is done because of it.
+    """
+    for path, reason in journal.unusable():
+        say(f"{path} is no note of replayer's and was left alone ({reason}); {_CLEAN}")
     for note in list(journal.notes()):
-        if note.abandoned and note.kind in RECOVER:
+        if note.abandoned:
             try:
-                say(f"left by an earlier run: {RECOVER[note.kind](note)}")
+                say(f"left by an earlier run: {_given_back(note)}")
+            except journal.Untrusted as error:
+                say(f"{error}; {_CLEAN}")
             except ReplayerError as error:
                 say(f"left by an earlier run, still there: {error}")
+
+
+def recovered(note: Note) -> str:
+    """Give back what a note tells of, and return what was done; a false note is only forgotten."""
+    try:
+        return _given_back(note)
+    except journal.Untrusted as error:
+        note.drop()
+        return f"{error}; the note was removed"
+
+
+def _given_back(note: Note) -> str:
+    if note.kind not in RECOVER:
+        raise journal.Untrusted(note, f"replayer takes nothing that is called {note.kind[:50]!r}")
+    return RECOVER[note.kind](note)

@@ -11,19 +11,21 @@ import fcntl
 import hashlib
 import json
 import os
-import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from replayer import __version__, journal
-from replayer.errors import Impossible
+from pydantic import TypeAdapter
+
+from replayer import __version__, journal, trusted_path
+from replayer.errors import Impossible, ReplayerError
 from replayer.machine.free_space import free_bytes
 from replayer.servers.programs import blocked, own_folder
 from replayer.shell import User
 from replayer.units import show_size
 
 _MARKER = "replayer.json"
+_HOME = "replayer's own folder"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,37 +60,87 @@ class DataFolder:
         return self.path / "server.log"
 
     def marker(self) -> Marker | None:
-        """Return what replayer wrote about it; None if it is not replayer's."""
+        """Return what replayer wrote about it; None if it is not replayer's.
+
+        Raises Impossible for a folder that others own or can write in: what stands there is theirs.
+        """
         try:
-            return Marker(**json.loads((self.path / _MARKER).read_text(encoding="utf-8")))
+            with self._own() as folder:
+                return TypeAdapter(Marker).validate_json(folder.read(_MARKER))
         except PermissionError as error:
             raise Impossible(f"data folder {self.path} cannot be read: {error.strerror}") from error
-        except (OSError, ValueError, TypeError):
+        except (OSError, ValueError):
             return None
+
+    def replayers(self) -> bool:
+        """Tell whether the folder is replayer's; somebody else may have one there by now."""
+        try:
+            return self.marker() is not None
+        except Impossible:
+            return False
 
     def write(self, marker: Marker) -> Marker:
         """Write the marker, whole or not at all."""
-        draft = self.path / f"{_MARKER}.new"
         try:
-            with draft.open("w", encoding="utf-8") as file:
-                json.dump(asdict(marker), file)
-                file.flush()
-                os.fsync(file.fileno())
-            draft.rename(self.path / _MARKER)
+            with self._own() as folder:
+                folder.replace(_MARKER, json.dumps(asdict(marker)))
         except OSError as error:
             raise _unwritable(self.path, error) from error
         return marker
+
+    def new_data(self, user: User | None) -> None:
+        """Make the server's own directory anew and empty, and give it to the server's user."""
+        with self._own() as folder:
+            folder.remove(self.data.name)
+            folder.make(self.data.name, 0o700, user)
+
+    def write_data(self, name: str, text: str, user: User | None) -> None:
+        """Write a file in the server's own directory, which the server's user can write as well.
+
+        A new file takes the place of the old one, whatever the server's user made of that.
+        """
+        with self._own() as folder, folder.below(self.data.name) as data:
+            data.replace(name, text, 0o600, user)
+
+    def add_to_data(self, name: str, line: str, user: User | None) -> None:
+        """Add a line to a file of the server's user in the server's own directory."""
+        with self._own() as folder, folder.below(self.data.name) as data:
+            text = data.read(name, os.geteuid() if user is None else user.uid)
+            data.replace(name, f"{text}\n{line}\n", 0o600, user)
+
+    def forget_data(self, name: str) -> None:
+        """Remove a file from the server's own directory, if it is there."""
+        try:
+            with self._own() as folder, folder.below(self.data.name) as data:
+                data.forget(name)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise ReplayerError(
+                f"{self.data / name} cannot be removed: {error.strerror}"
+            ) from error
+
+    def begin_log(self, user: User | None) -> None:
+        """Put the log of the last start aside, and begin one that the server's user writes."""
+        name = self.log.name
+        with self._own() as folder:
+            if folder.mode(name):
+                folder.rename(name, f"{name}.1")
+            os.close(folder.create(name, 0o600, user))
+
+    def _own(self) -> trusted_path.Folder:
+        return trusted_path.own(self.path, "data folder")
 
     def make(self) -> bool:
         """Make the folder if it is missing, and tell whether it was.
 
         Raises Impossible for a folder that holds files that are not replayer's.
         """
-        if self.marker() is not None:
-            return False
-        if not self.path.exists():
+        if not os.path.lexists(self.path):
             own_folder(self.path)
             return True
+        if self.marker() is not None:
+            return False
         self._refuse_foreign()
         return False
 
@@ -143,6 +195,7 @@ class DataFolder:
         there = self.path if os.path.lexists(self.path) else self.path.parent
         closed = blocked(there, user)
         if closed is None:
+            self._refuse_shared()
             return
         if not os.path.lexists(closed):
             raise Impossible(f"data folder {self.path} cannot be made: {closed} is not there")
@@ -153,6 +206,18 @@ class DataFolder:
             f"way to {self.path}",
             f"give a --data-dir outside of it, or run `chmod o+x {closed}`",
         )
+
+    def _refuse_shared(self) -> None:
+        """Raise Impossible where others could put a link in the way of what root writes."""
+        try:
+            if os.path.lexists(self.path):
+                self._own().close()
+            else:
+                trusted_path.steady(self.path.parent, "data folder").close()
+        except NotADirectoryError as error:
+            raise Impossible(f"data folder {self.path} is no folder") from error
+        except OSError as error:
+            raise Impossible(f"data folder {self.path} cannot be read: {error.strerror}") from error
 
     def free_bytes(self) -> int:
         """Return the space that is left on its disk for ordinary users."""
@@ -182,9 +247,11 @@ class DataFolder:
 
     def _lock(self) -> int:
         path = self.path / "lock"
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
         while True:
             try:
-                descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+                with self._own() as folder:
+                    descriptor = os.open(path.name, flags, 0o644, dir_fd=folder.fd)
             except OSError as error:
                 raise _unwritable(self.path, error) from error
             try:
@@ -223,23 +290,21 @@ class DataFolder:
             raise Impossible(f"{self.path} was not made by replayer")
         with self.locked():
             try:
-                if self.data.is_symlink():
-                    self.data.unlink()
-                elif self.data.is_dir():
-                    shutil.rmtree(self.data)
-                for name in (
-                    self.log.name,
-                    f"{self.log.name}.1",
-                    f"{_MARKER}.new",
-                    _MARKER,
-                    "lock",
-                ):
-                    (self.path / name).unlink(missing_ok=True)
-                if (inside or (marker and marker.made_folder)) and not any(self.path.iterdir()):
-                    self.path.rmdir()
+                self._empty()
+                if inside or (marker and marker.made_folder):
+                    with trusted_path.Folder(self.path.parent) as parent:
+                        parent.rmdir(self.path.name)
             except OSError as error:
                 raise Impossible(f"{self.path} cannot be removed: {error}") from error
         _forget(self.path)
+
+    def _empty(self) -> None:
+        """Remove what is replayer's in the folder, the marker and the lock last."""
+        log = self.log.name
+        with self._own() as folder:
+            folder.remove(self.data.name)
+            for name in (log, f"{log}.1", f"{_MARKER}.new", _MARKER, "lock"):
+                folder.forget(name)
 
 
 def standard(engine: str, major: int, init: Mapping[str, str]) -> Path:
@@ -250,16 +315,20 @@ def standard(engine: str, major: int, init: Mapping[str, str]) -> Path:
 
 def every() -> list[DataFolder]:
     """Return every data folder that replayer made and that still is, wherever it lies."""
-    inside = {path for path in _inside().glob("*") if path.is_dir()}
-    outside = set()
-    for note in _elsewhere().glob("*.path"):
-        with contextlib.suppress(OSError):
-            path = Path(note.read_text(encoding="utf-8"))
-            if (path / _MARKER).is_file():
-                outside.add(path)
-            else:
-                note.unlink()
-    return [DataFolder(path) for path in sorted(inside | outside)]
+    inside = {path for path in _inside().glob("*") if path.is_dir() and not path.is_symlink()}
+    return [DataFolder(path) for path in sorted({*inside, *_outside()})]
+
+
+def _outside() -> Iterator[Path]:
+    """Yield the folders elsewhere that are still replayer's; forget the others."""
+    with contextlib.suppress(FileNotFoundError), trusted_path.own(_elsewhere(), _HOME) as notes:
+        for name in notes.names():
+            with contextlib.suppress(OSError, ValueError):
+                path = Path(notes.read(name))
+                if DataFolder(path).replayers():
+                    yield path
+                else:
+                    notes.forget(name)
 
 
 def _inside() -> Path:
@@ -274,7 +343,8 @@ def _remember(path: Path) -> None:
     """Write down a folder outside of replayer's own, so that `replayer clean` finds it."""
     if not path.is_relative_to(journal.home()):
         own_folder(_elsewhere())
-        _note(path).write_text(str(path), encoding="utf-8")
+        with trusted_path.own(_elsewhere(), _HOME) as notes:
+            notes.replace(_note(path).name, str(path))
 
 
 def _forget(path: Path) -> None:

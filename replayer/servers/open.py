@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import os
-import shutil
-from pathlib import Path
+import re
 from typing import TYPE_CHECKING
 
-from replayer import journal
+from replayer import journal, trusted_path
 from replayer.errors import Impossible
 from replayer.servers import data_folder, private, programs, remote
 from replayer.servers import settings as server_settings
@@ -17,9 +15,12 @@ from replayer.servers.protocol import Server
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
+    from pathlib import Path
 
     from replayer.engines.engine import Engine
     from replayer.journal import Note
+
+_DATA = re.compile("data")
 
 __all__ = ["Server", "open_server", "recover"]
 
@@ -64,13 +65,15 @@ def _private(
     found = programs.find(engine.title, keys, bindir)
     init, base = server_settings.split(keys, found.major, settings)
     path = data_dir or data_folder.standard(engine.name, found.major, init)
-    folder = DataFolder(Path(os.path.realpath(path)))
+    folder = DataFolder(trusted_path.real(path))
     folder.check(found.user)
     made = folder.make()
     with folder.locked():
         folder.claim(engine.name, found.major, init, made=made)
         for note in _leftovers(folder):
-            private.recover(note)
+            # What is not believed was told when the command began.
+            with contextlib.suppress(journal.Untrusted):
+                private.recover(note)
         _refuse_running(folder, found, keys.pid_file)
         own = private.PrivateServer(engine, found, folder, base=base, init=init)
         try:
@@ -81,7 +84,7 @@ def _private(
 
 def _leftovers(folder: DataFolder) -> list[Note]:
     """Return what says that a killed replayer left a server on a data folder; its lock is held."""
-    return [n for n in journal.notes("server") if Path(n.details["data"]) == folder.data]
+    return [n for n in journal.notes("server") if n.details.get("data") == str(folder.data)]
 
 
 def _refuse_running(folder: DataFolder, found: programs.Programs, pid_file: str) -> None:
@@ -99,14 +102,11 @@ def recover(note: Note) -> str:
 
     Raises ReplayerError if it cannot be given back; the note is kept then.
     """
-    if note.kind == "socket":
-        path = Path(note.details["path"])
-        shutil.rmtree(path, ignore_errors=True)
-        note.drop()
-        return f"the socket folder {path} was removed"
-    folder = DataFolder(Path(note.details["data"]).parent)
+    folder = DataFolder(note.path_of("data", _DATA).parent)
     if not folder.path.is_dir():
         note.drop()
         return f"the data folder {folder.path} of a server is gone"
+    if not folder.replayers():
+        raise journal.Untrusted(note, f"{folder.path} is no data folder of replayer's")
     with folder.locked():
         return private.recover(note)

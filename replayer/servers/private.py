@@ -8,9 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import secrets
-import shutil
-import tempfile
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -22,9 +19,8 @@ from replayer.engines.engine import load
 from replayer.errors import Impossible, Interrupted, ReplayerError
 from replayer.machine import processes
 from replayer.machine.host import Host
-from replayer.servers import programs, protocol, settings, shutdown
+from replayer.servers import programs, protocol, settings, shutdown, socket_folder
 from replayer.servers.shutdown import Installation
-from replayer.shell import User
 
 if TYPE_CHECKING:
     import subprocess  # noqa: TID251 - the type of what shell.start returned
@@ -40,8 +36,6 @@ if TYPE_CHECKING:
     from replayer.servers.programs import Programs
 
 _PAUSE = 0.02
-_SOCKET_LIMIT = 108
-"""Bytes of sun_path in unix(7), with the NUL."""
 _TIGHT = 16 << 20
 
 
@@ -114,7 +108,7 @@ class PrivateServer:
         with signals.shield():
             self.stop()
             if self._socket is not None:
-                shutil.rmtree(self._socket, ignore_errors=True)
+                socket_folder.remove(self._socket)
                 self._socket = None
             if self._socket_note is not None:
                 self._socket_note.drop()
@@ -184,7 +178,7 @@ class PrivateServer:
         if self._socket is None:
             # Before a signal is raised both are where `close` finds them.
             with signals.shield():
-                self._socket, self._socket_note = _socket_folder(self._keys, self.programs)
+                self._socket, self._socket_note = socket_folder.make(self._keys, self.programs)
         marker = self._folder.marker()
         made = marker is not None and marker.ready and self._folder.data.is_dir()
         if not made:
@@ -208,19 +202,17 @@ class PrivateServer:
         """Make the data directory, from the beginning if an earlier attempt was cut short."""
         data = self._folder.data
         try:
-            if data.exists():
-                shutil.rmtree(data)
+            self._folder.new_data(self.programs.user)
             self._folder.check_space(self._keys.new_bytes)
-            data.mkdir(mode=0o700)
-            self._hand_over(data)
             more = settings.init_arguments(self._keys, self._init, self.version)
             self._installed.run([*self._with_a_name(), *self._keys.init, *more])
-            settings_file = self._keys.settings_file
-            if settings_file.included_by:
-                with (data / settings_file.included_by).open("a", encoding="utf-8") as file:
-                    file.write(f"\n{settings_file.include}\n")
-        except OSError as error:
-            raise Impossible(f"{data} cannot be made: {error.strerror or error}") from error
+            keys = self._keys.settings_file
+            if keys.included_by:
+                self._folder.add_to_data(keys.included_by, keys.include, self.programs.user)
+        except (OSError, ValueError) as error:
+            raise Impossible(
+                f"{data} cannot be made: {getattr(error, 'strerror', '') or error}"
+            ) from error
 
     def _with_a_name(self) -> list[str]:
         """Return what runs a program under a user's name where this user has none.
@@ -245,7 +237,7 @@ class PrivateServer:
         """Start the server's processes with the settings as they are now."""
         try:
             self._write_settings()
-            self._begin_log()
+            self._folder.begin_log(self.programs.user)
         except OSError as error:
             raise ReplayerError(
                 f"{self.engine.title} cannot be started: {error.filename}: {error.strerror}"
@@ -258,8 +250,10 @@ class PrivateServer:
         """Wait for what a killed server left, so that nothing of it meets the new one."""
         self._end()
         self._identity = ""
-        for left in self._socket.iterdir() if self._socket else ():
-            left.unlink(missing_ok=True)
+        if self._socket is not None:
+            socket_folder.empty(self._socket)
+        # Whatever is left there in its place is no process's id.
+        self._folder.forget_data(self._keys.pid_file)
 
     def _started(self) -> str:
         """Start the server, wait until it is ready, and return its main process's identity."""
@@ -346,22 +340,8 @@ class PrivateServer:
             **self._overrides,
             **settings.fixed(self._keys, {"socket": self._socket, "data": self._folder.data}),
         }
-        path = self._folder.data / self._keys.settings_file.path
-        path.write_text(settings.text(self._keys, asked), encoding="utf-8")
-        path.chmod(0o600)
-        self._hand_over(path)
-
-    def _begin_log(self) -> None:
-        log = self._folder.log
-        if log.exists():
-            log.replace(log.with_name(f"{log.name}.1"))
-        log.touch(mode=0o600)
-        self._hand_over(log)
-
-    def _hand_over(self, path: Path) -> None:
-        """Give something that replayer just made to the server's user."""
-        if self.programs.user is not None:
-            os.chown(path, self.programs.user.uid, self.programs.user.gid)
+        name = self._keys.settings_file.path
+        self._folder.write_data(name, settings.text(self._keys, asked), self.programs.user)
 
 
 def main_process(data: Path, found: Programs, pid_file: str) -> int:
@@ -375,10 +355,12 @@ def recover(note: Note) -> str:
 
     The lock of its data folder is held.  A server that replayer did not start stays.
     """
-    keys = load(note.details["engine"]).spec.server
-    data, bindir = Path(note.details["data"]), Path(note.details["programs"])
-    user = User(*note.details["user"]) if note.details["user"] else None
-    identity = note.details["identity"]
+    keys = _keys_of(note)
+    data, bindir = Path(note.text("data")), Path(note.text("programs"))
+    user = programs.server_user(keys.users)
+    if note.details.get("user") != (list(user) if user else None):
+        raise journal.Untrusted(note, "no server runs as its user")
+    identity = note.text("identity")
     server = Installation(keys, data, bindir, user)
     left = server.processes()
     main = shutdown.read_pid(server.pid_file)
@@ -388,6 +370,17 @@ def recover(note: Note) -> str:
     shutdown.end(server, identity)
     note.drop()
     return f"the server on {data} {'was stopped' if left else 'had ended'}"
+
+
+def _keys_of(note: Note) -> ServerSpec:
+    """Return how the server of a note is stopped; raise Untrusted where no engine says it."""
+    try:
+        keys = load(note.text("engine")).spec.server
+    except Impossible as error:
+        raise journal.Untrusted(note, "there is no engine of that name") from error
+    if not keys.starts:
+        raise journal.Untrusted(note, "its engine starts no server")
+    return keys
 
 
 def _messages(log: Path, keys: ServerSpec) -> list[str]:
@@ -404,28 +397,3 @@ def _messages(log: Path, keys: ServerSpec) -> list[str]:
 def _weightiest(said: Sequence[str], keys: ServerSpec) -> str:
     weighty = [line for line in said if keys.log_weight.search(line)]
     return " ".join((weighty or list(said) or [""])[-1].split())
-
-
-def _socket_folder(keys: ServerSpec, found: Programs) -> tuple[Path, Note]:
-    """Make a short private folder for the server's socket, and write it down."""
-    refusals = []
-    for parent in dict.fromkeys([*map(Path, keys.socket_folders), Path(tempfile.gettempdir())]):
-        path = parent / f"replayer-{secrets.token_hex(4)}"
-        if len(os.fsencode(path / keys.socket_name)) >= _SOCKET_LIMIT:
-            refusals.append(f"{parent} is too long a path")
-            continue
-        note = journal.take("socket", path=str(path))
-        try:
-            path.mkdir(mode=0o700)
-            if found.user is not None:
-                os.chown(path, found.user.uid, found.user.gid)
-        except OSError as error:
-            note.drop()
-            refusals.append(f"{parent}: {error.strerror}")
-            continue
-        if programs.blocked(path, found.user) is None:
-            return path, note
-        path.rmdir()
-        note.drop()
-        refusals.append(f"the server's user cannot enter {parent}")
-    raise Impossible(f"there is no folder for the server's socket: {'; '.join(refusals)}")

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from replayer import journal, shell
+from replayer import journal, shell, trusted_path
 from replayer.engines.engine_spec import ServerSpec
 from replayer.errors import Impossible, ReplayerError
 from replayer.shell import User
@@ -230,10 +230,13 @@ def _digest(parts: list[Path]) -> str:
 
 
 def own_folder(path: Path) -> Path:
-    """Make a folder of replayer's own that everyone can enter, whatever the umask; return it."""
+    """Make a folder of replayer's own that everyone can enter, whatever the umask; return it.
+
+    Raises Impossible where it cannot be made, or somebody else could swap it for another.
+    """
     try:
-        path.mkdir()
-        path.chmod(0o755)
+        with trusted_path.steady(path.parent, "the folder") as parent:
+            parent.make(path.name, 0o755)
     except FileExistsError:
         pass
     except OSError as error:

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from replayer import journal, shell
+from replayer import journal, shell, trusted_path
 from replayer.engines.engine_spec import ServerSpec
 from replayer.errors import ReplayerError
 from replayer.machine import processes
@@ -213,6 +213,6 @@ def _release(server: Installation) -> None:
 def read_pid(path: Path) -> int:
     """Return the process id in the first line of a pid file, 0 if there is none."""
     try:
-        return int(path.read_text(encoding="utf-8", errors="replace").split("\n", 1)[0])
-    except (OSError, ValueError):
+        return int(trusted_path.first_line(path))
+    except ValueError:
         return 0

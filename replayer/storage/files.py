@@ -6,6 +6,7 @@ import contextlib
 import errno
 import mmap
 import os
+import re
 import secrets
 import shutil
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
-from replayer import journal, signals
+from replayer import journal, signals, trusted_path
 from replayer.errors import Impossible, ReplayerError
 from replayer.machine.free_space import free_bytes
 from replayer.storage.io_job import MIB, Target
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 PREFIX = ".replayer-probe-"
+_NAME = re.compile(re.escape(PREFIX) + "[0-9a-f]{12}")
+_WHAT = "the folder of the files"
 _PAGE = 4096
 _PATTERN_BYTES = 8 * MIB
 _SPARE_BYTES = 16 * MIB
@@ -32,19 +35,26 @@ _SPARE_BYTES = 16 * MIB
 
 def recover(note: journal.Note) -> str:
     """Remove the folder that a killed replayer left behind, forget its note and say so."""
-    folder = Path(str(note.details.get("path", "")))
-    there = folder.name.startswith(PREFIX) and folder.is_dir() and not folder.is_symlink()
-    if there:
-        _remove(folder)
-        if folder.exists():
-            raise ReplayerError(f"the files in {folder} cannot be removed; remove them by hand")
+    folder = note.path_of("path", _NAME)
+    try:
+        with trusted_path.steady(folder.parent, _WHAT) as parent:
+            there = bool(parent.mode(folder.name))
+            if there:
+                with parent.below(folder.name) as made:
+                    owner = made.shared()
+                if owner:
+                    raise journal.Untrusted(note, f"{folder} {owner}")
+                parent.remove(folder.name)
+    except FileNotFoundError:
+        there = False
+    except Impossible as error:
+        raise journal.Untrusted(note, str(error)) from error
+    except OSError as error:
+        raise ReplayerError(
+            f"the files in {folder} cannot be removed ({error.strerror}); remove them by hand"
+        ) from error
     note.drop()
     return f"the files of a probe in {folder} were {'removed' if there else 'already gone'}"
-
-
-def describe(note: journal.Note) -> str:
-    """Return what giving back a note would remove."""
-    return f"the files of a probe in {note.details.get('path', '')}"
 
 
 def enough(parent: Path, wanted: int) -> None:
@@ -64,7 +74,7 @@ class Workspace:
     """A folder of replayer's own; leaving the `with` block removes it with everything in it."""
 
     def __init__(self, parent: Path) -> None:
-        self._parent = parent.absolute()
+        self._parent = trusted_path.real(parent)
         self.folder = self._parent / f"{PREFIX}{secrets.token_hex(6)}"
         self._note: journal.Note | None = None
 
@@ -80,7 +90,8 @@ class Workspace:
     def _make(self) -> None:
         self._note = journal.take("files", path=str(self.folder))
         try:
-            self.folder.mkdir(mode=0o700)
+            with trusted_path.steady(self._parent, _WHAT) as parent:
+                parent.make(self.folder.name, 0o700)
         except OSError as error:
             raise Impossible(
                 f"no folder can be made in {self._parent}: {error.strerror}; name another one with "

@@ -88,10 +88,13 @@ def test_ballast_is_refused_where_it_would_count_against_replayer_itself(tmp_pat
 @pytest.mark.parametrize(
     ("now", "left"), [(500, 100), (520, 120), (300, 100), (100, 100), (50, 50)]
 )
-def test_recovered_huge_pages_never_fall_below_what_was_there(tmp_path, server_home, now, left):
+def test_recovered_huge_pages_never_fall_below_what_was_there(
+    tmp_path, monkeypatch, server_home, now, left
+):
     """Only what replayer added is given back, also when others added or took some meanwhile."""
     path = tmp_path / "nr_hugepages"
     path.write_text(str(now))
+    monkeypatch.setattr(memory_bound, "_HUGE_PAGES", str(path).lstrip("/"))
     note = journal.take("hugepages", path=str(path), before=100, pages=400)
 
     assert f"{left} are left" in memory_bound.recover(note)
@@ -101,7 +104,7 @@ def test_recovered_huge_pages_never_fall_below_what_was_there(tmp_path, server_h
 
 def test_recovering_what_is_gone_is_fine(tmp_path, server_home):
     """A cgroup that somebody else removed, and a ballast that died, are simply forgotten."""
-    group = journal.take("cgroup", group=str(tmp_path / "gone"), home=str(tmp_path))
+    group = journal.take("cgroup", group=str(tmp_path / "replayer-1-ab"), home=str(tmp_path))
     child = journal.take("ballast", child="boot:999999999:1", bytes=1)
 
     assert "removed" in memory_bound.recover(group)
@@ -109,8 +112,9 @@ def test_recovering_what_is_gone_is_fine(tmp_path, server_home):
     assert list(journal.notes("cgroup", "ballast")) == []
 
 
-def test_huge_pages_that_cannot_be_given_back_are_told(tmp_path, server_home):
+def test_huge_pages_that_cannot_be_given_back_are_told(tmp_path, monkeypatch, server_home):
     """A file that is no number is an error in one sentence, and the note stays."""
+    monkeypatch.setattr(memory_bound, "_HUGE_PAGES", str(tmp_path / "missing").lstrip("/"))
     note = journal.take("hugepages", path=str(tmp_path / "missing"), before=0, pages=4)
 
     with pytest.raises(ReplayerError, match="could not be given back"):

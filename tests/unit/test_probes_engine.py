@@ -366,16 +366,22 @@ def test_workspace_removes_everything_and_its_note(tmp_path):
 
 def test_recover_removes_only_what_is_ours(tmp_path):
     """A note with another folder's path removes nothing: only our own names are touched."""
-    ours, other = tmp_path / f"{PREFIX}0123", tmp_path / "data"
-    for folder in (ours, other):
-        folder.mkdir()
+    ours, other, near = (
+        tmp_path / name for name in (f"{PREFIX}0123456789ab", "data", f"{PREFIX}x")
+    )
+    for folder in (ours, other, near):
+        folder.mkdir(mode=0o700)
         (folder / "file").write_text("x")
 
-    said = [recover(journal.take("files", path=str(folder))) for folder in (ours, other)]
+    assert "removed" in recover(journal.take("files", path=str(ours)))
+    for folder in (other, near):
+        note = journal.take("files", path=str(folder))
+        with pytest.raises(journal.Untrusted, match="none that replayer makes"):
+            recover(note)
+        note.drop()
+        assert (folder / "file").exists()
 
     assert not ours.exists()
-    assert (other / "file").exists()
-    assert "removed" in said[0]
     assert list(journal.notes("files")) == []
 
 

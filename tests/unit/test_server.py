@@ -11,7 +11,7 @@ from replayer import journal
 from replayer.engines import engine
 from replayer.errors import Impossible, NotFound
 from replayer.machine import processes
-from replayer.servers import data_folder, private, programs, protocol, settings
+from replayer.servers import data_folder, private, programs, protocol, settings, socket_folder
 from replayer.servers.data_folder import DataFolder
 from replayer.servers.remote import Remote
 from replayer.shell import User
@@ -275,7 +275,7 @@ def test_no_short_folder_for_a_socket_is_a_refusal(tmp_path, monkeypatch):
     before = list(journal.notes())
 
     with pytest.raises(Impossible, match="too long a path"):
-        private._socket_folder(KEYS.model_copy(update={"socket_folders": (str(long),)}), found)
+        socket_folder.make(KEYS.model_copy(update={"socket_folders": (str(long),)}), found)
 
     assert list(journal.notes()) == before
 

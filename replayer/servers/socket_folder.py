@@ -1,0 +1,100 @@
+"""The private folder of a server's socket: short, random, and nobody's but the server's user's."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import secrets
+import stat
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from replayer import journal, trusted_path
+from replayer.errors import Impossible, ReplayerError
+from replayer.journal import Untrusted
+from replayer.servers import programs
+
+if TYPE_CHECKING:
+    from replayer.engines.engine_spec import ServerSpec
+    from replayer.journal import Note
+    from replayer.servers.programs import Programs
+
+_NAME = re.compile(r"replayer-[0-9a-f]{8}")
+_WHAT = "the socket's folder"
+_LIMIT = 108
+"""Bytes of sun_path in unix(7), with the NUL."""
+
+
+def make(keys: ServerSpec, server: Programs) -> tuple[Path, Note]:
+    """Make the folder, give it to the server's user, and write it down.
+
+    Raises Impossible, with the reason of each place, where none can be had.
+    """
+    refusals = []
+    for parent in dict.fromkeys([*map(Path, keys.socket_folders), Path(tempfile.gettempdir())]):
+        path = Path(os.path.realpath(parent)) / f"replayer-{secrets.token_hex(4)}"
+        if len(os.fsencode(path / keys.socket_name)) >= _LIMIT:
+            refusals.append(f"{parent} is too long a path")
+            continue
+        note = journal.take("socket", path=str(path))
+        try:
+            with trusted_path.steady(path.parent, _WHAT) as folder:
+                folder.make(path.name, 0o700, server.user)
+        except (OSError, Impossible) as error:
+            note.drop()
+            refusals.append(f"{parent}: {getattr(error, 'strerror', '') or error}")
+            continue
+        if programs.blocked(path, server.user) is None:
+            return path, note
+        remove(path)
+        note.drop()
+        refusals.append(f"the server's user cannot enter {parent}")
+    raise Impossible(f"there is no folder for the server's socket: {'; '.join(refusals)}")
+
+
+def empty(path: Path) -> None:
+    """Remove what a server left in the folder.
+
+    Raises ReplayerError where it is no folder any more: the server's user may have moved it.
+    """
+    try:
+        _empty(path)
+    except OSError as error:
+        raise ReplayerError(f"{_WHAT} {path} cannot be used: {error.strerror}") from error
+
+
+def remove(path: Path) -> None:
+    """Remove the folder with the sockets in it; one that is gone, or holds more, is left alone."""
+    with contextlib.suppress(OSError, Impossible):
+        _empty(path)
+        with trusted_path.steady(path.parent, _WHAT) as parent:
+            parent.rmdir(path.name)
+
+
+def _empty(path: Path) -> None:
+    with trusted_path.steady(path.parent, _WHAT) as parent, parent.below(path.name) as folder:
+        for name in folder.names():
+            folder.forget(name)
+
+
+def recover(note: Note) -> str:
+    """Remove the folder that a killed replayer left, and return what was done in a few words.
+
+    Raises Untrusted, and removes nothing, for a path that is no such folder.
+    """
+    path = note.path_of("path", _NAME)
+    try:
+        with trusted_path.steady(path.parent, _WHAT) as parent, parent.below(path.name) as folder:
+            modes = {name: folder.mode(name) for name in folder.names()}
+    except FileNotFoundError:
+        modes = {}
+    except (OSError, Impossible) as error:
+        raise Untrusted(note, f"{path} is no folder of a socket: {error}") from error
+    for name, mode in modes.items():
+        if not stat.S_ISSOCK(mode) and not name.endswith(".lock"):
+            raise Untrusted(note, f"{path} holds {name!r}, which no server leaves there")
+    remove(path)
+    note.drop()
+    return f"the socket folder {path} was removed"
