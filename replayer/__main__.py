@@ -8,8 +8,7 @@ from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any
 
-from replayer import __version__, registry, signals
-from replayer.engines import credentials
+from replayer import __version__, command_line, registry, signals
 from replayer.errors import Interrupted, ReplayerError
 
 ABOUT = """\
@@ -29,12 +28,10 @@ exit status: 0 done, 1 failed while running, 2 impossible request, 3 compared an
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run replayer with these arguments, or the process's own, and return its exit status."""
+    # Before a command's module is loaded, which takes its time: `ps` shows what stands there.
+    arguments = command_line.hidden(sys.argv[1:] if argv is None else argv)
     signals.install()
-    arguments = sys.argv[1:] if argv is None else argv
     try:
-        # Before a command's module is loaded, which takes its time: `ps` shows what stands there.
-        for word in arguments:
-            credentials.forget_argument(word)
         args = parser().parse_args(arguments)
         status: int = args.perform(args)
         sys.stdout.flush()

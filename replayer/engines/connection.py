@@ -5,6 +5,7 @@ The only module that imports SQLAlchemy; it is never in a timed loop.
 
 import contextlib
 import logging
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -13,7 +14,8 @@ from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
-from replayer.engines.credentials import show
+from replayer.command_line import SECRET, revealed
+from replayer.engines.credentials import redact, show
 from replayer.engines.driver import Connector, explain
 from replayer.engines.engine import Engine, Verb
 from replayer.errors import Impossible, ReplayerError, Skip
@@ -47,7 +49,7 @@ class Database:
         except (DBAPIError, *_NOT_OF_A_DRIVER) as error:
             if self._connection is not None:
                 self.close()
-            said = explain(getattr(error, "orig", None) or error)
+            said = redact(explain(getattr(error, "orig", None) or error), url)
             raise ReplayerError(
                 f"{engine.title} at {show(url)} refused a connection: {said}"
             ) from error
@@ -116,20 +118,48 @@ class Database:
 def url_of(text: str, engine: Engine) -> URL:
     """Return the SQLAlchemy URL that a user's URL means, on the engine's wire.
 
-    Raises Impossible when it is no URL.
+    The last @ before the host ends the password, which may have others in it.
+    Raises Impossible when it is no URL, and quotes nothing of it: any part may be a password.
     """
+    text = revealed(text)
+    refusal = Impossible(
+        f"the database's URL is none such as {engine.wire.split('+')[0]}://user@host/database "
+        f"(in a password write %40 for @, %3A for :, %2F for /, %3F for ? and %26 for &)"
+    )
     try:
-        url = make_url(text)
+        url = make_url(_one_at_sign(text))
     except (ArgumentError, ValueError):
-        # Without the error: what it quotes may be a password.
-        shown = text.rsplit("@", maxsplit=1)[-1]
-        raise Impossible(
-            f"{shown!r} is no database URL such as {engine.wire.split('+')[0]}://user@host/database"
-        ) from None
+        raise refusal from None
+    if _unclear(text, url):
+        raise refusal
     ours = {
         name: value for name, value in engine.spec.connect.query.items() if name not in url.query
     }
     return url.set(drivername=engine.wire).update_query_dict(ours)
+
+
+def _one_at_sign(text: str) -> str:
+    """Return a URL with every @ before the last one of user, password and host as %40."""
+    scheme, slashes, rest = text.partition("://")
+    first, at, after = rest.partition("@")
+    path = re.search(r"[/?]|$", after)
+    assert path is not None, "every text has an end"
+    more, last, host = after[: path.start()].rpartition("@")
+    user = f"{first}{at}{more}".replace("@", "%40") if last else first
+    return f"{scheme}{slashes}{user}{at}{host}{after[path.start() :]}"
+
+
+def _unclear(text: str, url: URL) -> bool:
+    """Tell whether a part of a password may have been taken for something else."""
+    rest = text.partition("://")[2]
+    path = re.search(r"[/?].*", rest.partition("@")[2], re.DOTALL)
+    if ":" in (url.username or "") or "@" in (url.database or ""):
+        return True
+    if url.password and path and "@" in path[0]:
+        return True
+    parameters = rest.partition("?")[2].split("&")
+    secret = any(SECRET.search(name) for name in url.query)
+    return secret and not all("=" in one for one in parameters)
 
 
 def columns(rows: Sequence[Row], name: str) -> list[Any]:

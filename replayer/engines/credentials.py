@@ -7,12 +7,11 @@ its own clients read; what a driver reads by itself, such as PGPASSFILE, is not 
 from __future__ import annotations
 
 import configparser
-import ctypes
 import os
-import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from replayer.command_line import PLAIN, SECRET
 from replayer.errors import Impossible
 
 if TYPE_CHECKING:
@@ -22,11 +21,7 @@ if TYPE_CHECKING:
 
     from replayer.engines.engine_spec import Password
 
-_SECRET = re.compile(r"passw|passphrase|secret", re.IGNORECASE)
-_IN_URL = re.compile(r"://[^:/@?]*:([^@]*)@|[?&][^=&]*(?:passw|passphrase|secret)[^=&]*=([^&]*)")
 _TLS = ("ssl_ca", "ssl_capath", "ssl_cert", "ssl_key", "ssl_cipher")
-_ARGUMENTS = (45, 46)
-"""arg_start and arg_end in proc_pid_stat(5), counted after the name of the program."""
 
 
 def complete(url: URL, keys: Password) -> URL:
@@ -48,41 +43,28 @@ def complete(url: URL, keys: Password) -> URL:
 
 
 def show(url: URL) -> str:
-    """Return a URL without any of its secrets."""
-    plain = url.set(drivername=url.get_backend_name()).difference_update_query(
-        [name for name in url.query if _SECRET.search(name)]
-    )
+    """Return a URL without any of its secrets, and without what may be the rest of one."""
+    plain = url.set(drivername=url.get_backend_name()).difference_update_query(_hidden(url))
     return plain.render_as_string(hide_password=True)
 
 
-def forget_argument(text: str) -> None:
-    """Overwrite the passwords of a URL in this process's own command line, which `ps` shows.
-
-    Where the kernel does not say where that is, nothing is done.
-    """
-    for secret in secrets(text):
-        _overwrite(os.fsencode(secret))
-
-
-def secrets(text: str) -> list[str]:
-    """Return the passwords in a URL as they are written there."""
-    return [secret for found in _IN_URL.findall(text) for secret in found if secret]
+def redact(text: str, url: URL) -> str:
+    """Return a message about a URL with *** for every secret of it."""
+    secrets = [url.password or ""]
+    for name in _hidden(url):
+        value = url.query[name]
+        secrets += [name, *([value] if isinstance(value, str) else value)]
+    for secret in sorted(map(str, secrets), key=len, reverse=True):
+        if len(secret) > 1 and not SECRET.fullmatch(secret):
+            text = text.replace(secret, "***")
+    return text
 
 
-def _overwrite(secret: bytes) -> None:
-    try:
-        stat = Path("/proc/self/stat").read_text(encoding="utf-8", errors="replace")
-        fields = stat.rpartition(")")[2].split()
-        begin, end = (int(fields[number]) for number in _ARGUMENTS)
-        shown = Path("/proc/self/cmdline").read_bytes()
-    except (OSError, ValueError, IndexError):
-        return
-    if not begin or end - begin < len(shown):
-        return
-    place = shown.find(secret)
-    while place >= 0:
-        ctypes.memset(begin + place, ord("x"), len(secret))
-        place = shown.find(secret, place + len(secret))
+def _hidden(url: URL) -> list[str]:
+    """Return the names of a URL's parameters that are not shown."""
+    if not any(SECRET.search(name) for name in url.query):
+        return []
+    return [name for name in url.query if name not in PLAIN]
 
 
 def _options(url: URL, keys: Password) -> dict[str, str]:

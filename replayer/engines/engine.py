@@ -31,6 +31,7 @@ _SEPARATOR = re.compile(r"^-- then\s*$", re.MULTILINE)
 _INCLUDE = re.compile(r"^-- include (\S+)[ \t]*$", re.MULTILINE)
 _SINCE = re.compile(r"\.(\d+)\.sql$")
 _PARTS = "parts/"
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,40}")
 
 
 @dataclass(frozen=True)
@@ -244,6 +245,9 @@ def of_url(url: str) -> Engine:
     listed, known = _listed(), assets.engines()
     if scheme in listed:
         return listed[scheme]
+    if not _SCHEME.fullmatch(scheme):
+        # Not quoted: whatever stands there may be a password.
+        raise NotFound("what stands before :// in the database's URL is no name of an engine")
     if scheme not in known:
         raise NotFound(f"no engine is reached by {scheme}://{nearest(scheme, {*listed, *known})}")
     return load(scheme)

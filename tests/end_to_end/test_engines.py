@@ -404,29 +404,29 @@ def test_server_that_is_not_there_is_one_sentence_without_the_password(address):
 def test_password_leaves_the_process_list(tmp_path):
     """What `ps` shows of a replayer has no password, wherever it was in the URL."""
     code = (
-        "import sys; from replayer.engines import credentials; "
-        "credentials.forget_argument(sys.argv[1]); "
+        "import sys; from replayer import command_line; command_line.hidden(sys.argv[1:]); "
         "print(open('/proc/self/cmdline').read())"
     )
-    address = "postgresql://a:swordfish@h/d?sslpassword=sturgeon&x=1"
+    address = "postgresql://a:swordfish@h/d?sslpassword=sturgeon&sslmode=require"
     done = subprocess.run(
         [sys.executable, "-c", code, address], capture_output=True, text=True, check=True
     )
 
     assert "swordfish" not in done.stdout
     assert "sturgeon" not in done.stdout
-    assert "postgresql://a:xxxxxxxxx@h/d?sslpassword=xxxxxxxx&x=1" in done.stdout
+    assert "postgresql://a:xxxxxxxxx@h/d?sslpassword=xxxxxxxx&sslmode=require" in done.stdout
 
 
 def test_url_is_shown_without_secrets():
     """Neither the password nor a secret among the parameters is in what is shown."""
     url = url_of(
-        "postgresql://a:one@h/d?sslpassword=two&password=three&x=4", engines.load("postgres")
+        "postgresql://a:one@h/d?sslpassword=two&password=three&sslmode=require",
+        engines.load("postgres"),
     )
     shown = credentials.show(url)
 
     assert not any(secret in shown for secret in ("one", "two", "three"))
-    assert shown.endswith("x=4")
+    assert shown.endswith("sslmode=require")
 
 
 # A folder is an engine

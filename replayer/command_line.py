@@ -1,0 +1,157 @@
+"""Passwords on the command line: taken out of it before anything else is done.
+
+`hidden` gives the words of the command line back with *** for every secret, so that nothing that
+quotes a word can tell it, and overwrites the secrets in what `ps` shows; `revealed` is what the
+user typed, for the one place that opens a connection.
+
+A URL is read as generously as people write them: with @ / : ? # or & in a password, without its
+scheme's slashes, without a host.  What may be a part of a secret is taken for one.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+SECRET = re.compile(r"pass?w|pwd|passphrase|secret|token", re.IGNORECASE)
+"""Parameters of a URL that hold a secret."""
+PLAIN = frozenset(
+    re.findall(
+        r"\w+",
+        """
+        host hostaddr port user dbname database unix_socket service options application_name
+        connect_timeout read_timeout write_timeout client_encoding charset target_session_attrs
+        sslmode sslrootcert sslcert sslkey sslcrl sslcrldir ssl_min_protocol_version requirepeer
+        ssl_max_protocol_version sslnegotiation gssencmode channel_binding keepalives
+        keepalives_idle keepalives_interval keepalives_count tcp_user_timeout read_default_file
+        read_default_group ssl_ca ssl_capath ssl_cert ssl_key ssl_cipher ssl_check_hostname
+        """,
+    )
+)
+"""Parameters that may follow a secret; any other may be the rest of one with an & in it."""
+
+_ENGINE = "--engine"
+_COLON = re.compile(r":|%3a", re.IGNORECASE)
+_BARE = re.compile(r"[A-Za-z][\w+.-]*:.*@", re.DOTALL)
+"""A URL without its slashes, as `postgres:secret@host/db`."""
+_DATABASE = re.compile(
+    r"[\w+-]*(sql|postgres|maria|citus|columnstore)[\w+-]*:.*@", re.IGNORECASE | re.DOTALL
+)
+_ARGUMENTS = (45, 46)
+"""arg_start and arg_end in proc_pid_stat(5), counted after the name of the program."""
+_typed: dict[str, str] = {}
+
+
+def hidden(words: Sequence[str]) -> list[str]:
+    """Return the words with *** for each secret, which are overwritten in what `ps` shows."""
+    shown, before = [], ""
+    secrets: list[str] = []
+    for word in words:
+        spans = _spans(word, of_engine=_ENGINE in {before, word.partition("=")[0]})
+        # What follows another option is that option's, if it does not begin as a database's URL.
+        bare = _DATABASE if before.startswith("-") else _BARE
+        if not spans and bare.match(word):
+            spans = _spans(word, of_engine=True)
+        secrets += [word[begin:end] for begin, end in spans]
+        shown.append(_masked(word, spans))
+        before = word
+    if secrets:
+        _overwrite(sorted({os.fsencode(one) for one in secrets}, key=len, reverse=True))
+    return shown
+
+
+def revealed(text: str) -> str:
+    """Return what the user typed where `hidden` put ***; any other text as it is."""
+    return _typed.get(text, text)
+
+
+def _masked(word: str, spans: list[tuple[int, int]]) -> str:
+    if not spans:
+        return word
+    stars = "***"
+    while True:
+        text, end = "", 0
+        for begin, after in spans:
+            text, end = text + word[end:begin] + stars, after
+        text += word[end:]
+        begin = len(_ENGINE) + 1 if text.startswith(f"{_ENGINE}=") else 0
+        if _typed.setdefault(text[begin:], word[begin:]) == word[begin:]:
+            return text
+        # Another word looks the same without its secret.
+        stars += "*"
+
+
+def _spans(word: str, *, of_engine: bool) -> list[tuple[int, int]]:
+    """Return where the secrets of a word begin and end, in order."""
+    scheme = word.find("://")
+    if scheme < 0 and not of_engine:
+        return []
+    start = scheme + 3 if scheme >= 0 else len(_ENGINE) + 1 if word.startswith(_ENGINE) else 0
+    in_query = list(_of_query(word, start))
+    before = word[: in_query[0][0]] if in_query else word
+    spans = [*_of_user(before, start, slashes=scheme >= 0), *in_query]
+    return [(begin, end) for begin, end in spans if begin < end]
+
+
+def _of_user(word: str, start: int, *, slashes: bool) -> Iterator[tuple[int, int]]:
+    """Yield what stands between the name's colon and the last @, or in the place of a port."""
+    last = word.rfind("@")
+    colon = _COLON.search(word, start)
+    if colon is None or word.startswith("[", start):
+        return
+    if colon.start() < last:
+        yield colon.end(), last
+    elif last < start:
+        port = re.match(r"[^/?#]*", word[colon.end() :])
+        if not slashes or port is None or not port[0].isdigit():
+            yield colon.end(), len(word)
+
+
+def _of_query(word: str, start: int) -> Iterator[tuple[int, int]]:
+    """Yield the values of secret parameters, each with what may be the rest of it."""
+    begin = -1
+    for found in re.finditer(r"(?:^|[?&])([^=&?]*)=?", word[start:]):
+        name, place = found[1], start + found.start()
+        if begin >= 0 and name in PLAIN:
+            yield begin, place
+            begin = -1
+        if begin < 0 and found[0].endswith("=") and SECRET.search(name):
+            begin = start + found.end()
+    if begin >= 0:
+        yield begin, len(word)
+
+
+def _overwrite(secrets: list[bytes]) -> None:
+    """Put an x for each byte of these secrets into the memory that /proc/PID/cmdline shows.
+
+    Where the kernel does not say where that is, or may not be told, nothing is done.
+    """
+    try:
+        stat = Path("/proc/self/stat").read_text(encoding="utf-8", errors="replace")
+        fields = stat.rpartition(")")[2].split()
+        begin, end = (int(fields[number]) for number in _ARGUMENTS)
+        shown = clean = Path("/proc/self/cmdline").read_bytes()
+    except (OSError, ValueError, IndexError):
+        return
+    if not begin or end - begin < len(shown):
+        return
+    for secret in secrets:
+        clean = clean.replace(secret, b"x" * len(secret))
+    _put(begin, clean)
+
+
+def _put(address: int, text: bytes) -> None:
+    try:
+        with Path("/proc/self/mem").open("r+b", buffering=0) as memory:
+            memory.seek(address)
+            memory.write(text)
+    except OSError:
+        # 20 ms that nobody pays where the file above can be written.
+        import ctypes  # noqa: PLC0415
+
+        ctypes.memmove(address, text, len(text))

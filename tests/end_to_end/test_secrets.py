@@ -1,0 +1,191 @@
+"""No part of a password reaches what others read: ps, the terminal, a log, a result."""
+
+import os
+import re
+import statistics
+import subprocess
+import sys
+import time
+
+import pytest
+
+from replayer import command_line
+from replayer.engines import credentials
+from replayer.engines import engine as engines
+from replayer.engines.connection import url_of
+from replayer.errors import Impossible
+
+POSTGRES = engines.load("postgres")
+SECRETS = {
+    "plain": "marlintrout",
+    "at": "marlin@trout",
+    "at twice": "marlin@tr@out",
+    "slash": "marlin/trout",
+    "at and slash": "marlin@tr/out",
+    "slash and at": "marlin/tr@out",
+    "question": "marlin?trout",
+    "question and at": "marlin?tr@out=conger",
+    "hash": "marlin#trout",
+    "colon": "marlin:trout",
+    "at and colon": "marlin@tr:out",
+    "and": "marlin&trout=conger",
+    "encoded": "marlin%40trout",
+    "badly encoded": "marlin%4trout%",
+    "brackets": "marlin@[trout]",
+    "spaces": "marlin trout",
+    "other letters": "forelle-ñandú@conger",
+}
+SHAPES = {
+    "right": "postgresql://me:{}@127.0.0.1:1/db",
+    "no host": "postgresql://me:{}@/db",
+    "no host at all": "postgresql://me:{}",
+    "no host, path": "postgresql://me:{}/db",
+    "no port": "postgresql://me:{}@127.0.0.1:port/db",
+    "no name": "postgresql://:{}@127.0.0.1:1/db",
+    "no slashes": "postgres:{}@127.0.0.1/db",
+    "no slashes nor host": "postgres:{}",
+    "one slash": "postgres:/me:{}@127.0.0.1/db",
+    "wrong scheme": "oracle://me:{}@127.0.0.1/db",
+    "scheme with a driver": "postgresql+asyncpg://me:{}@127.0.0.1:1/db",
+    "other wire": "mysql://me:{}@127.0.0.1:1/db",
+    "encoded colon": "postgresql://me%3A{}@127.0.0.1:1/db",
+    "parameter": "postgresql://me@127.0.0.1:1/db?password={}",
+    "parameter first": "postgresql://me@127.0.0.1:1/db?sslpassword={}&sslmode=disable",
+    "other spelling": "postgresql://me@127.0.0.1:1/db?passwd={}",
+    "parameter of mysql": "mysql://me@127.0.0.1:1/db?passwd={}",
+    "socket": "postgresql://me:{}@/db?host=/nowhere",
+}
+PARTS = re.compile("marlin|trout|conger|forelle|ñandú|\\btr\\b", re.IGNORECASE)
+"""Whatever is a part of one of the secrets, and of nothing else that replayer says."""
+
+
+def run(*arguments, folder, **environment):
+    """Run replayer with these arguments in a folder of its own."""
+    return subprocess.run(
+        [sys.executable, "-m", "replayer", *map(str, arguments)],
+        check=False,
+        capture_output=True,
+        text=True,
+        stdin=subprocess.DEVNULL,
+        timeout=120,
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": os.getcwd(), **environment},  # noqa: PTH109
+    )
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("secret", SECRETS)
+def test_nothing_of_a_secret_is_quoted(shape, secret):
+    """What is shown of a word of the command line, and every refusal, is free of it."""
+    if "@" in SECRETS[secret] and "@" not in SHAPES[shape]:
+        pytest.skip("what follows the last @ is a host, whoever reads it")
+    typed = SHAPES[shape].format(SECRETS[secret])
+    (_, shown), (equals,) = (
+        command_line.hidden(["--engine", typed]),
+        command_line.hidden([f"--engine={typed}"]),
+    )
+    assert PARTS.findall(shown + equals) == []
+    assert command_line.revealed(shown) == typed
+
+    messages = [shown]
+    for text in (typed, shown):
+        try:
+            engine = engines.of_url(text) if "://" in text else engines.load(shown)
+            url = url_of(text, engine)
+            messages += [credentials.show(url), str(url.host), str(url.database), str(url.username)]
+        except Impossible as error:
+            messages.append(str(error))
+    assert PARTS.findall(" ".join(messages)) == []
+
+
+@pytest.mark.parametrize(
+    ("typed", "password", "host"),
+    [
+        ("postgresql://me:marlin@trout@h:1/db", "marlin@trout", "h"),
+        ("postgresql://me:marlin%40tr%2Fout@h/db?application_name=a%40b", "marlin@tr/out", "h"),
+        ("postgresql://me@org:marlin@h/db", "marlin", "h"),
+        ("postgresql://me:marlin/trout@h/db", "marlin/trout", "h"),
+        ("postgresql://me:a@b@c@[::1]:5432/db", "a@b@c", "::1"),
+        ("postgresql://h:5432/db", None, "h"),
+    ],
+)
+def test_password_with_an_at_sign_is_the_password(typed, password, host):
+    """The last @ before the host ends it; what is written in % is read as before."""
+    _, shown = command_line.hidden(["--engine", typed])
+    url = url_of(shown, POSTGRES)
+
+    assert (url.password, url.host) == (password, host)
+
+
+def test_words_without_a_secret_are_left_alone():
+    """Labels, settings, paths and URLs with a port are what the user typed."""
+    words = [
+        "run", "demo", "--label", "a:b@c", "--set", "walk.path=/x:y@z", "--engine",
+        "postgresql://h:5432/db?application_name=here", "--data-dir", "/mnt/a:b@c",
+    ]  # fmt: skip
+    assert command_line.hidden(words) == words
+    assert command_line.hidden(["--engine=postgres"]) == ["--engine=postgres"]
+
+
+def test_two_words_that_look_the_same_keep_their_secrets():
+    """Each is revealed as it was typed."""
+    typed = ["postgresql://me:one@h/db", "postgresql://me:two@h/db"]
+    shown = command_line.hidden(typed)
+
+    assert [command_line.revealed(word) for word in shown] == typed
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["run", "smoke", "--engine", "postgresql://me:marlin@trout@127.0.0.1:1/db"],
+        ["run", "smoke", "--engine=postgresql://me:marlintrout@127.0.0.1:1/db"],
+        ["run", "smoke", "--engine", "postgres:marlintrout@127.0.0.1/db"],
+        [
+            "run",
+            "smoke",
+            "--engine",
+            "postgresql://me@127.0.0.1:1/db?password=marlin&trout=conger",
+        ],
+        ["run", "smoke", "--engine", "mysql://me:marlintrout@/db?unix_socket=/nowhere"],
+        ["run", "postgresql://me:marlintrout@127.0.0.1:1/db"],
+        ["run", "--json", "postgres:marlintrout@127.0.0.1/db"],
+        ["run", "smoke", "--engin", "postgresql://me:marlintrout@127.0.0.1:1/db"],
+        ["show", "postgresql://me:marlintrout@127.0.0.1:1/db"],
+        ["postgresql://me:marlintrout@127.0.0.1:1/db"],
+        ["run", "smoke", "--label", "postgresql://me:marlintrout@h/db", "--engine", "mysql://h:1/"],
+    ],
+)
+def test_no_command_tells_a_password(tmp_path, server_home, words):
+    """Wherever it was typed, it is in no message and no result."""
+    done = run(*words, folder=tmp_path, PGPASSWORD="marlin-trout", MYSQL_PWD="marlin-trout")
+
+    results = "".join(path.read_text() for path in tmp_path.rglob("*.json"))
+    assert done.returncode != 0
+    assert PARTS.findall(done.stdout + done.stderr + results) == []
+    assert "Traceback" not in done.stderr
+
+
+def test_password_leaves_the_process_list_at_once(tmp_path, server_home):
+    """It is overwritten before anything heavy is loaded: while the interpreter itself starts."""
+    seconds = []
+    for _ in range(3):
+        with subprocess.Popen(
+            [sys.executable, "-m", "replayer", "run", "smoke", "--engine",
+             "postgresql://me:marlintrout@127.0.0.1:1/db"],
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=tmp_path,
+        ) as process:  # fmt: skip
+            begin = time.monotonic()
+            shown = last = 0.0
+            while process.poll() is None:
+                with open(f"/proc/{process.pid}/cmdline", "rb") as file:  # noqa: PTH123
+                    if b"marlintrout" in file.read():
+                        shown = time.monotonic() - begin
+                last = time.monotonic() - begin
+                time.sleep(0.001)
+        seconds.append(shown / last)
+    bare = time.monotonic()
+    subprocess.run([sys.executable, "-c", "import argparse"], check=True)
+    print("share of the run with the password in ps", seconds, "start", time.monotonic() - bare)
+
+    assert statistics.median(seconds) < 0.25
