@@ -111,7 +111,10 @@ def home() -> Path:
 
 
 def _make(folder: Path) -> None:
-    folder.parent.mkdir(parents=True, exist_ok=True)
+    for parent in reversed(folder.parents):
+        if not parent.is_dir():
+            with trusted_path.steady(parent.parent, "the folder") as above:
+                os.mkdir(parent.name, dir_fd=above.fd)
     with trusted_path.steady(folder.parent, "the folder") as parent:
         # A server's unprivileged user must be able to reach it, whatever the umask.
         with contextlib.suppress(FileExistsError):

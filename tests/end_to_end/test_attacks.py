@@ -370,7 +370,7 @@ def test_home_of_another_owner_is_refused(theirs, ours, victim, monkeypatch):
     as_user("import os, sys; os.symlink(*sys.argv[1:])", victim.parent, theirs / "taken")
     (ours / "open").mkdir()
     (ours / "open").chmod(0o777)
-    for home in (theirs, theirs / "new", ours / "open", ours / "open" / "new"):
+    for home in (theirs, theirs / "a" / "b" / "new", ours / "open", ours / "open" / "new"):
         monkeypatch.setenv("REPLAYER_HOME", str(home))
         with pytest.raises(Impossible, match=r"belongs to user|can be written by others"):
             journal.home()
