@@ -111,10 +111,9 @@ def home() -> Path:
 
 
 def _make(folder: Path) -> None:
-    for parent in reversed(folder.parents):
-        if not parent.is_dir():
-            with trusted_path.steady(parent.parent, "the folder") as above:
-                os.mkdir(parent.name, dir_fd=above.fd)
+    for missing in (path for path in reversed(folder.parents) if not path.is_dir()):
+        with trusted_path.steady(missing.parent, "the folder") as above:
+            os.mkdir(missing.name, dir_fd=above.fd)
     with trusted_path.steady(folder.parent, "the folder") as parent:
         # A server's unprivileged user must be able to reach it, whatever the umask.
         with contextlib.suppress(FileExistsError):
