@@ -1,0 +1,158 @@
+"""The runner: ever more complete runs in the order of the workload, and nothing is lost."""
+
+import io
+from types import SimpleNamespace
+
+import pytest
+
+from replayer import registry
+from replayer.engines import engine as engines
+from replayer.errors import Impossible, Interrupted, ReplayerError, Skip
+from replayer.model import Better, Status, StepSpec, Workload
+from replayer.report.progress import Lines
+from replayer.run import runner
+from replayer.watch import calibration
+
+
+@pytest.fixture
+def run_steps(monkeypatch):
+    """Return a function that runs these steps, which need no database, and lists what was yielded.
+
+    A step is a function of (spec, context), under its name; `checks` are theirs.
+    """
+    # It is measured for a second and has tests of its own.
+    monkeypatch.setattr(calibration, "measure", lambda when: {f"cpu.{when}": (1.0,)})
+
+    def perform(steps, *, checks=None, once=(), repeat=1):
+        real = registry.load
+
+        def load(kind, name):
+            if kind != "steps":
+                return real(kind, name)
+            module = SimpleNamespace(run=steps[name], needs_database=lambda _spec: False)
+            if name in (checks or {}):
+                module.check = checks[name]
+            return module
+
+        monkeypatch.setattr(registry, "load", load)
+        specs = tuple(StepSpec(step=name, name=name, once=name in once) for name in steps)
+        workload = Workload(
+            name="toy", source="toy.toml", description="", comment="", repeat=repeat, steps=specs
+        )
+        order = runner.Order(workload, engines.load(engines.default()))
+        yielded, failure = [], None
+        try:
+            for run in runner.execute(order, Lines(io.StringIO())):
+                yielded.append(run)  # noqa: PERF402 - what came before an error counts
+        except (ReplayerError, Interrupted) as error:
+            failure = error
+        return yielded, failure
+
+    return perform
+
+
+def measures(value):
+    """Return a step that measures a number."""
+
+    def run(spec, context):
+        context.findings.measure(f"{spec.name}.number", value, "1/s", Better.MORE)
+
+    return run
+
+
+def ends_with(error, value=None):
+    """Return a step that ends so, after it has measured a number if one is given."""
+
+    def run(spec, context):
+        if value is not None:
+            measures(value)(spec, context)
+        raise error
+
+    return run
+
+
+def test_every_step_is_yielded_when_it_is_done(run_steps):
+    """Whoever saves each run that is yielded has every step but the one that is under way."""
+    yielded, failure = run_steps({"a": measures(1), "b": measures(2)})
+
+    assert failure is None
+    assert [len(run.steps) for run in yielded] == [0, 1, 2, 2]
+    assert [run.status for run in yielded] == [Status.RUNNING] * 3 + [Status.DONE]
+    assert len({run.id for run in yielded}) == 1
+    assert yielded[-1].finished
+    assert set(yielded[-1].control) == {"cpu.before", "cpu.after"}
+
+
+def test_steps_come_in_order_and_once_means_once(run_steps):
+    """Each repeat runs every step in the workload's order; one that is `once` only the first."""
+    yielded, _ = run_steps({"build": measures(1), "walk": measures(2)}, once={"build"}, repeat=3)
+    done = [(step.name, step.repeat) for step in yielded[-1].steps]
+
+    assert done == [("build", 1), ("walk", 1), ("walk", 2), ("walk", 3)]
+
+
+def test_a_step_that_cannot_be_done_is_skipped_and_the_rest_runs(run_steps):
+    """The reason stands in the result, and the run is done."""
+    yielded, failure = run_steps({"a": ends_with(Skip("no disk here")), "b": measures(2)})
+    first, second = yielded[-1].steps
+
+    assert failure is None
+    assert (first.status, first.reason) == (Status.SKIPPED, "no disk here")
+    assert second.value("b.number") == 2
+    assert yielded[-1].status is Status.DONE
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (ReplayerError("the disk is gone"), Status.FAILED),
+        (Interrupted("stopped by SIGTERM"), Status.INTERRUPTED),
+    ],
+)
+def test_what_a_step_measured_before_it_failed_is_kept(run_steps, error, status):
+    """The last run has the failed step with its reason and its numbers, and no step after it."""
+    yielded, failure = run_steps({"a": measures(1), "b": ends_with(error, 7), "c": measures(3)})
+    last = yielded[-1]
+
+    assert failure is error
+    assert (last.status, last.error) == (status, str(error))
+    assert [(step.name, step.status) for step in last.steps] == [("a", Status.DONE), ("b", status)]
+    assert last.steps[1].value("b.number") == 7
+    assert last.steps[1].reason == str(error)
+
+
+def test_what_is_impossible_is_said_before_anything_is_done(run_steps):
+    """The last step's check ends the run before the first step begins."""
+
+    def check(_spec, _context):
+        raise Impossible("there is no such disk")
+
+    begun = []
+    yielded, failure = run_steps(
+        {"a": lambda spec, _context: begun.append(spec.name), "b": measures(1)},
+        checks={"b": check},
+    )
+
+    assert begun == []
+    assert isinstance(failure, Impossible)
+    assert (yielded[-1].status, yielded[-1].steps) == (Status.FAILED, ())
+
+
+def test_a_check_that_skips_waits_for_its_turn(run_steps):
+    """What cannot be done is no reason not to begin: the step is skipped when it is due."""
+
+    def check(_spec, _context):
+        raise Skip("not here")
+
+    yielded, failure = run_steps(
+        {"a": measures(1), "b": ends_with(Skip("not here"))}, checks={"b": check}
+    )
+
+    assert failure is None
+    assert [step.status for step in yielded[-1].steps] == [Status.DONE, Status.SKIPPED]
+
+
+def test_a_bug_is_no_failed_step(run_steps):
+    """An error that nobody foresaw keeps its traceback: nothing is made up for it."""
+    with pytest.raises(ZeroDivisionError):
+        run_steps({"a": lambda _spec, _context: 1 / 0})
