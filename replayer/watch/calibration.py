@@ -8,16 +8,14 @@ get, and where their code lies), so what counts is a process: several before, se
 value of each.
 """
 
-import hashlib
+import json
 import math
-import time
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 
-from replayer.watch.workers import WorkerPool
-
-if TYPE_CHECKING:
-    from replayer.watch.workers import Barrier
+from replayer import shell
+from replayer.watch import calibration_process
 
 NAMES = ("cpu", "memory")
 """cpu: bytes per second through SHA-256 on one core; memory: bytes per second copied."""
@@ -30,10 +28,8 @@ FLOOR = 0.02
 """What moves by less than this share is never called moved: clocks and caches do that much."""
 _COUNT = "processes"
 """The key of a control that says from how many processes its values are."""
-_SAMPLES = 3
-_SAMPLE_SECONDS = 0.01
-_CPU_BYTES = 1 << 16
-_MEMORY_BYTES = 1 << 24
+_MOST_SECONDS = 60.0
+"""A process takes a tenth of a second; one of a machine at its end may take long."""
 
 Control = Mapping[str, Sequence[float]]
 
@@ -42,7 +38,7 @@ def measure(when: str) -> dict[str, tuple[float, ...]]:
     """Return one value a process of every control, named such as `cpu.before`.
 
     The processes are fresh, so that what replayer did meanwhile does not count, and come one after
-    the other, so that none is in another's way.  It takes about a second.
+    the other, so that none is in another's way.  It takes about half a second.
     """
     rounds = [_one_process() for _ in range(PROCESSES)]
     measured = {f"{name}.{when}": tuple(one[name] for one in rounds) for name in NAMES}
@@ -50,17 +46,10 @@ def measure(when: str) -> dict[str, tuple[float, ...]]:
 
 
 def _one_process() -> dict[str, float]:
-    with WorkerPool(work, [None], processes=1) as pool:
-        pool.ready()
-        pool.open()
-        (values,) = pool.results()
-    return {name: float(value) for name, value in values.items()}
-
-
-def work(_job: None, barrier: "Barrier", _report: object) -> dict[str, float]:
-    """Measure every control in a worker process."""
-    barrier.wait()
-    return {"cpu": _median(_samples(_hash)), "memory": _median(_copy_samples())}
+    # Isolated and without site packages it starts in a few milliseconds.
+    program = Path(calibration_process.__file__)
+    text = shell.run([sys.executable, "-I", "-S", program], timeout=_MOST_SECONDS)
+    return {name: float(value) for name, value in json.loads(text).items()}
 
 
 def moved(control: Control) -> dict[str, float]:
@@ -98,38 +87,3 @@ def _median(values: Sequence[float]) -> float:
     ordered = sorted(values)
     middle = len(ordered) // 2
     return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
-
-
-def _samples(work: Callable[[], int]) -> tuple[float, ...]:
-    """Return bytes per second of each sample; a first one, which warms up, is not kept."""
-    return tuple(_sample(work) for _ in range(_SAMPLES + 1))[1:]
-
-
-def _sample(work: Callable[[], int]) -> float:
-    begin = time.monotonic_ns()
-    done = 0
-    while (elapsed := time.monotonic_ns() - begin) < _SAMPLE_SECONDS * 1e9:
-        done += work()
-    return round(done / elapsed * 1e9)
-
-
-def _hash() -> int:
-    hashlib.sha256(_BLOCK).digest()
-    return _CPU_BYTES
-
-
-_BLOCK = bytes(_CPU_BYTES)
-
-
-def _copy_samples() -> tuple[float, ...]:
-    source, target = bytearray(_MEMORY_BYTES), bytearray(_MEMORY_BYTES)
-    view = memoryview(target)
-
-    def copy() -> int:
-        view[:] = source
-        return _MEMORY_BYTES
-
-    try:
-        return _samples(copy)
-    finally:
-        view.release()

@@ -1,0 +1,49 @@
+"""One process of the control: `python -I -S` runs this file, which so imports nothing of replayer.
+
+It prints the median of a few samples of each control as JSON.
+"""
+
+import hashlib
+import json
+import sys
+import time
+from collections.abc import Callable
+
+_SAMPLES = 3
+_SAMPLE_SECONDS = 0.01
+_CPU_BYTES = 1 << 16
+_MEMORY_BYTES = 1 << 24
+
+
+def main() -> None:
+    """Measure bytes per second through SHA-256 on one core, and bytes per second copied."""
+    block = bytes(_CPU_BYTES)
+    source, target = bytearray(_MEMORY_BYTES), bytearray(_MEMORY_BYTES)
+
+    def copy() -> None:
+        target[:] = source
+
+    values = {
+        "cpu": _median(lambda: hashlib.sha256(block).digest(), _CPU_BYTES),
+        "memory": _median(copy, _MEMORY_BYTES),
+    }
+    sys.stdout.write(json.dumps(values))
+
+
+def _median(work: Callable[[], object], moved: int) -> float:
+    """Return the median of the samples but the first, which warms up."""
+    samples = [_sample(work, moved) for _ in range(_SAMPLES + 1)][1:]
+    return sorted(samples)[_SAMPLES // 2]
+
+
+def _sample(work: Callable[[], object], moved: int) -> float:
+    begin = time.monotonic_ns()
+    done = 0
+    while (elapsed := time.monotonic_ns() - begin) < _SAMPLE_SECONDS * 1e9:
+        work()
+        done += moved
+    return round(done / elapsed * 1e9)
+
+
+if __name__ == "__main__":
+    main()
