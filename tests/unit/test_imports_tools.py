@@ -187,7 +187,7 @@ def test_progress_of_dd_is_no_copy():
 
     assert [step.repeat for step in run.steps] == [1, 2]
     assert run.steps[0].spec["block_size"] == MIB
-    assert "taken as repeats" in run.advice[0]
+    assert "taken as repeats" in run.advice[0].found
 
 
 def test_iostats_first_report_is_passed_over_and_stamps_make_a_series():
@@ -230,7 +230,7 @@ def test_repeats_without_a_host_are_said_to_be_taken_as_one_machines(tmp_path):
     (run,) = read("sysbench", path).runs
 
     assert len(run.steps) == 2
-    assert "does not say which machine" in run.advice[0]
+    assert "does not say which machine" in run.advice[0].found
 
 
 def test_a_log_of_pgbench_has_every_latency():
@@ -318,7 +318,7 @@ def test_interim_reports_are_one_run(tmp_path):
     (run,) = read("fio", write(tmp_path / "f", *reports)).runs
 
     assert [values(step)["fio.read.iops"] for step in run.steps] == [109]
-    assert "2 interim reports" in run.advice[0]
+    assert "2 interim reports" in run.advice[0].found
 
 
 def test_reports_one_after_another_are_repeats_and_beside_another_are_machines(tmp_path):
