@@ -1,0 +1,131 @@
+"""The preflight check: each line says how much is possible, what was found and what to do."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from replayer.machine.host import Host
+from replayer.run import preflight
+from replayer.run.preflight import Answer, Case
+
+FIXTURES = Path(__file__).parents[1] / "fixtures"
+MACHINES = ("proc-3.10", "proc-5.4", "proc-6.18")
+
+
+@pytest.fixture
+def recorded(tmp_path):
+    """Return a function that makes a case of a recorded machine, its data in an empty folder."""
+
+    def make(name, **files):
+        root = tmp_path / name
+        if files:
+            shutil.copytree(FIXTURES / name / "first", root)
+            for path, text in files.items():
+                (root / path).parent.mkdir(parents=True, exist_ok=True)
+                (root / path).write_text(text)
+        else:
+            root = FIXTURES / name / "first"
+        return Case(Host(root=root), data_dir=tmp_path / "data", workload="smoke", seconds=0.05)
+
+    return make
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize(
+    "question",
+    [
+        preflight.governor,
+        preflight.swap,
+        preflight.transparent_huge_pages,
+        preflight.clock_source,
+        preflight.virtualisation,
+        preflight.container,
+        preflight.pressure,
+        preflight.read_ahead,
+        preflight.device,
+        preflight.huge_pages,
+    ],
+)
+def test_every_line_says_something_of_every_machine(recorded, machine, question):
+    """A line that is not ok says what was found; one that can be mended says what to do."""
+    line = question(recorded(machine))
+
+    assert line.name
+    assert line.found
+    assert line.answer is not Answer.NO or line.todo
+
+
+def test_free_space_is_compared_with_what_the_workload_writes(recorded, monkeypatch):
+    """The workload's own tables decide: a disk that cannot hold them is a NO that is needed."""
+    case = recorded("proc-6.18")
+    wanted = case.tables[0]
+
+    assert wanted > 0
+    assert preflight.free_space(case).answer is Answer.OK
+    larger = Case(case.host, data_dir=case.data_dir, workload="demo")
+    assert larger.tables[0] > wanted
+    monkeypatch.setattr(Case, "tables", (1 << 60, 0))
+    line = preflight.free_space(Case(case.host, data_dir=case.data_dir))
+    assert (line.answer, line.needed) == (Answer.NO, True)
+    assert "--data-dir" in line.todo
+
+
+def test_memory_is_compared_with_what_is_to_be_cached(recorded, monkeypatch):
+    """Cached sessions of more than the memory holds are a NO, with the key to lower."""
+    case = recorded("proc-6.18")
+    monkeypatch.setattr(Case, "tables", (0, case.host.usable_memory_bytes() * 2))
+    line = preflight.memory_size(case)
+
+    assert (line.answer, line.needed) == (Answer.NO, True)
+    assert "scale" in line.todo
+
+
+def test_swap_in_use_is_told(recorded):
+    """How much of it is in use is said, with the way to keep it out."""
+    meminfo = (FIXTURES / "proc-6.18/first/proc/meminfo").read_text().splitlines()
+    kept = [line for line in meminfo if not line.startswith("Swap")]
+    text = "\n".join([*kept, "SwapTotal: 2048 kB", "SwapFree: 1024 kB"]) + "\n"
+    line = preflight.swap(recorded("proc-6.18", **{"proc/meminfo": text}))
+
+    assert line.answer is Answer.LIMITED
+    assert "1.00 MiB of 2.00 MiB" in line.found
+    assert "swapoff" in line.todo
+
+
+def test_a_machine_without_pressure_says_how_to_get_it(recorded):
+    """Linux 3.10 has none."""
+    assert preflight.pressure(recorded("proc-3.10")).answer is Answer.LIMITED
+    assert preflight.pressure(recorded("proc-5.4")).answer is Answer.OK
+
+
+def test_the_nearest_folder_that_exists_is_asked(server_home):
+    """A data folder that is still to be made is judged by where it will be made."""
+    # The server's user can pass through there.
+    folder = server_home / "nearest"
+    folder.mkdir(mode=0o755)
+    case = Case(Host(), data_dir=folder / "a")
+
+    assert case.here == folder
+    assert preflight.data_folder(case).answer is Answer.OK
+    assert list(folder.iterdir()) == []
+
+
+def test_a_folder_of_somebody_elses_is_refused_and_left_alone(tmp_path):
+    """What is not replayer's is named, and nothing in it changes."""
+    precious = tmp_path / "precious"
+    precious.write_text("mine")
+    line = preflight.data_folder(Case(Host(), data_dir=tmp_path))
+
+    assert (line.answer, line.needed) == (Answer.NO, True)
+    assert precious.read_text() == "mine"
+    assert [path.name for path in tmp_path.iterdir()] == ["precious"]
+
+
+def test_every_question_is_asked_once():
+    """A line is a public function with `case`: being there is all it takes."""
+    names = [question.__name__ for question in preflight._questions()]
+
+    assert len(names) == len(set(names))
+    assert {"server", "free_space", "drop_caches", "leftovers"} <= set(names)
+    assert names[0] == "server"
