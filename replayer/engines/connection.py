@@ -10,11 +10,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import sqlalchemy
+from sqlalchemy import event
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
 from replayer.command_line import SECRET, revealed
+from replayer.engines import driver, watchdog
 from replayer.engines.credentials import redact, show
 from replayer.engines.driver import Connector, explain
 from replayer.engines.engine import Engine, Verb
@@ -36,29 +38,53 @@ class Database:
     def __init__(self, engine: Engine, url: URL, *, first: Sequence[str] | None = None) -> None:
         """Connect, and execute `first`: the engine's own statements if they are not given."""
         self.url = url
+        self._where = watchdog.address(url)
         self._sql = sqlalchemy.create_engine(
-            url, poolclass=NullPool, pool_reset_on_return=None, isolation_level="AUTOCOMMIT"
-        )
+            _limited(url), poolclass=NullPool, pool_reset_on_return=None,
+            isolation_level="AUTOCOMMIT",
+        )  # fmt: skip
+        event.listen(self._sql, "do_connect", self._open)
         self._first = engine.spec.connect.statements if first is None else tuple(first)
         self._connection: Any = None
+        self._raw: Any = None
+        watchdog.add(self._where, self)
         try:
-            self._connection = self._sql.connect()
-            self._raw: Any = self._connection.connection.dbapi_connection
-            for statement in self._first:
-                self._connection.exec_driver_sql(statement)
+            with watchdog.Wait(self._where):
+                self._connection = self._sql.connect()
+                for statement in self._first:
+                    self._connection.exec_driver_sql(statement)
         except (DBAPIError, *_NOT_OF_A_DRIVER) as error:
             if self._connection is not None:
                 self.close()
+            watchdog.check(self._where)
             said = redact(explain(getattr(error, "orig", None) or error), url)
             raise ReplayerError(
                 f"{engine.title} at {show(url)} refused a connection: {said}"
             ) from error
         self.engine = engine
 
+    def _open(
+        self, dialect: Any, _record: object, _positional: object, named: Mapping[str, Any]
+    ) -> Any:
+        self._raw = driver.opened(dialect.loaded_dbapi.__name__, named)
+        return self._raw
+
+    def cut(self) -> None:
+        """Make everybody who waits on it, in another thread, wait no longer."""
+        driver.cut(self._raw)
+
+    def answers(self, seconds: float) -> bool:
+        """Tell whether the server answers within some seconds; nobody else uses it meanwhile."""
+        return driver.answers(self._raw, seconds)
+
+    def waiting(self) -> watchdog.Wait:
+        """Return what tells those who wait for other connections that the server went silent."""
+        return watchdog.Wait(self._where)
+
     def close(self) -> None:
         """Close the connection; closing twice is fine, and so is a server that is gone."""
         # SQLAlchemy first asks for a rollback, and lets go of a connection that cannot do one.
-        with contextlib.suppress(SQLAlchemyError):
+        with contextlib.suppress(SQLAlchemyError), watchdog.Wait(self._where):
             self._connection.close()
         with contextlib.suppress(self._sql.dialect.loaded_dbapi.Error):
             self._raw.close()
@@ -85,9 +111,11 @@ class Database:
         clause = sqlalchemy.text(statement)
         wanted = {name: (parameters or {})[name] for name in clause._bindparams}  # noqa: SLF001
         try:
-            result = self._connection.execute(clause, wanted)
-            return [dict(row) for row in result.mappings()] if result.returns_rows else []
+            with watchdog.Wait(self._where):
+                result = self._connection.execute(clause, wanted)
+                return [dict(row) for row in result.mappings()] if result.returns_rows else []
         except DBAPIError as error:
+            watchdog.check(self._where)
             begin = f"{told}: " if told else ""
             raise ReplayerError(
                 f"{begin}the database said: {explain(error.orig or error)}"
@@ -107,12 +135,17 @@ class Database:
 
     def connector(self) -> Connector:
         """Return how a worker process connects as this connection does."""
-        dialect = self._sql.dialect
-        positional, named = dialect.create_connect_args(self.url)
-        assert not positional, "both wires take keywords only"
-        # SQLAlchemy adds objects of its own, such as psycopg's type adapters, that cannot travel.
-        plain = {name: value for name, value in named.items() if name not in _NOT_PLAIN}
-        return Connector(dialect.import_dbapi().__name__, plain, self._first)
+        return connector_of(self.url, self._first)
+
+
+def connector_of(url: URL, first: Sequence[str] = ()) -> Connector:
+    """Return how a raw connection to a URL is made, which executes `first` then."""
+    dialect = url.get_dialect()
+    positional, named = dialect().create_connect_args(_limited(url))
+    assert not positional, "both wires take keywords only"
+    # SQLAlchemy adds objects of its own, such as psycopg's type adapters, that cannot travel.
+    plain = {name: value for name, value in named.items() if name not in _NOT_PLAIN}
+    return Connector(dialect.import_dbapi().__name__, plain, tuple(first))
 
 
 def url_of(text: str, engine: Engine) -> URL:
@@ -160,6 +193,12 @@ def _unclear(text: str, url: URL) -> bool:
     parameters = rest.partition("?")[2].split("&")
     secret = any(SECRET.search(name) for name in url.query)
     return secret and not all("=" in one for one in parameters)
+
+
+def _limited(url: URL) -> URL:
+    """Return a URL with limits for a server that is gone, where it says nothing of its own."""
+    limits = driver.limits(url.get_dialect().driver)
+    return url.update_query_dict({k: v for k, v in limits.items() if k not in url.query})
 
 
 def columns(rows: Sequence[Row], name: str) -> list[Any]:

@@ -1,7 +1,13 @@
 """Raw driver connections for measured work: no SQLAlchemy, importable in milliseconds."""
 
+import contextlib
 import functools
 import importlib
+import os
+import select
+import socket
+import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,6 +16,17 @@ from replayer.errors import ReplayerError
 WIRES = {"postgresql+psycopg": "psycopg", "mysql+pymysql": "pymysql"}
 """The SQLAlchemy scheme of each wire that replayer speaks -> the module of its driver."""
 _SOUND_SLEEP = 3600.0
+_CONNECT_SECONDS = 10
+_LIMITS: Mapping[str, Mapping[str, str]] = {
+    "psycopg": {
+        "connect_timeout": str(_CONNECT_SECONDS),
+        "keepalives_idle": "10",
+        "keepalives_interval": "5",
+        "keepalives_count": "3",
+        "tcp_user_timeout": "20000",
+    },
+    "pymysql": {"connect_timeout": str(_CONNECT_SECONDS)},
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +40,66 @@ class Connector:
     """Statements that every new connection starts with."""
 
 
+def limits(module: str) -> Mapping[str, str]:
+    """Return the parameters of a URL that end a connection whose other end is gone, and a try."""
+    return _LIMITS.get(module, {})
+
+
+def opened(module: str, arguments: Mapping[str, Any]) -> Any:
+    """Return a connection of a driver, made within some seconds or not at all.
+
+    psycopg's connect_timeout is for all of the handshake, PyMySQL's for the first packet only.
+    """
+    driver = importlib.import_module(module)
+    if module != "pymysql" or "read_timeout" in arguments:
+        return driver.connect(**arguments)
+    connection = driver.connect(**arguments, read_timeout=_CONNECT_SECONDS)
+    connection._read_timeout = None  # noqa: SLF001 - from here on a statement may take hours
+    end = connection._sock  # noqa: SLF001
+    if end.family != socket.AF_UNIX:
+        end.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 10)
+        end.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 5)
+        end.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3)
+        end.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 20_000)
+    return connection
+
+
+def cut(connection: Any) -> None:
+    """Cut a connection, so that whoever waits on it, in another thread, waits no longer."""
+    with contextlib.suppress(Exception):
+        raw = connection.pgconn.socket if hasattr(connection, "pgconn") else connection._sock  # noqa: SLF001
+        number = raw if isinstance(raw, int) else raw.fileno()
+        # A copy, as the one who waits may close its own meanwhile.
+        with socket.socket(fileno=os.dup(number)) as copy:
+            copy.shutdown(socket.SHUT_RDWR)
+
+
+def answers(connection: Any, seconds: float) -> bool:
+    """Ask a server for nothing, by a connection that nobody else uses; tell whether it answered."""
+    try:
+        if hasattr(connection, "pgconn"):
+            return _answers_nothing(connection.pgconn, seconds)
+        connection._read_timeout = seconds  # noqa: SLF001
+        connection.ping(reconnect=False)
+    except Exception:  # noqa: BLE001 - whatever a driver raises, it is no answer
+        return False
+    return True
+
+
+def _answers_nothing(connection: Any, seconds: float) -> bool:
+    """Send the empty query of the PostgreSQL protocol, of which no log and no counter tells."""
+    end = time.monotonic() + seconds
+    connection.send_query(b"")
+    while True:
+        ready, _, _ = select.select([connection.socket], [], [], max(0.0, end - time.monotonic()))
+        if not ready:
+            return False
+        connection.consume_input()
+        while not connection.is_busy():
+            if connection.get_result() is None:
+                return True
+
+
 def connect(connector: Connector, *extra: str) -> Any:
     """Return an autocommit DBAPI connection on which `connector.first` and `extra` were executed.
 
@@ -30,7 +107,7 @@ def connect(connector: Connector, *extra: str) -> Any:
     """
     driver = importlib.import_module(connector.module)
     try:
-        connection = driver.connect(**connector.arguments, autocommit=True)
+        connection = opened(connector.module, {**connector.arguments, "autocommit": True})
         with connection.cursor() as cursor:
             for statement in (*connector.first, *extra):
                 cursor.execute(statement)

@@ -11,10 +11,11 @@ import os
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from replayer import journal, shell, signals, units
-from replayer.engines.connection import Database, url_of
+from replayer.engines import driver, watchdog
+from replayer.engines.connection import Database, connector_of, url_of
 from replayer.engines.engine import load
 from replayer.errors import Impossible, Interrupted, ReplayerError
 from replayer.machine import processes
@@ -69,6 +70,7 @@ class PrivateServer:
         self._child: subprocess.Popen[bytes] | None = None
         self._identity = ""
         self._prepared = False
+        self._asking: Any = None
         self._lost = ""
 
     def start(self, settings: Mapping[str, str] | None = None) -> URL:
@@ -184,6 +186,7 @@ class PrivateServer:
         if not made:
             self._make()
         self._launch()
+        self._watch()
         if not made:
             with contextlib.closing(self._connect("first_database")) as database:
                 database.execute("database")
@@ -194,6 +197,30 @@ class PrivateServer:
         if not made:
             assert marker is not None, "the folder was claimed before"
             self._folder.write(replace(marker, ready=True))
+
+    def _watch(self) -> None:
+        """Have it noticed when the server goes silent: a halted process, a disk that hangs."""
+        url = self._url(self._keys.first_database)
+        title = f"{self.engine.title} on {self._folder.data}"
+        watchdog.watch(watchdog.address(url), title, self._hears)
+
+    def _hears(self, seconds: float) -> bool:
+        """Tell whether the server answers a connection of the watchdog's own in that time."""
+        if self._asking is None:
+            try:
+                url = self._url(self._keys.first_database)
+                self._asking = driver.connect(connector_of(url))
+            except ReplayerError:
+                return False
+        return driver.answers(self._asking, seconds)
+
+    def _unwatch(self) -> None:
+        if self._socket is not None:
+            watchdog.forget(watchdog.address(self._url(self._keys.first_database)))
+        if self._asking is not None:
+            driver.cut(self._asking)
+            self._asking.close()
+            self._asking = None
 
     def _connect(self, which: Literal["database", "first_database"]) -> Database:
         return Database(self.engine, self._url(getattr(self._keys, which)))
@@ -327,6 +354,7 @@ class PrivateServer:
         return _messages(self._folder.log, self._keys)
 
     def _end(self) -> None:
+        self._unwatch()
         shutdown.end(self._installed, self._identity)
         if self._child is not None:
             self._child.wait()

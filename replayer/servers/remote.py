@@ -6,7 +6,7 @@ import contextlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from replayer.engines import credentials, environment
+from replayer.engines import credentials, environment, watchdog
 from replayer.engines.connection import Database, url_of
 from replayer.engines.engine import alike
 from replayer.errors import Impossible, ReplayerError, Skip
@@ -20,9 +20,6 @@ if TYPE_CHECKING:
 
     from replayer.engines.engine import Engine
     from replayer.model import EngineFacts, Fact
-
-_CONNECT_TIMEOUT = 10
-"""Seconds; the name of the parameter is the same for both wires."""
 
 
 class Remote:
@@ -146,27 +143,37 @@ def connected(
     a schema of replayer's name that replayer did not make.
     """
     url = credentials.complete(url_of(text, engine), engine.spec.password)
-    if "connect_timeout" not in url.query:
-        url = url.update_query_dict({"connect_timeout": str(_CONNECT_TIMEOUT)})
-    try:
-        url = _with_password(engine, url, ask)
-        engine = _recognised(engine, url, alike(text, engine))
-        database = Database(engine, url)
-    except ReplayerError as error:
-        raise Impossible(str(error)) from error
-    with contextlib.closing(database):
-        version = _version(database)
-        known = engine.at(version)
-        database.engine = known
-        _refuse_foreign(database, url.database or "")
-        if not all(row["locked"] for row in database.execute("lock")):
-            raise Impossible(
-                "the server is in use by another replayer: two runs at once would measure each "
-                "other"
-            )
-        protocol.prepare(database)
-        own = known.spec.connect.database
-        yield Remote(known, url.set(database=own) if own else url, version, database)
+    where, title = watchdog.address(url), f"{engine.title} at {credentials.show(url)}"
+    with watchdog.watching(where, title):
+        try:
+            url = _with_password(engine, url, ask)
+            engine = _recognised(engine, url, alike(text, engine))
+            database = Database(engine, url)
+        except ReplayerError as error:
+            raise Impossible(str(error)) from error
+        with contextlib.closing(database):
+            there = _claimed(engine, url, database)
+            # The connection that holds the lock is idle for as long as the server is in use.
+            watchdog.watch(where, title, database.answers)
+            try:
+                yield there
+            finally:
+                watchdog.watch(where, title)
+
+
+def _claimed(engine: Engine, url: URL, database: Database) -> Remote:
+    """Return the server when it has replayer's schema, and no other replayer can have it."""
+    version = _version(database)
+    known = engine.at(version)
+    database.engine = known
+    _refuse_foreign(database, url.database or "")
+    if not all(row["locked"] for row in database.execute("lock")):
+        raise Impossible(
+            "the server is in use by another replayer: two runs at once would measure each other"
+        )
+    protocol.prepare(database)
+    own = known.spec.connect.database
+    return Remote(known, url.set(database=own) if own else url, version, database)
 
 
 def _with_password(engine: Engine, url: URL, ask: Callable[[str], str] | None) -> URL:

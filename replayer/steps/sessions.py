@@ -533,7 +533,10 @@ def _measure(spec: Spec, wanted: TableSet, context: Context, database: Database)
     slice_seconds = min(_LONGEST_SLICE, max(_SHORTEST_SLICE, spec.sessions / 32))
     jobs = list(_jobs(spec, wanted, database, slice_seconds))
     pool = WorkerPool(
-        pgio.session, jobs, processes=math.ceil(len(jobs) / pgio.SESSIONS_PER_PROCESS)
+        pgio.session,
+        jobs,
+        processes=math.ceil(len(jobs) / pgio.SESSIONS_PER_PROCESS),
+        awaited=database.waiting(),
     )
     with pool:
         with context.progress.task(f"connect {len(jobs)} sessions"):

@@ -144,7 +144,11 @@ class Builder:
         every = [task for doubling in todo for task in tasks(doubling, shape.segment_rows)]
         jobs = [self._job(every)] * min(sessions, len(every))
         self.sessions = max(1, len(jobs))
-        self._pool = WorkerPool(double_segments, jobs, processes=1) if jobs else None
+        self._pool = (
+            WorkerPool(double_segments, jobs, processes=1, awaited=database.waiting())
+            if jobs
+            else None
+        )
 
     def __enter__(self) -> Self:
         execute(self._database, "table/session")

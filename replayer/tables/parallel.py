@@ -35,7 +35,8 @@ def execute(database: "Database", chores: Sequence[Chore], sessions: int) -> Ite
     Raises ReplayerError with the server's first line when a statement fails.
     """
     job = Job(database.connector(), tuple(chores), Counter())
-    with WorkerPool(do_chores, [job] * min(sessions, len(chores)), processes=1) as pool:
+    jobs = [job] * min(sessions, len(chores))
+    with WorkerPool(do_chores, jobs, processes=1, awaited=database.waiting()) as pool:
         if chores:
             pool.open()
         for said in pool.reports(timeout=1.0):

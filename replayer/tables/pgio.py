@@ -186,7 +186,10 @@ def load(database: "Database", wanted: TableSet, sessions: int, made_by: str) ->
     queue = Counter()
     connector = database.connector()
     pool = WorkerPool(
-        load_tables, [LoadJob(connector, jobs, queue)] * min(sessions, len(jobs)), processes=1
+        load_tables,
+        [LoadJob(connector, jobs, queue)] * min(sessions, len(jobs)),
+        processes=1,
+        awaited=database.waiting(),
     )
     with pool:
         pool.open()

@@ -28,7 +28,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from multiprocessing import connection, reduction, resource_tracker
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 from replayer import signals
 from replayer.errors import ReplayerError
@@ -90,6 +90,30 @@ def _counter(passed: Any) -> Counter:
     return Counter(passed.detach())
 
 
+class Awaited(Protocol):
+    """What the jobs wait for, beside each other; it can be read once that will never answer."""
+
+    def begin(self) -> None:
+        """Watch it from now on."""
+        ...
+
+    def end(self) -> None:
+        """Watch it no longer; ending twice is fine."""
+        ...
+
+    def heard(self) -> None:
+        """Take notice that a job went on."""
+        ...
+
+    def fileno(self) -> int:
+        """Return the descriptor to read."""
+        ...
+
+    def raise_silence(self) -> None:
+        """Raise ReplayerError once it can be read."""
+        ...
+
+
 class WorkerPool:
     """Jobs dealt round robin to `processes` spawned processes, one thread for each job.
 
@@ -98,10 +122,14 @@ class WorkerPool:
     `results()`.
     """
 
-    def __init__(self, work: Work, jobs: Sequence[Any], *, processes: int) -> None:
+    def __init__(
+        self, work: Work, jobs: Sequence[Any], *, processes: int, awaited: Awaited | None = None
+    ) -> None:
+        """Have `awaited` tell of a server that is silent, if the jobs wait for one."""
         self._work = work
         self._jobs = list(jobs)
         self._count = max(1, min(processes, len(self._jobs))) if self._jobs else 0
+        self._awaited = awaited
         self._members: list[_Member] = []
         self._said: deque[Any] = deque()
         self._results: dict[int, Any] = {}
@@ -116,6 +144,8 @@ class WorkerPool:
     def __enter__(self) -> Self:
         context = multiprocessing.get_context("spawn")
         self._barrier = barrier = _ParentBarrier()
+        if self._awaited is not None:
+            self._awaited.begin()
         try:
             with _signals_held():
                 for number in range(self._count):
@@ -205,8 +235,12 @@ class WorkerPool:
     def _listen(self, timeout: float | None) -> bool:
         """Take in what was sent; tell whether anything happened within `timeout` seconds."""
         pipes = {member.pipe: member for member in self._members if not member.done}
-        happened = connection.wait(list(pipes), timeout)
-        for member in [pipes[pipe] for pipe in happened]:  # type: ignore[index]
+        awaited = self._awaited
+        happened = connection.wait([*pipes, *([awaited.fileno()] if awaited else [])], timeout)
+        if awaited is not None and happened:
+            awaited.heard()
+            awaited.raise_silence()
+        for member in [member for pipe, member in pipes.items() if pipe in happened]:
             for kind, *told in member.messages():
                 self._take_in(member, kind, told)
             if member.ended and not member.done:
@@ -237,6 +271,8 @@ class WorkerPool:
             member.process.close()
             member.pipe.close()
         self._members = []
+        if self._awaited is not None:
+            self._awaited.end()
         if self._barrier is not None:
             self._barrier.close()
 

@@ -1,0 +1,229 @@
+"""Notice that a server has gone silent: halted, or behind a network that lets nothing through.
+
+No statement has a limit of its own, as a doubling or an index may take hours.  Instead, whoever
+waits for a server for more than some seconds has a second connection ask it for nothing; when that
+is not answered either, every connection to that server is cut, and all who wait for it are told.
+Where there is no second connection yet, while one is made, a statement has a fixed limit.
+
+One thread watches; it sleeps while nobody waits for long.
+"""
+
+import contextlib
+import os
+import threading
+import time
+import weakref
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, NamedTuple, Protocol, Self
+
+from replayer.errors import ReplayerError
+
+if TYPE_CHECKING:
+    from sqlalchemy.engine import URL
+
+Address = tuple[str, ...]
+PATIENCE = 20.0
+"""Seconds without any answer after which a server is silent."""
+_LONG = 4.0
+"""Seconds that somebody waits before the server is asked whether it is there."""
+_TICK = 0.5
+
+
+class Cuttable(Protocol):
+    """A connection that can be cut from another thread than the one that waits on it."""
+
+    def cut(self) -> None:
+        """Make everybody who waits on it wait no longer."""
+        ...
+
+
+class _Watched(NamedTuple):
+    title: str
+    answers: Callable[[float], bool] | None
+    """Asks the server by a connection of its own and tells whether it answered in that time."""
+
+
+_lock = threading.Condition()
+_watched: dict[Address, _Watched] = {}
+_answered: dict[Address, float] = {}
+_silent: set[Address] = set()
+_waits: "set[Wait]" = set()
+_connections: "dict[Address, weakref.WeakSet[Cuttable]]" = {}
+_threads: list[threading.Thread] = []
+
+
+def address(url: "URL") -> Address:
+    """Return what tells one server from another."""
+    places = (url.host, url.port, url.query.get("host"), url.query.get("unix_socket"))
+    return tuple(str(place) for place in places)
+
+
+@contextlib.contextmanager
+def watching(
+    where: Address, title: str, answers: Callable[[float], bool] | None = None
+) -> Iterator[None]:
+    """Watch a server for as long as the `with` block runs; `answers` as for `watch`."""
+    watch(where, title, answers)
+    try:
+        yield
+    finally:
+        forget(where)
+
+
+def watch(where: Address, title: str, answers: Callable[[float], bool] | None = None) -> None:
+    """Watch a server: `answers(seconds)` asks it by a connection that nobody else uses.
+
+    Without `answers` every statement has to be done within `PATIENCE`.  What asked before asks no
+    more on return.
+    """
+    with _asking, _lock:
+        _watched[where] = _Watched(title, answers)
+
+
+def forget(where: Address) -> None:
+    """Watch a server no longer; nothing asks it any more on return."""
+    with _asking, _lock:
+        _watched.pop(where, None)
+        _answered.pop(where, None)
+        _silent.discard(where)
+
+
+def add(where: Address, connection: Cuttable) -> None:
+    """Have a connection cut when its server goes silent; raise ReplayerError if it has already."""
+    with _lock:
+        _connections.setdefault(where, weakref.WeakSet()).add(connection)
+        if where in _silent:
+            raise _silence(where)
+
+
+def check(where: Address) -> None:
+    """Raise ReplayerError, which says so in one sentence, when a server went silent."""
+    with _lock:
+        if where in _silent:
+            raise _silence(where)
+
+
+def _silence(where: Address) -> ReplayerError:
+    title = _watched[where].title if where in _watched else "the database server"
+    return ReplayerError(
+        f"{title} went silent: for {PATIENCE:.0f} s it has answered neither what it was asked nor "
+        f"a second connection, so it is halted, hangs, or cannot be reached any more"
+    )
+
+
+class Wait:
+    """Somebody waits for a server: between `begin` and `end` of it, or inside a `with` block.
+
+    It has a descriptor that can be read once the server is silent, for those who wait for other
+    things as well; `raise_silence` says so then.
+    """
+
+    def __init__(self, where: Address) -> None:
+        self.where = where
+        self.since = 0.0
+        self._pipe: list[int] = []
+
+    def begin(self) -> None:
+        """Wait from now on."""
+        self._pipe[:] = os.pipe()
+        self._enter()
+
+    def end(self) -> None:
+        """Wait no longer; ending twice is fine."""
+        with _lock:
+            _waits.discard(self)
+            while self._pipe:
+                os.close(self._pipe.pop())
+
+    def heard(self) -> None:
+        """Take notice that the server answered."""
+        self.since = time.monotonic()
+
+    def fileno(self) -> int:
+        """Return what can be read once the server is silent."""
+        return self._pipe[0]
+
+    def raise_silence(self) -> None:
+        """Raise ReplayerError when the server is silent."""
+        check(self.where)
+
+    def tell(self) -> None:
+        """Wake whoever waits; the lock is held."""
+        if self._pipe:
+            os.write(self._pipe[1], b"!")
+
+    def _enter(self) -> None:
+        self.heard()
+        with _lock:
+            _waits.add(self)
+            if not _threads:
+                _threads.append(threading.Thread(target=_run, name="watchdog", daemon=True))
+                _threads[0].start()
+            _lock.notify()
+
+    def __enter__(self) -> Self:
+        self._enter()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.end()
+
+
+_asking = threading.Lock()
+"""Held while a server is asked, so that its connection is not closed meanwhile."""
+
+
+def _run() -> None:
+    while True:
+        with _lock:
+            while not _waits:
+                _lock.wait()
+        time.sleep(_TICK)
+        for where in _overdue():
+            with _asking:
+                _ask(where)
+
+
+def _overdue() -> set[Address]:
+    """Return the servers of which nothing was heard for long by somebody who waits for them."""
+    now = time.monotonic()
+    with _lock:
+        return {
+            wait.where
+            for wait in _waits
+            if wait.where in _watched
+            and wait.where not in _silent
+            and now - max(wait.since, _answered.get(wait.where, 0.0)) > _LONG
+        }
+
+
+def _ask(where: Address) -> None:
+    with _lock:
+        watched = _watched.get(where)
+        since = min((wait.since for wait in _waits if wait.where == where), default=None)
+    if watched is None or since is None:
+        return
+    begin = time.monotonic()
+    if watched.answers is None:
+        silent = begin - since > PATIENCE
+    elif watched.answers(PATIENCE):
+        _answered[where] = time.monotonic()
+        return
+    else:
+        # A connection that is refused says so at once: the server may be about to come back.
+        last = max(since, _answered.get(where, 0.0))
+        silent = time.monotonic() - last > PATIENCE
+    if silent:
+        _cut(where)
+
+
+def _cut(where: Address) -> None:
+    with _lock:
+        mine = [wait for wait in _waits if wait.where == where]
+        if not mine or all(time.monotonic() - wait.since < PATIENCE for wait in mine):
+            return
+        _silent.add(where)
+        for connection in list(_connections.get(where, ())):
+            connection.cut()
+        for wait in mine:
+            wait.tell()

@@ -1,0 +1,218 @@
+"""A server that is silent, halted or behind a network that stalls, ends a run in one sentence."""
+
+import contextlib
+import os
+import select
+import signal
+import socket
+import threading
+import time
+from contextlib import closing
+
+import pytest
+
+from replayer.engines import engine as engines
+from replayer.engines import watchdog
+from replayer.engines.connection import Database
+from replayer.errors import Impossible, ReplayerError
+from replayer.servers.open import open_server
+from replayer.tables import parallel
+
+POSTGRES = engines.load("postgres")
+WITHIN = 32.0
+"""Seconds after which it has to be noticed, and a little for a busy machine."""
+
+
+class Network:
+    """A port that leads to a server's socket, until it is told to stall: then nothing passes."""
+
+    def __init__(self, target):
+        self._target = str(target)
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self._listener.getsockname()[1]
+        self._stalled = threading.Event()
+        self._pairs = []
+        self._over = False
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def stall(self):
+        """Let nothing pass any more; connections stay, and new ones are accepted in vain."""
+        self._stalled.set()
+
+    def close(self):
+        """Close everything."""
+        self._over = True
+        self._thread.join()
+        for end in [self._listener, *(end for pair in self._pairs for end in pair)]:
+            end.close()
+
+    def _run(self):
+        ways = {}
+        while not self._over:
+            if self._stalled.is_set():
+                time.sleep(0.05)
+                continue
+            ready, _, _ = select.select([self._listener, *ways], [], [], 0.05)
+            for end in ready:
+                if end is self._listener:
+                    client, _ = self._listener.accept()
+                    server = socket.socket(socket.AF_UNIX)
+                    server.connect(self._target)
+                    ways[client], ways[server] = server, client
+                    self._pairs.append((client, server))
+                elif end in ways and not self._stalled.is_set():
+                    self._pass_on(end, ways)
+
+    def _pass_on(self, end, ways):
+        try:
+            data = end.recv(1 << 16)
+        except OSError:
+            data = b""
+        if data:
+            ways[end].sendall(data)
+            return
+        other = ways.pop(end)
+        ways.pop(other, None)
+        with contextlib.suppress(OSError):
+            other.shutdown(socket.SHUT_WR)
+
+
+@pytest.fixture
+def impatient(monkeypatch):
+    """Have silence noticed after 4 seconds instead of 24."""
+    monkeypatch.setattr(watchdog, "PATIENCE", 3.0)
+    monkeypatch.setattr(watchdog, "_LONG", 1.0)
+
+
+@pytest.fixture(scope="module")
+def servers(server_home, mariadbd):
+    """Return a function that starts a private server of an engine once, and returns it."""
+    with contextlib.ExitStack() as stack:
+        running = {}
+
+        def server(name):
+            if name not in running:
+                data = server_home / f"silent-{name}"
+                own = open_server(engines.load(name), data_dir=data)
+                running[name] = stack.enter_context(own)
+            running[name].start()
+            return running[name]
+
+        yield server
+
+
+def address_of(server, port):
+    """Return the URL of a private server by a port."""
+    own = server.start()
+    socket_file = own.query.get("unix_socket") or f"{own.query['host']}/.s.PGSQL.5432"
+    url = own.set(host="127.0.0.1", port=port, query={}, drivername=own.get_backend_name())
+    return socket_file, url.render_as_string(hide_password=False)
+
+
+@contextlib.contextmanager
+def by_network(server):
+    """Yield a private server as one by URL, over a network that can be stalled."""
+    socket_file, _ = address_of(server, 1)
+    network = Network(socket_file)
+    try:
+        _, url = address_of(server, network.port)
+        with open_server(engines.of_url(url), url=url) as there:
+            yield there, network
+    finally:
+        network.close()
+
+
+SLEEP = {"postgres": "SELECT pg_sleep({})", "mariadb": "SELECT SLEEP({})"}
+BOTH = pytest.mark.parametrize("name", ["postgres", "mariadb"])
+
+
+def one_statement(database, statement):
+    """Execute a statement on the control connection."""
+    database.query(statement)
+
+
+def sessions(database, statement):
+    """Execute a statement in three sessions of a worker process."""
+    list(parallel.execute(database, [(statement,)] * 3, 3))
+
+
+@BOTH
+@pytest.mark.parametrize("work", [one_statement, sessions])
+def test_a_network_that_stalls_is_noticed(servers, impatient, name, work):
+    """Whether a statement waits or the sessions of a step do, it ends in one sentence."""
+    with by_network(servers(name)) as (there, network):
+        database = Database(there.engine, there.start())
+        after = 8 if work is sessions else 1  # sessions are processes that have to start
+        threading.Timer(after, network.stall).start()
+        begin = time.monotonic() + after
+        with closing(database), pytest.raises(ReplayerError, match="went silent: for 3 s") as end:
+            work(database, SLEEP[name].format(600))
+
+        assert time.monotonic() - begin < WITHIN
+        assert "\n" not in str(end.value)
+    assert time.monotonic() - begin < WITHIN + 5
+
+
+@pytest.mark.slow
+@BOTH
+def test_a_server_elsewhere_that_is_halted_is_noticed(servers, name):
+    """The kernel of a halted server still answers for it: keepalives alone see nothing."""
+    server = servers(name)
+    family = []
+    try:
+        with by_network(server) as (there, _), closing(Database(there.engine, there.start())) as d:
+            family = server.pids()
+            for pid in family:
+                os.kill(pid, signal.SIGSTOP)
+            begin = time.monotonic()
+            with pytest.raises(ReplayerError, match="went silent"):
+                d.query("SELECT 1")
+
+            assert time.monotonic() - begin < WITHIN
+        assert time.monotonic() - begin < WITHIN + 5
+    finally:
+        for pid in family:
+            os.kill(pid, signal.SIGCONT)
+
+
+def test_a_private_server_that_is_halted_is_noticed(servers, impatient):
+    """A server of replayer's own that hangs ends the step as well, and is stopped."""
+    server = servers("postgres")
+    with closing(Database(server.engine, server.start())) as database:
+        for pid in server.pids():
+            os.kill(pid, signal.SIGSTOP)
+        begin = time.monotonic()
+        with pytest.raises(ReplayerError, match=r"PostgreSQL on .* went silent"):
+            database.query("SELECT 1")
+        assert time.monotonic() - begin < WITHIN
+    server.stop()
+    assert time.monotonic() - begin < WITHIN + 10
+
+
+@BOTH
+def test_a_statement_may_take_as_long_as_it_needs(servers, impatient, name):
+    """A statement three times as long on a server that answers is left alone."""
+    with (
+        by_network(servers(name)) as (there, _),
+        closing(Database(there.engine, there.start())) as database,
+    ):
+        begin = time.monotonic()
+        database.query(SLEEP[name].format(12))
+        assert time.monotonic() - begin > 11
+
+
+@pytest.mark.parametrize("scheme", ["postgresql", "mysql"])
+def test_a_port_that_accepts_and_never_answers(scheme):
+    """Something that listens and says nothing is refused within seconds."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        url = f"{scheme}://somebody:secret@127.0.0.1:{listener.getsockname()[1]}/bench"
+        begin = time.monotonic()
+        with (
+            pytest.raises(Impossible, match=r"refused a connection: .*time") as end,
+            open_server(engines.of_url(url), url=url),
+        ):
+            pass
+
+        assert time.monotonic() - begin < WITHIN
+        assert "secret" not in str(end.value)
