@@ -69,6 +69,10 @@ class Database:
         self._raw = driver.opened(dialect.loaded_dbapi.__name__, named)
         return self._raw
 
+    def announced_process(self) -> int:
+        """Return the server's process that the connection was told of when it was made."""
+        return driver.announced_process(self._raw)
+
     def cut(self) -> None:
         """Make everybody who waits on it, in another thread, wait no longer."""
         driver.cut(self._raw)

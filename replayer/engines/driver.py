@@ -64,6 +64,13 @@ def opened(module: str, arguments: Mapping[str, Any]) -> Any:
     return connection
 
 
+def announced_process(connection: Any) -> int:
+    """Return the server's process that a connection was told of when it was made."""
+    if hasattr(connection, "pgconn"):
+        return int(connection.info.backend_pid)
+    return int(connection.thread_id())
+
+
 def cut(connection: Any) -> None:
     """Cut a connection, so that whoever waits on it, in another thread, waits no longer."""
     with contextlib.suppress(Exception):

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from replayer.engines.engine import Engine
     from replayer.model import EngineFacts, Fact
 
+_POOL_TRIES = 3
+"""Few enough that the driver makes no prepared statement of them, which would stay as well."""
+
 
 class Remote:
     """A server that is not replayer's: it is asked, never stopped and never configured."""
@@ -148,6 +151,7 @@ def connected(
         try:
             url = _with_password(engine, url, ask)
             engine = _recognised(engine, url, alike(text, engine))
+            _refuse_pool(engine, url)
             database = Database(engine, url)
         except ReplayerError as error:
             raise Impossible(str(error)) from error
@@ -213,6 +217,29 @@ def _recognised(engine: Engine, url: URL, others: list[Engine]) -> Engine:
         f"replayer knows {', '.join(one.title for one in others)} there; the name of one of them "
         f"in the place of the URL's scheme takes it for that"
     )
+
+
+def _refuse_pool(engine: Engine, url: URL) -> None:
+    """Raise Impossible when a pooler gives each transaction another session of the server.
+
+    Nothing is set on such a connection before: it would stay on sessions that others get next.
+    Behind a pooler that keeps a session for a client each one has a process of its own.
+    """
+    verb = engine.verb("backend")
+    if verb is None:
+        return
+    with contextlib.closing(Database(engine, url, first=())) as one:
+        if one.value(verb) == one.announced_process():
+            return
+        with contextlib.closing(Database(engine, url, first=())) as other:
+            pairs = {(one.value(verb), other.value(verb)) for _ in range(_POOL_TRIES)}
+    (mine, others), *moved = pairs
+    if moved or mine == others:
+        raise Impossible(
+            f"{credentials.show(url)} leads to a pooler that lends out its sessions of the server "
+            f"for one transaction each (pool_mode = transaction in pgbouncer), where neither "
+            f"replayer's lock nor its settings would last: give the URL of the server itself"
+        )
 
 
 def _answer(database: Database, statement: str) -> str:
