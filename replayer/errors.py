@@ -5,6 +5,7 @@ ReplayerError           1  failed while running
 │   └── NotFound        2  a name that is not there, with the nearest one that is
 ├── Worse               3  `compare --fail-if-worse` found worse
 └── Skip                -  not a failure: this step cannot be done here, and the report says why
+    └── Denied          -  as a right is missing on the database server
 Interrupted           130  Ctrl-C or SIGTERM; no ReplayerError, so that code which goes on after
                            an error does not go on after it
 
@@ -55,6 +56,10 @@ class Interrupted(KeyboardInterrupt):
 
 class Skip(ReplayerError):
     """This step cannot be done here; its message is the reason that the report shows."""
+
+
+class Denied(Skip):
+    """This step cannot be done here, as the database user lacks a right that it needs."""
 
 
 def nearest(asked: str, known: Iterable[str]) -> str:

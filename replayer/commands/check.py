@@ -16,10 +16,13 @@ from rich.table import Table
 from rich.text import Text
 
 from replayer import journal
+from replayer.engines import engine
+from replayer.errors import Impossible
 from replayer.machine.host import Host
 from replayer.report import screen
 from replayer.report.words import clean
 from replayer.run import preflight
+from replayer.servers import remote
 
 if TYPE_CHECKING:
     import argparse
@@ -34,6 +37,7 @@ examples:
   replayer check
   replayer check --data-dir /mnt/nvme/replayer
   replayer check --json
+  replayer check --engine postgresql://me@db.example/bench    my rights on that server, too
 """
 _IMPOSSIBLE = 2
 _STYLES = {"ok": "green", "limited": "yellow", "no": "red"}
@@ -48,6 +52,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="the folder on the disk under test, as for `replayer run`",
     )
+    parser.add_argument(
+        "--engine",
+        metavar="URL",
+        help="a running server: what its user may do, and what would help",
+    )
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
@@ -55,7 +64,7 @@ def run(args: argparse.Namespace) -> int:
     """Ask every question and print the answers on stdout."""
     case = preflight.Case(Host(), args.data_dir)
     try:
-        lines = list(preflight.lines(case))
+        lines = [*preflight.lines(case), *_rights(args.engine or "")]
     finally:
         journal.leave()
     blocking = [line for line in lines if line.needed and line.answer is preflight.Answer.NO]
@@ -64,6 +73,19 @@ def run(args: argparse.Namespace) -> int:
     else:
         screen.write(*_shown(case, lines, blocking))
     return _IMPOSSIBLE if blocking else 0
+
+
+def _rights(url: str) -> Iterator[Line]:
+    """Yield a line for each right on a running server that not every user has."""
+    if not url:
+        return
+    if "://" not in url:
+        raise Impossible(f"--engine {url}: check asks a running server, so give its URL")
+    for right in remote.rights(engine.of_url(url), url):
+        allowed = bool(right["allowed"])
+        answer = preflight.Answer.OK if allowed else preflight.Answer.LIMITED
+        words = f"this database user may {'' if allowed else 'not '}{right['what']}"
+        yield preflight.Line("server rights", answer, words, "" if allowed else right["grants"])
 
 
 def _as_json(case: Case, lines: Sequence[Line], *, possible: bool) -> str:

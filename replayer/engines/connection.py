@@ -20,7 +20,7 @@ from replayer.engines import driver, watchdog
 from replayer.engines.credentials import redact, show
 from replayer.engines.driver import Connector, explain
 from replayer.engines.engine import Engine, Verb
-from replayer.errors import Impossible, ReplayerError, Skip
+from replayer.errors import Denied, Impossible, ReplayerError, Skip
 
 # A driver warns of a rollback that an interrupted connection could not do; replayer says it itself.
 logging.getLogger("psycopg").setLevel(logging.CRITICAL)
@@ -121,9 +121,32 @@ class Database:
         except DBAPIError as error:
             watchdog.check(self._where)
             begin = f"{told}: " if told else ""
-            raise ReplayerError(
-                f"{begin}the database said: {explain(error.orig or error)}"
-            ) from error
+            reason = f"{begin}the database said: {explain(error.orig or error)}"
+            if self._is_denied(reason):
+                raise Denied(
+                    f"this database user may not do it: {reason}{self._remedy(told)}"
+                ) from error
+            raise ReplayerError(reason) from error
+
+    def _is_denied(self, reason: str) -> bool:
+        """Tell whether it is for want of a right that a statement failed."""
+        denied = self.engine.spec.denied
+        return denied is not None and denied.search(reason) is not None
+
+    def _remedy(self, verb: str) -> str:
+        """Return what would give the right that a verb needs, "" where the engine does not say."""
+        if verb == "rights":
+            return ""
+        with contextlib.suppress(ReplayerError):
+            for right in self.rights():
+                if right["verb"] == verb and not right["allowed"]:
+                    return f" ({right['grants']})"
+        return ""
+
+    def rights(self) -> list[Row]:
+        """Return what needs a right that not every user has: verb, what, allowed and grants."""
+        verb = self.engine.verb("rights")
+        return self.execute(verb) if verb is not None else []
 
     def value(
         self, verb: Verb | str, /, holes: Mapping[str, str | int] | None = None, **parameters: Any

@@ -125,6 +125,10 @@ class PrivateServer:
         """Return the server's data directory."""
         return self._folder.data
 
+    def no_files(self) -> str:
+        """Return "": its files are always there."""
+        return ""
+
     def pids(self) -> list[int]:
         """Return the server's main process and all its children; [] if it is stopped."""
         return processes.family(journal.pid_of(self._identity)) if self.running() else []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal, Protocol
 
-from replayer.errors import Impossible, Interrupted, ReplayerError, Skip
+from replayer.errors import Denied, Impossible, Interrupted, ReplayerError, Skip
 from replayer.model import EngineFacts
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from replayer.machine.processes import CpuSeconds
     from replayer.model import Fact
 
+ELSEWHERE = "the server's data files are not on this machine"
 Kind = Literal["private", "url"]
 
 
@@ -49,6 +50,10 @@ class Server(Protocol):
 
     def data_directory(self) -> Path | None:
         """Return where the server's files are on this machine, None if they are elsewhere."""
+        ...
+
+    def no_files(self) -> str:
+        """Return why there is no data directory: one phrase, of use where that is None."""
         ...
 
     def pids(self) -> list[int]:
@@ -117,10 +122,21 @@ def facts(database: Database, kind: Kind, known: Mapping[str, Fact]) -> EngineFa
     more = dict(known)
     if newest is not None and (database.engine.version or 0) > newest:
         more["server.newer_than_tried"] = True
+    settings = _settings(database, more)
     return EngineFacts(
         name=database.engine.name,
         version=version,
         place=kind,
-        settings={str(row["name"]): str(row["value"]) for row in database.execute("settings")},
+        settings=settings,
         facts=more,
     )
+
+
+def _settings(database: Database, facts: dict[str, Fact]) -> dict[str, str]:
+    """Return the settings that are not the defaults; where they may not be seen say so."""
+    try:
+        rows = database.execute("settings")
+    except Denied as error:
+        facts["settings.unread"] = str(error)
+        return {}
+    return {str(row["name"]): str(row["value"]) for row in rows}

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from replayer.engines import credentials, environment, watchdog
-from replayer.engines.connection import Database, url_of
+from replayer.engines.connection import Database, Row, url_of
 from replayer.engines.engine import alike
-from replayer.errors import Impossible, ReplayerError, Skip
+from replayer.errors import Denied, Impossible, ReplayerError, Skip
 from replayer.machine import processes
 from replayer.servers import protocol
 
@@ -38,6 +38,7 @@ class Remote:
         self._lock = lock
         self._data: tuple[Path, int] | None = None
         self._looked = False
+        self._why = protocol.ELSEWHERE
 
     def start(self, settings: Mapping[str, str] | None = None) -> URL:
         """Return the URL; raise Skip for settings, which only the server's owner can change."""
@@ -61,6 +62,11 @@ class Remote:
         """Return the server's data directory if it is proven to be on this machine, else None."""
         found = self._found()
         return found[0] if found else None
+
+    def no_files(self) -> str:
+        """Return why there is no data directory: elsewhere, or a right that is missing."""
+        self._found()
+        return self._why
 
     def pids(self) -> list[int]:
         """Return the server's processes, if they are on this machine and may be seen."""
@@ -109,8 +115,10 @@ class Remote:
             self._looked = True
             try:
                 self._data = self._look()
+            except Denied as error:
+                self._why = f"where the server's files are is not known: {error}"
             except (ReplayerError, OSError):
-                # Without the right to ask the server, or to look here, nothing is proven.
+                # An engine that does not tell, or a server that does not answer: nothing is proven.
                 self._data = None
         return self._data
 
@@ -118,10 +126,15 @@ class Remote:
         with contextlib.closing(Database(self.engine, self._where)) as database:
             row = database.execute("location")[0]
         for folder in environment.folders(self.engine.name, Path(row["directory"])):
-            with contextlib.suppress(OSError):
+            try:
                 here = (folder / row["file"]).read_text(encoding="utf-8", errors="replace")
-                if here.strip() == str(row["content"]).strip():
-                    return folder, _process(row, folder)
+            except PermissionError:
+                self._why = f"{folder} may not be read: run as root, or as the server's user"
+                continue
+            except OSError:
+                continue
+            if here.strip() == str(row["content"]).strip():
+                return folder, _process(row, folder)
         return None
 
 
@@ -156,13 +169,34 @@ def connected(
         except ReplayerError as error:
             raise Impossible(str(error)) from error
         with contextlib.closing(database):
-            there = _claimed(engine, url, database)
+            try:
+                there = _claimed(engine, url, database)
+            except Denied as error:
+                raise Impossible(str(error)) from error
             # The connection that holds the lock is idle for as long as the server is in use.
             watchdog.watch(where, title, database.answers)
             try:
                 yield there
             finally:
                 watchdog.watch(where, title)
+
+
+def rights(engine: Engine, text: str, *, ask: Callable[[str], str] | None = None) -> list[Row]:
+    """Return what a URL's user may do that not every user may: verb, what, allowed and grants.
+
+    Nothing is made or changed.  Raises Impossible as `connected` does.
+    """
+    url = credentials.complete(url_of(text, engine), engine.spec.password)
+    with watchdog.watching(watchdog.address(url), f"{engine.title} at {credentials.show(url)}"):
+        try:
+            url = _with_password(engine, url, ask)
+            engine = _recognised(engine, url, alike(text, engine))
+            _refuse_pool(engine, url)
+            with contextlib.closing(Database(engine, url, first=())) as database:
+                database.engine = engine.at(_version(database))
+                return database.rights()
+        except ReplayerError as error:
+            raise Impossible(str(error)) from error
 
 
 def _claimed(engine: Engine, url: URL, database: Database) -> Remote:

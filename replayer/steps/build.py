@@ -16,7 +16,7 @@ from replayer import __version__, units
 from replayer.engines.connection import Database
 from replayer.engines.engine import Engine
 from replayer.engines.engine_spec import Layout
-from replayer.errors import Impossible, ReplayerError, nearest
+from replayer.errors import Impossible, ReplayerError, Skip, nearest
 from replayer.machine.free_space import free_bytes
 from replayer.machine.processes import CpuSeconds
 from replayer.model import Better, Fact, StepSpec
@@ -364,7 +364,11 @@ class _Build:
         try:
             yield
         except ReplayerError as error:
-            if error.status != ReplayerError.status or not self.doublings:
+            if (
+                isinstance(error, Skip)
+                or error.status != ReplayerError.status
+                or not self.doublings
+            ):
                 raise
             last = self.doublings[-1]
             raise ReplayerError(

@@ -5,7 +5,6 @@ every file and folder; then no buffer of the server and no page of the kernel ma
 """
 
 import os
-import re
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ from pathlib import Path
 
 from replayer.conditions.residency import residency
 from replayer.engines.connection import Database
-from replayer.errors import Interrupted, ReplayerError, Skip
+from replayer.errors import ReplayerError
 from replayer.machine import page_cache
 from replayer.model import Better, StepSpec
 from replayer.run.context import Context
@@ -56,7 +55,7 @@ def run(_spec: Spec, context: Context) -> None:
         before = _wal(database)
         begun = time.monotonic_ns()
         _vacuum(state, context, database)
-        _write_out(context, database)
+        database.execute("flush")
         files, why_not = _files(context, database)
         _sync(files)
         elapsed = (time.monotonic_ns() - begun) / 1e9
@@ -98,24 +97,11 @@ def _vacuum(state: State, context: Context, database: Database) -> None:
     persons.told(database, "table/vacuum")
 
 
-def _write_out(context: Context, database: Database) -> None:
-    """Have the server write everything; raise Skip where its owner did not allow that."""
-    try:
-        database.execute("flush")
-    except Interrupted:
-        raise
-    except ReplayerError as error:
-        denied = database.engine.spec.denied
-        if context.server.can_stop or not denied or not re.search(denied, str(error)):
-            raise
-        raise Skip(f"this database user may not do it: {error}") from error
-
-
 def _files(context: Context, database: Database) -> tuple[list[Path] | None, str]:
     """Return the table's files, or why they cannot be reached."""
     folder = context.server.data_directory()
     if folder is None:
-        return None, "the server's data files are not on this machine"
+        return None, context.server.no_files()
     return relations.files(database, folder), ""
 
 

@@ -105,7 +105,7 @@ def _made(spec: Spec, context: Context, files: list[Path]) -> Cold:
     """Bring the table to the temperature that was asked for, where its files can be reached."""
     if files:
         return temperature.make(spec.cold, context.server, files, context.host)
-    why = "the server's data files are not on this machine"
+    why = context.server.no_files()
     return Cold(asked=spec.cold, got=Temperature.UNKNOWN, method="nothing", proof="", why=why)
 
 

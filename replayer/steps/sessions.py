@@ -454,7 +454,7 @@ def _temperature(spec: Spec, files: Sequence[Path], context: Context) -> Cold:
     dropped = Temperature.COLD if ours else Temperature.LUKEWARM
     asked = Temperature.HOT if spec.asked is Verdict.CACHED else dropped
     if not files:
-        why = "the server's files are not on this machine"
+        why = context.server.no_files()
         return Cold(asked=asked, got=Temperature.UNKNOWN, method="", proof="", why=why)
     total = sum(file.stat().st_size for file in files) if asked is Temperature.HOT else None
     title = "warm page cache" if asked is Temperature.HOT else "drop page cache"

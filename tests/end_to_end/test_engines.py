@@ -135,6 +135,8 @@ def mariadb_server(server_home, mariadbd):
             database.query("CREATE USER humble@localhost IDENTIFIED BY 'hush%hush'")
             database.query("GRANT ALL ON replayer.* TO humble@localhost")
             database.query("GRANT SELECT ON mysql.innodb_index_stats TO humble@localhost")
+            database.query("CREATE USER humblest@localhost IDENTIFIED BY 'hush%hush'")
+            database.query("GRANT ALL ON replayer.* TO humblest@localhost")
         yield Server(server.start(), port, "mysql", "somebody")
 
 
@@ -250,6 +252,23 @@ def test_user_with_rights_on_its_own_database_only(mariadb_server, tmp_path):
     ]
     assert "Access denied" in steps["flush"]["reason"]
     assert steps["sessions"]["status"] == "done"
+
+
+def test_rights_on_the_schema_alone_skip_what_needs_more(mariadb_server, tmp_path):
+    """A view that is refused skips its step, in whatever verb it is asked, and says the GRANT."""
+    address = mariadb_server.tcp.replace("somebody", "humblest")
+    done = replayer(tmp_path, "run", "./small.toml", "--json", "--engine", address)
+
+    assert done.returncode == 0, done.stderr
+    steps = {step["name"]: step for step in json.loads(done.stdout)["steps"]}
+    assert {name: step["status"] for name, step in steps.items()} == {
+        "build": "done", "flush": "skipped", "scan": "done", "sessions": "skipped",
+    }  # fmt: skip
+    assert "GRANT SUPER ON *.* TO 'humblest'@'localhost'" in steps["flush"]["reason"]
+    assert (
+        "GRANT SELECT ON mysql.innodb_index_stats TO 'humblest'@'localhost'"
+        in steps["sessions"]["reason"]
+    )
 
 
 def test_server_says_which_engine_it_is(mariadb_server, postgres_server):

@@ -94,7 +94,7 @@ def test_a_pooler_that_lends_sessions_out_is_refused_clean(server, pgbouncer, mo
             other = others.enter_context(psycopg.connect(url, autocommit=True))
             other.execute("SELECT 1")
         with (
-            pytest.raises(Impossible, match="pooler that lends out|statement pooling mode") as end,
+            pytest.raises(Impossible, match=r"pooler that lends out|statement pooling mode") as end,
             open_server(engines.of_url(url), url=url),
         ):
             pass

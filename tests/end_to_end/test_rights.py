@@ -1,0 +1,79 @@
+"""Database users with few rights: what they lack skips a step, and the GRANTs that are told do."""
+
+import json
+import subprocess
+import sys
+from contextlib import closing
+
+import pytest
+
+from replayer.engines import engine as engines
+from replayer.engines.connection import Database
+from replayer.errors import Denied, Impossible
+from replayer.servers.open import open_server
+
+
+@pytest.fixture
+def limited(server):
+    """Return the URL of a role that may make its own things and nothing else, and of the owner."""
+    own = server.start()
+    with closing(Database(server.engine, own)) as database:
+        database.query("CREATE DATABASE rights")
+        database.query("CREATE ROLE limited LOGIN")
+        database.query("GRANT CREATE ON DATABASE rights TO limited")
+    there = own.set(database="rights")
+    yield there.set(username="limited").render_as_string(hide_password=False), there
+    with closing(Database(server.engine, own)) as database:
+        database.query("DROP DATABASE rights WITH (FORCE)")
+        database.query("DROP ROLE limited")
+
+
+def rights_of(url):
+    """Return what `check --engine` says of rights, the answer and the advice of each."""
+    command = [sys.executable, "-m", "replayer", "check", "--json", "--engine", url]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    assert done.stdout, done.stderr
+    lines = json.loads(done.stdout)["lines"]
+    return [(line["answer"], line["todo"]) for line in lines if line["name"] == "server rights"]
+
+
+def test_a_role_without_rights_is_told_the_grants_that_help(server, limited):
+    """The reason is the right and not the place; with what is advised the files are found."""
+    url, owner = limited
+    with open_server(engines.of_url(url), url=url) as there:
+        assert there.data_directory() is None
+        reason = there.no_files()
+        assert "GRANT EXECUTE ON FUNCTION pg_read_file(text) TO limited" in reason
+        assert "not on this machine" not in reason
+        assert "root" not in reason
+        with (
+            closing(Database(there.engine, there.start())) as database,
+            pytest.raises(Denied, match=r"may not do it: flush: .*GRANT pg_checkpoint TO limited"),
+        ):
+            database.execute("flush")
+
+    before = rights_of(url)
+    assert [answer for answer, _ in before] == ["limited", "limited", "limited", "ok"]
+    with closing(Database(server.engine, owner)) as database:
+        for _, grants in before:
+            for grant in filter(None, grants.split("; ")):
+                database.query(grant)
+    assert rights_of(url) == [("ok", "")] * 4
+    with open_server(engines.of_url(url), url=url) as there:
+        assert there.data_directory() == server.data_directory()
+        with closing(Database(there.engine, there.start())) as database:
+            database.execute("flush")
+
+
+def test_a_role_that_may_make_nothing_is_refused_with_the_grant(server, limited):
+    """What a whole run needs is one sentence before anything is done."""
+    url, owner = limited
+    with closing(Database(server.engine, owner)) as database:
+        database.query("REVOKE CREATE ON DATABASE rights FROM limited")
+    with (
+        pytest.raises(Impossible, match=r"GRANT CREATE ON DATABASE rights TO limited") as end,
+        open_server(engines.of_url(url), url=url),
+    ):
+        pass
+
+    assert "\n" not in str(end.value)
