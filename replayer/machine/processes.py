@@ -1,4 +1,8 @@
-"""Look at running processes: whose child is whose, where they work, how much CPU they used."""
+"""Look at running processes: whose child is whose, where they work, how much CPU they used.
+
+By hand, since psutil was measured: 1.2 to 2 times as long for a family and 2 to 11 times for what
+serves a folder, 22 ms to import, and no accounts of children that ended and were not reaped.
+"""
 
 import os
 from collections.abc import Iterable, Iterator

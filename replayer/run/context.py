@@ -89,5 +89,5 @@ class Context:
         """Return where the server's files are on this machine; raise Skip if they are elsewhere."""
         found = self.server.data_directory()
         if found is None:
-            raise Skip(self.server.no_files())
+            raise Skip(self.server.no_files().why)
         return found

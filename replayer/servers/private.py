@@ -125,9 +125,9 @@ class PrivateServer:
         """Return the server's data directory."""
         return self._folder.data
 
-    def no_files(self) -> str:
-        """Return "": its files are always there."""
-        return ""
+    def no_files(self) -> protocol.NoFiles:
+        """Return nothing: its files are always there."""
+        return protocol.NoFiles("", "")
 
     def pids(self) -> list[int]:
         """Return the server's main process and all its children; [] if it is stopped."""

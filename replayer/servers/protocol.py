@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
 from replayer.errors import Denied, Impossible, Interrupted, ReplayerError, Skip
 from replayer.model import EngineFacts
@@ -18,7 +18,17 @@ if TYPE_CHECKING:
     from replayer.machine.processes import CpuSeconds
     from replayer.model import Fact
 
-ELSEWHERE = "the server's data files are not on this machine"
+
+class NoFiles(NamedTuple):
+    """Why the server's files cannot be reached, and what to do about that."""
+
+    why: str
+    todo: str
+
+
+ELSEWHERE = NoFiles(
+    "the server's data files are not on this machine", "run replayer on the server's machine"
+)
 Kind = Literal["private", "url"]
 
 
@@ -52,8 +62,8 @@ class Server(Protocol):
         """Return where the server's files are on this machine, None if they are elsewhere."""
         ...
 
-    def no_files(self) -> str:
-        """Return why there is no data directory: one phrase, of use where that is None."""
+    def no_files(self) -> NoFiles:
+        """Return why there is no data directory, where there is none."""
         ...
 
     def pids(self) -> list[int]:

@@ -38,7 +38,7 @@ class Remote:
         self._lock = lock
         self._data: tuple[Path, int] | None = None
         self._looked = False
-        self._why = protocol.ELSEWHERE
+        self._absent = protocol.ELSEWHERE
 
     def start(self, settings: Mapping[str, str] | None = None) -> URL:
         """Return the URL; raise Skip for settings, which only the server's owner can change."""
@@ -63,10 +63,10 @@ class Remote:
         found = self._found()
         return found[0] if found else None
 
-    def no_files(self) -> str:
+    def no_files(self) -> protocol.NoFiles:
         """Return why there is no data directory: elsewhere, or a right that is missing."""
         self._found()
-        return self._why
+        return self._absent
 
     def pids(self) -> list[int]:
         """Return the server's processes, if they are on this machine and may be seen."""
@@ -116,7 +116,10 @@ class Remote:
             try:
                 self._data = self._look()
             except Denied as error:
-                self._why = f"where the server's files are is not known: {error}"
+                self._absent = protocol.NoFiles(
+                    f"where the server's files are is not known: {error}",
+                    "give this user the rights that `replayer check --engine URL` prints",
+                )
             except (ReplayerError, OSError):
                 # An engine that does not tell, or a server that does not answer: nothing is proven.
                 self._data = None
@@ -129,7 +132,10 @@ class Remote:
             try:
                 here = (folder / row["file"]).read_text(encoding="utf-8", errors="replace")
             except PermissionError:
-                self._why = f"{folder} may not be read: run as root, or as the server's user"
+                self._absent = protocol.NoFiles(
+                    f"the server's folder {folder} may not be read by this user",
+                    "run as root, or as the server's user",
+                )
                 continue
             except OSError:
                 continue

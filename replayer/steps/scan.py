@@ -105,8 +105,9 @@ def _made(spec: Spec, context: Context, files: list[Path]) -> Cold:
     """Bring the table to the temperature that was asked for, where its files can be reached."""
     if files:
         return temperature.make(spec.cold, context.server, files, context.host)
-    why = context.server.no_files()
-    return Cold(asked=spec.cold, got=Temperature.UNKNOWN, method="nothing", proof="", why=why)
+    why, todo = context.server.no_files()
+    got = Temperature.UNKNOWN
+    return Cold(asked=spec.cold, got=got, method="nothing", proof="", why=why, todo=todo)
 
 
 def _missed(database: Database) -> int:

@@ -454,8 +454,9 @@ def _temperature(spec: Spec, files: Sequence[Path], context: Context) -> Cold:
     dropped = Temperature.COLD if ours else Temperature.LUKEWARM
     asked = Temperature.HOT if spec.asked is Verdict.CACHED else dropped
     if not files:
-        why = context.server.no_files()
-        return Cold(asked=asked, got=Temperature.UNKNOWN, method="", proof="", why=why)
+        why, todo = context.server.no_files()
+        got = Temperature.UNKNOWN
+        return Cold(asked=asked, got=got, method="", proof="", why=why, todo=todo)
     total = sum(file.stat().st_size for file in files) if asked is Temperature.HOT else None
     title = "warm page cache" if asked is Temperature.HOT else "drop page cache"
     with context.progress.task(title, total) as task:
