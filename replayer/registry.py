@@ -1,6 +1,8 @@
 """Find plug-ins: a file in a plug-in package is a plug-in, and its name is its name.
 
-A name that Python keeps for itself has an underscore after it in the file's name: `import_.py`.
+So is a folder; its main module is called as one of its kind is: `steps/walk/step.py`.  Other
+modules in it are its parts.  A name that Python keeps for itself has an underscore after it in the
+file's name: `import_.py`.
 """
 
 import ast
@@ -12,6 +14,7 @@ from types import ModuleType
 
 from replayer.errors import NotFound, nearest
 
+_HERE = Path(__file__).parent
 KINDS = ("collectors", "commands", "imports", "probes", "steps")
 
 
@@ -20,7 +23,7 @@ def names(kind: str) -> list[str]:
 
     Not even their package: what its Protocol names may be slow to load.
     """
-    folder = Path(__file__).parent / kind
+    folder = _HERE / kind
     return sorted(
         found.name.removesuffix("_")
         for found in pkgutil.iter_modules([str(folder)])
@@ -30,8 +33,8 @@ def names(kind: str) -> list[str]:
 
 def source(kind: str, name: str) -> ast.Module:
     """Return the syntax tree of a plug-in that is there, without importing it."""
-    path = Path(__file__).parent / kind / f"{_module(name)}.py"
-    path = path if path.is_file() else path.with_suffix("") / "__init__.py"
+    path = _HERE / kind / f"{_module(name)}.py"
+    path = path if path.is_file() else path.with_suffix("") / f"{_module(kind[:-1])}.py"
     return ast.parse(path.read_text(encoding="utf-8"))
 
 
@@ -48,7 +51,15 @@ def load(kind: str, name: str) -> ModuleType:
     known = names(kind)
     if name not in known:
         raise NotFound(f"there is no {kind[:-1]} {name!r}{nearest(name, known)}")
-    return importlib.import_module(f"replayer.{kind}.{_module(name)}")
+    found = part(kind, name, _module(kind[:-1]))
+    return found or importlib.import_module(f"replayer.{kind}.{_module(name)}")
+
+
+def part(kind: str, name: str, module: str) -> ModuleType | None:
+    """Import a part of a plug-in; None if it has none of that name, or is not there."""
+    if name not in names(kind) or not (_HERE / kind / _module(name) / f"{module}.py").is_file():
+        return None
+    return importlib.import_module(f"replayer.{kind}.{_module(name)}.{module}")
 
 
 def _module(name: str) -> str:

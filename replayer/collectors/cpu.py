@@ -8,10 +8,18 @@ Percentages of the time of all processors together, as sysstat does it: guest ti
 from collections.abc import Sequence
 from itertools import pairwise
 
-from replayer.collectors import Columns, Sample
+from replayer.collectors import Columns, Panel, Sample
 from replayer.machine import processors
 
 FILES = (processors.FILE,)
+SHEET = None
+"""vmstat tells it shorter."""
+PANEL = Panel(
+    "CPU, %",
+    (("%usr", "user"), ("%sys", "system"), ("%iowait", "waiting for I/O")),
+    stacked=True,
+    order=2,
+)
 
 _ORDER = ("usr", "nice", "sys", "iowait", "irq", "soft", "steal", "guest", "gnice", "idle")
 

@@ -12,10 +12,15 @@ import math
 from collections.abc import Sequence
 from itertools import pairwise
 
-from replayer.collectors import Columns, Sample
+from replayer.collectors import Columns, Panel, Sample, Sheet
 from replayer.machine.diskstats import FILE, Counters, counters, moved
 
 FILES = (FILE,)
+SHEET = Sheet(
+    "device {device} over {time}, as iostat -x: awaits in ms, sizes in kB",
+    "r/s rkB/s r_await rareq-sz w/s wkB/s w_await wareq-sz areq-sz aqu-sz %util",
+)
+PANEL = Panel("device, per second", (("r/s", "device r/s"), ("w/s", "device w/s")), order=1)
 
 
 def parse(samples: Sequence[Sample], device: str | None) -> Columns:

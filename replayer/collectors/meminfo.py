@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from replayer.collectors import Columns, Sample
 
 FILES = ("proc/meminfo",)
+SHEET = PANEL = None
+"""Too many columns for either: they are in the result file."""
 
 _NAMES = (
     "MemFree",

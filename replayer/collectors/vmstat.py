@@ -10,9 +10,19 @@ import re
 from collections.abc import Sequence
 from itertools import pairwise
 
-from replayer.collectors import Columns, Sample
+from replayer.collectors import Columns, Panel, Sample, Sheet
 
 FILES = ("proc/stat", "proc/vmstat", "proc/meminfo")
+SHEET = Sheet(
+    "machine over {time}, as vmstat: memory and I/O in KiB, CPU in %",
+    "r b swpd free buff cache si so bi bo in cs us sy id wa st",
+)
+PANEL = Panel(
+    "CPU, %",
+    (("us", "user"), ("sy", "system"), ("wa", "waiting for I/O")),
+    stacked=True,
+    order=2,
+)
 
 _STATES = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
 _STAT = re.compile(rb"^(cpu|intr|ctxt|procs_running|procs_blocked) +([0-9 ]+)", re.MULTILINE)

@@ -152,7 +152,7 @@ def _ended(run: Run, path: Path) -> Run:
 
 def _beside_ceilings(run: Run, path: Path) -> Run:
     """Say beside each step how much it is of what a probe of the same device could do."""
-    found = ceiling.beside(run, store.with_text(path.parent, '"step": "probe"'))
+    found = ceiling.beside(run, store.with_text(path.parent, '"io": ['))
     if found is not run:
         store.save(path, found)
     return found

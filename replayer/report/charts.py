@@ -10,12 +10,14 @@ from html import escape
 from statistics import median
 from typing import Any
 
+from replayer import registry
 from replayer.analysis.comparison import Comparison, Row, Verdict
 from replayer.analysis.samples import Side
 from replayer.model import Better, Measurement, Run, Series, Status, StepResult
-from replayer.report import packed
+from replayer.report import forms, packed, watching
 from replayer.report.words import clean
 from replayer.results import histogram
+from replayer.run import display
 from replayer.units import show
 
 Chart = dict[str, Any]
@@ -27,16 +29,10 @@ PERCENTILES = (
 )
 _MOST_NUMBERS = 3_000_000
 """Of all series of a page: each takes 2.7 bytes, and a page is to stay under 15 MB."""
-_FIRST = ("sessions.riops",)
 _FEW = 12
 """Repeats up to which each has a tick of its own on the axis."""
-_DEVICE = (("diskstats.r/s", "device r/s"), ("diskstats.w/s", "device w/s"))
-_CPU = (
-    ("cpu.%usr", "vmstat.us", "user"),
-    ("cpu.%sys", "vmstat.sy", "system"),
-    ("cpu.%iowait", "vmstat.wa", "waiting for I/O"),
-)
-_KERNEL = ("cpu.", "diskstats.", "meminfo.", "pressure.", "vmstat.", "iostat.")
+_IMPORTED = "iostat."
+"""What begins the columns of a series that another tool recorded."""
 _SYMBOLS = {
     Verdict.BETTER: 0,
     Verdict.WORSE: 1,
@@ -57,8 +53,7 @@ _COLORS = {
 
 def needs(column: str) -> bool:
     """Tell whether a column of a series is drawn."""
-    drawn = {*(name for name, _ in _DEVICE), *(name for cpu in _CPU for name in cpu[:2])}
-    return column in drawn or not column.startswith(_KERNEL) or column.startswith("iostat.")
+    return watching.is_drawn(column)
 
 
 def word(text: object) -> str:
@@ -80,11 +75,10 @@ def step_names(sides: Iterable[Side]) -> list[str]:
 
 
 def leading(results: Sequence[StepResult]) -> Measurement | None:
-    """Return the metric that a step is known by: RIOPS, else its first rate or time."""
+    """Return the metric that a step is known by: its first rate, else its first time."""
     known = [m for m in results[0].measurements if m.better is not Better.NEITHER]
-    first = [m for m in known if m.metric in _FIRST]
     rates = [m for m in known if m.better is Better.MORE]
-    return next(iter([*first, *rates, *known]), None)
+    return next(iter([*rates, *known]), None)
 
 
 def repeats(sides: Sequence[Side]) -> Iterator[Chart]:
@@ -114,7 +108,7 @@ def repeats(sides: Sequence[Side]) -> Iterator[Chart]:
                     }
                 )
         most = max((len(trace["x"]) for trace in traces), default=0)
-        if most > 1 or (most and metric.metric in _FIRST):
+        if most > 1 or (most and forms.of(results[0]).charted_alone):
             chart = _chart(
                 f"repeats-{word(name)}",
                 f"{word(name)}: {word(metric.metric)} of every repeat",
@@ -281,76 +275,40 @@ def ledgers(sides: Sequence[Side]) -> Chart | None:
     return chart
 
 
-def doublings(sides: Sequence[Side]) -> Chart | None:
-    """Return rows per second of every doubling of the builds."""
-    traces = []
-    for number, side in enumerate(sides):
-        for run, result in done(side):
-            rows = [
-                row
-                for row in result.tables.get("doublings", ())
-                if row.get("doubling") and row.get("rows_per_second")
-            ]
-            if rows:
-                traces.append(
-                    {
-                        "type": "scatter",
-                        "mode": "lines+markers",
-                        "name": word(side.name),
-                        "x": [row["rows"] for row in rows],
-                        "y": [row["rows_per_second"] for row in rows],
-                        "text": [_doubling(run, row) for row in rows],
-                        "color": number,
-                    }
-                )
-    if not traces:
-        return None
-    chart = _chart(
-        "doublings",
-        "build: rows per second of every doubling",
-        traces,
-        x="rows afterwards",
-        y="rows/s",
-        zero=True,
-    )
-    chart["layout"]["log_x"] = True
-    return chart
+def of_steps(sides: Sequence[Side]) -> Iterator[Chart]:
+    """Yield the charts that steps have of their own, as their displays give them."""
+    present = {result.step for side in sides for _, result in done(side)}
+    for step in sorted(present):
+        shown = registry.part("steps", step, "display")
+        if shown is None or not hasattr(shown, "charts"):
+            continue
+        results = [
+            [(run.id, result) for run, result in done(side) if result.step == step]
+            for side in sides
+        ]
+        yield from (_drawn(chart, sides) for chart in shown.charts(results))
 
 
-def _doubling(run: Run, row: Mapping[str, Any]) -> str:
-    size = show(row["table_bytes"], "bytes") if row.get("table_bytes") else ""
-    seconds = show(row["seconds"], "s") if row.get("seconds") else ""
-    return f"{word(run.id)}: doubling {row['doubling']} {seconds} {size}"
+def _drawn(chart: display.Chart, sides: Sequence[Side]) -> Chart:
+    """Return a step's chart as the page draws it; its texts are made harmless here."""
+    traces = [_traced(trace, sides) for trace in chart.traces]
+    drawn = _chart(chart.name, word(chart.title), traces, x=chart.x, y=chart.y, zero=chart.zero)
+    if chart.log_x:
+        drawn["layout"]["log_x"] = True
+    return drawn
 
 
-def walks(sides: Sequence[Side]) -> Iterator[Chart]:
-    """Yield the walk's seconds, by what they were spent on, and its throughput of every repeat."""
-    kinds = [
-        (f"walk.{what}.{kind}", f"{what} {kind}")
-        for what in ("list", "read")
-        for kind in ("user", "system", "real")
-    ]
-    traces = []
-    for number, side in enumerate(sides):
-        found = [result for _, result in done(side) if result.step == "walk"]
-        values = {
-            title: [v for result in found if (v := result.value(metric)) is not None]
-            for metric, title in kinds
-        }
-        known = {title: median(numbers) for title, numbers in values.items() if numbers}
-        if known:
-            traces.append(
-                {
-                    "type": "bar",
-                    "name": word(side.name),
-                    "x": list(known),
-                    "y": list(known.values()),
-                    "color": number,
-                    "pattern": number,
-                }
-            )
-    if traces:
-        yield _chart("walk", "walk: seconds, medians of the repeats", traces, y="s")
+def _traced(trace: display.Trace, sides: Sequence[Side]) -> Trace:
+    drawn: Trace = {
+        "type": "bar" if trace.kind == "bar" else "scatter",
+        "name": word(sides[trace.side].name),
+        "x": [word(value) if isinstance(value, str) else value for value in trace.x],
+        "y": list(trace.y),
+        "color": trace.side,
+    }
+    if trace.kind == "bar":
+        return {**drawn, "pattern": trace.side}
+    return {**drawn, "mode": "lines+markers", "text": [word(text) for text in trace.texts]}
 
 
 def series(sides: Sequence[Side]) -> tuple[list[dict[str, Any]], int]:
@@ -366,7 +324,8 @@ def series(sides: Sequence[Side]) -> tuple[list[dict[str, Any]], int]:
         if result.series is not None and result.series.seconds
     ]
     numbers = sum(
-        len(one.seconds) * sum(len(lines) for _, _, lines in _panels(one)) for *_, one in found
+        len(one.seconds) * sum(len(lines) for _, _, lines in _panels(one, result))
+        for *_, result, one in found
     )
     size = max(1, -(-numbers // _MOST_NUMBERS))
     return [_entry(side, run, result, one, size) for side, run, result, one in found], size
@@ -394,38 +353,45 @@ def _entry(side: Side, run: Run, result: StepResult, one: Series, size: int) -> 
                     for name, values in lines
                 ],
             }
-            for title, stacked, lines in _panels(one)
+            for title, stacked, lines in _panels(one, result)
         ],
     }
 
 
-Line = tuple[str, Sequence[float | None]]
+Column = Sequence[float | None]
+Line = tuple[str, Column]
 
 
-def _panels(one: Series) -> list[tuple[str, bool, list[Line]]]:
+def _panels(one: Series, result: StepResult) -> list[tuple[str, bool, list[Line]]]:
     """Return what is drawn of a series, from top to bottom: title, stacked or not, lines."""
     columns = one.columns
-    own = [name for name in columns if not name.startswith(_KERNEL)]
-    own.sort(key=lambda name: name not in _FIRST)
-    device: list[Line] = [(title, columns[name]) for name, title in _DEVICE if name in columns]
-    if not device:
-        device = [
-            (name.removeprefix("iostat."), values)
-            for name, values in columns.items()
-            if name.startswith("iostat.") and name.endswith((".r/s", ".w/s"))
-        ]
-    cpu: list[Line] = [
-        (title, columns[name])
-        for first, second, title in _CPU
-        for name in [first if first in columns else second]
-        if name in columns
+    own = [
+        name for name in columns if not watching.is_kernels(name) and not name.startswith(_IMPORTED)
     ]
-    panels: list[tuple[str, bool, list[Line]]] = [
-        ("per second", False, [(name, columns[name]) for name in own[:2]]),
-        ("device, per second", False, device),
-        ("CPU, %", True, cpu),
+    metric = leading([result])
+    own.sort(key=lambda name: metric is None or name != metric.metric)
+    drawn: dict[str, tuple[bool, dict[str, Column]]]
+    drawn = {"per second": (False, {name: columns[name] for name in own[:2]})}
+    if not any(name.startswith("diskstats.") for name in columns):
+        drawn |= _imported(columns)
+    for collector, panel in watching.panels(one):
+        _, lines = drawn.setdefault(panel.title, (panel.stacked, {}))
+        for column, title in panel.lines:
+            if f"{collector}.{column}" in columns:
+                lines.setdefault(title, columns[f"{collector}.{column}"])
+    return [
+        (title, stacked, list(lines.items())) for title, (stacked, lines) in drawn.items() if lines
     ]
-    return [(title, stacked, lines) for title, stacked, lines in panels if lines]
+
+
+def _imported(columns: Mapping[str, Column]) -> dict[str, tuple[bool, dict[str, Column]]]:
+    """Return the panel of the devices that another tool recorded."""
+    device = {
+        name.removeprefix(_IMPORTED): values
+        for name, values in columns.items()
+        if name.startswith(_IMPORTED) and name.endswith((".r/s", ".w/s"))
+    }
+    return {"device, per second": (False, device)}
 
 
 def _unit(unit: str) -> str:

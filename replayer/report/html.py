@@ -62,7 +62,7 @@ def _charts(sides: Sequence[Side], comparison: Comparison | None) -> Iterator[Dr
         yield "comparison", found
     yield from (("repeats", chart) for chart in charts.repeats(sides))
     yield from (("latency", chart) for chart in charts.latencies(sides))
-    for chart in (charts.ledgers(sides), charts.doublings(sides), *charts.walks(sides)):
+    for chart in (charts.ledgers(sides), *charts.of_steps(sides)):
         if chart:
             yield "more", chart
 

@@ -1,12 +1,12 @@
 """The report of one run: every number with its unit and its proof, at most 100 columns wide.
 
 Measurements, tables, facts, latencies and series of any step are shown by what they are; a step
-whose users know its numbers in another form has a function of its name in `forms`.
+whose users know its numbers in another form says so itself: `display` in its folder.
 """
 
 import re
 import statistics
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import groupby
 from pathlib import Path
@@ -16,6 +16,7 @@ from rich.console import Group, RenderableType
 from rich.rule import Rule
 from rich.text import Text
 
+from replayer import registry
 from replayer.model import (
     Better,
     Cold,
@@ -27,7 +28,7 @@ from replayer.model import (
     Temperature,
     Verdict,
 )
-from replayer.report import forms
+from replayer.report import forms, watching
 from replayer.report.tables import (
     Flow,
     Sheet,
@@ -58,18 +59,6 @@ _QUIET = re.compile(
 _SHORT = 24
 _MANY_TIMES = 10
 _EMPTY: tuple[object, ...] = (None, "", ())
-
-# sysstat's own columns, in its own order, of what is worth a line in a report.
-_WATCHED = {
-    "diskstats": (
-        "device {device} over {time}, as iostat -x: awaits in ms, sizes in kB",
-        "r/s rkB/s r_await rareq-sz w/s wkB/s w_await wareq-sz areq-sz aqu-sz %util",
-    ),
-    "vmstat": (
-        "machine over {time}, as vmstat: memory and I/O in KiB, CPU in %",
-        "r b swpd free buff cache si so bi bo in cs us sy id wa st",
-    ),
-}
 
 
 def render(run: Run, path: Path | None = None) -> Group:
@@ -241,8 +230,10 @@ def _step(result: StepResult, run: Run) -> Iterator[RenderableType]:
         style = _STATUS_STYLE.get(result.status, LOUD)
         yield line(f"{result.status.value}: {clean(result.reason)}", style)
     form = forms.of(result)
-    yield from form.parts
-    yield from _measurements([m for m in result.measurements if m.metric not in form.metrics])
+    for part in form.parts:
+        yield from forms.rendered(part, result)
+    measurements = [m for m in result.measurements if m.metric not in form.metrics]
+    yield from _measurements(measurements, form.glosses)
     for name, rows in result.tables.items():
         if name not in form.tables and rows:
             yield line(clean(name.replace("_", " ")), "dim")
@@ -267,7 +258,8 @@ def _repeats(results: Sequence[StepResult], run: Run) -> Iterator[RenderableType
             text = f"{status.value}{_repeats_of(same)}: {clean(reason)}"
             yield line(text, _STATUS_STYLE.get(status, LOUD))
     for result in results:
-        yield from forms.of(result).verbatim
+        for part in forms.of(result).verbatim:
+            yield from forms.rendered(part, result)
     if done:
         yield _summary(done)
         yield from _common_proof(done)
@@ -355,7 +347,9 @@ def _plain(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _measurements(measurements: Sequence[Measurement]) -> Iterator[RenderableType]:
+def _measurements(
+    measurements: Sequence[Measurement], glosses: Mapping[str, str]
+) -> Iterator[RenderableType]:
     """Yield plain quantities line by line, and those that share a name, `a.b.*`, on one line."""
     items: list[tuple[str, str | Text | Flow]] = []
     for group, found in groupby(measurements, key=forms.group):
@@ -364,13 +358,13 @@ def _measurements(measurements: Sequence[Measurement]) -> Iterator[RenderableTyp
             words = [clean(f"{forms.leaf(m)} {_value(m)}") for m in same]
             items.append((clean(group), Flow(words, "   ")))
         else:
-            items += [(clean(forms.leaf(m)), _explained(m)) for m in same]
+            items += [(clean(forms.leaf(m)), _explained(m, glosses)) for m in same]
     if items:
         yield indented(items)
 
 
-def _explained(measurement: Measurement) -> Text:
-    gloss = forms.GLOSSES.get(measurement.metric, "")
+def _explained(measurement: Measurement, glosses: Mapping[str, str]) -> Text:
+    gloss = glosses.get(measurement.metric, "")
     return Text.assemble(_value(measurement), (f"   {gloss}" if gloss else "", "dim"))
 
 
@@ -513,22 +507,28 @@ def _watched(result: StepResult, run: Run, begin: str = "") -> Iterator[Renderab
     inside = series.window or (0.0, series.seconds[-1])
     time = show_duration(inside[1] - inside[0])
     device = run.host.get("device.name") or "of the data"
-    for collector, (title, wanted) in _WATCHED.items():
-        sheet = averages(series, collector, wanted.split())
+    watched = {name.partition(".")[0] for name in series.columns}
+    listed = watched - {result.step}
+    for collector in sorted(watched & set(registry.names("collectors"))):
+        shown = watching.sheet(collector, series)
+        if shown is None:
+            continue
+        listed.discard(collector)
+        sheet = averages(series, collector, shown.columns.split())
         if sheet is not None:
-            yield line(begin + title.format(device=clean(device), time=time), "dim")
+            title = shown.title.format(device=clean(device), time=time)
+            yield line(begin + title, "dim")
             yield sheet
-    collectors = {name.partition(".")[0] for name in series.columns}
     own = sorted(name for name in series.columns if name.startswith(f"{result.step}."))
     for name in own:
         if len(series.seconds) > 1:
             yield Spark(clean(name.partition(".")[2]), series.columns[name])
     for mark in series.marks:
         yield line(f"at {mark.at:.0f} s: {clean(mark.kind)}: {clean(mark.text)}", "dim")
-    rest = sorted(collectors - set(_WATCHED) - {result.step})
-    if rest:
+    if listed:
         number = len(series.seconds)
-        text = f"{lines(rest)}: {number} interval{'s' if number > 1 else ''} in the result file"
+        intervals = f"{number} interval{'s' if number > 1 else ''}"
+        text = f"{lines(sorted(listed))}: {intervals} in the result file"
         yield line(text, "dim")
 
 

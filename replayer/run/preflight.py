@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from replayer import journal, shell, trusted_path
+from replayer import journal, registry, shell, trusted_path
 from replayer.analysis import warnings
 from replayer.conditions import memory_bound
 from replayer.conditions.residency import Residency, residency
@@ -27,10 +27,10 @@ from replayer.machine.free_space import free_bytes
 from replayer.machine.host import Host
 from replayer.model import Advice, Fact
 from replayer.run import workload as workload_file
+from replayer.run.footprint import Footprint
 from replayer.servers import data_folder as data_folders
 from replayer.servers import programs
 from replayer.servers.programs import Programs
-from replayer.tables import doubling
 from replayer.units import show_size
 from replayer.watch.sampler import Sampler
 
@@ -106,14 +106,9 @@ class Case:
     @cached_property
     def tables(self) -> tuple[int, int]:
         """Return the bytes that the workload needs on disk, about, and the most it wants cached."""
-        disk: dict[object, int] = {}
-        cached = 0
-        for spec in workload_file.load(self.workload).steps:
-            tables, size = _tables(spec, self.engine.block_size)
-            disk[tables] = size
-            if getattr(spec, "memory", "") == "cached":
-                cached = max(cached, size)
-        return sum(disk.values()), cached
+        prints = list(_footprints(self.workload, self.engine.block_size))
+        disk = {one.data: one.disk_bytes for one in prints}
+        return sum(disk.values()), max((one.cached_bytes for one in prints), default=0)
 
 
 def lines(case: Case) -> Iterator[Line]:
@@ -384,19 +379,12 @@ def leftovers(case: Case) -> Line:
 # How it is tried
 
 
-def _tables(spec: Any, block_size: int) -> tuple[object, int]:
-    """Return what tells the tables of a step from others, and the bytes that they need at most.
-
-    A built table is taken as compressed as little as possible, with an image of it in the log.
-    """
-    if hasattr(spec, "layout") and hasattr(spec, "rows"):
-        doublings = len(doubling.doublings(spec.rows))
-        row = 21.5 + doubling.average_name(doublings)
-        return ("built", spec.layout), int(1.2 * row * doubling.rows_after(doublings)) + 256 * _MIB
-    if hasattr(spec, "scale"):
-        found = spec.tables(block_size)
-        return found, found.tables * found.rows * block_size
-    return None, 0
+def _footprints(workload: str, block_size: int) -> Iterator[Footprint]:
+    """Yield what the steps of a workload say that their data takes."""
+    for spec in workload_file.load(workload).steps:
+        footprint = getattr(registry.load("steps", spec.step), "footprint", None)
+        if footprint is not None:
+            yield footprint(spec, block_size)
 
 
 def _questions() -> Iterator[Callable[[Case], Line]]:

@@ -1,10 +1,16 @@
-"""The verbs of a workload: one file each, whose name is the step's name.
+"""The verbs of a workload: one file or folder each, whose name is the step's name.
 
 A step module has a docstring, a `Spec` (a subclass of plan's `StepSpec`: the keys of the TOML
 table) and `run(spec, context) -> None`, which writes what it finds into `context.findings` as it
-goes.  It may have `check(spec, context) -> None`, which is
-called for every step before the first one starts and raises Impossible or Skip, and
-`needs_database(spec) -> bool` if it can do without one.
+goes.  It may have
+
+- `check(spec, context) -> None`, called for every step before the first one starts, which raises
+  Impossible or Skip,
+- `needs_database(spec) -> bool`, if it can do without one,
+- `footprint(spec, block_size) -> Footprint`: what its data takes, for `replayer check`,
+- a module `display` beside it, if it is a folder: how its results are shown (run/display.py).
+
+What it read of the device, that it wrote, whether it was steady, it says in its findings.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from replayer.engines import engine as engines
 from replayer.machine.host import Host
 from replayer.run.context import Context
 from replayer.servers.open import open_server
-from replayer.steps import build
+from replayer.steps.build import step as build
 from replayer.watch.sampler import Sampler
 from tests.performed import performed
 

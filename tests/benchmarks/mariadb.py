@@ -16,7 +16,8 @@ from replayer.model import Workload
 from replayer.report.progress import conversation
 from replayer.run.context import Context
 from replayer.servers.open import open_server
-from replayer.steps import build, sessions
+from replayer.steps.build import step as build
+from replayer.steps.sessions import step as sessions
 from replayer.watch.sampler import Sampler
 from tests.performed import performed
 

@@ -19,7 +19,7 @@ from replayer.model import Workload
 from replayer.report.progress import Lines
 from replayer.run.context import Context
 from replayer.servers.open import open_server
-from replayer.steps import sessions
+from replayer.steps.sessions import step as sessions
 from replayer.watch.sampler import Sampler
 from tests.performed import performed
 

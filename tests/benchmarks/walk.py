@@ -17,7 +17,7 @@ import subprocess
 from replayer.conditions import temperature
 from replayer.machine.host import Host
 from replayer.run.context import Context
-from replayer.steps import walk
+from replayer.steps.walk import step as walk
 from replayer.watch.sampler import Sampler
 from tests.performed import performed
 

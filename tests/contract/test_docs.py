@@ -22,10 +22,16 @@ EXAMPLES = [
 ]
 
 
-@pytest.mark.parametrize("name", registry.names("commands"))
-def test_every_command_is_in_the_readme(name):
-    """A command that the README does not name will not be found."""
-    assert re.search(rf"\breplayer {name}\b|`{name}`", README)
+def test_the_readme_says_where_all_commands_are():
+    """A new command is found by those who read the README, without an edit of it."""
+    assert "replayer --help" in README
+
+
+def test_the_readme_names_no_command_that_is_not_there():
+    """What stands there as a command can be typed."""
+    named = {line.split()[1] for line in EXAMPLES if line.split()[0].endswith("replayer")}
+
+    assert {name for name in named if name[0] != "-"} <= set(registry.names("commands"))
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,8 @@ from replayer import assets, journal
 from replayer.engines import engine as engines
 from replayer.engines.connection import Database
 from replayer.servers.open import open_server
-from replayer.steps import build, scan
+from replayer.steps.build import step as build
+from replayer.steps.scan import step as scan
 from replayer.tables import persons
 from tests.performed import performed
 

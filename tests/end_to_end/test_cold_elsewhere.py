@@ -15,7 +15,7 @@ from replayer.conditions.residency import residency
 from replayer.machine import page_cache
 from replayer.machine.host import Host
 from replayer.model import Temperature
-from replayer.steps import walk
+from replayer.steps.walk import step as walk
 from tests.performed import performed
 
 ROOT = os.geteuid() == 0

@@ -4,7 +4,8 @@ import pytest
 
 from replayer.conditions import temperature
 from replayer.errors import Impossible
-from replayer.steps import build, flush
+from replayer.steps.build import step as build
+from replayer.steps.flush import step as flush
 from replayer.tables import relations
 from tests.performed import performed
 

@@ -17,7 +17,11 @@ from replayer.engines.connection import Database
 from replayer.errors import Impossible, ReplayerError
 from replayer.model import Temperature, Verdict
 from replayer.servers.open import open_server
-from replayer.steps import build, flush, scan, sessions, walk
+from replayer.steps.build import step as build
+from replayer.steps.flush import step as flush
+from replayer.steps.scan import step as scan
+from replayer.steps.sessions import step as sessions
+from replayer.steps.walk import step as walk
 from replayer.tables import doubling, persons, pgio
 from replayer.tables.pgio import TableSet
 from tests.performed import performed

@@ -11,7 +11,9 @@ from replayer.errors import Impossible, ReplayerError
 from replayer.machine import page_cache
 from replayer.model import Temperature
 from replayer.servers.open import open_server
-from replayer.steps import build, flush, scan
+from replayer.steps.build import step as build
+from replayer.steps.flush import step as flush
+from replayer.steps.scan import step as scan
 from replayer.tables import persons
 from tests.performed import performed
 

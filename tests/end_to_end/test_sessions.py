@@ -24,7 +24,7 @@ from replayer.model import Temperature, Verdict, Workload
 from replayer.report.progress import Lines
 from replayer.run.context import Context
 from replayer.servers.open import open_server
-from replayer.steps import sessions
+from replayer.steps.sessions import step as sessions
 from replayer.tables import pgio
 from replayer.tables.pgio import TableSet
 from replayer.watch import foreign

@@ -22,7 +22,8 @@ from replayer.machine import page_cache
 from replayer.machine.host import Host
 from replayer.model import Temperature
 from replayer.servers.open import open_server
-from replayer.steps import build, walk
+from replayer.steps.build import step as build
+from replayer.steps.walk import step as walk
 from replayer.storage import file_reader
 from replayer.tables import relations
 from replayer.watch.workers import WorkerPool

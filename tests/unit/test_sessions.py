@@ -7,7 +7,7 @@ import pytest
 from pydantic import ValidationError
 
 from replayer.model import Steadiness, Verdict
-from replayer.steps import sessions
+from replayer.steps.sessions import step as sessions
 from replayer.tables import pgio
 from replayer.tables.pgio import SessionResult, TableSet
 from replayer.watch.ledger import Counters

@@ -43,6 +43,7 @@ from replayer.model import (
 )
 from replayer.run.context import Context
 from replayer.run.findings import Findings
+from replayer.run.footprint import Footprint
 from replayer.tables import pgio, relations
 from replayer.tables.pgio import Lost, SessionJob, SessionResult, TableSet
 from replayer.watch import foreign, ledger
@@ -174,6 +175,12 @@ class _ServerMemory:
             keys.memory_base,
             keys.memory_per_session,
         )
+
+
+def footprint(spec: Spec, block_size: int) -> Footprint:
+    """Return what the tables take, and how much of them a cached run keeps in memory."""
+    size = spec.bytes(block_size)
+    return Footprint(spec.tables(block_size), size, size if spec.memory == "cached" else 0)
 
 
 def check(spec: Spec, context: Context) -> None:

@@ -22,6 +22,7 @@ from replayer.machine.processes import CpuSeconds
 from replayer.model import Better, Fact, StepSpec
 from replayer.run.context import Context, Task
 from replayer.run.findings import Findings
+from replayer.run.footprint import Footprint
 from replayer.tables import doubling, persons
 from replayer.tables.doubling import Builder, Doubling
 from replayer.tables.persons import Shape, State
@@ -30,6 +31,7 @@ _MOST_SEGMENTS = 1024
 """Where the size of a segment is not given it grows, so that there are no more than this."""
 _MARGIN_BYTES = 256 << 20
 _MARGIN_SHARE = 0.05
+_LOG_BYTES = 256 << 20
 
 
 class Spec(StepSpec):
@@ -48,6 +50,14 @@ class Spec(StepSpec):
     """lz4, pglz or none, where the layout compresses; the best that the server has if not given."""
     rebuild: bool = True
     """Build again if the table is there as a whole; false takes it as it is."""
+
+
+def footprint(spec: Spec, _block_size: int) -> Footprint:
+    """Return what the table takes, compressed as little as possible, with its image in the log."""
+    doublings = len(doubling.doublings(spec.rows))
+    row = 21.5 + doubling.average_name(doublings)
+    size = int(1.2 * row * doubling.rows_after(doublings)) + _LOG_BYTES
+    return Footprint(("built", spec.layout), size)
 
 
 def check(spec: Spec, context: Context) -> None:

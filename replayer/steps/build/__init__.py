@@ -1,0 +1,1 @@
+"""The step `build`: the table, doubled until it is large enough."""

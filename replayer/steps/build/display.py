@@ -1,0 +1,78 @@
+"""The last doubling first, which is the CPU benchmark; and a chart of all doublings."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from replayer.model import StepResult
+from replayer.run.display import Chart, Form, Labelled, Results, Trace
+from replayer.units import show, show_duration
+
+_HEADLINE = ("build.last_doubling", "build.rows_per_second")
+_GLOSSES = {
+    "build.elapsed": "all doublings",
+    "build.rows_per_second": "over all doublings",
+    "build.table_bytes": "on disk",
+    "build.wal_bytes": "written to the server's log",
+}
+_SERVER = {f"last_doubling.server_{kind}": kind for kind in ("user", "system")}
+
+
+def form(result: StepResult) -> Form:
+    """Return the last doubling with what the server used for it."""
+    seconds = result.value("build.last_doubling")
+    if seconds is None:
+        return Form(headline=_HEADLINE, glosses=_GLOSSES)
+    used = {kind: result.facts.get(key) for key, kind in _SERVER.items()}
+    texts = [
+        show_duration(seconds),
+        *(
+            f"server {kind} {show_duration(value)}"
+            for kind, value in used.items()
+            if isinstance(value, int | float)
+        ),
+    ]
+    return Form(
+        [Labelled("last doubling", texts)],
+        metrics=frozenset({"build.last_doubling"}),
+        facts=frozenset(_SERVER),
+        headline=_HEADLINE,
+        glosses=_GLOSSES,
+    )
+
+
+def charts(sides: Sequence[Results]) -> Iterator[Chart]:
+    """Yield rows per second of every doubling."""
+    traces = [
+        _trace(number, run, rows)
+        for number, results in enumerate(sides)
+        for run, result in results
+        if (rows := _doublings(result))
+    ]
+    if traces:
+        title = "build: rows per second of every doubling"
+        axes = {"x": "rows afterwards", "y": "rows/s"}
+        yield Chart("doublings", title, traces, **axes, zero=True, log_x=True)
+
+
+def _doublings(result: StepResult) -> list[Mapping[str, Any]]:
+    return [
+        row
+        for row in result.tables.get("doublings", ())
+        if row.get("doubling") and row.get("rows_per_second")
+    ]
+
+
+def _trace(side: int, run: str, rows: Sequence[Mapping[str, Any]]) -> Trace:
+    return Trace(
+        side,
+        "line",
+        x=[row["rows"] for row in rows],
+        y=[row["rows_per_second"] for row in rows],
+        texts=[f"{run}: {_doubling(row)}" for row in rows],
+    )
+
+
+def _doubling(row: Mapping[str, Any]) -> str:
+    size = show(row["table_bytes"], "bytes") if row.get("table_bytes") else ""
+    seconds = show(row["seconds"], "s") if row.get("seconds") else ""
+    return f"doubling {row['doubling']} {seconds} {size}"

@@ -1,0 +1,1 @@
+"""The step `flush`: everything on disk, with proof."""

@@ -1,0 +1,31 @@
+"""Whether it was proven that nothing dirty is left, in a sentence."""
+
+from replayer.model import Fact, StepResult
+from replayer.run.display import Form, Sentence, Tone
+from replayer.units import show_count, show_size
+
+_GLOSSES = {"flush.elapsed": "by the server, then fsync of every file"}
+_TOLD = frozenset({"proven", "buffers.dirty", "pages.dirty_bytes", "files"})
+
+
+def form(result: StepResult) -> Form:
+    """Return the proof, loudly where there is none."""
+    get = result.facts.get
+    if get("proven") is None:
+        return Form(glosses=_GLOSSES)
+    pages = get("pages.dirty_bytes")
+    words = [
+        f"{_known(get('buffers.dirty'))} dirty buffers in the server",
+        f"{show_size(pages) if isinstance(pages, int) else 'unknown'} dirty in the page cache",
+        f"in {_known(get('files'))} files",
+    ]
+    proven = bool(get("proven"))
+    verdict = "proven clean" if proven else "NOT PROVEN CLEAN"
+    sentence = Sentence(f"{verdict}: {', '.join(words)}", Tone.GOOD if proven else Tone.BAD)
+    return Form([sentence], facts=_TOLD, glosses=_GLOSSES)
+
+
+def _known(value: Fact) -> str:
+    if value is None:
+        return "an unknown number of"
+    return show_count(value) if isinstance(value, int | float) else str(value)

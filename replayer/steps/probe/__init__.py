@@ -1,0 +1,1 @@
+"""The step `probe`: the machine without a database."""

@@ -1,0 +1,1 @@
+"""The step `scan`: the table read with the database, from cold."""

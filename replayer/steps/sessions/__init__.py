@@ -1,0 +1,1 @@
+"""The step `sessions`: random reads of the SLOB method."""

@@ -1,0 +1,1 @@
+"""The step `walk`: every file read whole, from cold."""

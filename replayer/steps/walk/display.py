@@ -1,0 +1,61 @@
+"""Threads, times of listing and reading, and entries, as measure_reads prints them."""
+
+from collections.abc import Iterator, Sequence
+from statistics import median
+
+from replayer.model import StepResult
+from replayer.run.display import Chart, Form, OneFact, Part, Results, Rows, Trace
+
+_TIMES = ("user", "system", "real")
+_PHASES = ("list", "read")
+_GLOSSES = {
+    "walk.throughput": "file bytes over the real time of reading",
+    "walk.iops": "reads of the walk; the device's are below",
+}
+
+
+def form(result: StepResult) -> Form:
+    """Return measure_reads's table."""
+    rows, metrics = [], set()
+    for phase in _PHASES:
+        times = {name: result.value(f"walk.{phase}.{name}") for name in _TIMES}
+        if times["real"] is None:
+            continue
+        metrics |= {f"walk.{phase}.{name}" for name in times}
+        cpu = [times["user"], times["system"]]
+        total = None if None in cpu else sum(value for value in cpu if value is not None)
+        seconds = (times["user"], times["system"], total, times["real"])
+        rows.append([f"{phase} files", *("-" if s is None else f"{s:.3f}" for s in seconds)])
+    table = Rows(["seconds", "user", "system", "total", "real"], rows)
+    parts: list[Part] = [OneFact("threads"), table, OneFact("directory_entries")]
+    return Form(
+        parts,
+        metrics=frozenset(metrics),
+        facts=frozenset({"threads", "directory_entries", "mode", "block_size_bytes"}),
+        headline=("walk.throughput", "walk.read.real"),
+        glosses=_GLOSSES,
+    )
+
+
+def charts(sides: Sequence[Results]) -> Iterator[Chart]:
+    """Yield the seconds by what they were spent on, medians of the repeats."""
+    traces = [
+        Trace(number, "bar", x=list(seconds), y=list(seconds.values()))
+        for number, results in enumerate(sides)
+        if (seconds := _seconds(results))
+    ]
+    if traces:
+        yield Chart("walk", "walk: seconds, medians of the repeats", traces, y="s")
+
+
+def _seconds(results: Results) -> dict[str, float]:
+    values = {
+        f"{phase} {name}": [
+            value
+            for _, result in results
+            if (value := result.value(f"walk.{phase}.{name}")) is not None
+        ]
+        for phase in _PHASES
+        for name in _TIMES
+    }
+    return {title: median(numbers) for title, numbers in values.items() if numbers}

@@ -1,0 +1,252 @@
+"""A plug-in is one new file: no other is edited for it to be found, checked, run and shown."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from replayer.report import charts
+
+ROOT = Path(__file__).resolve().parents[2]
+
+STEP = '''
+"""Count to a number, as a toy."""
+
+from replayer.model import Better, Reads, StepSpec
+from replayer.run.footprint import Footprint
+
+
+class Spec(StepSpec):
+    """The keys of a toy."""
+
+    most: int = 3
+    """How far to count."""
+
+
+def needs_database(_spec):
+    return False
+
+
+def footprint(spec, _block_size):
+    return Footprint("toy", spec.most << 40)
+
+
+def run(spec, context):
+    begin = context.sampler.mark()
+    found = context.findings
+    found.measure("toy.marbles", spec.most, "marbles")
+    found.lines("marbles", ["MARBLES: >3<"])
+    found.writes = True
+    found.reads = Reads(
+        per_second=9.0, block_bytes=4096, depth=1, access="random", device="toy0"
+    )
+    found.series = context.sampler.series(begin, context.sampler.mark())
+'''
+DISPLAY = '''
+"""Marbles, in a sentence."""
+
+from replayer.run.display import Chart, Form, Sentence, Trace
+
+
+def form(result):
+    return Form([Sentence("a toy counted marbles")], glosses={"toy.marbles": "of glass"})
+
+
+def charts(sides):
+    traces = [Trace(n, "bar", x=["marbles"], y=[3.0]) for n, _ in enumerate(sides)]
+    yield Chart("toy", "marbles of the toy", traces)
+'''
+PROBE = '''
+"""Rattle a marble, as a toy."""
+
+from replayer.run.probe_context import ProbeSpec
+
+
+class Spec(ProbeSpec):
+    """The keys of a rattle."""
+
+    times: int = 2
+    """How often."""
+
+
+def needs(spec, host):
+    return 4096
+
+
+def run(spec, context):
+    context.findings.measure("rattle.loudness", 11.0, "dB")
+    row = {"access": "random", "operation": "read", "client": "1", "block_bytes": 4096,
+           "depth": 1, "direct": True, "iops": 18.0}
+    context.findings.row("io", **row)
+    context.findings.facts["storage.device"] = "toy0"
+'''
+COLLECTOR = '''
+"""The load average, as a toy."""
+
+FILES = ("proc/loadavg",)
+
+
+def parse(samples, device):
+    return {"one": [float(s.texts[0].split()[0]) for s in samples[1:]]}
+'''
+IMPORTER = '''
+"""Marbles counted by hand, as a toy."""
+
+from replayer.errors import Impossible
+from replayer.imports import Sheaf
+
+
+def read(source, label):
+    raise Impossible("marbles are not counted by hand here")
+'''
+COMMAND = '''
+"""Greet the marbles, as a toy."""
+
+
+def configure(parser):
+    parser.add_argument("--often", type=int, default=1)
+
+
+def run(args):
+    print("hello, marbles " * args.often)
+    return 0
+'''
+WORKLOAD = """
+description = "a toy"
+[[step]]
+step = "toy"
+[[step]]
+step = "probe"
+name = "rattle"
+probe = "rattle"
+"""
+FILES = {
+    "steps/toy/__init__.py": '"""The step `toy`."""\n',
+    "steps/toy/step.py": STEP,
+    "steps/toy/display.py": DISPLAY,
+    "probes/rattle.py": PROBE,
+    "collectors/loadavg.py": COLLECTOR,
+    "imports/by_hand.py": IMPORTER,
+    "commands/greet.py": COMMAND,
+}
+
+
+@pytest.fixture(scope="module")
+def toys(tmp_path_factory):
+    """Return a folder with a copy of replayer that has a toy of every kind, as files alone."""
+    folder = tmp_path_factory.mktemp("toys")
+    ignored = shutil.ignore_patterns("__pycache__")
+    for name in ("replayer", "schemas", "workloads"):
+        shutil.copytree(ROOT / name, folder / name, ignore=ignored)
+    for name, text in FILES.items():
+        path = folder / "replayer" / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text.lstrip())
+    (folder / "workloads" / "toybox.toml").write_text(WORKLOAD)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def replayer(toys):
+    """Return a function that runs the copy's command line and returns what it printed."""
+
+    def run(*words, status=0):
+        done = subprocess.run(
+            [sys.executable, "-m", "replayer", *words],
+            capture_output=True,
+            text=True,
+            check=False,
+            cwd=toys,
+            env={**os.environ, "PYTHONPATH": str(toys), "REPLAYER_HOME": str(toys / "home")},
+        )
+        assert done.returncode == status, done.stderr
+        return done.stdout + done.stderr
+
+    (toys / "home").mkdir(exist_ok=True)
+    return run
+
+
+@pytest.fixture(scope="module")
+def done(replayer, toys):
+    """Return the result file of a run of the toys."""
+    replayer("run", "toybox")
+    return next((toys / "results").glob("*.json"))
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        ("steps", ["toy", "Count to a number", "most", "How far to count."]),
+        ("probes", ["rattle", "Rattle a marble", "times"]),
+        ("collectors", ["loadavg", "The load average"]),
+    ],
+)
+def test_toys_are_listed(replayer, kind, words):
+    """What there is comes from what lies there."""
+    listed = replayer("list", kind, "-v")
+
+    assert [word for word in words if word not in listed] == []
+
+
+def test_toy_command_can_be_typed(replayer):
+    """It is in the help, and runs."""
+    assert "greet" in replayer("--help")
+    assert "hello, marbles hello, marbles" in replayer("greet", "--often", "2")
+
+
+def test_toy_importer_can_be_named(replayer, toys):
+    """It is in the help of `import`, and is asked."""
+    (toys / "counted.txt").write_text("3 marbles\n")
+
+    assert "by_hand" in replayer("import", "--help")
+    assert "not counted by hand" in replayer("import", "by_hand", "counted.txt", status=2)
+
+
+def test_check_asks_a_toy_how_much_room_it_takes(replayer, toys):
+    """Three tebibytes of marbles: the step said so itself."""
+    code = (
+        "from pathlib import Path\n"
+        "from replayer.machine.host import Host\n"
+        "from replayer.run.preflight import Case, free_space\n"
+        "print(free_space(Case(Host(), Path('home'), workload='toybox')).found)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=toys,
+        env={**os.environ, "PYTHONPATH": str(toys)},
+    )  # fmt: skip
+
+    assert "needs about 3.00 TiB" in done.stdout
+
+
+def test_toys_are_in_the_report(replayer, done):
+    """The step's own sentence, gloss and lines, the probe's table, the collector's columns."""
+    report = replayer("show", str(done))
+
+    assert "a toy counted marbles" in report
+    assert "of glass" in report
+    assert "loadavg over " in report
+    assert "loudness" in report
+    assert "9 = 50 % of 4 KiB random reads at depth 1" in report
+
+
+def test_toys_are_in_the_result(done):
+    """What a step said is there under the field of its meaning."""
+    step, _ = json.loads(done.read_text())["steps"]
+
+    assert step["printed"] == {"marbles": ["MARBLES: >3<"]}
+    assert step["writes"] is True
+    assert any(name.startswith("loadavg.") for name in step["series"]["columns"])
+
+
+def test_toys_are_on_the_page(replayer, toys, done):
+    """The step's own chart, and the collector's columns over time."""
+    replayer("report", str(done), "--html", "toys.html")
+    page = (toys / "toys.html").read_text()
+
+    assert "marbles of the toy" in page
+    assert "loadavg one" in page
+    assert charts.needs("loadavg.one")
