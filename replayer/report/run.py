@@ -58,6 +58,8 @@ _QUIET = re.compile(
 )
 _SHORT = 24
 _MANY_TIMES = 10
+_OTHERS = 0.02
+"""From this share of the device's bytes on it is said that others had them."""
 _EMPTY: tuple[object, ...] = (None, "", ())
 
 
@@ -404,26 +406,37 @@ def _cold_words(result: StepResult) -> str:
     if cold is None:
         return ""
     words = [f"{cold.got.value}, asked {cold.asked.value}"]
-    if cold.resident_share is not None and cold.file_bytes is not None:
+    size = cold.file_bytes if cold.data_bytes is None else cold.data_bytes
+    if cold.resident_share is not None and size is not None:
         words.append(
-            f"{cold.resident_share:.1%} of {show_size(cold.file_bytes)} was in memory before the "
+            f"{cold.resident_share:.1%} of {show_size(size)} was in memory before the "
             f"clock ({clean(cold.proof)})"
         )
     else:
         words.append("what was in memory before the clock is not known")
     if cold.device_bytes is not None:
-        words.append(f"the device delivered {show_size(cold.device_bytes)}{_times(cold)}")
+        words.append(f"the device delivered {_delivered(cold, cold.device_bytes)}{_shared(cold)}")
     if cold.method:
         words.append(f"by: {clean(cold.method)}")
     return "; ".join(words)
 
 
-def _times(cold: Cold) -> str:
-    """Return what the device delivered as a share of the files, or how many times it was that."""
-    if not cold.file_bytes or cold.device_bytes is None:
+def _delivered(cold: Cold, size: int) -> str:
+    """Return bytes with their share of what the files store, or how many times it was that."""
+    stored = cold.file_bytes if cold.stored_bytes is None else cold.stored_bytes
+    if not stored:
+        return show_size(size)
+    share = size / stored
+    times = f"{share:.0%}" if share < _MANY_TIMES else f"{share:,.0f} times as much"
+    return f"{show_size(size)} ({times})"
+
+
+def _shared(cold: Cold) -> str:
+    """Say how much of it those who read had, where others had a part that is worth a word."""
+    own, device = cold.own_bytes, cold.device_bytes
+    if own is None or device is None or device - own < _OTHERS * device:
         return ""
-    share = cold.device_bytes / cold.file_bytes
-    return f" ({share:.0%})" if share < _MANY_TIMES else f" ({share:,.0f} times as much)"
+    return f", {_delivered(cold, own)} of it to those who read"
 
 
 def _is_not_cold(result: StepResult) -> bool:

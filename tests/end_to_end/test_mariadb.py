@@ -256,6 +256,18 @@ def test_walk_is_cold_with_the_server_stopped(context):
     assert outcome.cold.resident_bytes == 0 or outcome.cold.why
 
 
+def test_space_that_innodb_has_only_reserved_is_not_waited_for(context):
+    """InnoDB extends its files ahead of the rows: what was never written comes from no disk."""
+    build.run(build_of(rows=6 << 14, segment_rows=6 << 13), context)
+    walked = walk.run(walk.Spec(step="walk", threads=4), context)
+    cold = walked.cold
+
+    assert cold.got is Temperature.COLD, cold.why
+    assert cold.own_bytes < 0.95 * cold.file_bytes
+    assert cold.own_bytes >= 0.95 * cold.stored_bytes
+    assert cold.stored_bytes == cold.data_bytes < cold.file_bytes
+
+
 def test_scan_reads_all_and_counts_right(context):
     """Average and counts are those of the rows, and a restart does not fill the buffer pool."""
     performed(build, build_of(), context)

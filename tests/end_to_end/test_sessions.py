@@ -20,7 +20,7 @@ from replayer.engines.connection import Database
 from replayer.errors import Impossible, ReplayerError
 from replayer.machine import processes
 from replayer.machine.host import Host
-from replayer.model import Temperature, Verdict, Workload
+from replayer.model import Better, Temperature, Verdict, Workload
 from replayer.report.progress import Lines
 from replayer.run.context import Context
 from replayer.servers.open import open_server
@@ -471,6 +471,10 @@ def test_a_run_that_never_leaves_the_buffers_is_buffered(server):
     assert balance.ratio is None
     assert balance.riops < 0.02 * balance.buffer_hits
     assert "in the server's own buffers" in balance.note
+    # A number that says nothing heads neither a report nor a comparison.
+    named = {m.metric: m for m in outcome.measurements}
+    assert named["sessions.riops"].better is Better.NEITHER
+    assert named["sessions.operations"].says == ""
 
 
 def test_direct_step_reads_from_the_device(server):
