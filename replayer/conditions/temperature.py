@@ -187,9 +187,9 @@ def _expected(cold: Cold) -> int:
 def _short(expected: int, delivered: float, device_bytes: float | None, *, own: bool) -> str:
     """Return the sentence on bytes that came from somewhere else than the device."""
     wanted = show_size(expected)
-    rest = "the rest came from a cache that is not the page cache, or is stored compressed"
+    elsewhere = "came from a cache that is not the page cache, or is stored compressed"
     if not own:
-        return f"the device delivered {show_size(delivered)} of {wanted}: {rest}"
+        return f"the device delivered {show_size(delivered)} of {wanted}: the rest {elsewhere}"
     others = (
         f", though the device delivered {show_size(device_bytes)} in all"
         if device_bytes is not None and device_bytes >= DEVICE_SHARE * expected
@@ -197,7 +197,7 @@ def _short(expected: int, delivered: float, device_bytes: float | None, *, own: 
     )
     return (
         f"those who read had {show_size(delivered)} of {wanted} from the device{others}: somebody "
-        f"else read the rest into memory after the proof, or {rest.removeprefix('the rest ')}"
+        f"else read the rest into memory after the proof, or it {elsewhere}"
     )
 
 

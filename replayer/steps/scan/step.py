@@ -20,6 +20,8 @@ from replayer.watch import foreign
 
 _STATEMENTS = {"avg": "table/scan", "full count": "table/count"}
 """What is told of a statement -> its verb."""
+_AROUND = 0.05
+"""A server goes around the page cache if it brought no more of what it read into it."""
 
 
 class Spec(StepSpec):
@@ -91,14 +93,21 @@ def _scan(spec: Spec, context: Context, files: list[Path], name: str, verb: str)
     delta = context.sampler.device_delta(begin, end) if files else None
     read = delta.read_bytes if delta is not None else None
     own = foreign.server_moved(first, last)
-    # A statement need not read every file: what it brought into the page cache is what it read,
-    # or, where the server goes around that, the blocks that it did not have.
-    needed = None if after is None or before is None else max(0, after - before, missed)
+    needed = None if after is None or before is None else _needed(after - before, missed)
     cold = temperature.finish(
         cold, read, own.read_bytes if own is not None else None, needed_bytes=needed
     )
     others = foreign.between(first, last, delta)
     return _Scanned(name, cold, others, begin, end, row, read, needed)
+
+
+def _needed(grew: int, missed: int) -> int:
+    """Return what a statement had to read, which need not be every file.
+
+    That is what it brought into the page cache, or, where the server goes around that, the blocks
+    that it did not have.  The server's counters are everybody's and may come late.
+    """
+    return missed if grew <= _AROUND * missed else grew
 
 
 def _made(spec: Spec, context: Context, files: list[Path]) -> Cold:
