@@ -120,7 +120,7 @@ def shared_place(server_home):
 @pytest.fixture
 def server(shared_place):
     """Return the private server, running with its base settings."""
-    shared_place.start({})
+    shared_place.start()
     return shared_place
 
 

@@ -25,7 +25,7 @@ from replayer.servers.shutdown import Installation
 
 if TYPE_CHECKING:
     import subprocess  # noqa: TID251 - the type of what shell.start returned
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from sqlalchemy.engine import URL
 
@@ -64,6 +64,8 @@ class PrivateServer:
         self._base = dict(base)
         self._init = dict(init)
         self._overrides: dict[str, str] = {}
+        self._runs_with: dict[str, str] = {}
+        """The overrides that the server was started with."""
         self._socket: Path | None = None
         self._socket_note: Note | None = None
         self._server_note: Note | None = None
@@ -73,24 +75,28 @@ class PrivateServer:
         self._asking: Any = None
         self._lost = ""
 
-    def start(self, settings: Mapping[str, str] | None = None) -> URL:
-        """Start the server if it is stopped, and return the URL of its database.
-
-        Raises Impossible for a setting that the server refuses; the settings stay as they were.
-        """
-        wanted = self._overrides if settings is None else self._checked(settings)
+    def start(self) -> URL:
+        """Start the server if it is stopped, and return the URL of its database."""
         self._lost = self._lost or self._gone()
-        if self.running() and wanted != self._overrides:
+        if self.running() and self._runs_with != self._overrides:
             self.stop()
         if not self.running():
-            before, self._overrides = self._overrides, wanted
             try:
                 self._bring_up()
             except ReplayerError:
-                self._overrides = before
                 self.stop()
                 raise
+            self._runs_with = self._overrides
         return self._url(self._keys.database)
+
+    @contextlib.contextmanager
+    def settings(self, overrides: Mapping[str, str]) -> Iterator[URL]:
+        """Run the server with these overrides for as long as the `with` block lasts."""
+        before, self._overrides = self._overrides, self._checked(overrides)
+        try:
+            yield self.start()
+        finally:
+            self._overrides = before
 
     def running(self) -> bool:
         """Tell whether the server that was started still runs."""

@@ -9,6 +9,7 @@ from replayer.model import EngineFacts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
     from sqlalchemy.engine import URL
@@ -42,11 +43,19 @@ class Server(Protocol):
     engine: Engine
     """The engine at that version."""
 
-    def start(self, settings: Mapping[str, str] | None = None) -> URL:
+    def start(self) -> URL:
         """Start the server if it is stopped, and return the URL of its database.
 
-        `settings` become the overrides on top of the base settings, with a restart if they differ
-        from the current ones; None keeps the current ones.
+        One that runs with settings that were given back is started anew.
+        """
+        ...
+
+    def settings(self, overrides: Mapping[str, str]) -> AbstractContextManager[URL]:
+        """Run the server with these on top of its base settings for as long as the `with` lasts.
+
+        It is started anew where it has others.  They are given back at the end, also after an
+        error: whoever needs the server next starts it with those before.  Raises Impossible for a
+        setting that the server refuses, Skip where the server is not ours.
         """
         ...
 

@@ -40,14 +40,19 @@ class Remote:
         self._looked = False
         self._absent = protocol.ELSEWHERE
 
-    def start(self, settings: Mapping[str, str] | None = None) -> URL:
-        """Return the URL; raise Skip for settings, which only the server's owner can change."""
-        if settings:
+    def start(self) -> URL:
+        """Return the URL."""
+        return self._where
+
+    @contextlib.contextmanager
+    def settings(self, overrides: Mapping[str, str]) -> Iterator[URL]:
+        """Raise Skip for settings, which only the server's owner can change."""
+        if overrides:
             raise Skip(
-                f"the settings {', '.join(settings)} of a server that replayer did not start "
+                f"the settings {', '.join(overrides)} of a server that replayer did not start "
                 f"cannot be changed"
             )
-        return self._where
+        yield self._where
 
     def stop(self) -> None:
         """Raise Skip: a server that replayer did not start is never stopped."""

@@ -188,8 +188,11 @@ def peer_reads(server, workdir, program):
     numbers = {"ROWS": str(spec.rows(PAGE)), "UNIT": str(spec.work_unit)}
     script.write_text(re.sub("ROWS|UNIT", lambda found: numbers[found[0]], LUA))
     with surroundings(server, workdir) as here:
-        url = server.start(sessions._settings(spec, here))
-        with contextlib.closing(Database(server.engine, url)) as database:
+        settings = sessions._settings(spec, here)
+        with (
+            server.settings(settings) as url,
+            contextlib.closing(Database(server.engine, url)) as database,
+        ):
             for file in sessions._files(database, spec.tables(PAGE), here):
                 page_cache.load(file)
             before = sessions._counters(database)

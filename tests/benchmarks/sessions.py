@@ -96,7 +96,7 @@ def peer_reads(server, workdir, pgbench):
     """Return the block reads per second of pgbench with the settings and tables of the step."""
     spec = sessions.Spec(step="sessions", name="sessions", memory="cached", num_threads=1, **TABLES)
     context = context_of(server, Host(), None)
-    url = server.start(sessions._settings(spec, context))
+    settings = sessions._settings(spec, context)
     rows = spec.rows(8192)
     scripts = []
     for table in spec.tables(8192).names:
@@ -108,7 +108,10 @@ def peer_reads(server, workdir, pgbench):
         )
         scripts += ["-f", str(script)]
     options = "-c plan_cache_mode=force_generic_plan -c enable_seqscan=off -c enable_bitmapscan=off"
-    with contextlib.closing(Database(server.engine, url)) as database:
+    with (
+        server.settings(settings) as url,
+        contextlib.closing(Database(server.engine, url)) as database,
+    ):
         for file in sessions._files(database, spec.tables(8192), context):
             page_cache.load(file)
         before = sessions._counters(database)

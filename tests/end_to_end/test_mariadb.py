@@ -76,7 +76,7 @@ def own_place(server_home, mariadbd):
 @pytest.fixture
 def server(own_place):
     """Return it, running with its base settings."""
-    own_place.start({})
+    own_place.start()
     return own_place
 
 
@@ -110,7 +110,7 @@ def test_rows_are_those_of_plain_python(context, database, parallel):
 
 def test_rows_are_those_of_postgresql(context, database, shared_place, surroundings):
     """Both engines give the same rows for a given count."""
-    shared_place.start({})
+    shared_place.start()
     other = surroundings(shared_place)
     performed(build, build_of(), context)
     performed(build, build_of(layout="rowstore"), other)
@@ -420,9 +420,12 @@ def test_random_keys_depend_on_the_seed_alone(database):
 
 def test_setting_that_the_server_does_not_have_is_named(server):
     """An unknown setting is one sentence with its name, and the server goes on as it was."""
-    with pytest.raises(Impossible, match="refused the setting innodb_buffer_pool_sizes"):
-        server.start({"innodb_buffer_pool_sizes": "1G"})
-    server.start({})
+    with (
+        pytest.raises(Impossible, match="refused the setting innodb_buffer_pool_sizes"),
+        server.settings({"innodb_buffer_pool_sizes": "1G"}),
+    ):
+        pass
+    server.start()
 
     assert server.facts().settings["innodb_flush_method"] == "O_DIRECT"
 
@@ -430,8 +433,11 @@ def test_setting_that_the_server_does_not_have_is_named(server):
 def test_setting_in_replayers_own_hands_is_refused(server):
     """What would take the server out of replayer's hands cannot be set."""
     for name in ("datadir", "socket", "skip_networking", "port"):
-        with pytest.raises(Impossible, match=f"the setting {name} cannot be changed"):
-            server.start({name: "x"})
+        with (
+            pytest.raises(Impossible, match=f"the setting {name} cannot be changed"),
+            server.settings({name: "x"}),
+        ):
+            pass
 
 
 def test_stopped_server_is_gone(server):

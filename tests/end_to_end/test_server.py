@@ -21,7 +21,7 @@ from replayer.engines import engine as engines
 from replayer.engines.connection import Database
 from replayer.engines.engine import Engine
 from replayer.engines.engine_spec import ServerSpec
-from replayer.errors import Impossible, ReplayerError, Skip
+from replayer.errors import Impossible, Interrupted, ReplayerError, Skip
 from replayer.machine import processes
 from replayer.run import recovery
 from replayer.servers import programs
@@ -100,19 +100,38 @@ def test_the_server_does_not_run_as_root(server):
 
 
 def test_the_server_restarts_only_for_other_settings(server):
-    """None and the same settings keep the server; others restart it, on top of the base."""
-    server.start({"work_mem": "5MB"})
-    first = server.pids()[0]
-    assert server.start() == server.start({"WORK_MEM": "5MB"})
-    assert server.pids()[0] == first
+    """The same settings keep the server; others restart it, on top of the base."""
+    with server.settings({"work_mem": "5MB"}) as url:
+        first = server.pids()[0]
+        assert server.start() == url
+        with server.settings({"WORK_MEM": "5MB"}) as same:
+            assert same == url
+        assert server.pids()[0] == first
+        with server.settings({"work_mem": "6MB"}):
+            assert server.pids()[0] != first
+            facts = server.facts()
+            assert facts.settings["work_mem"] == "6MB"
+            assert facts.settings["autovacuum"] == "off"
+        server.start()
+        assert server.facts().settings["work_mem"] == "5MB"
 
-    server.start({"work_mem": "6MB"})
-    assert server.pids()[0] != first
-    facts = server.facts()
-    assert facts.settings["work_mem"] == "6MB"
-    assert facts.settings["autovacuum"] == "off"
+    server.start()
+    assert "work_mem" not in server.facts().settings
 
-    server.start({})
+
+@pytest.mark.parametrize("error", [ReplayerError, Interrupted])
+def test_settings_are_given_back_after_an_error(server, error):
+    """Whatever ends the `with`, the server's own settings are back when it is needed next."""
+
+    def work():
+        with server.settings({"work_mem": "8MB"}):
+            assert server.facts().settings["work_mem"] == "8MB"
+            raise error("something went wrong in between")
+
+    with pytest.raises(error):
+        work()
+
+    server.start()
     assert "work_mem" not in server.facts().settings
 
 
@@ -135,18 +154,24 @@ def test_a_stopped_server_is_really_gone(server):
 )
 def test_a_setting_that_the_server_refuses_is_named(server, setting, value):
     """The sentence names the setting and what the server said; the old settings still work."""
-    server.start({"work_mem": "7MB"})
-    with pytest.raises(Impossible, match=f"refused the setting {setting}: (FATAL|LOG|ERROR)"):
-        server.start({setting: value})
+    with server.settings({"work_mem": "7MB"}):
+        with (
+            pytest.raises(Impossible, match=f"refused the setting {setting}: (FATAL|LOG|ERROR)"),
+            server.settings({setting: value}),
+        ):
+            pass
 
-    server.start()
-    assert server.facts().settings["work_mem"] == "7MB"
+        server.start()
+        assert server.facts().settings["work_mem"] == "7MB"
 
 
 def test_a_step_cannot_ask_for_what_only_a_new_data_directory_has(server):
     """data_checksums in a step's settings is an answer, not an ignored wish."""
-    with pytest.raises(Impossible, match="data_checksums is chosen when"):
-        server.start({"data_checksums": "off"})
+    with (
+        pytest.raises(Impossible, match="data_checksums is chosen when"),
+        server.settings({"data_checksums": "off"}),
+    ):
+        pass
 
 
 def test_cpu_seconds_keep_what_ended_backends_used(server):
@@ -516,8 +541,8 @@ def test_a_read_only_disk_is_refused(own_home):
 def test_debians_postgresql_15_works(own_home, postgres15):
     """--pg-bindir takes another server, with a data directory of its own."""
     with open_server(POSTGRES, bindir=postgres15) as server:
-        server.start({"work_mem": "9MB"})
-        facts = server.facts()
+        with server.settings({"work_mem": "9MB"}):
+            facts = server.facts()
 
         assert server.version == 15
         assert facts.version.startswith("15.")
@@ -526,8 +551,11 @@ def test_debians_postgresql_15_works(own_home, postgres15):
         assert "io_method" not in facts.settings
         with closing(Database(server.engine, server.start())) as database:
             assert database.query("SELECT count(*) AS n FROM pg_buffercache")[0]["n"] > 0
-        with pytest.raises(Impossible, match="refused the setting io_method"):
-            server.start({"io_method": "sync"})
+        with (
+            pytest.raises(Impossible, match="refused the setting io_method"),
+            server.settings({"io_method": "sync"}),
+        ):
+            pass
         data = server.data_directory().parent
     with (
         pytest.raises(Impossible, match="was made by postgres 15, and this is postgres 18"),
@@ -541,14 +569,15 @@ def test_a_server_by_url_is_asked_and_left_alone(server):
     url = server.start().render_as_string(hide_password=False)
     with open_server(engines.of_url(url), url=url) as there:
         assert (there.kind, there.can_stop, there.version) == ("url", False, server.version)
-        assert there.start({}) == there.start()
+        with there.settings({}) as same:
+            assert same == there.start()
         assert there.data_directory() == server.data_directory()
         assert there.pids()[0] == server.pids()[0]
         assert there.facts().settings["shared_buffers"] == server.facts().settings["shared_buffers"]
         with pytest.raises(Skip, match="never stopped"):
             there.stop()
-        with pytest.raises(Skip, match="work_mem"):
-            there.start({"work_mem": "1MB"})
+        with pytest.raises(Skip, match="work_mem"), there.settings({"work_mem": "1MB"}):
+            pass
 
     assert server.running()
 

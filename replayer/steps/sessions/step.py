@@ -12,7 +12,7 @@ import math
 import os
 import resource
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
@@ -310,21 +310,14 @@ def run(spec: Spec, context: Context) -> None:
     """Load the tables if they are not there, bring memory into the state asked for, and measure."""
     check(spec, context)
     wanted = spec.tables(context.engine.block_size)
-    server = context.server
-    if server.can_stop:
-        # Loading wants the server's ordinary settings: direct I/O would write block by block.
-        server.start({})
     findings = context.findings
     findings.writes = spec.update_pct > 0
+    # With the server's ordinary settings: direct I/O would write block by block.
     findings.notes += _provide(wanted, context)
     if spec.memory == "direct":
         _probe_direct(spec, wanted, context)
     settings = _settings(spec, context)
-    if server.can_stop:
-        server.start(settings)
-    else:
-        findings.note("the server's own settings were left as they are: it is not replayer's own")
-    with context.database() as database:
+    with _serving(settings, context), context.database() as database:
         files = _files(database, wanted, context)
         with _bounded(spec, context) as taken:
             cold = _temperature(spec, files, context)
@@ -332,8 +325,6 @@ def run(spec: Spec, context: Context) -> None:
                 window = _measure(spec, wanted, context, database)
             findings.notes += _displaced(spec, files)
         shown = {row["name"]: row["value"] for row in database.execute("settings")}
-    if server.can_stop:
-        server.start({})
     _record(spec, context, window, cold)
     findings.facts |= {f"settings.{name}": shown[name] for name in settings if name in shown}
     findings.facts |= {
@@ -345,6 +336,19 @@ def run(spec: Spec, context: Context) -> None:
 
 
 # Before the window
+
+
+@contextlib.contextmanager
+def _serving(settings: Mapping[str, str], context: Context) -> Iterator[None]:
+    """Have the server run with these settings, where it is ours."""
+    if context.server.can_stop:
+        with context.server.settings(settings):
+            yield
+        return
+    context.findings.note(
+        "the server's own settings were left as they are: it is not replayer's own"
+    )
+    yield
 
 
 def _provide(wanted: TableSet, context: Context) -> list[str]:
