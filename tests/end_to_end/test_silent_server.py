@@ -8,6 +8,7 @@ import socket
 import threading
 import time
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 
@@ -123,6 +124,15 @@ def by_network(server):
         network.close()
 
 
+def halt(pids):
+    """Stop processes where they are, and wait until each of their threads has stopped."""
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+    stats = [path for pid in pids for path in Path(f"/proc/{pid}/task").glob("*/stat")]
+    while not all(path.read_text().rpartition(")")[2].split()[0] == "T" for path in stats):
+        time.sleep(0.01)
+
+
 SLEEP = {"postgres": "SELECT pg_sleep({})", "mariadb": "SELECT SLEEP({})"}
 BOTH = pytest.mark.parametrize("name", ["postgres", "mariadb"])
 
@@ -163,8 +173,7 @@ def test_a_server_elsewhere_that_is_halted_is_noticed(servers, name):
     try:
         with by_network(server) as (there, _), closing(Database(there.engine, there.start())) as d:
             family = server.pids()
-            for pid in family:
-                os.kill(pid, signal.SIGSTOP)
+            halt(family)
             begin = time.monotonic()
             with pytest.raises(ReplayerError, match="went silent"):
                 d.query("SELECT 1")
@@ -180,8 +189,7 @@ def test_a_private_server_that_is_halted_is_noticed(servers, impatient):
     """A server of replayer's own that hangs ends the step as well, and is stopped."""
     server = servers("postgres")
     with closing(Database(server.engine, server.start())) as database:
-        for pid in server.pids():
-            os.kill(pid, signal.SIGSTOP)
+        halt(server.pids())
         begin = time.monotonic()
         with pytest.raises(ReplayerError, match=r"PostgreSQL on .* went silent"):
             database.query("SELECT 1")
