@@ -3,13 +3,18 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 
-.PHONY: demo test lint bench lab-test kernel-lab packages clean
+.PHONY: demo test test-slow lint bench lab-test kernel-lab packages clean
 
 demo: $(VENV)/.ready
 	$(BIN)/replayer run demo
 
 test: $(VENV)/.ready-dev
-	$(BIN)/pytest
+	$(BIN)/pytest -m "not slow"
+
+# What takes long, and servers of other versions, which are installed into a cache folder first.
+test-slow: $(VENV)/.ready-dev
+	$(BIN)/python -m tests.servers
+	$(BIN)/pytest -m slow
 
 lint: $(VENV)/.ready-dev
 	$(BIN)/ruff check .

@@ -13,6 +13,7 @@ from replayer.engines import engine as engines
 from replayer.engines.connection import Database
 from replayer.model import Better, EngineFacts, Measurement, Run, Status, StepResult, WorkloadFacts
 from replayer.servers.open import open_server
+from tests import servers
 
 UNITS = {"riops": ("1/s", Better.MORE), "p99": ("s", Better.LESS), "rows": ("", Better.NEITHER)}
 
@@ -153,6 +154,18 @@ def mariadbd():
     if found is None:
         missing("mariadb", "there is no mariadbd (apt-get install mariadb-server)")
     return Path(found)
+
+
+@pytest.fixture(scope="session")
+def other_server():
+    """Return a function that returns the programs' folder of a server of `make test-slow`."""
+
+    def find(name):
+        if not servers.programs(name).is_dir():
+            missing(name, "python -m tests.servers installs it")
+        return servers.programs(name)
+
+    return find
 
 
 @pytest.fixture(scope="session")

@@ -17,6 +17,7 @@ from rich.text import Text
 
 from replayer import assets, registry
 from replayer.engines import engine
+from replayer.errors import Impossible, ReplayerError
 from replayer.report import screen
 from replayer.report.tables import Listing, indented, line, pairs
 from replayer.report.words import clean
@@ -26,7 +27,7 @@ from replayer.units import show_count, show_duration, show_size
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from rich.console import RenderableType
@@ -76,10 +77,15 @@ def run(args: argparse.Namespace) -> int:
     kinds = [args.kind] if args.kind else [*_things(), "runs"]
     where = store.folder(args.results)
     details = args.verbose or args.json
-    things = {kind: _entries(kind, details=details) for kind in kinds if kind != "runs"}
+    things = {
+        kind: _entries(kind, details=details, alone=bool(args.kind))
+        for kind in kinds
+        if kind != "runs"
+    }
     runs = store.runs(where) if "runs" in kinds else []
     if args.json:
         sys.stdout.write(_as_json(things, runs, with_runs="runs" in kinds))
+        _refuse_unusable(things)
         return 0
     parts: list[RenderableType] = []
     for kind, entries in things.items():
@@ -88,18 +94,27 @@ def run(args: argparse.Namespace) -> int:
     if "runs" in kinds:
         parts += _runs(runs, where, verbose=args.verbose, titled=not args.kind)
     screen.write(*parts)
+    _refuse_unusable(things)
     return 0
+
+
+def _refuse_unusable(things: Mapping[str, list[Entry]]) -> None:
+    errors = [
+        entry["error"] for entries in things.values() for entry in entries if "error" in entry
+    ]
+    if errors:
+        raise Impossible("; ".join(errors))
 
 
 def _things() -> list[str]:
     return ["workloads", "engines", *(kind for kind in registry.KINDS if kind != "commands")]
 
 
-def _entries(kind: str, *, details: bool) -> list[Entry]:
+def _entries(kind: str, *, details: bool, alone: bool) -> list[Entry]:
     if kind == "workloads":
         return [_workload(name, path) for name, path in assets.workloads().items()]
     if kind == "engines":
-        return _engines(details=details)
+        return _engines(details=details, whole=alone)
     return [_plugin(kind, name) for name in registry.names(kind)]
 
 
@@ -113,12 +128,25 @@ def _workload(name: str, path: Path) -> Entry:
     return {"name": name, "about": about, "text": text, "path": str(path)}
 
 
-def _engines(*, details: bool) -> list[Entry]:
-    loaded = [engine.load(name) for name in assets.engines()]
+def _engines(*, details: bool, whole: bool) -> list[Entry]:
+    """Return the engines; one that cannot be used has the reason as its `error`.
+
+    `whole` looks into every verb file, too, for which all that asks for verbs has to be loaded.
+    """
+    read = engine.checked if whole else engine.load
+    usable: list[Engine] = []
+    unusable: list[Entry] = []
+    for name in assets.engines():
+        try:
+            usable.append(read(name))
+        except ReplayerError as error:
+            unusable.append(
+                {"name": name, "about": "cannot be used", "text": "", "error": str(error)}
+            )
     if not details:
-        return [{"name": one.name, "about": one.title} for one in loaded]
-    every = {verb for one in loaded for verb in one.verbs()}
-    return [_engine(one, every) for one in loaded]
+        return [*({"name": one.name, "about": one.title} for one in usable), *unusable]
+    every = {verb for one in usable for verb in one.verbs()}
+    return [*(_engine(one, every) for one in usable), *unusable]
 
 
 def _engine(one: Engine, every: set[str]) -> Entry:

@@ -25,13 +25,14 @@ from replayer import journal
 from replayer.errors import Impossible, ReplayerError
 from replayer.journal import Note
 from replayer.machine.host import Host
-from replayer.model import Advice
+from replayer.model import Advice, MemoryKind
 from replayer.watch.workers import Barrier, Report, WorkerPool
 
 if TYPE_CHECKING:
     from replayer.servers.open import Server
 
-KINDS = ("cgroup", "hugepages", "ballast")
+KINDS: tuple[MemoryKind, ...] = ("cgroup", "hugepages", "ballast")
+"""The ways to bound memory, the one that disturbs least first."""
 _HUGE_PAGES = "proc/sys/vm/nr_hugepages"
 _GROUP = re.compile(r"replayer-\d+-[0-9a-f]+")
 _DROP_CACHES = "proc/sys/vm/drop_caches"

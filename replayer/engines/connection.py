@@ -19,13 +19,15 @@ from replayer.command_line import SECRET, revealed
 from replayer.engines import driver, watchdog
 from replayer.engines.credentials import redact, show
 from replayer.engines.driver import Connector, explain
-from replayer.engines.engine import Engine, Verb
+from replayer.engines.engine import Engine
+from replayer.engines.verbs import Asked, Verb
 from replayer.errors import Denied, Impossible, ReplayerError, Skip
 
 # A driver warns of a rollback that an interrupted connection could not do; replayer says it itself.
 logging.getLogger("psycopg").setLevel(logging.CRITICAL)
 
 Row = Mapping[str, Any]
+_RIGHTS = Asked("rights")
 _NOT_PLAIN = ("context",)
 _NOT_OF_A_DRIVER = (OSError, RuntimeError, TypeError, ValueError)
 """What drivers raise for a certificate that is not there, a package that they want, or a parameter
@@ -35,8 +37,18 @@ of a URL that they do not know."""
 class Database:
     """A control connection to one database of an engine, in autocommit mode."""
 
-    def __init__(self, engine: Engine, url: URL, *, first: Sequence[str] | None = None) -> None:
-        """Connect, and execute `first`: the engine's own statements if they are not given."""
+    def __init__(
+        self,
+        engine: Engine,
+        url: URL,
+        *,
+        first: Sequence[str] | None = None,
+        title: str = "",
+    ) -> None:
+        """Connect, and execute `first`: the engine's own statements if they are not given.
+
+        `title` names a server in messages of which it is not known yet which engine it is.
+        """
         self.url = url
         self._where = watchdog.address(url)
         self._sql = sqlalchemy.create_engine(
@@ -59,7 +71,7 @@ class Database:
             watchdog.check(self._where)
             said = redact(explain(getattr(error, "orig", None) or error), url)
             raise ReplayerError(
-                f"{engine.title} at {show(url)} refused a connection: {said}"
+                f"{title or engine.title} at {show(url)} refused a connection: {said}"
             ) from error
         self.engine = engine
 
@@ -95,11 +107,11 @@ class Database:
         self._sql.dispose()
 
     def execute(
-        self, verb: Verb | str, /, holes: Mapping[str, str | int] | None = None, **parameters: Any
+        self, verb: Verb | Asked, /, holes: Mapping[str, str | int] | None = None, **parameters: Any
     ) -> list[Row]:
         """Execute a verb's statements one by one and return the rows of the last one that has some.
 
-        A str is one of the engine's own verbs by name; Skip is raised if it has none of that name.
+        A name is looked for among the engine's verbs; Skip is raised if it has none of that name.
         Raises ReplayerError with the server's first line when a statement fails.
         """
         verb = self.engine.needs(verb) if isinstance(verb, str) else verb
@@ -135,7 +147,7 @@ class Database:
 
     def _remedy(self, verb: str) -> str:
         """Return what would give the right that a verb needs, "" where the engine does not say."""
-        if verb == "rights":
+        if verb == _RIGHTS:
             return ""
         with contextlib.suppress(ReplayerError):
             for right in self.rights():
@@ -145,11 +157,11 @@ class Database:
 
     def rights(self) -> list[Row]:
         """Return what needs a right that not every user has: verb, what, allowed and grants."""
-        verb = self.engine.verb("rights")
+        verb = self.engine.verb(_RIGHTS)
         return self.execute(verb) if verb is not None else []
 
     def value(
-        self, verb: Verb | str, /, holes: Mapping[str, str | int] | None = None, **parameters: Any
+        self, verb: Verb | Asked, /, holes: Mapping[str, str | int] | None = None, **parameters: Any
     ) -> Any:
         """Return the first column of the first row of a verb, or None if it has no row."""
         rows = self.execute(verb, holes, **parameters)

@@ -10,6 +10,7 @@ asked, so that an engine can have its own version of a part of a verb that it in
 includes its own name gets the one that it hides.  `parts/` has what is only ever included.
 """
 
+import contextlib
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
@@ -23,39 +24,13 @@ from pydantic import ValidationError
 from replayer import assets
 from replayer.engines import verbs
 from replayer.engines.engine_spec import OWN, EngineSpec, explain
-from replayer.errors import Impossible, NotFound, ReplayerError, Skip, nearest
+from replayer.engines.verbs import Asked, Verb, has_sql
+from replayer.errors import Impossible, NotFound, Skip, nearest
 
-_HOLE = re.compile(r"\{\{(\w+)\}\}")
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
-_SEPARATOR = re.compile(r"^-- then\s*$", re.MULTILINE)
-_INCLUDE = re.compile(r"^-- include (\S+)[ \t]*$", re.MULTILINE)
+_INCLUDE = re.compile(r"^[ \t]*-- include (\S+)[ \t]*$", re.MULTILINE)
 _SINCE = re.compile(r"\.(\d+)\.sql$")
 _PARTS = "parts/"
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,40}")
-
-
-@dataclass(frozen=True)
-class Verb:
-    """One thing that an engine can be told to do, in its own words."""
-
-    name: str
-    path: Path
-    text: str
-
-    def statements(self, **holes: str | int) -> tuple[str, ...]:
-        """Return the statements with every `{{hole}}` filled.
-
-        A hole takes a whole number or a plain identifier, so that nothing else ever becomes SQL.
-        Raises Impossible for a value that is neither, ReplayerError for a hole left open.
-        """
-
-        def fill(hole: re.Match[str]) -> str:
-            if hole[1] not in holes:
-                raise ReplayerError(f"{self.path}: nothing was given for {{{{{hole[1]}}}}}")
-            return _safe(hole[1], holes[hole[1]])
-
-        parts = _SEPARATOR.split(_HOLE.sub(fill, self.text))
-        return tuple(part.strip() for part in parts if _has_sql(part))
 
 
 @dataclass(frozen=True)
@@ -97,20 +72,24 @@ class Engine:
         names = {name for folder in self.folders for name, _ in _sql_files(folder)}
         return sorted(name for name in names if not name.startswith(_PARTS))
 
-    def verb(self, name: str) -> Verb | None:
+    def verb(self, name: Asked) -> Verb | None:
         """Return the verb for this server's version, or None if the engine does not have it."""
+        return self.named(name)
+
+    def named(self, name: str) -> Verb | None:
+        """Return what the files of a name say on this server's version, as `verb` does."""
         files = self._files(name)
         if not files:
             return None
         text = self._text(name)
         # A file without SQL takes an inherited verb away: the engine cannot do it.
-        return Verb(name, files[0], text) if _has_sql(text) else None
+        return Verb(name, files[0], text) if has_sql(text) else None
 
     def since(self, name: str) -> int | None:
         """Return the first major version on which there is the verb, 0 for all, None for none."""
-        return next((number for number in self._versions() if self.at(number).verb(name)), None)
+        return next((number for number in self._versions() if self.at(number).named(name)), None)
 
-    def needs(self, name: str) -> Verb:
+    def needs(self, name: Asked) -> Verb:
         """Return the verb; raise Skip with the reason when the engine does not have it.
 
         A file of nothing but comments takes a verb away, and the comments are the reason.
@@ -120,7 +99,7 @@ class Engine:
             raise Skip(self.why_not(name))
         return verb
 
-    def why_not(self, name: str) -> str:
+    def why_not(self, name: Asked) -> str:
         """Return why the engine does not have a verb, as part of one sentence."""
         reason = _comments(self._text(name)) if self._files(name) else ""
         return (
@@ -138,7 +117,7 @@ class Engine:
         self._check_layouts(layouts)
         for version in self._versions():
             for name in self.verbs():
-                self.at(version).verb(name)
+                self.at(version).named(name)
         files = {path for folder in self.folders for _, path in _sql_files(folder)}
         included = {name for path in files for name in _INCLUDE.findall(_read(path))}
         for name, path in _sql_files(self.folders[0]):
@@ -231,9 +210,24 @@ def _inherited(name: str, heirs: tuple[str, ...]) -> tuple[tuple[Path, ...], dic
     return (known[name], *folders), _merge(inherited, own)
 
 
+def checked(name: str) -> Engine:
+    """Return the engine of that name after a look at all its files, which takes a second.
+
+    Raises what `load` and `Engine.check` raise.
+    """
+    loaded = load(name)
+    loaded.check()
+    return loaded
+
+
 def default() -> str:
     """Return the name of the engine of a run that names none: engine.toml has `default = true`."""
-    return next(name for name in assets.engines() if load(name).spec.default)
+    for name in assets.engines():
+        # A folder of the user's that cannot be read is no reason to refuse another engine.
+        with contextlib.suppress(Impossible):
+            if load(name).spec.default:
+                return name
+    raise Impossible("no engine.toml says default = true: name an engine with --engine")
 
 
 def of_url(url: str) -> Engine:
@@ -315,17 +309,6 @@ def _read(path: Path) -> str:
         raise Impossible(f"{path}: {error}") from error
 
 
-def _safe(hole: str, value: str | int) -> str:
-    if isinstance(value, int) or _NAME.fullmatch(value):
-        return str(value)
-    raise Impossible(f"{value!r} cannot be the {hole} of an SQL statement: it must be a plain name")
-
-
 def _comments(text: str) -> str:
     lines = (line.strip().removeprefix("--").strip() for line in text.splitlines())
     return " ".join(line for line in lines if line).rstrip(".")
-
-
-def _has_sql(text: str) -> bool:
-    lines = (line.strip() for line in text.splitlines())
-    return any(line and not line.startswith("--") for line in lines)

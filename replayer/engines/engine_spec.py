@@ -187,7 +187,10 @@ class ServerSpec(Noun):
     settings_file: SettingsFile = SettingsFile()
     fixed: dict[str, _Fixed] = Field(default_factory=dict)
     """Settings that replayer keeps in its own hands; `false` refuses one without a value."""
-    settings: dict[str, Setting] = Field(default_factory=dict)
+    settings: dict[str, Annotated[Setting | None, BeforeValidator(_unless_false)]] = Field(
+        default_factory=dict
+    )
+    """Settings that replayer chose; `false` leaves out one that is inherited."""
     init_settings: dict[str, dict[str, tuple[str, ...]]] = Field(default_factory=dict)
     """Settings that are chosen when a data directory is made: value -> arguments of `init`."""
 

@@ -1,20 +1,26 @@
-"""Which verbs there are: each is declared where it is asked for, as a constant of that module.
+"""What an engine is told: which verbs there are, and one in an engine's own words.
 
-A verb file that nobody asks for is an error, so that a misspelt one is not passed over.
+Each verb is declared where it is asked for, as a constant of that module.  A verb file that nobody
+asks for is an error, so that a misspelt one is not passed over.
 """
 
 import functools
 import importlib
 import pkgutil
 import re
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
 import replayer
+from replayer.errors import Impossible, ReplayerError
 
 _ASKING = ("servers", "tables", "steps")
 """The packages that talk to databases; a contract test holds that no other declares a verb."""
-_HOLE = re.compile(r"\{(\w+)\}")
+_HOLE = re.compile(r"\{\{(\w+)\}\}")
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
+_SEPARATOR = re.compile(r"^-- then\s*$", re.MULTILINE)
+_WORD = re.compile(r"\{(\w+)\}")
 _declared: set["Asked"] = set()
 
 
@@ -40,12 +46,36 @@ class Asked(str):
     def is_for(self, name: str, layouts: list[str]) -> bool:
         """Tell whether a verb file of that name, in an engine with these layouts, is asked for."""
         words = {"layout": "|".join(map(re.escape, layouts)) or "$^"}
-        parts = _HOLE.split(self)
+        parts = _WORD.split(self)
         pattern = "".join(
             f"(?:{words.get(part, '[a-z0-9_]+')})" if number % 2 else re.escape(part)
             for number, part in enumerate(parts)
         )
         return re.fullmatch(pattern, name) is not None
+
+
+@dataclass(frozen=True)
+class Verb:
+    """One thing that an engine can be told to do, in its own words."""
+
+    name: str
+    path: Path
+    text: str
+
+    def statements(self, **holes: str | int) -> tuple[str, ...]:
+        """Return the statements with every `{{hole}}` filled.
+
+        A hole takes a whole number or a plain identifier, so that nothing else ever becomes SQL.
+        Raises Impossible for a value that is neither, ReplayerError for a hole left open.
+        """
+
+        def fill(hole: re.Match[str]) -> str:
+            if hole[1] not in holes:
+                raise ReplayerError(f"{self.path}: nothing was given for {{{{{hole[1]}}}}}")
+            return _safe(hole[1], holes[hole[1]])
+
+        parts = _SEPARATOR.split(_HOLE.sub(fill, self.text))
+        return tuple(part.strip() for part in parts if has_sql(part))
 
 
 @functools.cache
@@ -72,3 +102,15 @@ def names(layouts: list[str]) -> list[str]:
             for layout in (layouts or ["rowstore"])
         }
     )
+
+
+def has_sql(text: str) -> bool:
+    """Tell whether there is more in a text than comments."""
+    lines = (line.strip() for line in text.splitlines())
+    return any(line and not line.startswith("--") for line in lines)
+
+
+def _safe(hole: str, value: str | int) -> str:
+    if isinstance(value, int) or _NAME.fullmatch(value):
+        return str(value)
+    raise Impossible(f"{value!r} cannot be the {hole} of an SQL statement: it must be a plain name")

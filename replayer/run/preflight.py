@@ -16,7 +16,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
-from replayer import journal, registry, shell, trusted_path
+from replayer import assets, journal, registry, shell, trusted_path
 from replayer.analysis import warnings
 from replayer.conditions import memory_bound
 from replayer.conditions.residency import Residency, residency
@@ -130,6 +130,19 @@ def server(case: Case) -> Line:
     if len(str(where)) > _LONG_PATH:
         where = Path("…", *where.parts[-3:])
     return Line("server", Answer.OK, f"{case.engine.title} {found.version} in {where}{who}")
+
+
+def engines(case: Case) -> Line:
+    """Read every engine's folder: what a user added is checked before a run meets it."""
+    del case
+    names = list(assets.engines())
+    try:
+        for name in names:
+            engine.checked(name)
+    except ReplayerError as error:
+        todo = "mend it, or take it out of REPLAYER_SCHEMAS"
+        return Line("engines", Answer.NO, str(error), todo)
+    return Line("engines", Answer.OK, f"{len(names)} are known: {', '.join(names)}")
 
 
 def data_folder(case: Case) -> Line:

@@ -17,6 +17,7 @@ from replayer import journal, shell, signals, units
 from replayer.engines import driver, watchdog
 from replayer.engines.connection import Database, connector_of, url_of
 from replayer.engines.engine import load
+from replayer.engines.verbs import Asked
 from replayer.errors import Impossible, Interrupted, ReplayerError
 from replayer.machine import processes
 from replayer.machine.host import Host
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from replayer.servers.data_folder import DataFolder
     from replayer.servers.programs import Programs
 
+_DATABASE = Asked("database")
 _PAUSE = 0.02
 _TIGHT = 16 << 20
 
@@ -199,7 +201,7 @@ class PrivateServer:
         self._watch()
         if not made:
             with contextlib.closing(self._connect("first_database")) as database:
-                database.execute("database")
+                database.execute(_DATABASE)
         if not self._prepared:
             with contextlib.closing(self._connect("database")) as database:
                 protocol.prepare(database)

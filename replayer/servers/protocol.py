@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
+from replayer.engines.verbs import Asked
 from replayer.errors import Denied, Impossible, Interrupted, ReplayerError, Skip
 from replayer.model import EngineFacts
 
@@ -31,6 +32,16 @@ ELSEWHERE = NoFiles(
     "the server's data files are not on this machine", "run replayer on the server's machine"
 )
 Kind = Literal["private", "url"]
+
+PREPARE = Asked("prepare")
+VERSION = Asked("version")
+SETTINGS = Asked("settings")
+COUNTERS = Asked("counters")
+_EXTENSIONS = Asked("extensions")
+"""What a database has beside the server itself: `name` and `version`."""
+EVICT = Asked("evict")
+BUFFERCACHE = Asked("buffercache")
+"""The schema of what `evict` and `dirty` need, and whether this user may."""
 
 
 class Server(Protocol):
@@ -107,8 +118,8 @@ def evict(database: Database) -> str:
 
     Raises Skip when the engine has none, the right is missing, or some buffers stay.
     """
-    verb = database.engine.needs("evict")
-    where = database.engine.verb("buffercache")
+    verb = database.engine.needs(EVICT)
+    where = database.engine.verb(BUFFERCACHE)
     rows = database.execute(where) if where is not None else [{"schema": ""}]
     if not rows:
         raise Skip("the server lacks the extension that empties its buffers")
@@ -129,16 +140,18 @@ def prepare(database: Database) -> None:
     Raises Impossible with the server's reason: a right or an extension that is missing.
     """
     try:
-        database.execute("prepare")
+        database.execute(PREPARE)
     except ReplayerError as error:
         raise Impossible(str(error)) from error
 
 
 def facts(database: Database, kind: Kind, known: Mapping[str, Fact]) -> EngineFacts:
     """Return what a server is, asked over a connection, with what is known of it besides."""
-    version = str(database.execute("version")[0]["version"])
+    version = str(database.execute(VERSION)[0]["version"])
     newest = database.engine.spec.server.newest_tried
-    more = dict(known)
+    extensions = database.engine.verb(_EXTENSIONS)
+    rows = [] if extensions is None else database.execute(extensions)
+    more = {**known, **{f"extension.{row['name']}": str(row["version"]) for row in rows}}
     if newest is not None and (database.engine.version or 0) > newest:
         more["server.newer_than_tried"] = True
     settings = _settings(database, more)
@@ -154,7 +167,7 @@ def facts(database: Database, kind: Kind, known: Mapping[str, Fact]) -> EngineFa
 def _settings(database: Database, facts: dict[str, Fact]) -> dict[str, str]:
     """Return the settings that are not the defaults; where they may not be seen say so."""
     try:
-        rows = database.execute("settings")
+        rows = database.execute(SETTINGS)
     except Denied as error:
         facts["settings.unread"] = str(error)
         return {}

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from replayer.engines import credentials, environment, watchdog
 from replayer.engines.connection import Database, Row, url_of
 from replayer.engines.engine import alike
+from replayer.engines.verbs import Asked
 from replayer.errors import Denied, Impossible, ReplayerError, Skip
 from replayer.machine import processes
 from replayer.servers import protocol
@@ -21,6 +22,10 @@ if TYPE_CHECKING:
     from replayer.engines.engine import Engine
     from replayer.model import EngineFacts, Fact
 
+_LOCATION = Asked("location")
+_LOCK = Asked("lock")
+_CLAIM = Asked("claim")
+_BACKEND = Asked("backend")
 _POOL_TRIES = 3
 """Few enough that the driver makes no prepared statement of them, which would stay as well."""
 
@@ -132,7 +137,7 @@ class Remote:
 
     def _look(self) -> tuple[Path, int] | None:
         with contextlib.closing(Database(self.engine, self._where)) as database:
-            row = database.execute("location")[0]
+            row = database.execute(_LOCATION)[0]
         for folder in environment.folders(self.engine.name, Path(row["directory"])):
             try:
                 here = (folder / row["file"]).read_text(encoding="utf-8", errors="replace")
@@ -170,15 +175,15 @@ def connected(
     a schema of replayer's name that replayer did not make.
     """
     url = credentials.complete(url_of(text, engine), engine.spec.password)
-    where, title = watchdog.address(url), f"{engine.title} at {credentials.show(url)}"
-    with watchdog.watching(where, title):
+    where = watchdog.address(url)
+    with watchdog.watching(where, f"{_title(engine, text)} at {credentials.show(url)}"):
         try:
-            url = _with_password(engine, url, ask)
-            engine = _recognised(engine, url, alike(text, engine))
+            engine, url = _known(engine, text, url, ask)
             _refuse_pool(engine, url)
             database = Database(engine, url)
         except ReplayerError as error:
             raise Impossible(str(error)) from error
+        title = f"{engine.title} at {credentials.show(url)}"
         with contextlib.closing(database):
             try:
                 there = _claimed(engine, url, database)
@@ -198,10 +203,10 @@ def rights(engine: Engine, text: str, *, ask: Callable[[str], str] | None = None
     Nothing is made or changed.  Raises Impossible as `connected` does.
     """
     url = credentials.complete(url_of(text, engine), engine.spec.password)
-    with watchdog.watching(watchdog.address(url), f"{engine.title} at {credentials.show(url)}"):
+    title = f"{_title(engine, text)} at {credentials.show(url)}"
+    with watchdog.watching(watchdog.address(url), title):
         try:
-            url = _with_password(engine, url, ask)
-            engine = _recognised(engine, url, alike(text, engine))
+            engine, url = _known(engine, text, url, ask)
             _refuse_pool(engine, url)
             with contextlib.closing(Database(engine, url, first=())) as database:
                 database.engine = engine.at(_version(database))
@@ -216,7 +221,7 @@ def _claimed(engine: Engine, url: URL, database: Database) -> Remote:
     known = engine.at(version)
     database.engine = known
     _refuse_foreign(database, url.database or "")
-    if not all(row["locked"] for row in database.execute("lock")):
+    if not all(row["locked"] for row in database.execute(_LOCK)):
         raise Impossible(
             "the server is in use by another replayer: two runs at once would measure each other"
         )
@@ -225,11 +230,24 @@ def _claimed(engine: Engine, url: URL, database: Database) -> Remote:
     return Remote(known, url.set(database=own) if own else url, version, database)
 
 
-def _with_password(engine: Engine, url: URL, ask: Callable[[str], str] | None) -> URL:
+def _title(engine: Engine, text: str) -> str:
+    """Return what a server is called that may be any of those that its URL's scheme leads to."""
+    return "the server" if len(alike(text, engine)) > 1 else engine.title
+
+
+def _known(
+    engine: Engine, text: str, url: URL, ask: Callable[[str], str] | None
+) -> tuple[Engine, URL]:
+    """Return the engine that a server at a user's URL is, and the URL with a password."""
+    url = _with_password(engine, url, ask, _title(engine, text))
+    return _recognised(engine, url, alike(text, engine)), url
+
+
+def _with_password(engine: Engine, url: URL, ask: Callable[[str], str] | None, title: str) -> URL:
     """Return the URL after a connection was made; ask for a password that the server wants."""
     keys = engine.spec.password
     try:
-        Database(engine, url, first=()).close()
+        Database(engine, url, first=(), title=title).close()
     except ReplayerError as error:
         wanted = keys.wanted
         if url.password is not None or not wanted or not wanted.search(str(error)):
@@ -238,7 +256,7 @@ def _with_password(engine: Engine, url: URL, ask: Callable[[str], str] | None) -
             raise Impossible(f"{error}; give a password {keys.ways}") from error
         given = ask(f"password for {credentials.show(url)}: ")
         url = url.set(password=given)
-        Database(engine, url, first=()).close()
+        Database(engine, url, first=(), title=title).close()
     return url
 
 
@@ -270,7 +288,7 @@ def _refuse_pool(engine: Engine, url: URL) -> None:
     Nothing is set on such a connection before: it would stay on sessions that others get next.
     Behind a pooler that keeps a session for a client each one has a process of its own.
     """
-    verb = engine.verb("backend")
+    verb = engine.verb(_BACKEND)
     if verb is None:
         return
     with contextlib.closing(Database(engine, url, first=())) as one:
@@ -297,7 +315,7 @@ def _answer(database: Database, statement: str) -> str:
 
 
 def _version(database: Database) -> int:
-    row: Mapping[str, Any] = database.execute("version")[0]
+    row: Mapping[str, Any] = database.execute(protocol.VERSION)[0]
     oldest = database.engine.spec.server.oldest
     if int(row["major"]) < oldest:
         raise Impossible(
@@ -308,7 +326,7 @@ def _version(database: Database) -> int:
 
 
 def _refuse_foreign(database: Database, name: str) -> None:
-    if not all(row["ours"] for row in database.execute("claim")):
+    if not all(row["ours"] for row in database.execute(_CLAIM)):
         raise Impossible(
             f"the database {name} has a schema `replayer` that replayer did not make: give another "
             f"database, or rename that schema"

@@ -60,7 +60,7 @@ def standard(keys: ServerSpec, major: int, memory_bytes: int) -> dict[str, str]:
     return {
         name: setting.text(memory_bytes)
         for name, setting in keys.settings.items()
-        if major >= setting.since
+        if setting is not None and major >= setting.since
     }
 
 

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from replayer.engines import driver
 from replayer.engines.driver import Connector
-from replayer.engines.engine import Verb
+from replayer.engines.verbs import Asked, Verb
 from replayer.errors import ReplayerError
 from replayer.tables import persons
 from replayer.tables.persons import Shape
@@ -36,6 +36,18 @@ SEEDS = ("Jordan", "Kumar", "Duglas", "Johnson", "Petrov", "Hiraga")
 LONGEST_NAME = 255
 
 _POLL_SECONDS = 0.002
+
+_SESSION = Asked("table/session")
+_BEGIN = Asked("table/begin")
+_COMPLETE = Asked("table/complete")
+_CREATE = Asked("{layout}/create")
+_SEED = Asked("{layout}/seed")
+_GROW = Asked("{layout}/grow")
+_DOUBLE = Asked("{layout}/double")
+_BYTES = Asked("{layout}/bytes")
+_PUBLISH = Asked("{layout}/publish")
+_SEGMENT = Asked("{layout}/segment")
+_STORE = Asked("{layout}/store_{compression}")
 
 
 class Doubling(NamedTuple):
@@ -151,7 +163,7 @@ class Builder:
         )
 
     def __enter__(self) -> Self:
-        execute(self._database, "table/session")
+        execute(self._database, _SESSION)
         if self._pool is not None:
             self._pool.__enter__()
             self._pool.ready()
@@ -172,11 +184,11 @@ class Builder:
 
     def seed(self) -> None:
         """Make the first six rows."""
-        execute(self._database, "table/begin", doubling=0)
+        execute(self._database, _BEGIN, doubling=0)
         with persons.transaction(self._database):
-            self._in_layout("create")
+            self._in_layout(_CREATE)
             self._empty_segment(1)
-            self._in_layout("seed")
+            self._in_layout(_SEED)
             self._publish(Doubling(0, 0))
 
     def double(self, doubling: Doubling) -> Iterator[Made | None]:
@@ -184,12 +196,12 @@ class Builder:
 
         At the end all of it is committed and visible; before that nothing is.
         """
-        execute(self._database, "table/begin", doubling=doubling.number)
+        execute(self._database, _BEGIN, doubling=doubling.number)
         todo = tasks(doubling, self._shape.segment_rows)
         if not todo:
             with persons.transaction(self._database):
                 self._empty_segment(0)
-                self._in_layout("grow", rows=doubling.rows, doubling=doubling.number)
+                self._in_layout(_GROW, rows=doubling.rows, doubling=doubling.number)
                 self._publish(doubling)
             return
         self._opened.take(doubling.number - self._opened.value())
@@ -202,39 +214,45 @@ class Builder:
             self._publish(doubling)
 
     def _publish(self, doubling: Doubling) -> None:
-        self._in_layout("publish", doubling=doubling.number)
+        self._in_layout(_PUBLISH, doubling=doubling.number)
         rows = rows_after(doubling.number)
-        execute(self._database, "table/complete", doubling=doubling.number, rows=rows)
+        execute(self._database, _COMPLETE, doubling=doubling.number, rows=rows)
 
     def _empty_segment(self, number: int) -> None:
         for verb in self._making():
             self._database.execute(verb, {"segment": number})
 
-    def _in_layout(self, verb: str, **holes: int) -> None:
-        persons.told(self._database, f"{self._shape.layout}/{verb}", holes)
+    def _in_layout(self, verb: Asked, **holes: int) -> None:
+        persons.told(self._database, verb.of(layout=self._shape.layout), holes)
 
     def _making(self) -> list[Verb]:
         """Return the verbs that make an empty segment; a layout may do without them."""
         engine, shape = self._database.engine, self._shape
-        found = [engine.verb(f"{shape.layout}/segment")]
+        found = [engine.verb(_SEGMENT.of(layout=shape.layout))]
         if shape.compression:
-            found.append(engine.needs(f"{shape.layout}/store_{shape.compression}"))
+            found.append(
+                engine.needs(_STORE.of(layout=shape.layout, compression=shape.compression))
+            )
         return [verb for verb in found if verb is not None]
 
     def _job(self, every: list[Task]) -> Job:
         engine, layout = self._database.engine, self._shape.layout
-        session = engine.verb("table/session")
+        session = engine.verb(_SESSION)
         return Job(
             self._database.connector(),
             session.statements() if session is not None else (),
-            (*self._making(), engine.needs(f"{layout}/double"), engine.needs(f"{layout}/bytes")),
+            (
+                *self._making(),
+                engine.needs(_DOUBLE.of(layout=layout)),
+                engine.needs(_BYTES.of(layout=layout)),
+            ),
             tuple(every),
             Counter(),
             self._opened,
         )
 
 
-def execute(database: "Database", verb: str, **holes: int) -> None:
+def execute(database: "Database", verb: Asked, **holes: int) -> None:
     """Execute a verb of the catalogue."""
     persons.told(database, verb, holes)
 

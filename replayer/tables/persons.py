@@ -5,12 +5,25 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from replayer.engines.verbs import Asked
 from replayer.errors import Impossible
 
 if TYPE_CHECKING:
     from replayer.engines.connection import Database
 
 NAME = "persons1"
+
+_FOUND = Asked("table/found")
+_STATE = Asked("table/state")
+_SEGMENTS = Asked("table/segments")
+_BYTES = Asked("table/bytes")
+_FORGET = Asked("table/forget")
+_DROP = Asked("table/drop")
+_UNPUBLISH = Asked("{layout}/unpublish")
+_REMOVE = Asked("{layout}/remove")
+_DISCARD = Asked("{layout}/discard")
+WAL = Asked("wal")
+"""Bytes of log written so far."""
 
 _AT_ONCE = 32
 
@@ -54,7 +67,7 @@ def state(database: "Database") -> State | None:
 
     Raises Impossible for a table of that name that replayer did not make.
     """
-    found = database.execute("table/found")
+    found = database.execute(_FOUND)
     foreign = [row["name"] for row in found if not row["ours"]]
     if foreign:
         raise Impossible(
@@ -63,7 +76,7 @@ def state(database: "Database") -> State | None:
         )
     if not found:
         return None
-    (row,) = database.execute("table/state")
+    (row,) = database.execute(_STATE)
     shape = Shape(row["layout"], row["compression"], row["segment_rows"])
     return State(shape, row["rows_wanted"], row["doubling"], row["rows"] or 0)
 
@@ -85,23 +98,23 @@ def segments(database: "Database") -> list[Segment]:
     """Return all segments in the order of their rows, those of an unfinished doubling included."""
     return [
         Segment(row["segment"], row["doubling"], row["first_row"], row["rows"])
-        for row in database.execute("table/segments")
+        for row in database.execute(_SEGMENTS)
     ]
 
 
 def bytes_(database: "Database") -> int:
     """Return the bytes of all segments on disk."""
-    return int(database.value("table/bytes"))
+    return int(database.value(_BYTES))
 
 
 def drop(database: "Database", layout: str) -> None:
     """Remove the table that replayer made; if it is cut short, a build or another drop ends it."""
-    database.execute("table/forget")
-    told(database, f"{layout}/unpublish")
+    database.execute(_FORGET)
+    told(database, _UNPUBLISH.of(layout=layout))
     discard(database, layout, segments(database))
     with transaction(database):
-        told(database, f"{layout}/remove")
-        database.execute("table/drop")
+        told(database, _REMOVE.of(layout=layout))
+        database.execute(_DROP)
 
 
 def discard(database: "Database", layout: str, unwanted: Sequence[Segment]) -> None:
@@ -109,11 +122,14 @@ def discard(database: "Database", layout: str, unwanted: Sequence[Segment]) -> N
     for first in range(0, len(unwanted), _AT_ONCE):
         with transaction(database):
             for segment in unwanted[first : first + _AT_ONCE]:
-                database.execute(f"{layout}/discard", {"segment": segment.number})
+                database.execute(_DISCARD.of(layout=layout), {"segment": segment.number})
 
 
 def told(
-    database: "Database", verb: str, holes: Mapping[str, str | int] | None = None, **parameters: Any
+    database: "Database",
+    verb: Asked,
+    holes: Mapping[str, str | int] | None = None,
+    **parameters: Any,
 ) -> None:
     """Execute a verb that an engine or a layout may do without."""
     found = database.engine.verb(verb)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from replayer.engines import driver
 from replayer.engines.driver import Connector
+from replayer.engines.verbs import Asked
 from replayer.errors import Impossible, ReplayerError
 from replayer.watch.workers import Barrier, Counter, Report, WorkerPool
 
@@ -23,6 +24,14 @@ if TYPE_CHECKING:
 MOST_ROWS = 1 << 31
 """Products below 2**31 times 2**31 fit into the server's 64-bit integers."""
 _CHUNK_ROWS = 16_384
+_LAYOUT = Asked("slob/layout")
+_TABLES = Asked("slob/tables")
+_DROP = Asked("slob/drop")
+_LOAD = Asked("slob/load")
+_CREATE = Asked("slob/create")
+_INDEX = Asked("slob/index")
+_FINISH = Asked("slob/finish")
+FILES = Asked("slob/files")
 SESSIONS_PER_PROCESS = 256
 _FOREVER = 1e11
 """A deadline that no server's clock reaches, in seconds since 1970."""
@@ -93,10 +102,10 @@ def layout(database: "Database", names: Sequence[str]) -> list[Layout]:
 
     An engine without the verb `slob/layout` has no blocks that rows could fill: [] is returned.
     """
-    if database.engine.verb("slob/layout") is None:
+    if database.engine.verb(_LAYOUT) is None:
         return []
     rows = [
-        (name, database.execute("slob/layout", {"table": name}, name=name))
+        (name, database.execute(_LAYOUT, {"table": name}, name=name))
         for name in names
         if name in _known(database)
     ]
@@ -104,7 +113,7 @@ def layout(database: "Database", names: Sequence[str]) -> list[Layout]:
 
 
 def _known(database: "Database") -> dict[str, Mapping[str, Any]]:
-    return {row["name"]: row for row in database.execute("slob/tables")}
+    return {row["name"]: row for row in database.execute(_TABLES)}
 
 
 def flaws(database: "Database", wanted: TableSet) -> list[str]:
@@ -147,7 +156,7 @@ def drop(database: "Database") -> None:
     """Drop every table of the method that replayer made, whatever its number."""
     for name, row in _known(database).items():
         if row["ours"]:
-            database.execute("slob/drop", {"table": name})
+            database.execute(_DROP, {"table": name})
 
 
 # Loading
@@ -199,20 +208,20 @@ def load(database: "Database", wanted: TableSet, sessions: int, made_by: str) ->
 
 
 def _table_job(database: "Database", wanted: TableSet, name: str, made_by: str) -> TableJob:
-    def told(verb: str, holes: Mapping[str, str | int], **parameters: Any) -> Any:
-        statements = database.engine.needs(f"slob/{verb}").statements(**holes)
+    def told(verb: Asked, holes: Mapping[str, str | int], **parameters: Any) -> Any:
+        statements = database.engine.needs(verb).statements(**holes)
         return tuple((database.render(statement), parameters) for statement in statements)
 
     table = {"table": name}
     mark: dict[str, str | int] = {**table, "rows": wanted.rows, "seed": wanted.seed}
-    chunk = tuple(statement for statement, _ in told("load", table))
+    chunk = tuple(statement for statement, _ in told(_LOAD, table))
     return TableJob(
         name,
-        told("create", table, name=name, made_by=made_by),
+        told(_CREATE, table, name=name, made_by=made_by),
         chunk,
         _permutation(wanted, name),
-        told("index", mark),
-        told("finish", table),
+        told(_INDEX, mark),
+        told(_FINISH, table),
     )
 
 

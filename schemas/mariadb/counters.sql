@@ -6,6 +6,6 @@ FROM (
                AS requests,
            CAST(SUM(IF(variable_name = 'INNODB_PAGES_READ', variable_value, 0)) AS SIGNED)
                AS pages_read
-    FROM information_schema.global_status
+    -- include parts/status
     WHERE variable_name IN ('INNODB_BUFFER_POOL_READ_REQUESTS', 'INNODB_PAGES_READ')
 ) AS s

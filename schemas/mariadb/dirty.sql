@@ -3,5 +3,5 @@ SELECT CAST(SUM(IF(variable_name = 'INNODB_BUFFER_POOL_PAGES_DATA', variable_val
            AS buffers,
        CAST(SUM(IF(variable_name = 'INNODB_BUFFER_POOL_PAGES_DIRTY', variable_value, 0)) AS SIGNED)
            AS dirty
-FROM information_schema.global_status
+-- include parts/status
 WHERE variable_name IN ('INNODB_BUFFER_POOL_PAGES_DATA', 'INNODB_BUFFER_POOL_PAGES_DIRTY')

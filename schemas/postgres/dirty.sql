@@ -1,17 +1,6 @@
 -- Buffers of the table in shared buffers that the disk does not have yet.
-WITH tables AS (
-    SELECT c.oid, c.reltoastrelid
-    FROM pg_class AS c
-    WHERE c.relnamespace = to_regnamespace(current_schema())
-      AND c.relkind = 'r'
-      AND c.relname ~ '^persons1(_|$)'
-),
-relations AS (
-    SELECT oid FROM tables
-    UNION ALL
-    SELECT reltoastrelid FROM tables WHERE reltoastrelid <> 0
-),
-nodes AS (
+-- include parts/relations
+, nodes AS (
     SELECT pg_relation_filenode(r.oid) AS node FROM relations AS r
     UNION ALL
     SELECT pg_relation_filenode(i.indexrelid)

@@ -17,7 +17,6 @@ _COMMANDS = {
     "flush": {"OPTIMIZE TABLE", "CALL", "SNAPSHOT DATABASE"},
     "prepare": {"CREATE OR REPLACE PROCEDURE"},
     "slob/finish": {"OPTIMIZE TABLE"},
-    "slob/flush": {"CALL", "SNAPSHOT DATABASE"},
     "slob/plan": {"EXPLAIN SELECT"},
     "slob/procedure": {"CREATE OR REPLACE PROCEDURE"},
     "slob/slice": {"CALL"},

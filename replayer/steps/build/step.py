@@ -16,6 +16,7 @@ from replayer import __version__, units
 from replayer.engines.connection import Database
 from replayer.engines.engine import Engine
 from replayer.engines.engine_spec import Layout
+from replayer.engines.verbs import Asked
 from replayer.errors import Impossible, ReplayerError, Skip, nearest
 from replayer.machine.free_space import free_bytes
 from replayer.machine.processes import CpuSeconds
@@ -32,6 +33,14 @@ _MOST_SEGMENTS = 1024
 _MARGIN_BYTES = 256 << 20
 _MARGIN_SHARE = 0.05
 _LOG_BYTES = 256 << 20
+
+
+_CREATE = Asked("table/create")
+_DOUBLINGS = Asked("table/doublings")
+_MEASURED = Asked("table/measured")
+_COMPRESSIONS = Asked("{layout}/compressions")
+_LOCKS = Asked("{layout}/locks")
+_ESTIMATE = Asked("{layout}/estimate")
 
 
 class Spec(StepSpec):
@@ -140,7 +149,7 @@ def _shape(spec: Spec, database: Database) -> Shape:
 
 def _compression(spec: Spec, database: Database, layout: str) -> str:
     """Return the compression to use; raise Impossible for one that this server does not have."""
-    verb = database.engine.verb(f"{layout}/compressions")
+    verb = database.engine.verb(_COMPRESSIONS.of(layout=layout))
     if verb is None:
         if spec.compression not in {None, "none"}:
             raise Impossible(
@@ -161,7 +170,7 @@ def _compression(spec: Spec, database: Database, layout: str) -> str:
 
 def _check_locks(spec: Spec, shape: Shape, database: Database) -> None:
     """Raise Impossible if one query could not lock all segments."""
-    verb = database.engine.verb(f"{shape.layout}/locks")
+    verb = database.engine.verb(_LOCKS.of(layout=shape.layout))
     if verb is None:
         return
     segments = _segments(spec, shape)
@@ -197,7 +206,7 @@ def _check_space(
 ) -> None:
     """Raise Impossible when the data's file system is too small, with both numbers."""
     folder = context.server.data_directory()
-    verb = database.engine.verb(f"{shape.layout}/estimate")
+    verb = database.engine.verb(_ESTIMATE.of(layout=shape.layout))
     if folder is None or verb is None:
         return
     doublings = len(doubling.doublings(spec.rows))
@@ -301,7 +310,7 @@ class _Build:
         shape = self.shape
         with persons.transaction(self.database):
             self.database.execute(
-                "table/create",
+                _CREATE,
                 made_by=f"replayer {__version__}",
                 layout=shape.layout,
                 compression=shape.compression,
@@ -315,7 +324,7 @@ class _Build:
         every = persons.segments(self.database)
         unfinished = [segment for segment in every if segment.doubling > done]
         persons.discard(self.database, found.shape.layout, unfinished)
-        for row in self.database.execute("table/doublings"):
+        for row in self.database.execute(_DOUBLINGS):
             new = row["rows"] // 2 if row["doubling"] else row["rows"]
             speed = new / row["seconds"] if row["seconds"] else None
             self._add({**row, "rows_per_second": speed})
@@ -340,7 +349,7 @@ class _Build:
             "table_bytes": persons.bytes_(self.database),
             "wal_bytes": _difference(before.wal_bytes, after.wal_bytes),
         }
-        self.database.execute("table/measured", {"doubling": number}, **row)
+        self.database.execute(_MEASURED, {"doubling": number}, **row)
         self._add(row)
         if any(after.cpu):  # else the server's processes are not seen from here
             user, system = after.cpu.user - before.cpu.user, after.cpu.system - before.cpu.system
@@ -387,7 +396,7 @@ class _Build:
             ) from error
 
     def _point(self) -> _Point:
-        verb = self.database.engine.verb("wal")
+        verb = self.database.engine.verb(persons.WAL)
         cpu = self.context.server.cpu_seconds()
         wal = int(self.database.value(verb)) if verb is not None else None
         return _Point(time.monotonic_ns(), wal, cpu)

@@ -12,13 +12,20 @@ from pathlib import Path
 
 from replayer.conditions.residency import residency
 from replayer.engines.connection import Database
+from replayer.engines.verbs import Asked
 from replayer.errors import ReplayerError
 from replayer.machine import page_cache
 from replayer.model import Better, StepSpec
 from replayer.run.context import Context
+from replayer.servers import protocol
 from replayer.tables import parallel, persons, relations
 from replayer.tables.persons import State
 
+_VACUUM = Asked("{layout}/vacuum")
+_VACUUM_ALL = Asked("{layout}/vacuum_all")
+_VACUUM_TABLE = Asked("table/vacuum")
+_FLUSH = Asked("flush")
+_DIRTY = Asked("dirty")
 _TRIES = 40
 _PAUSE_SECONDS = 0.25
 
@@ -55,7 +62,7 @@ def run(_spec: Spec, context: Context) -> None:
         before = _wal(database)
         begun = time.monotonic_ns()
         _vacuum(state, context, database)
-        database.execute("flush")
+        database.execute(_FLUSH)
         files, why_not = _files(context, database)
         _sync(files)
         elapsed = (time.monotonic_ns() - begun) / 1e9
@@ -79,22 +86,22 @@ def run(_spec: Spec, context: Context) -> None:
 
 
 def _wal(database: Database) -> int | None:
-    verb = database.engine.verb("wal")
+    verb = database.engine.verb(persons.WAL)
     return int(database.value(verb)) if verb is not None else None
 
 
 def _vacuum(state: State, context: Context, database: Database) -> None:
     """Freeze every segment, and gather the statistics that the planner needs."""
     layout = state.shape.layout
-    verb = database.engine.verb(f"{layout}/vacuum")
+    verb = database.engine.verb(_VACUUM.of(layout=layout))
     if verb is not None:
         found = persons.segments(database)
         work = [verb.statements(segment=segment.number) for segment in found]
         with context.progress.task("vacuum", total=len(work)) as task:
             for done in parallel.execute(database, work, len(os.sched_getaffinity(0))):
                 task.advance(done)
-    persons.told(database, f"{layout}/vacuum_all")
-    persons.told(database, "table/vacuum")
+    persons.told(database, _VACUUM_ALL.of(layout=layout))
+    persons.told(database, _VACUUM_TABLE)
 
 
 def _files(context: Context, database: Database) -> tuple[list[Path] | None, str]:
@@ -132,15 +139,15 @@ def _left(database: Database, files: list[Path] | None, why_not: str) -> _Left:
 def _dirty_buffers(database: Database) -> tuple[int | None, str]:
     """Return how many buffers of the table are dirty, or None and why that is not known."""
     engine = database.engine
-    if engine.verb("dirty") is None:
+    if engine.verb(_DIRTY) is None:
         return None, f"{engine.title} does not tell which of its buffers are dirty"
-    where = engine.verb("buffercache")
+    where = engine.verb(protocol.BUFFERCACHE)
     rows = database.execute(where) if where is not None else [{"schema": "", "allowed": True}]
     if not rows:
         return None, "the extension pg_buffercache is not installed in the server"
     if not rows[0]["allowed"]:
         return None, "this database user may not read pg_buffercache (grant pg_monitor)"
-    (row,) = database.execute("dirty", {"schema": str(rows[0]["schema"])})
+    (row,) = database.execute(_DIRTY, {"schema": str(rows[0]["schema"])})
     return int(row["dirty"]), ""
 
 

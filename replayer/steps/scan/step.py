@@ -12,14 +12,17 @@ from typing import Any
 from replayer.conditions import temperature
 from replayer.conditions.residency import residency
 from replayer.engines.connection import Database
+from replayer.engines.verbs import Asked
 from replayer.errors import ReplayerError
 from replayer.model import Better, Cold, Foreign, Series, StepSpec, Temperature
 from replayer.run.context import Context
+from replayer.servers import protocol
 from replayer.tables import persons, relations
 from replayer.watch import foreign
 
-_STATEMENTS = {"avg": "table/scan", "full count": "table/count"}
+_STATEMENTS = {"avg": Asked("table/scan"), "full count": Asked("table/count")}
 """What is told of a statement -> its verb."""
+_WARM_UP = Asked("table/warm_up")
 _AROUND = 0.05
 """A server goes around the page cache if it brought no more of what it read into it."""
 
@@ -59,7 +62,7 @@ def run(spec: Spec, context: Context) -> None:
         folder = context.server.data_directory()
         if folder is not None:
             files = relations.files(database, folder)
-        persons.told(database, "table/warm_up")
+        persons.told(database, _WARM_UP)
     with context.progress.task("scan", total=len(_STATEMENTS)) as task:
         scanned: list[_Scanned] = []
         for name, verb in _STATEMENTS.items():
@@ -77,7 +80,7 @@ def run(spec: Spec, context: Context) -> None:
     findings.facts |= {"layout": state.shape.layout, "rows": state.rows}
 
 
-def _scan(spec: Spec, context: Context, files: list[Path], name: str, verb: str) -> _Scanned:
+def _scan(spec: Spec, context: Context, files: list[Path], name: str, verb: Asked) -> _Scanned:
     cold = _made(spec, context, files)
     with context.database() as database:
         cold, before = _after_start(cold, files)
@@ -121,7 +124,7 @@ def _made(spec: Spec, context: Context, files: list[Path]) -> Cold:
 
 def _missed(database: Database) -> int:
     """Return the bytes that the server had to read so far, 0 if it does not count them."""
-    verb = database.engine.verb("counters")
+    verb = database.engine.verb(protocol.COUNTERS)
     if verb is None:
         return 0
     return int(database.execute(verb)[0]["reads"]) * database.engine.block_size

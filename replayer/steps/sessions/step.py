@@ -26,6 +26,7 @@ from replayer.conditions import memory_bound, temperature
 from replayer.conditions.residency import residency
 from replayer.engines.connection import Database
 from replayer.engines.engine_spec import Sessions
+from replayer.engines.verbs import Asked
 from replayer.errors import Impossible, ReplayerError, Skip
 from replayer.machine.free_space import free_bytes
 from replayer.model import (
@@ -44,6 +45,7 @@ from replayer.model import (
 from replayer.run.context import Context
 from replayer.run.findings import Findings
 from replayer.run.footprint import Footprint
+from replayer.servers import protocol
 from replayer.tables import pgio, relations
 from replayer.tables.pgio import Lost, SessionJob, SessionResult, TableSet
 from replayer.watch import foreign, ledger
@@ -52,6 +54,15 @@ from replayer.watch.ledger import Counters
 from replayer.watch.sampler import DeviceDelta
 from replayer.watch.workers import WorkerPool
 
+_ACCESS = {"index": Asked("slob/access_index"), "planner": Asked("slob/access_planner")}
+_NAME = Asked("slob/name")
+_PLAN = Asked("slob/plan")
+_PROCEDURE = Asked("slob/procedure")
+_SEED = Asked("slob/seed")
+_SETTLE = Asked("slob/settle")
+_SLICE = Asked("slob/slice")
+_UPDATES = Asked("slob/updates")
+_FLUSH = Asked("flush")
 _MIB = 1 << 20
 _LARGEST_NS = 3600 * 10**9
 _PAGE_CACHE_SHARE = 0.85
@@ -186,14 +197,38 @@ def footprint(spec: Spec, block_size: int) -> Footprint:
 def check(spec: Spec, context: Context) -> None:
     """Raise Impossible for what cannot be done here, naming the ways that remain.
 
-    What somebody else's server does not allow is a Skip: the other steps go on.
+    What somebody else's server does not allow is a Skip, and so is direct I/O where no other way to
+    physical reads can take its place: the other steps go on.
     """
     _check_numbers(spec, context.engine.block_size)
-    context.engine.needs("slob/slice")
+    context.engine.needs(_SLICE)
+    _possible(spec, context)
+
+
+def _possible(spec: Spec, context: Context) -> tuple[Spec, list[str]]:
+    """Return the keys with a kind of memory that can be had here, and what to say of it."""
     refused = _refused(spec.memory, spec, context)
-    if refused:
-        error = _impossible(refused, spec, context)
-        raise error if context.server.can_stop else Skip(str(error))
+    if not refused:
+        return spec, []
+    if spec.memory == "direct" and context.server.can_stop:
+        return _instead_of_direct(refused, spec, context)
+    error = _impossible(refused, spec, context)
+    raise error if context.server.can_stop else Skip(str(error))
+
+
+def _instead_of_direct(refused: str, spec: Spec, context: Context) -> tuple[Spec, list[str]]:
+    """Return the keys with the next way to physical reads, and what to say of it.
+
+    Raises Skip with the reason against each way when there is none.
+    """
+    reasons = [f"memory = 'direct': {refused}"]
+    for kind in memory_bound.KINDS:
+        other = spec.model_copy(update={"memory": kind})
+        reason = _refused(kind, other, context)
+        if not reason:
+            return other, [f"{'; '.join(reasons)}; it was done with memory = {kind!r} instead"]
+        reasons.append(f"memory = {kind!r}: {reason}")
+    raise Skip("; ".join(reasons))
 
 
 def _impossible(refused: str, spec: Spec, context: Context) -> Impossible:
@@ -238,7 +273,7 @@ def _lacking(kind: MemoryKind, context: Context) -> str:
     if kind in memory_bound.KINDS or (kind == "direct" and not wanted):
         return "it needs a restart of the server, and this server is not replayer's own"
     with context.database() as database:
-        shown = {row["name"]: row["value"] for row in database.execute("settings")}
+        shown = {row["name"]: row["value"] for row in database.execute(protocol.SETTINGS)}
     for name, value in wanted.items():
         if shown.get(name) != value:
             return (
@@ -290,16 +325,16 @@ def _no_direct(context: Context) -> str:
     return ""
 
 
-def _probe_direct(spec: Spec, wanted: TableSet, context: Context) -> None:
-    """Raise Impossible where the file system of the tables refuses direct I/O."""
+def _no_direct_reads(wanted: TableSet, context: Context) -> str:
+    """Return why the file system of the tables refuses direct I/O, "" if it does not."""
     with context.database() as database:
         files = _files(database, wanted, context)
     for file in files[:1]:
         try:
             os.close(os.open(file, os.O_RDONLY | os.O_DIRECT))
         except OSError as error:
-            refused = f"the file system refuses direct I/O ({error.strerror}) for {file}"
-            raise _impossible(refused, spec, context) from error
+            return f"the file system refuses direct I/O ({error.strerror}) for {file}"
+    return ""
 
 
 def _keys(context: Context) -> Sessions:
@@ -309,13 +344,15 @@ def _keys(context: Context) -> Sessions:
 def run(spec: Spec, context: Context) -> None:
     """Load the tables if they are not there, bring memory into the state asked for, and measure."""
     check(spec, context)
+    spec, instead = _possible(spec, context)
     wanted = spec.tables(context.engine.block_size)
     findings = context.findings
     findings.writes = spec.update_pct > 0
     # With the server's ordinary settings: direct I/O would write block by block.
     findings.notes += _provide(wanted, context)
-    if spec.memory == "direct":
-        _probe_direct(spec, wanted, context)
+    refused = _no_direct_reads(wanted, context) if spec.memory == "direct" else ""
+    if refused:
+        spec, instead = _instead_of_direct(refused, spec, context)
     settings = _settings(spec, context)
     with _serving(settings, context), context.database() as database:
         files = _files(database, wanted, context)
@@ -324,7 +361,7 @@ def run(spec: Spec, context: Context) -> None:
             with _memory_told(taken):
                 window = _measure(spec, wanted, context, database)
             findings.notes += _displaced(spec, files)
-        shown = {row["name"]: row["value"] for row in database.execute("settings")}
+        shown = {row["name"]: row["value"] for row in database.execute(protocol.SETTINGS)}
     _record(spec, context, window, cold)
     findings.facts |= {f"settings.{name}": shown[name] for name in settings if name in shown}
     findings.facts |= {
@@ -333,6 +370,8 @@ def run(spec: Spec, context: Context) -> None:
     }
     if taken:
         findings.facts |= {"memory.bytes": taken.bytes, "memory.how": taken.how}
+    # First of all that there is to say.
+    findings.notes[:0] = instead
 
 
 # Before the window
@@ -364,7 +403,7 @@ def _provide(wanted: TableSet, context: Context) -> list[str]:
         if flaws:
             raise ReplayerError(f"the layout of the tables is not as it must be: {flaws[0]}")
         for name in wanted.names:
-            database.execute("slob/procedure", {"table": name})
+            database.execute(_PROCEDURE, {"table": name})
     return notes
 
 
@@ -379,7 +418,7 @@ def _load(database: Database, wanted: TableSet, context: Context, why: str) -> f
         for rows in pgio.load(database, wanted, sessions, f"replayer {__version__}"):
             task.advance(rows)
     try:
-        database.execute("flush")
+        database.execute(_FLUSH)
     except ReplayerError as error:
         context.progress.say(f"what was loaded may still be written during the run: {error}")
     return time.monotonic() - began
@@ -425,7 +464,7 @@ def _files(database: Database, wanted: TableSet, context: Context) -> list[Path]
     return [
         file
         for name in wanted.names
-        for file in relations.files(database, folder, "slob/files", name=name)
+        for file in relations.files(database, folder, pgio.FILES, name=name)
     ]
 
 
@@ -523,14 +562,14 @@ def _counters(database: Database) -> Counters:
 
     That is a handful of catalogue blocks for each poll, against the sessions' hundred thousands.
     """
-    row = database.execute("counters")[0]
+    row = database.execute(protocol.COUNTERS)[0]
     return Counters(float(row["clock"]), int(row["hits"]), int(row["reads"]))
 
 
 def _settled(database: Database) -> Counters:
     """Return the counters when they no longer move, on a server that is late in counting."""
     found = _counters(database)
-    if database.engine.verb("slob/settle") is None:
+    if database.engine.verb(_SETTLE) is None:
         return found
     for _ in range(_SETTLE_TRIES):
         time.sleep(_SETTLE_SECONDS)
@@ -553,7 +592,7 @@ def _measure(spec: Spec, wanted: TableSet, context: Context, database: Database)
     with pool:
         with context.progress.task(f"connect {len(jobs)} sessions"):
             pool.ready(timeout=60 + len(jobs))
-        updates = database.execute("slob/updates")[0]
+        updates = database.execute(_UPDATES)[0]
         first = foreign.point(context.host, foreign.pids_of(context.server))
         before = _settled(database)
         cpu = _own_cpu()
@@ -572,11 +611,11 @@ def _measure(spec: Spec, wanted: TableSet, context: Context, database: Database)
         window.last_done = ((pool.last_done_ns or opened_ns) - opened_ns) / 1e9
     window.results = [result for result in results if isinstance(result, SessionResult)]
     _refuse_lost([result for result in results if isinstance(result, Lost)], len(jobs), context)
-    if database.engine.verb("slob/settle") is not None:
+    if database.engine.verb(_SETTLE) is not None:
         # Counted late, but done by then: the last slice's end closes the window.
         ended = max(result.ended for result in window.results)
         window.after = Counters(ended, window.after.hits, window.after.reads)
-    moved = database.execute("slob/updates")[0]
+    moved = database.execute(_UPDATES)[0]
     window.updated = moved["updated"] - updates["updated"]
     window.hot = moved["hot"] - updates["hot"]
     return window
@@ -632,13 +671,12 @@ def _jobs(
                 number=number,
                 table=table,
                 connector=connector,
-                first=_told(database, f"access_{spec.access}")
-                + _told(database, "name", number=number),
-                slice=_told(database, "slice", table=table)[0],
-                seed=_told(database, "seed")[0],
-                settle=_told(database, "settle"),
+                first=_told(database, _ACCESS[spec.access]) + _told(database, _NAME, number=number),
+                slice=_told(database, _SLICE, table=table)[0],
+                seed=_told(database, _SEED)[0],
+                settle=_told(database, _SETTLE),
                 plan=(
-                    _told(database, "plan", table=table, work_unit=spec.work_unit)
+                    _told(database, _PLAN, table=table, work_unit=spec.work_unit)
                     if thread == 0 and table == wanted.names[0]
                     else ()
                 ),
@@ -656,8 +694,8 @@ def _jobs(
             )
 
 
-def _told(database: Database, verb: str, **holes: str | int) -> tuple[str, ...]:
-    found = database.engine.verb(f"slob/{verb}")
+def _told(database: Database, verb: Asked, **holes: str | int) -> tuple[str, ...]:
+    found = database.engine.verb(verb)
     if found is None:
         return ()
     return tuple(database.render(statement) for statement in found.statements(**holes))
@@ -903,6 +941,6 @@ def _update_notes(spec: Spec, window: _Window) -> list[str]:
 
 def _count_notes(context: Context) -> list[str]:
     """Say what else is in the server's counters."""
-    if context.engine.verb("slob/settle") is None:
+    if context.engine.verb(_SETTLE) is None:
         return []
     return ["this server counts late: the counters were read when they stopped moving"]

@@ -33,7 +33,7 @@ from replayer.run.context import Context, Task
 from replayer.run.findings import Findings
 from replayer.storage import file_reader
 from replayer.storage.file_reader import Haul, Queue, Said
-from replayer.tables import persons, relations
+from replayer.tables import persons, pgio, relations
 from replayer.units import Size, show_size
 from replayer.watch import foreign, ledger
 from replayer.watch.foreign import Traffic
@@ -191,7 +191,7 @@ def _files(spec: Spec, context: Context) -> list[str]:
             persons.needs(database)
             paths = relations.files(database, folder)
         else:
-            paths = relations.files(database, folder, "slob/files", name=spec.table)
+            paths = relations.files(database, folder, pgio.FILES, name=spec.table)
     if not paths:
         raise Impossible(f"walk: the table {spec.table!r} is not there, or has no files")
     return [str(path) for path in paths]

@@ -2,15 +2,17 @@
 -- numbers: three rounds of multiply, add and xor-shift below a power of two, where whatever falls
 -- beyond the last row is left out.
 INSERT INTO {{table}} (id, mykey, scratch, filler)
-SELECT 2 * x + 2, spot + 1, spot * 7919 % 1000000000, LEFT(REPEAT(MD5(spot), 253), 8073)
+SELECT 2 * x + 2, spot + 1, spot * 7919 % 1000000000,
+       -- include parts/filler
 FROM (
     SELECT x, c ^ (c >> :shift) AS spot FROM (
         SELECT x, (b * :factor3 + :addend3) & :mask AS c FROM (
             SELECT x, a ^ (a >> :shift) AS b FROM (
                 SELECT x, (z * :factor2 + :addend2) & :mask AS a FROM (
                     SELECT x, y ^ (y >> :shift) AS z FROM (
-                        SELECT :low + seq AS x, ((:low + seq) * :factor1 + :addend1) & :mask AS y
-                        FROM seq_0_to_16383 WHERE seq < :high - :low) AS s1
+                        SELECT x, (x * :factor1 + :addend1) & :mask AS y
+                        -- include parts/numbers
+                    ) AS s1
                 ) AS s2
             ) AS s3
         ) AS s4
@@ -24,6 +26,7 @@ ORDER BY x
 SAVEPOINT replayer_split
 -- then
 INSERT INTO {{table}} (id, mykey, scratch, filler)
-SELECT 2 * (:low + seq) + 1, 0, 0, '' FROM seq_0_to_16383 WHERE seq < :high - :low
+SELECT 2 * x + 1, 0, 0, ''
+-- include parts/numbers
 -- then
 ROLLBACK TO SAVEPOINT replayer_split

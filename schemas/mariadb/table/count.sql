@@ -6,13 +6,4 @@ SET @replayer_statement = (
                   GROUP_CONCAT('SELECT COUNT(*) AS a, COUNT(id) AS i, COUNT(lastname) AS l, ',
                                'COUNT(`time`) AS t FROM persons1_s', s.segment
                                ORDER BY s.segment SEPARATOR ' UNION ALL '),
-                  ') AS parts')
-    FROM persons1_segments AS s
-    JOIN persons1_doublings AS d ON d.doubling = s.doubling AND d.`rows` IS NOT NULL
-)
--- then
-PREPARE replayer_statement FROM @replayer_statement
--- then
-EXECUTE replayer_statement
--- then
-DROP PREPARE replayer_statement
+-- include parts/each_segment

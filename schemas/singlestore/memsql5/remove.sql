@@ -1,1 +1,1 @@
-DROP TABLE IF EXISTS persons1
+-- include columnstore/remove

@@ -1,0 +1,1 @@
+LEFT(REPEAT(MD5(spot), 253), 8073)

@@ -1,0 +1,1 @@
+FROM information_schema.global_status

@@ -1,0 +1,1 @@
+FROM performance_schema.global_status

