@@ -156,6 +156,9 @@ class Series(Noun):
     marks: tuple[Mark, ...] = ()
     window: tuple[float, float] | None = None
     """First and last second of the measured window, if it is not the whole series."""
+    device: str | None = None
+    """The disk that the device's columns are of; None where none was watched, and in results of
+    before it was written down, whose disk is that of the run's data."""
 
 
 class Latency(Noun):

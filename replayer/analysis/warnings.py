@@ -298,21 +298,32 @@ def processor_bound(run: Run) -> Advice | None:
     )
 
 
+def _read_ahead(run: Run, step: StepResult) -> tuple[Any, float]:
+    """Return the disk that a step read, and its read-ahead in KiB.
+
+    The disk is the data's, unless the step has facts of its own of another one.
+    """
+    facts = step.facts if "device.name" in step.facts else run.host
+    return facts.get("device.name"), _number(facts.get("device.read_ahead_kb"))
+
+
 def large_read_ahead(run: Run) -> Advice | None:
     """Warn of a read-ahead so large that cold sequential reads measure mostly that."""
-    kb = _number(run.host.get("device.read_ahead_kb"))
-    cold = [
-        step
+    large = [
+        (step, name, kb)
         for step in _done(run)
         if step.cold
         and step.cold.got in (Temperature.COLD, Temperature.LUKEWARM)
         and step.ledger is None
         and step.spec.get("mode") != "direct"
+        for name, kb in [_read_ahead(run, step)]
+        if kb >= LARGE_READ_AHEAD_KB
     ]
-    if not cold or kb < LARGE_READ_AHEAD_KB:
+    if not large:
         return None
+    disks = dict.fromkeys(f"read_ahead_kb of {name} is {kb:.0f}" for _, name, kb in large)
     return Advice(
-        found=f"{_steps(cold)}: read_ahead_kb of {run.host.get('device.name')} is {kb:.0f}, which "
+        found=f"{_steps([step for step, _, _ in large])}: {' and '.join(disks)}, which "
         f"decides cold sequential reads",
         todo="give both machines the same, or read with mode=direct too",
     )

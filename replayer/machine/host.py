@@ -211,6 +211,11 @@ class Host:
         # /sys cannot have a slash in a name, as in cciss/c0d0, and writes it as "!".
         return self._disk(name).replace("!", "/") if name else None
 
+    def device_facts(self, device: str, path: str | Path | None = None) -> dict[str, Fact]:
+        """Return what a disk is, as `facts` says it of the data's; `path` is a file on it."""
+        upper = self.block_device(path) if path is not None else None
+        return {**_disk_facts(self, device), **_upper_facts(self, upper or device, device)}
+
     def block_device(self, path: str | Path) -> str | None:
         """Return the partition, dm, md or disk that the file system of a path is on."""
         real = _nearest(Path(path))
@@ -536,8 +541,7 @@ def _storage(host: Host, data: str | Path) -> dict[str, Fact]:
         found["fs.mount_point"] = mount.point
     device = host.device_of(data)
     if device is not None:
-        found.update(_disk_facts(host, device))
-        found.update(_upper_facts(host, host.block_device(data) or device, device))
+        found.update(host.device_facts(device, data))
     return found
 
 

@@ -519,7 +519,7 @@ def _watched(result: StepResult, run: Run, begin: str = "") -> Iterator[Renderab
         return
     inside = series.window or (0.0, series.seconds[-1])
     time = show_duration(inside[1] - inside[0])
-    device = run.host.get("device.name") or "of the data"
+    device = series.device or run.host.get("device.name") or "of the data"
     watched = {name.partition(".")[0] for name in series.columns}
     listed = watched - {result.step}
     for collector in sorted(watched & set(registry.names("collectors"))):

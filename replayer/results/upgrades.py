@@ -34,12 +34,19 @@ def _step_from_1(step: dict[str, Any], host: Mapping[str, Any]) -> dict[str, Any
     updated = step["step"] == "sessions" and spec.get("update_pct") != 0
     return {
         **step,
+        "measurements": [_measurement_from_1(one) for one in step["measurements"]],
         "facts": facts,
         "printed": printed,
         "steady": steady,
         "reads": _reads_from_1(step, host),
         "writes": wrote or updated,
     }
+
+
+def _measurement_from_1(one: dict[str, Any]) -> dict[str, Any]:
+    """Return a measurement; the passes of the probe cpu were called as sysbench's events are."""
+    passes = str(one.get("metric")).startswith("cpu.events.")
+    return {**one, "unit": "passes/s"} if passes else one
 
 
 def _reads_from_1(step: Mapping[str, Any], host: Mapping[str, Any]) -> dict[str, Any] | None:

@@ -76,6 +76,22 @@ class Context:
         return self.server.engine
 
     @contextlib.contextmanager
+    def watching(self, device: str | None, path: Path | None = None) -> Iterator[Sampler]:
+        """Give the sampler of a disk: the step's own, but for another disk than the data's.
+
+        What another disk is, which the facts of the run do not say, becomes facts of the step;
+        `path` is a file on it.
+        """
+        if device == self.sampler.device:
+            yield self.sampler
+            return
+        if device is not None:
+            facts = self.host.device_facts(device, path)
+            self.findings.facts |= {name: fact for name, fact in facts.items() if fact is not None}
+        with Sampler(self.host, device) as sampler:
+            yield sampler
+
+    @contextlib.contextmanager
     def database(self) -> Iterator[Database]:
         """Connect; the server is started if it is stopped.  Closed at the end of the `with`."""
         url = self.server.start()

@@ -197,6 +197,7 @@ class Sampler:
             started=(stamp + timedelta(microseconds=(begin_ns - began) / 1000)).isoformat(),
             seconds=tuple(round((time_ns - begin_ns) / 1e9, 3) for time_ns in times[1:]),
             columns={name: tuple(map(_tidy, values)) for name, values in columns.items()},
+            device=self.device,
         )
 
     def failures(self) -> dict[str, str]:

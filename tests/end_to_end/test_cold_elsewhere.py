@@ -15,6 +15,9 @@ from replayer.conditions.residency import residency
 from replayer.machine import page_cache
 from replayer.machine.host import Host
 from replayer.model import Temperature
+from replayer.report import run as report
+from replayer.report import screen
+from replayer.results import store
 from replayer.steps.walk import step as walk
 from tests.performed import performed
 
@@ -49,14 +52,14 @@ def held(files):
         yield
 
 
-def walked(folder, kind, options, *, before=""):
-    """Walk a mount in a mount namespace of its own, and return the step as it was stored."""
+def walked(folder, kind, options, *, source="", before=""):
+    """Walk a mount in a mount namespace of its own, and return the run as it was stored."""
     workload = folder / "walk.toml"
     workload.write_text(
         '# walk\ndescription = "walk"\n[[step]]\nstep = "walk"\nthreads = 4\n'
         f'path = "{folder}/point"\n'
     )
-    mounting = f"mount -t {kind} -o {options} {kind} {folder}/point"
+    mounting = f"mount -t {kind} -o {options} {source or kind} {folder}/point"
     command = (
         f"set -e; {mounting}; {before or ':'}; "
         f"{sys.executable} -m replayer run {workload} --results {folder}/results >&2"
@@ -108,7 +111,7 @@ def test_overlay_with_everything_in_memory_is_not_cold(layers):
     assert (cold["asked"], cold["got"]) == ("cold", "lukewarm")
     assert cold["resident_bytes"] == 2 * FILE_BYTES
     assert "66.7 % of the bytes were in the page cache" in cold["why"]
-    assert any("stop whatever else reads, maps or locks" in text for text in run["advice"])
+    assert any("stop whatever else reads, maps or locks" in one["todo"] for one in run["advice"])
 
 
 @pytest.mark.root
@@ -122,7 +125,35 @@ def test_a_file_system_in_memory_is_hot_for_its_own_reason(layers):
     assert (cold["asked"], cold["got"]) == ("cold", "hot")
     assert cold["why"] == "the files are on tmpfs, which is memory and nothing else"
     assert cold["todo"] == "give a folder on a disk"
-    assert any(text.endswith("memory: give a folder on a disk") for text in run["advice"])
+    assert any(one["todo"] == "give a folder on a disk" for one in run["advice"])
+
+
+@pytest.mark.root
+@pytest.mark.skipif(not ROOT, reason="only root can mount")
+def test_a_walk_of_another_disk_names_that_disk(layers):
+    """The disk that was watched travels with the step: result and report name it, not the data's.
+
+    So does its read-ahead, which is another than that of the disk below the data.
+    """
+    image = layers / "disk.img"
+    image.touch()
+    os.truncate(image, 64 * MIB)
+    made = subprocess.run(["mkfs.ext4", "-q", "-F", image], capture_output=True, check=False)
+    if made.returncode:
+        pytest.skip("no file system can be made here")
+    fill = f"cp {layers}/lower/file-* {layers}/point; sync"
+    run = walked(layers, "ext4", "loop", source=str(image), before=fill)
+    (step,) = run["steps"]
+    (result,) = (layers / "results").glob("*.json")
+
+    other = step["series"]["device"]
+    assert other.startswith("loop")
+    assert other != run["host"]["device.name"]
+    assert step["facts"]["device.name"] == other
+    assert isinstance(step["facts"]["device.read_ahead_kb"], int)
+    printed = screen.text(report.render(store.load(result)), width=100)
+    assert f"device {other} over" in printed
+    assert f"device {run['host']['device.name']} over" not in printed
 
 
 def test_an_instrument_that_sees_nothing_proves_nothing(layers, monkeypatch):

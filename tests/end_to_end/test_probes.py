@@ -199,7 +199,10 @@ def test_blocks_that_direct_io_cannot_move_are_refused_only_with_direct_io(workl
 
 
 def test_processor_and_memory_probes_need_no_files(workload, run, disk):
-    """Events and bytes are counted on one and on all cores; nothing is written."""
+    """Passes and bytes are counted on one and on all cores; nothing is written.
+
+    No word or unit is sysbench's: its loops are others, and so are its figures.
+    """
     path = workload(
         'probe = "cpu"\nname = "cpu"\nduration = "200ms"\nthreads = [1, 2]',
         'probe = "memory"\nname = "memory"\nduration = "100ms"\nthreads = [1]',
@@ -212,7 +215,10 @@ def test_processor_and_memory_probes_need_no_files(workload, run, disk):
     assert [row["processes"] for row in processors["tables"]["cpu"]] == [1, 2]
     assert processors["tables"]["cpu"][0]["scaling"] == 1
     assert len(memory["tables"]["memory"]) == 4
-    assert all(row["MiB/s"] > 0 for row in memory["tables"]["memory"])
+    assert all(row["MiB/s by numpy"] > 0 for row in memory["tables"]["memory"])
+    rates = [m for m in processors["measurements"] if m["metric"].startswith("cpu.events.")]
+    assert {m["unit"] for m in rates} == {"passes/s"}
+    assert "events/s" not in json.dumps(result["steps"])
 
 
 def test_clients_are_printed_each_and_as_their_sum(workload, run, disk):
@@ -444,8 +450,14 @@ def test_device_is_read_without_more_ado(loop, workload, run, disk):
     status, result, stderr = run(path, disk)
 
     assert status == 0, stderr
-    assert result["steps"][0]["facts"]["storage.device"] == Path(name).name
+    step = result["steps"][0]
+    assert step["facts"]["storage.device"] == Path(name).name
     assert file.read_bytes() == before
+    # What was watched meanwhile is that device, not the one below the data, and it is proven.
+    assert step["series"]["device"] == Path(name).name
+    assert step["facts"]["device.name"] == Path(name).name
+    assert step["facts"]["storage.device_share_of_reads"] == pytest.approx(1, abs=0.05)
+    assert sum(step["series"]["columns"]["diskstats.r/s"]) > 0
 
 
 def test_device_is_written_only_by_its_serial_and_never_at_its_ends(loop, workload, run, disk):

@@ -497,3 +497,16 @@ def test_a_file_of_another_layout_is_loaded_whole(stored, tmp_path):
     path.write_text(json.dumps(stored.model_dump(mode="json")))
 
     assert store.load(path, lambda _name: False) == stored
+
+
+def test_passes_of_an_older_result_are_no_events(run, tmp_path):
+    """The rates of the probe `cpu` had sysbench's unit in format 1; old and new ones compare."""
+    keys = json.loads(edited(run, tmp_path / "now.json", format=1, advice=[]).read_text())
+    rate = {"metric": "cpu.events.processes_1", "value": 1.0, "unit": "events/s", "better": "more"}
+    for step in keys["steps"]:
+        step["measurements"].append(rate)
+    path = tmp_path / "old.json"
+    path.write_text(json.dumps(keys))
+
+    units = {m.unit for m in store.load(path).steps[0].measurements if m.metric == rate["metric"]}
+    assert units == {"passes/s"}

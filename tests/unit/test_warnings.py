@@ -88,6 +88,13 @@ def test_nothing_is_said_of_a_sound_run_on_a_calm_machine(run):
     assert warnings.on(run(walk, sessions)) == ()
 
 
+def test_the_read_ahead_of_the_datas_disk_is_not_that_of_another(run):
+    """A step that read another disk is not warned of the data's read-ahead."""
+    other = step(cold=cold(), facts={"device.name": "sdb", "device.read_ahead_kb": 128})
+
+    assert warnings.large_read_ahead(run(other, **{"device.read_ahead_kb": 8192})) is None
+
+
 @pytest.mark.parametrize(
     ("warned", "words", "steps", "facts"),
     [
@@ -159,6 +166,12 @@ def test_nothing_is_said_of_a_sound_run_on_a_calm_machine(run):
             {},
         ),
         ("large_read_ahead", "is 8192", [step(cold=cold())], {"device.read_ahead_kb": 8192}),
+        (
+            "large_read_ahead",
+            "read_ahead_kb of sdb is 8192",
+            [step(cold=cold(), facts={"device.name": "sdb", "device.read_ahead_kb": 8192})],
+            {},
+        ),
         (
             "emulated",
             "without KVM: these figures",

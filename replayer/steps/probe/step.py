@@ -4,6 +4,7 @@
 `clients`, `cross_check`, `device`, `i_will_lose_data` and `seed`: see `replayer run --help`.
 """
 
+from contextlib import AbstractContextManager
 from typing import Any
 
 from replayer import registry
@@ -13,6 +14,7 @@ from replayer.run.context import Context
 from replayer.run.probe_context import ProbeContext, ProbeSpec
 from replayer.storage import device
 from replayer.storage.files import Workspace, enough
+from replayer.watch.sampler import Sampler
 
 Spec = ProbeSpec
 
@@ -48,17 +50,24 @@ def check(spec: ProbeSpec, context: Context) -> None:
 
 def run(spec: ProbeSpec, context: Context) -> None:
     """Run the probe in a folder of its own, which is removed."""
-    with Workspace(context.storage) as workspace:
+    with Workspace(context.storage) as workspace, _watching(spec, context) as sampler:
         probe_context = ProbeContext(
             spec=spec,
             host=context.host,
             progress=context.progress,
-            sampler=context.sampler,
+            sampler=sampler,
             storage=context.storage,
             findings=context.findings,
             workspace=workspace,
         )
         _module(spec).run(spec, probe_context)
+
+
+def _watching(spec: ProbeSpec, context: Context) -> AbstractContextManager[Sampler]:
+    """Give the sampler of the disk that is worked on: the one that is named, or the files'."""
+    if spec.device:
+        return context.watching(device.name_of(spec.device))
+    return context.watching(context.host.device_of(context.storage), context.storage)
 
 
 def _module(spec: ProbeSpec) -> Any:

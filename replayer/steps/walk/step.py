@@ -148,7 +148,7 @@ def run(spec: Spec, context: Context) -> None:
     check(spec, context)
     files = _files(spec, context)
     server = context.database_server if spec.path is None else None
-    with _watched(spec, context) as sampler:
+    with _watching(spec, context) as sampler:
         if spec.mode == "direct":
             _need_direct(files)
         with context.progress.task(f"walk: making {spec.cold.value}"):
@@ -256,18 +256,11 @@ def _need_direct(files: Iterable[str]) -> None:
 # Reading
 
 
-@contextlib.contextmanager
-def _watched(spec: Spec, context: Context) -> Iterator[Sampler]:
-    """Give the sampler of the disk that the files are on: the run's own, but for another disk."""
+def _watching(spec: Spec, context: Context) -> contextlib.AbstractContextManager[Sampler]:
+    """Give the sampler of the disk that the files are on."""
     if spec.path is None:
-        yield context.sampler
-        return
-    device = context.host.device_of(spec.path)
-    if device == context.sampler.device:
-        yield context.sampler
-        return
-    with Sampler(context.host, device) as sampler:
-        yield sampler
+        return context.watching(context.sampler.device)
+    return context.watching(context.host.device_of(spec.path), spec.path)
 
 
 def _read(spec: Spec, context: Context, sampler: Sampler, listing: _Listing) -> _Reading:
