@@ -4,7 +4,8 @@ The history of the format, newest first; every format that was ever released sti
 
 2   a step's `printed`, `steady`, `reads` and `writes` are fields of their own, not facts whose keys
     end in .line, .lines, .steady or storage.writes; a piece of advice is `found` and `todo`;
-    a series has the `device` that was watched; `cpu.events` are passes/s, not events/s
+    a series has the `device` that was watched; `cpu.events` are passes/s, not events/s;
+    a ledger may be `buffered`; a step has `foreign`, its `cold` what is stored and who read it
 1   the first: one Run (model.py), key for key
 """
 

@@ -258,8 +258,8 @@ def test_walk_is_cold_with_the_server_stopped(context):
 
 def test_space_that_innodb_has_only_reserved_is_not_waited_for(context):
     """InnoDB extends its files ahead of the rows: what was never written comes from no disk."""
-    build.run(build_of(rows=6 << 14, segment_rows=6 << 13), context)
-    walked = walk.run(walk.Spec(step="walk", threads=4), context)
+    performed(build, build_of(rows=6 << 14, segment_rows=6 << 13), context)
+    walked = performed(walk, walk.Spec(step="walk", threads=4), context)
     cold = walked.cold
 
     assert cold.got is Temperature.COLD, cold.why

@@ -1,6 +1,8 @@
 """The walk on real files and on the real server's table: every byte, every proof, every failure."""
 
+import contextlib
 import json
+import mmap
 import os
 import re
 import signal
@@ -8,7 +10,6 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -148,7 +149,7 @@ def test_readers_are_told_from_others(context, tree):
     assert cold.device_bytes is None or cold.device_bytes >= cold.own_bytes
 
 
-@contextmanager
+@contextlib.contextmanager
 def foreign_reads(folder, files):
     """Read files of another folder around the page cache, over and over, with dd."""
     other = folder / "foreign"
@@ -171,11 +172,16 @@ def test_files_that_others_warm_after_the_proof_are_not_cold(
     real = walk._read
 
     def warmed(spec, context, sampler, listing):
-        temperature.warm(listing.sizes)
-        begin = sampler.mark()
-        while sampler.device_delta(begin, sampler.mark()).read_bytes < (4 << 20):
-            time.sleep(0.05)
-        return real(spec, context, sampler, listing)
+        with contextlib.ExitStack() as stack:
+            # Held, as whoever else drops the caches of this machine would undo it.
+            for path in listing.sizes:
+                file = stack.enter_context(Path(path).open("rb"))
+                view = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)
+                assert sum(stack.enter_context(view)[::BLOCK]) > 0
+            begin = sampler.mark()
+            while sampler.device_delta(begin, sampler.mark()).read_bytes < (4 << 20):
+                time.sleep(0.05)
+            return real(spec, context, sampler, listing)
 
     monkeypatch.setattr(walk, "_read", warmed)
     # Slow enough for dd to read more than the files have, as direct reads of a block each are.
@@ -455,7 +461,7 @@ def slow(folder):
     return path
 
 
-@contextmanager
+@contextlib.contextmanager
 def walking(context, slow, results):
     """Run replayer until its workers read, and yield it with their identities."""
     url = context.server.start().render_as_string(hide_password=False)
