@@ -11,6 +11,7 @@ from replayer.errors import Impossible, ReplayerError
 from replayer.machine import page_cache
 from replayer.model import Temperature
 from replayer.servers.open import open_server
+from replayer.servers.protocol import NoFiles
 from replayer.steps.build import step as build
 from replayer.steps.flush import step as flush
 from replayer.steps.scan import step as scan
@@ -226,10 +227,13 @@ def test_server_on_another_machine_is_scanned_without_proof(context, surrounding
     """Where the files cannot be reached no device of this machine is counted for it."""
     built(context)
     made = surroundings(context.server)
+    elsewhere = NoFiles("the server's data files are not on this machine", "run replayer there")
     monkeypatch.setattr(type(context.server), "data_directory", lambda _: None)
+    monkeypatch.setattr(type(context.server), "no_files", lambda _: elsewhere)
     outcome = perform(made)
 
     assert outcome.cold.got is Temperature.UNKNOWN
+    assert outcome.cold.todo == "run replayer there"
     assert "not on this machine" in outcome.cold.why
     assert outcome.cold.device_bytes is None
     assert outcome.tables["statements"][1]["result"] == str(ROWS)
