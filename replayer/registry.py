@@ -31,10 +31,16 @@ def names(kind: str) -> list[str]:
     )
 
 
-def source(kind: str, name: str) -> ast.Module:
-    """Return the syntax tree of a plug-in that is there, without importing it."""
+def source(kind: str, name: str, module: str = "") -> ast.Module:
+    """Return the syntax tree of a plug-in that is there, without importing it.
+
+    That of a part of it, if it is a folder that has one; else of its main module.
+    """
     path = _HERE / kind / f"{_module(name)}.py"
-    path = path if path.is_file() else path.with_suffix("") / f"{_module(kind[:-1])}.py"
+    if not path.is_file():
+        folder = path.with_suffix("")
+        parts = (folder / f"{module}.py", folder / f"{_module(kind[:-1])}.py")
+        path = next(path for path in parts if path.is_file())
     return ast.parse(path.read_text(encoding="utf-8"))
 
 

@@ -193,7 +193,7 @@ def _plugin(kind: str, name: str) -> Entry:
     text = ast.get_docstring(tree) or ""
     entry: Entry = {"name": name, "about": text.partition("\n")[0].rstrip("."), "text": text}
     if kind in ("steps", "probes"):
-        entry["keys"] = list(_keys(tree))
+        entry["keys"] = list(_keys(registry.source(kind, name, "spec")))
     return entry
 
 

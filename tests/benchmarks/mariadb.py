@@ -17,7 +17,10 @@ from replayer.report.progress import conversation
 from replayer.run.context import Context
 from replayer.servers.open import open_server
 from replayer.steps.build import step as build
+from replayer.steps.sessions import feasibility as sessions_feasibility
+from replayer.steps.sessions import preparation as sessions_preparation
 from replayer.steps.sessions import step as sessions
+from replayer.steps.sessions import window as sessions_window
 from replayer.watch.sampler import Sampler
 from tests.performed import performed
 
@@ -188,20 +191,20 @@ def peer_reads(server, workdir, program):
     numbers = {"ROWS": str(spec.rows(PAGE)), "UNIT": str(spec.work_unit)}
     script.write_text(re.sub("ROWS|UNIT", lambda found: numbers[found[0]], LUA))
     with surroundings(server, workdir) as here:
-        settings = sessions._settings(spec, here)
+        settings = sessions_preparation.settings_of(spec, here)
         with (
             server.settings(settings) as url,
             contextlib.closing(Database(server.engine, url)) as database,
         ):
-            for file in sessions._files(database, spec.tables(PAGE), here):
+            for file in sessions_feasibility.files_of(database, spec.tables(PAGE), here):
                 page_cache.load(file)
-            before = sessions._counters(database)
+            before = sessions_window._counters(database)
             said = shell.run(
                 [program, str(script), "--db-driver=mysql", "--threads=4", f"--time={SECONDS}",
                  f"--mysql-socket={url.query['unix_socket']}", f"--mysql-user={url.username}",
                  f"--mysql-db={url.database}", "run"],
             )  # fmt: skip
-            after = sessions._counters(database)
+            after = sessions_window._counters(database)
     done = int(re.search(r"total number of events:\s+(\d+)", said)[1])
     seconds = float(re.search(r"total time:\s+([\d.]+)s", said)[1])
     assert done > 0

@@ -19,7 +19,10 @@ from replayer.model import Workload
 from replayer.report.progress import Lines
 from replayer.run.context import Context
 from replayer.servers.open import open_server
+from replayer.steps.sessions import feasibility as sessions_feasibility
+from replayer.steps.sessions import preparation as sessions_preparation
 from replayer.steps.sessions import step as sessions
+from replayer.steps.sessions import window as sessions_window
 from replayer.watch.sampler import Sampler
 from tests.performed import performed
 
@@ -96,7 +99,7 @@ def peer_reads(server, workdir, pgbench):
     """Return the block reads per second of pgbench with the settings and tables of the step."""
     spec = sessions.Spec(step="sessions", name="sessions", memory="cached", num_threads=1, **TABLES)
     context = context_of(server, Host(), None)
-    settings = sessions._settings(spec, context)
+    settings = sessions_preparation.settings_of(spec, context)
     rows = spec.rows(8192)
     scripts = []
     for table in spec.tables(8192).names:
@@ -112,16 +115,16 @@ def peer_reads(server, workdir, pgbench):
         server.settings(settings) as url,
         contextlib.closing(Database(server.engine, url)) as database,
     ):
-        for file in sessions._files(database, spec.tables(8192), context):
+        for file in sessions_feasibility.files_of(database, spec.tables(8192), context):
             page_cache.load(file)
-        before = sessions._counters(database)
+        before = sessions_window._counters(database)
         said = shell.run(
             [pgbench, "-n", "-M", "prepared", "-c", "4", "-j", "2", "-T", str(SECONDS), *scripts,
              "-h", str(url.query["host"]), "-p", str(url.query.get("port", 5432)),
              "-U", str(url.username), str(url.database)],
             environment={"PGOPTIONS": options},
         )  # fmt: skip
-        after = sessions._counters(database)
+        after = sessions_window._counters(database)
     done = int(re.search(r"transactions actually processed: (\d+)", said)[1])
     rate = float(re.search(r"tps = ([\d.]+)", said)[1])
     return rate * (after.reads - before.reads) / done

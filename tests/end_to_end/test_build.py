@@ -17,8 +17,9 @@ from replayer.engines.connection import Database
 from replayer.errors import Impossible, NotFound, ReplayerError
 from replayer.run.findings import Findings
 from replayer.servers.open import open_server
+from replayer.steps.build import doubling
 from replayer.steps.build import step as build
-from replayer.tables import doubling, persons, relations
+from replayer.tables import persons, relations
 from tests.performed import performed
 
 DOUBLINGS = 10

@@ -17,12 +17,14 @@ from replayer.engines.connection import Database
 from replayer.errors import Impossible, ReplayerError
 from replayer.model import Temperature, Verdict
 from replayer.servers.open import open_server
+from replayer.steps.build import doubling
 from replayer.steps.build import step as build
 from replayer.steps.flush import step as flush
 from replayer.steps.scan import step as scan
+from replayer.steps.sessions import preparation as sessions_preparation
 from replayer.steps.sessions import step as sessions
 from replayer.steps.walk import step as walk
-from replayer.tables import doubling, persons, pgio
+from replayer.tables import persons, pgio
 from replayer.tables.pgio import TableSet
 from tests.performed import performed
 
@@ -370,7 +372,7 @@ def test_updates_keep_their_quota_and_are_committed(context, database):
 def test_deadlock_is_counted_and_tried_again(context, database):
     """The session that InnoDB ends for a deadlock repeats its statement until it is done."""
     spec = sessions_of(num_schemas=1, scale=400)
-    sessions._provide(spec.tables(PAGE), context)
+    sessions_preparation.provide_tables(spec.tables(PAGE), context)
     database.execute("slob/access_index")
     done = []
     connector = database.connector()

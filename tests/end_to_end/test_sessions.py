@@ -25,7 +25,9 @@ from replayer.model import Better, Temperature, Verdict, Workload
 from replayer.report.progress import Lines
 from replayer.run.context import Context
 from replayer.servers.open import open_server
+from replayer.steps.sessions import preparation as sessions_preparation
 from replayer.steps.sessions import step as sessions
+from replayer.steps.sessions import window as sessions_window
 from replayer.tables import pgio
 from replayer.tables.pgio import TableSet
 from replayer.watch import foreign
@@ -78,12 +80,12 @@ def undisturbed(server, **keys):
 def provide(server, **keys):
     """Load the tables of a spec where they are not there; return the spec and the notes."""
     spec = spec_of(**keys)
-    return spec, sessions._provide(spec.tables(8192), context_of(server))
+    return spec, sessions_preparation.provide_tables(spec.tables(8192), context_of(server))
 
 
 def work(database, spec, during=lambda: None):
     """Run the sessions of a spec on the running server, without restarts; return their results."""
-    jobs = list(sessions._jobs(spec, spec.tables(8192), database, 0.1))
+    jobs = list(sessions_window._jobs(spec, spec.tables(8192), database, 0.1))
     with WorkerPool(pgio.session, jobs, processes=1) as pool:
         pool.open()
         during()
@@ -265,9 +267,9 @@ def test_keys_reach_both_ends(server, database):
 def test_counters_move_by_the_blocks_that_sessions_touched(server, database):
     """Nothing is counted outside of the window, and nothing inside of it is missed."""
     spec, _ = provide(server, num_threads=2, work_unit=255)
-    before = sessions._counters(database)
+    before = sessions_window._counters(database)
     results = work(database, spec)
-    after = sessions._counters(database)
+    after = sessions_window._counters(database)
     touched = sum(result.select_blocks for result in results)
     counted = after.hits + after.reads - before.hits - before.reads
 
@@ -361,7 +363,7 @@ def test_lost_connection_is_counted_and_told(server, database):
         Sampler(Host(), None) as context.sampler,
         pytest.raises(ReplayerError, match="1 of 2 sessions lost the server"),
     ):
-        sessions._measure(spec, spec.tables(8192), context, database)
+        sessions_window.measure_window(spec, spec.tables(8192), context, database)
     thread.join()
 
 
@@ -536,7 +538,7 @@ def test_killed_server_ends_the_step_in_one_sentence(server_home):
             thread.start()
             spec = spec_of(run_time="60s")
             with pytest.raises(ReplayerError, match=r"sessions lost the server|refused|said"):
-                sessions._measure(spec, spec.tables(8192), context, database)
+                sessions_window.measure_window(spec, spec.tables(8192), context, database)
             thread.join()
         while Path(f"/proc/{killed[0]}").exists():
             time.sleep(0.05)  # until init has reaped it, its number is taken

@@ -10,7 +10,7 @@ import pytest
 
 from replayer.conditions import memory_bound
 from replayer.machine.host import Host
-from replayer.tables import doubling
+from replayer.steps.build import doubling
 from tests import servers
 
 pytestmark = pytest.mark.slow

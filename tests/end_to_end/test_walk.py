@@ -24,6 +24,9 @@ from replayer.machine.host import Host
 from replayer.model import Temperature
 from replayer.servers.open import open_server
 from replayer.steps.build import step as build
+from replayer.steps.walk import listing as walk_listing
+from replayer.steps.walk import outcome as walk_outcome
+from replayer.steps.walk import reading as walk_reading
 from replayer.steps.walk import step as walk
 from replayer.storage import file_reader
 from replayer.tables import relations
@@ -169,7 +172,7 @@ def test_files_that_others_warm_after_the_proof_are_not_cold(
     context, tree, server_home, monkeypatch
 ):
     """Somebody reads the files after the proof, and the device is busy with as much for others."""
-    real = walk._read
+    real = walk_reading.read_files
 
     def warmed(spec, context, sampler, listing):
         with contextlib.ExitStack() as stack:
@@ -183,7 +186,7 @@ def test_files_that_others_warm_after_the_proof_are_not_cold(
                 time.sleep(0.05)
             return real(spec, context, sampler, listing)
 
-    monkeypatch.setattr(walk, "_read", warmed)
+    monkeypatch.setattr(walk, "read_files", warmed)
     # Slow enough for dd to read more than the files have, as direct reads of a block each are.
     spec = spec_of(path=tree, mode="read", cold="cold", threads=1, block_size=512)
     with foreign_reads(server_home, tree):
@@ -302,15 +305,15 @@ def test_links_are_not_followed_and_empty_files_count(context, folder):
 def test_files_that_changed_are_named(context, tree):
     """What vanished, shrank or grew after it was listed is in the notes, by name."""
     spec = spec_of(path=tree)
-    listing = walk._list([str(tree)], None)
+    listing = walk_listing.list_files([str(tree)], None)
     vanished, shrunk, grown, *_ = sorted(tree.rglob("file-*"))
     vanished.unlink()
     os.truncate(shrunk, 5000)
     with grown.open("ab") as file:
         file.write(b"more")
     cold = temperature.make(Temperature.UNKNOWN, None, list(listing.sizes), context.host)
-    reading = walk._read(spec, context, context.sampler, listing)
-    told = list(walk._notes(spec, list(listing.sizes), listing, reading, cold))
+    reading = walk_reading.read_files(spec, context, context.sampler, listing)
+    told = list(walk_outcome.notes_of(spec, list(listing.sizes), listing, reading, cold))
 
     assert [note.rpartition(": ")[2] for note in told] == list(map(str, (vanished, shrunk, grown)))
     assert "vanished" in told[0]
@@ -323,10 +326,12 @@ def test_files_that_changed_are_named(context, tree):
 
 def test_a_mapped_file_that_shrank_kills_nobody(context, tree):
     """Pages behind a file's end are never touched: they would end the worker with SIGBUS."""
-    listing = walk._list([str(tree)], None)
+    listing = walk_listing.list_files([str(tree)], None)
     shrunk = min(tree.rglob("file-*"))
     os.truncate(shrunk, 0)
-    reading = walk._read(spec_of(path=tree, mode="mmap"), context, context.sampler, listing)
+    reading = walk_reading.read_files(
+        spec_of(path=tree, mode="mmap"), context, context.sampler, listing
+    )
 
     assert reading.bytes == listing.bytes - listing.sizes[str(shrunk)]
 
@@ -380,7 +385,7 @@ def test_direct_needs_whole_blocks():
 def test_direct_is_skipped_where_it_cannot_be(context):
     """A file system without O_DIRECT is told with the ways that remain."""
     with pytest.raises(Skip, match=r'/proc/.* cannot be read with O_DIRECT .*mode = "mmap" remain'):
-        walk._need_direct(["/proc/self/status"])
+        walk_listing.need_direct(["/proc/self/status"])
 
 
 # The table

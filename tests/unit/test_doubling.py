@@ -4,8 +4,8 @@ import itertools
 
 import pytest
 
-from replayer.tables import doubling
-from replayer.tables.doubling import Doubling
+from replayer.steps.build import doubling
+from replayer.steps.build.doubling import Doubling
 
 
 def plain(doublings):

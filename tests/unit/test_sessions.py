@@ -7,7 +7,9 @@ import pytest
 from pydantic import ValidationError
 
 from replayer.model import Steadiness, Verdict
+from replayer.steps.sessions import outcome as sessions_outcome
 from replayer.steps.sessions import step as sessions
+from replayer.steps.sessions import window as sessions_window
 from replayer.tables import pgio
 from replayer.tables.pgio import SessionResult, TableSet
 from replayer.watch.ledger import Counters
@@ -28,7 +30,7 @@ def window_of(rates):
     for second, rate in enumerate(rates):
         result.add(slice_of(began=100.0 + second, ended=101.0 + second, reads=rate))
     last = 100.0 + len(rates) + 0.001
-    return sessions._Window(
+    return sessions_window.Window(
         Counters(100.0, 0, 50), Counters(last, 0, 50 + sum(rates)), 7, results=[result]
     )
 
@@ -99,7 +101,7 @@ def test_line_is_the_one_that_pgio_prints():
     """Programs look for this line, byte for byte, with numbers cut as awk's %ld cuts them."""
     spec = spec_of(num_schemas=4, num_threads=1)
 
-    assert sessions.pgio_line("pgio", spec, 300.97, 393_232.99, 15_711.5) == (
+    assert sessions_outcome.pgio_line("pgio", spec, 300.97, 393_232.99, 15_711.5) == (
         "DBNAME:  pgio. 4 schemas, 1 threads(each). Run time: 300 seconds. "
         "RIOPS >393232< CACHE_HITS/s >15711<"
     )
@@ -110,7 +112,9 @@ def test_bucket_stands_for_its_latency_within_two_percent(seconds):
     """The server's buckets lose at most 1 percent each way, and 1 us below 50 us."""
     bucket = math.floor(50 * math.log(1 + seconds * 1e6))
 
-    assert sessions._middle(bucket, 100.0) / 1e9 == pytest.approx(seconds, rel=0.011, abs=1e-6)
+    assert sessions_outcome._middle(bucket, 100.0) / 1e9 == pytest.approx(
+        seconds, rel=0.011, abs=1e-6
+    )
 
 
 def test_percentiles_come_from_all_sessions_and_never_exceed_the_longest():
@@ -118,7 +122,7 @@ def test_percentiles_come_from_all_sessions_and_never_exceed_the_longest():
     short, long = (math.floor(50 * math.log(1 + us)) for us in (1000, 9000))
     one = SessionResult(1, "pgio1", 255, 8, selects=90, select_max=0.001, select={short: 90})
     two = SessionResult(2, "pgio1", 255, 8, updates=10, update_max=0.009, update={long: 10})
-    found = sessions._histograms([one, two])
+    found = sessions_outcome._histograms([one, two])
 
     assert {kind: histogram.total_count for kind, histogram in found.items()} == {
         "select": 90,
@@ -146,14 +150,18 @@ def test_slices_are_added_up():
 
 def test_steadiness_is_told():
     """A run that is steady, still warms up, never settles or is too short says which."""
-    assert sessions._steadiness(window_of([100] * 10)) == Steadiness(settled=True, words="steady")
-    short = sessions._steadiness(window_of([100] * 3))
+    assert sessions_outcome._steadiness(window_of([100] * 10)) == Steadiness(
+        settled=True, words="steady"
+    )
+    short = sessions_outcome._steadiness(window_of([100] * 3))
     assert (short.settled, short.words) == (None, "too short to tell: 3 seconds")
-    warming = sessions._steadiness(window_of([10 * second for second in range(1, 15)] + [150] * 6))
+    warming = sessions_outcome._steadiness(
+        window_of([10 * second for second in range(1, 15)] + [150] * 6)
+    )
     assert warming.settled is False
     assert "drifting by +" in warming.words
     assert warming.rule
-    never = sessions._steadiness(window_of([100, 10] * 6))
+    never = sessions_outcome._steadiness(window_of([100, 10] * 6))
     assert (never.settled, never.words) == (False, "never steady")
 
 
@@ -163,7 +171,7 @@ def test_only_physical_sessions_are_held_against_a_device(verdict):
     spec = sessions.Spec(step="sessions", num_schemas=4, num_threads=2)
     context = SimpleNamespace(engine=SimpleNamespace(block_size=8192))
 
-    found = sessions._physical_reads(spec, context, ledger(verdict))
+    found = sessions_outcome._physical_reads(spec, context, ledger(verdict))
 
     assert (found is not None) == (verdict is Verdict.PHYSICAL)
     if found is not None:
@@ -188,12 +196,12 @@ def test_permutation_keeps_every_spot():
 
 def test_sessions_draw_unlike_numbers():
     """Every session has a sequence of its own that the seed alone decides."""
-    drawn = [sessions._random_seed(1, number) for number in range(1000)]
+    drawn = [sessions_window._random_seed(1, number) for number in range(1000)]
 
     assert len(set(drawn)) == 1000
     assert all(-1 <= value <= 1 for value in drawn)
-    assert drawn[5] == sessions._random_seed(1, 5)
-    assert drawn[5] != sessions._random_seed(2, 5)
+    assert drawn[5] == sessions_window._random_seed(1, 5)
+    assert drawn[5] != sessions_window._random_seed(2, 5)
 
 
 def test_series_spreads_a_slice_over_its_time_and_adds_up_to_the_counters():
@@ -201,10 +209,10 @@ def test_series_spreads_a_slice_over_its_time_and_adds_up_to_the_counters():
     result = SessionResult(1, "pgio1", 255, 8)
     result.add(slice_of(began=100.5, ended=102.5, reads=200))
     result.add(slice_of(began=102.5, ended=103.0, reads=50))
-    window = sessions._Window(
+    window = sessions_window.Window(
         Counters(100.0, 0, 1000), Counters(103.1, 0, 1500), 10**9, results=[result]
     )
-    points = sessions._progress(window, "reads", 1.0)
+    points = sessions_outcome._progress(window, "reads", 1.0)
 
     assert [clock for clock, _ in points] == [10**9, 2 * 10**9, 3 * 10**9, 4 * 10**9, 4_100_000_000]
     assert [total for _, total in points] == pytest.approx([0, 100, 300, 500, 500])

@@ -1,0 +1,200 @@
+"""One build, doubling by doubling."""
+
+import contextlib
+import os
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from replayer import __version__, units
+from replayer.engines.connection import Database
+from replayer.engines.verbs import Asked
+from replayer.errors import ReplayerError, Skip
+from replayer.machine.processes import CpuSeconds
+from replayer.model import Better
+from replayer.run.context import Context, Task
+from replayer.run.findings import Findings
+from replayer.steps.build import doubling
+from replayer.steps.build.doubling import Builder, Doubling
+from replayer.steps.build.shape import facts_of, rows_built
+from replayer.steps.build.spec import Spec
+from replayer.tables import persons
+from replayer.tables.persons import Shape, State
+
+_CREATE = Asked("table/create")
+_DOUBLINGS = Asked("table/doublings")
+_MEASURED = Asked("table/measured")
+
+
+@dataclass(frozen=True, slots=True)
+class _Point:
+    """The counters at one end of a doubling."""
+
+    clock_ns: int
+    wal_bytes: int | None
+    cpu: CpuSeconds
+
+
+@dataclass(frozen=True)
+class Build:
+    """One build, or the rest of one; each doubling is in the findings as soon as it is done."""
+
+    spec: Spec
+    context: Context
+    database: Database
+    shape: Shape
+
+    @property
+    def findings(self) -> Findings:
+        """Return what was found so far."""
+        return self.context.findings
+
+    @property
+    def doublings(self) -> Sequence[Mapping[str, Any]]:
+        """Return the rows of the doublings that are done."""
+        return self.findings.tables.get("doublings", ())
+
+    def run(self, found: State | None) -> None:
+        """Do it; a build that is cut short leaves what was committed, and says so."""
+        self.findings.writes = True
+        self.findings.facts |= facts_of(self.shape, 0)
+        with self._told_what_is_kept():
+            done = self._resume(found) if found is not None else None
+            elapsed = self._double_all(done)
+        self._measure(elapsed, whole=found is None)
+
+    def _double_all(self, done: int | None) -> float:
+        """Do every doubling that is left, all of them if `done` is None; return the seconds."""
+        todo = doubling.doublings(self.spec.rows, after=done or 0)
+        sessions = self.spec.sessions or len(os.sched_getaffinity(0))
+        rows = rows_built(self.spec)
+        title, left = f"build {rows:,} rows", rows - doubling.rows_after(done or 0)
+        with (
+            self.context.progress.task(title, total=left) as task,
+            Builder(self.database, self.shape, todo, sessions) as builder,
+        ):
+            self.findings.facts["sessions"] = builder.sessions
+            begun = time.monotonic_ns()
+            if done is None:
+                self._create()
+                with self._watched(0, len(doubling.SEEDS)):
+                    builder.seed()
+            for one in todo:
+                with self._watched(one.number, one.rows):
+                    self._double(builder, one, task)
+            return (time.monotonic_ns() - begun) / 1e9
+
+    def _measure(self, elapsed: float, *, whole: bool) -> None:
+        """Add the figures of a build that is done; the rest of one has no time of its own."""
+        measure, last = self.findings.measure, self.doublings[-1]
+        measure("build.rows", last["rows"], "rows", Better.NEITHER)
+        measure("build.table_bytes", last["table_bytes"], "bytes", Better.LESS)
+        if last["doubling"] > 0 and last["seconds"] is not None:
+            measure("build.last_doubling", last["seconds"], "s", Better.LESS)
+        if not whole:
+            return
+        measure("build.elapsed", elapsed, "s", Better.LESS, "build.rows_per_second")
+        measure("build.rows_per_second", last["rows"] / elapsed, "rows/s")
+        wal = [row["wal_bytes"] for row in self.doublings]
+        if None not in wal:
+            measure("build.wal_bytes", sum(wal), "bytes", Better.LESS)
+
+    def _create(self) -> None:
+        shape = self.shape
+        with persons.transaction(self.database):
+            self.database.execute(
+                _CREATE,
+                made_by=f"replayer {__version__}",
+                layout=shape.layout,
+                compression=shape.compression,
+                segment_rows=shape.segment_rows,
+                rows_wanted=self.spec.rows,
+            )
+
+    def _resume(self, found: State) -> int:
+        """Remove what is left of a doubling that was cut short; return the last whole one."""
+        done = found.doubling or 0
+        every = persons.segments(self.database)
+        unfinished = [segment for segment in every if segment.doubling > done]
+        persons.discard(self.database, found.shape.layout, unfinished)
+        for row in self.database.execute(_DOUBLINGS):
+            new = row["rows"] // 2 if row["doubling"] else row["rows"]
+            speed = new / row["seconds"] if row["seconds"] else None
+            self._add({**row, "rows_per_second": speed})
+        self.findings.note(
+            f"an interrupted build went on after doubling {done} ({found.rows:,} rows), so its "
+            f"time as a whole was not measured"
+        )
+        return done
+
+    @contextlib.contextmanager
+    def _watched(self, number: int, new_rows: int) -> Iterator[None]:
+        """Note what a doubling took; doubling 0 makes the first six rows."""
+        before = self._point()
+        yield
+        after = self._point()
+        seconds = (after.clock_ns - before.clock_ns) / 1e9
+        row = {
+            "doubling": number,
+            "rows": doubling.rows_after(number),
+            "seconds": seconds,
+            "rows_per_second": new_rows / seconds,
+            "table_bytes": persons.bytes_(self.database),
+            "wal_bytes": _difference(before.wal_bytes, after.wal_bytes),
+        }
+        self.database.execute(_MEASURED, {"doubling": number}, **row)
+        self._add(row)
+        if any(after.cpu):  # else the server's processes are not seen from here
+            user, system = after.cpu.user - before.cpu.user, after.cpu.system - before.cpu.system
+            self.findings.facts["last_doubling.server_user"] = round(user, 2)
+            self.findings.facts["last_doubling.server_system"] = round(system, 2)
+
+    def _add(self, row: Mapping[str, Any]) -> None:
+        self.findings.row("doublings", **row)
+        self.findings.facts |= facts_of(self.shape, row["rows"])
+
+    def _double(self, builder: Builder, one: Doubling, task: Task) -> None:
+        """Do one doubling and show how it goes."""
+        begun = time.monotonic_ns()
+        size = self.doublings[-1]["table_bytes"] or 0
+        made = 0
+        for said in builder.double(one):
+            if said is not None:
+                made += said.task.rows
+                size += said.bytes
+                task.advance(said.task.rows)
+            speed = made * 1e9 / (time.monotonic_ns() - begun)
+            task.update(
+                note=f"doubling {one.number}, {one.rows + made:,} rows, "
+                f"{units.show_count(round(speed))} rows/s, {units.show_size(size)}"
+            )
+        task.advance(one.rows - made)
+
+    @contextlib.contextmanager
+    def _told_what_is_kept(self) -> Iterator[None]:
+        """Add to what went wrong on the server what is left of the table."""
+        try:
+            yield
+        except ReplayerError as error:
+            if (
+                isinstance(error, Skip)
+                or error.status != ReplayerError.status
+                or not self.doublings
+            ):
+                raise
+            last = self.doublings[-1]
+            raise ReplayerError(
+                f"{error}; {last['rows']:,} rows ({last['doubling']} doublings) are kept, and the "
+                f"next build goes on from there"
+            ) from error
+
+    def _point(self) -> _Point:
+        verb = self.database.engine.verb(persons.WAL)
+        cpu = self.context.server.cpu_seconds()
+        wal = int(self.database.value(verb)) if verb is not None else None
+        return _Point(time.monotonic_ns(), wal, cpu)
+
+
+def _difference(before: int | None, after: int | None) -> int | None:
+    return None if before is None or after is None else after - before

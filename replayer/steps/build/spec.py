@@ -1,0 +1,24 @@
+"""The keys of a build step."""
+
+from pydantic import Field
+
+from replayer import units
+from replayer.model import StepSpec
+
+
+class Spec(StepSpec):
+    """The keys of a build step."""
+
+    rows: units.Count = Field(50_331_648, ge=1)
+    """The table is doubled until it has at least so many."""
+    layout: str | None = None
+    """A folder of the engine: columnstore, or rowstore as the control; the engine's own choice if
+    not given."""
+    sessions: int | None = Field(None, ge=1, le=1024)
+    """Sessions that build; one for each core if not given."""
+    segment_rows: units.Count | None = Field(None, ge=1)
+    """Rows of a segment: 6 times a power of 2; the engine's choice if not given."""
+    compression: str | None = None
+    """lz4, pglz or none, where the layout compresses; the best that the server has if not given."""
+    rebuild: bool = True
+    """Build again if the table is there as a whole; false takes it as it is."""

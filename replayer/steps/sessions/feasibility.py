@@ -1,0 +1,164 @@
+"""Whether the reads asked for can be had here, and which ways remain where they cannot."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import get_args
+
+from replayer import units
+from replayer.conditions import memory_bound
+from replayer.engines.connection import Database
+from replayer.errors import Impossible, Skip
+from replayer.model import MemoryKind
+from replayer.run.context import Context
+from replayer.servers import protocol
+from replayer.steps.sessions.spec import ServerMemory, Spec, engine_keys
+from replayer.tables import pgio, relations
+from replayer.tables.pgio import TableSet
+
+_PAGE_CACHE_SHARE = 0.85
+
+
+def possible_kind(spec: Spec, context: Context) -> tuple[Spec, list[str]]:
+    """Return the keys with a kind of memory that can be had here, and what to say of it."""
+    refused = _refused(spec.memory, spec, context)
+    if not refused:
+        return spec, []
+    if spec.memory == "direct" and context.server.can_stop:
+        return instead_of_direct(refused, spec, context)
+    error = _impossible(refused, spec, context)
+    raise error if context.server.can_stop else Skip(str(error))
+
+
+def instead_of_direct(refused: str, spec: Spec, context: Context) -> tuple[Spec, list[str]]:
+    """Return the keys with the next way to physical reads, and what to say of it.
+
+    Raises Skip with the reason against each way when there is none.
+    """
+    reasons = [f"memory = 'direct': {refused}"]
+    for kind in memory_bound.KINDS:
+        other = spec.model_copy(update={"memory": kind})
+        reason = _refused(kind, other, context)
+        if not reason:
+            return other, [f"{'; '.join(reasons)}; it was done with memory = {kind!r} instead"]
+        reasons.append(f"memory = {kind!r}: {reason}")
+    raise Skip("; ".join(reasons))
+
+
+def _impossible(refused: str, spec: Spec, context: Context) -> Impossible:
+    others = [kind for kind in _kinds() if kind != spec.memory]
+    ways = [kind for kind in others if not _refused(kind, spec, context)]
+    remain = f"what remains: {', '.join(ways)}" if ways else "no other way remains"
+    return Impossible(f"memory = {spec.memory!r}: {refused}; {remain}")
+
+
+def _kinds() -> Sequence[MemoryKind]:
+    return get_args(MemoryKind)
+
+
+def check_numbers(spec: Spec, block_size: int) -> None:
+    """Raise Impossible for tables that are smaller than a work unit, or too large."""
+    rows = spec.rows(block_size)
+    longest = max(spec.work_unit, spec.update_work_unit if spec.update_pct else 1)
+    if rows < longest:
+        raise Impossible(
+            f"scale = {spec.scale!r} is {rows:,} blocks, less than one work unit of {longest:,}"
+        )
+    if rows > pgio.MOST_ROWS:
+        raise Impossible(
+            f"scale = {spec.scale!r} is {rows:,} blocks for each table, and at most "
+            f"{pgio.MOST_ROWS:,} can be: use more tables (num_schemas)"
+        )
+
+
+def _refused(kind: MemoryKind, spec: Spec, context: Context) -> str:
+    """Return why a kind of memory cannot be used with these keys on this machine; "" if it can."""
+    if not context.server.can_stop:
+        return _lacking(kind, context)
+    if kind == "cached":
+        return _no_cached(spec, context)
+    if kind == "direct":
+        return _no_direct(context)
+    return _no_bound(kind, spec, context) or str(memory_bound.refusal(kind, context.host) or "")
+
+
+def _lacking(kind: MemoryKind, context: Context) -> str:
+    """Return what a kind of memory needs that somebody else's server does not have; "" if none."""
+    wanted = engine_keys(context).of(kind).settings
+    if kind in memory_bound.KINDS or (kind == "direct" and not wanted):
+        return "it needs a restart of the server, and this server is not replayer's own"
+    with context.database() as database:
+        shown = {row["name"]: row["value"] for row in database.execute(protocol.SETTINGS)}
+    for name, value in wanted.items():
+        if shown.get(name) != value:
+            return (
+                f"it needs {name} = {value}, which this server does not have, and only its owner "
+                f"can change that"
+            )
+    return ""
+
+
+def _no_cached(spec: Spec, context: Context) -> str:
+    usable = context.host.usable_memory_bytes()
+    tables = spec.bytes(context.engine.block_size)
+    if not usable or tables <= _PAGE_CACHE_SHARE * usable:
+        return ""
+    return (
+        f"the tables are {units.show_size(tables)}, more than fits into the page cache of a "
+        f"machine with {units.show_size(usable)} of memory"
+    )
+
+
+def _no_bound(kind: str, spec: Spec, context: Context) -> str:
+    server = ServerMemory.of(context)
+    tables = spec.bytes(server.block_size)
+    left = spec.limit(server) if kind == "cgroup" else spec.keep
+    if left >= tables:
+        key = "memory_limit" if kind == "cgroup" else "keep"
+        return (
+            f"it would leave {units.show_size(left)}, where all {units.show_size(tables)} of the "
+            f"tables fit in: set {key} lower or scale higher"
+        )
+    if kind == "cgroup" and left < spec.needs(server):
+        return (
+            f"memory_limit is {units.show_size(left)}, and the server's processes alone need about "
+            f"{units.show_size(spec.needs(server))}"
+        )
+    return ""
+
+
+def _no_direct(context: Context) -> str:
+    keys = engine_keys(context)
+    if "direct" not in keys.memory:
+        return f"{context.engine.title} has no direct I/O setting in its engine.toml"
+    since = keys.of("direct").since
+    if context.server.version < since:
+        return (
+            f"direct I/O came with {context.engine.title} {since}, "
+            f"and this one is {context.server.version}"
+        )
+    return ""
+
+
+def no_direct_reads(wanted: TableSet, context: Context) -> str:
+    """Return why the file system of the tables refuses direct I/O, "" if it does not."""
+    with context.database() as database:
+        files = files_of(database, wanted, context)
+    for file in files[:1]:
+        try:
+            os.close(os.open(file, os.O_RDONLY | os.O_DIRECT))
+        except OSError as error:
+            return f"the file system refuses direct I/O ({error.strerror}) for {file}"
+    return ""
+
+
+def files_of(database: Database, wanted: TableSet, context: Context) -> list[Path]:
+    """Return every file of the tables and their indexes; [] if they are not on this machine."""
+    folder = context.server.data_directory()
+    if folder is None:
+        return []
+    return [
+        file
+        for name in wanted.names
+        for file in relations.files(database, folder, pgio.FILES, name=name)
+    ]

@@ -1,0 +1,268 @@
+"""What a window came to: rates, latencies, ledger, series and notes, written into the findings."""
+
+import itertools
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from hdrh.histogram import HdrHistogram
+
+from replayer.analysis import steadiness
+from replayer.model import (
+    Better,
+    Cold,
+    Foreign,
+    Ledger,
+    Reads,
+    Series,
+    Steadiness,
+    Verdict,
+)
+from replayer.run.context import Context
+from replayer.run.findings import Findings
+from replayer.steps.sessions.spec import Spec
+from replayer.steps.sessions.window import SETTLE, Window
+from replayer.tables import pgio
+from replayer.tables.pgio import SessionResult
+from replayer.watch import foreign, ledger
+from replayer.watch.sampler import DeviceDelta
+
+_LARGEST_NS = 3600 * 10**9
+_PERCENTILES = {"p50": 50, "p95": 95, "p99": 99, "p999": 99.9}
+_GRID_SECONDS = 0.25
+
+
+def record(spec: Spec, context: Context, window: Window, cold: Cold) -> None:
+    """Write what the window came to into the findings."""
+    findings = context.findings
+    delta = context.sampler.device_delta(window.begin_ns, window.end_ns)
+    local = context.server.data_directory() is not None
+    balance = ledger.balance(
+        spec.asked,
+        window.seconds,
+        window.after.reads - window.before.reads,
+        window.after.hits - window.before.hits,
+        delta if local else None,
+        context.sampler.device if local else None,
+        context.engine.block_size,
+        own_bytes=window.own.read_bytes if window.own else None,
+        own_write_bytes=window.own.write_bytes if window.own else 0,
+    )
+    histograms = _histograms(window.results)
+    _measure_rates(findings, spec, window, balance)
+    _measure_latency(findings, window, histograms["all"])
+    for kind in ("select", "update"):
+        findings.histogram(kind, histograms[kind])
+    device_bytes = None if delta is None or not local else delta.read_bytes
+    findings.cold = cold.model_copy(
+        update={
+            "device_bytes": device_bytes,
+            "own_bytes": window.own.read_bytes if window.own else None,
+        }
+    )
+    findings.ledger = balance
+    findings.foreign = _foreign(window, delta if local else None)
+    findings.reads = _physical_reads(spec, context, balance)
+    findings.series = _series(context, window)
+    for result in window.results:
+        findings.row("sessions", **_detail(result))
+    _tell(findings, spec, context, window)
+    findings.steady = _steadiness(window)
+    if findings.steady.settled is False:
+        words, rule = findings.steady.words, findings.steady.rule
+        findings.note(f"RIOPS were {words} ({rule}): let it run longer")
+    findings.notes += [*_update_notes(spec, window), *_count_notes(context)]
+
+
+_RIOPS = "sessions.riops"
+"""The number of a sessions step; a statement has so many blocks, so that others repeat it."""
+
+
+def _foreign(window: Window, delta: DeviceDelta | None) -> Foreign | None:
+    if window.accounts is None:
+        return None
+    return foreign.between(*window.accounts, delta)
+
+
+def _physical_reads(spec: Spec, context: Context, balance: Ledger) -> Reads | None:
+    """Return the sessions' reads where they were the device's: one block at a time each."""
+    if balance.verdict is not Verdict.PHYSICAL or balance.device is None:
+        return None
+    return Reads(
+        per_second=balance.riops,
+        block_bytes=context.engine.block_size,
+        depth=spec.sessions,
+        access="random",
+        device=balance.device,
+    )
+
+
+def _measure_rates(findings: Findings, spec: Spec, window: Window, balance: Ledger) -> None:
+    # Where hardly a block was missed, the few that were are no measure of anything.
+    buffered = balance.verdict is Verdict.BUFFERED
+    findings.measure(_RIOPS, balance.riops, "1/s", Better.NEITHER if buffered else Better.MORE)
+    findings.measure("sessions.cache_hits", balance.buffer_hits, "1/s", Better.NEITHER)
+    if balance.device_reads is not None:
+        findings.measure("sessions.device_reads", balance.device_reads, "1/s", Better.NEITHER)
+    operations = sum(result.operations for result in window.results)
+    per_second = operations / window.seconds
+    says = "" if buffered else _RIOPS
+    findings.measure("sessions.operations", per_second, "1/s", says=says)
+    if spec.operations is not None:
+        says = says or "sessions.operations"
+        findings.measure("sessions.elapsed", window.seconds, "s", Better.LESS, says=says)
+
+
+def _measure_latency(findings: Findings, window: Window, every: HdrHistogram) -> None:
+    for name, percentile in _PERCENTILES.items():
+        value = every.get_value_at_percentile(percentile) / 1e9
+        findings.measure(f"sessions.latency.{name}", value, "s", Better.LESS)
+    longest = max(max(result.select_max, result.update_max) for result in window.results)
+    findings.measure("sessions.latency.max", longest, "s", Better.LESS)
+    cores = window.cpu_seconds / window.seconds
+    findings.measure("sessions.client_cpu", cores, "cores", Better.LESS)
+
+
+def _histograms(results: Sequence[SessionResult]) -> dict[str, Any]:
+    """Return HdrHistograms in nanoseconds of the selects, the updates and all of them."""
+    found = {kind: HdrHistogram(1, _LARGEST_NS, 3) for kind in ("select", "update", "all")}
+    for kind in ("select", "update"):
+        longest = max(getattr(result, f"{kind}_max") for result in results)
+        buckets: dict[int, int] = {}
+        for result in results:
+            pgio.merge(buckets, getattr(result, kind).items())
+        for bucket, amount in buckets.items():
+            for name in (kind, "all"):
+                found[name].record_value(_middle(bucket, longest), amount)
+    return found
+
+
+def _middle(bucket: int, longest: float) -> int:
+    """Return the nanoseconds that stand for a bucket of the slice's histogram, at least one."""
+    seconds = (math.exp((bucket + 0.5) / 50) - 1) * 1e-6
+    return min(_LARGEST_NS, max(1, round(min(seconds, longest) * 1e9)))
+
+
+def _steadiness(window: Window) -> Steadiness:
+    """Return whether RIOPS were steady, by the rule of steadiness.trend."""
+    reads = _progress(window, "reads", 1.0)
+    # The last point closes the window, and what it ends is no whole second.
+    rates = [other - one for (_, one), (_, other) in itertools.pairwise(reads[:-1])]
+    if len(rates) < steadiness.LEAST_SECONDS:
+        return Steadiness(settled=None, words=f"too short to tell: {len(rates)} seconds")
+    moved = steadiness.trend(rates)
+    if moved is not None:
+        return Steadiness(
+            settled=False,
+            words=f"drifting by {moved.share:+.0%} from second {moved.begin} to {moved.end}",
+            rule="a line moved by more than 5 % and 2.6 standard errors",
+        )
+    if steadiness.wild(rates):
+        rule = f"over {steadiness.WILD:.0%} of noise from second to second"
+        return Steadiness(settled=False, words="never steady", rule=rule)
+    return Steadiness(settled=True, words="steady")
+
+
+def _series(context: Context, window: Window) -> Series:
+    return context.sampler.series(
+        window.begin_ns,
+        window.end_ns,
+        {
+            "sessions.riops": _progress(window, "reads", _GRID_SECONDS),
+            "sessions.cache_hits": _progress(window, "hits", _GRID_SECONDS),
+        },
+    )
+
+
+def _progress(window: Window, counted: str, step: float) -> list[tuple[int, float]]:
+    """Return a counter of the whole window as points of (our clock in ns, total), `step` s apart.
+
+    The server's counters move when a slice ends.  What a slice did is spread evenly over its time
+    here, and all of it scaled to what the server's counters moved.
+    """
+    first, seconds = window.before.clock, window.seconds
+    bins = [0.0] * max(1, math.ceil(seconds / step))
+    for result in window.results:
+        for done in result.slices:
+            _spread(bins, step, done.began - first, done.ended - first, getattr(done, counted))
+    known = sum(bins)
+    moved = getattr(window.after, counted) - getattr(window.before, counted)
+    ends = [min(seconds, step * number) for number in range(len(bins) + 1)]
+    totals = itertools.accumulate(bins, initial=0.0)
+    scale = moved / known if known else 0.0
+    return [
+        (window.begin_ns + round(end * 1e9), total * scale)
+        for end, total in zip(ends, totals, strict=True)
+    ]
+
+
+def _spread(bins: list[float], step: float, began: float, ended: float, amount: float) -> None:
+    """Add an amount to the bins that a time from `began` to `ended` touches, by their shares."""
+    last = len(bins) - 1
+    if ended <= began:
+        bins[min(last, max(0, int(ended / step)))] += amount
+        return
+    for number in range(max(0, int(began / step)), min(last, int(ended / step)) + 1):
+        end = math.inf if number == last else step * (number + 1)
+        inside = min(ended, end) - max(began, step * number)
+        bins[number] += amount * max(0.0, inside) / (ended - began)
+
+
+def pgio_line(name: str, spec: Spec, seconds: float, riops: float, cache_hits: float) -> str:
+    """Return the line that pgio's users look for, byte for byte; numbers are cut as by %ld."""
+    return (
+        f"DBNAME:  {name}. {spec.num_schemas} schemas, {spec.num_threads} threads(each). "
+        f"Run time: {int(seconds)} seconds. "
+        f"RIOPS >{int(riops)}< CACHE_HITS/s >{int(cache_hits)}<"
+    )
+
+
+def _tell(findings: Findings, spec: Spec, context: Context, window: Window) -> None:
+    """Add pgio's line and what else is known of the window."""
+    riops = ledger.riops(window.before, window.after)
+    hits = ledger.cache_hits(window.before, window.after)
+    # Nobody chose the name of a private server's database; pgio's own is looked for.
+    name = "pgio" if context.server.can_stop else str(context.server.start().database)
+    findings.lines("pgio", [pgio_line(name, spec, window.seconds, riops, hits)])
+    findings.facts |= {
+        "sessions.window_s": round(window.seconds, 3),
+        "sessions.first_done_s": round(window.first_done, 3),
+        "sessions.last_done_s": round(window.last_done, 3),
+        "sessions.slice_s": window.slice_seconds,
+        "sessions.plan": window.results[0].plan,
+        "sessions.deadlocks": sum(result.deadlocks for result in window.results),
+    }
+    if window.updated:
+        findings.facts["sessions.hot_update_share"] = round(window.hot / window.updated, 4)
+
+
+def _detail(result: SessionResult) -> dict[str, Any]:
+    """Return one session's row, as pgio_session_detail.out has it, and what else is known."""
+    return {
+        "session": result.number,
+        "table": result.table,
+        "operations": result.operations,
+        "selects": result.selects,
+        "updates": result.updates,
+        "select_max_s": result.select_max,
+        "update_max_s": result.update_max,
+        "select_blocks": result.select_blocks,
+        "update_blocks": result.update_blocks,
+        "deadlocks": result.deadlocks,
+        "seconds": round(result.ended - result.began, 6),
+    }
+
+
+def _update_notes(spec: Spec, window: Window) -> list[str]:
+    if not spec.update_pct or not window.updated or window.hot >= 0.99 * window.updated:
+        return []
+    share = window.hot / window.updated
+    grown = "the tables grow, and the next run will load them anew"
+    return [f"only {share:.0%} of the updated rows stayed in their blocks (HOT): {grown}"]
+
+
+def _count_notes(context: Context) -> list[str]:
+    """Say what else is in the server's counters."""
+    if context.engine.verb(SETTLE) is None:
+        return []
+    return ["this server counts late: the counters were read when they stopped moving"]

@@ -1,0 +1,129 @@
+"""The keys of a sessions step, and what they come to on a server of some block size."""
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, Field
+
+from replayer import units
+from replayer.engines.engine_spec import Sessions
+from replayer.errors import Impossible
+from replayer.model import MemoryKind, StepSpec, Verdict
+from replayer.run.context import Context
+from replayer.tables.pgio import TableSet
+
+MIB = 1 << 20
+
+
+def _scale(value: str | int) -> str | int:
+    try:
+        if units.size(value) <= 0:
+            raise ValueError("it must be more than nothing")
+    except Impossible as error:
+        raise ValueError(str(error)) from error
+    return value
+
+
+class Spec(StepSpec):
+    """The keys of a sessions step: pgio's names in lower case, and some of its own."""
+
+    num_schemas: int = Field(4, ge=1, le=8192)
+    """Tables."""
+    num_threads: int = Field(2, ge=1, le=4096)
+    """Sessions for each table."""
+    work_unit: int = Field(255, ge=1, le=1_000_000)
+    """Keys, and so blocks, that one SELECT reads."""
+    update_pct: int = Field(0, ge=0, le=100)
+    """Share of the statements that are UPDATEs, in percent: exactly so many of every 100."""
+    update_work_unit: int = Field(8, ge=1, le=1_000_000)
+    """Keys that one UPDATE changes."""
+    scale: Annotated[str | int, AfterValidator(_scale)] = "1G"
+    """Size of each table: bytes with a unit such as 1G, or a bare number of blocks."""
+    run_time: units.Duration = Field(120.0, gt=0)
+    operations: units.Count | None = Field(None, ge=1)
+    """A fixed number of statements for each session, instead of a run time."""
+    access: Literal["index", "planner"] = "index"
+    """`index` pins an index scan; `planner` plans every statement anew, as pgio does."""
+    seed: int = Field(1, ge=0, le=1 << 31)
+    memory: MemoryKind = "direct"
+    """`cached` reads from the page cache; the others are ways to physical reads."""
+    shared_buffers: units.Size | None = Field(None, ge=128 << 10)
+    """The server's own cache; small unless it is given."""
+    memory_limit: units.Size | None = Field(None, ge=16 << 20)
+    """What a cgroup leaves to the server and its page cache."""
+    keep: units.Size = Field(1 << 30, ge=64 << 20)
+    """Memory that huge pages or ballast leave free."""
+
+    def lasts(self) -> float:
+        """Return the run time, 0 for a number of operations."""
+        return self.run_time if self.operations is None else 0.0
+
+    @property
+    def sessions(self) -> int:
+        """Return the number of sessions."""
+        return self.num_schemas * self.num_threads
+
+    @property
+    def asked(self) -> Verdict:
+        """Return the verdict that this kind of memory is for."""
+        return Verdict.CACHED if self.memory == "cached" else Verdict.PHYSICAL
+
+    def rows(self, block_size: int) -> int:
+        """Return the rows, and so the blocks, of each table."""
+        if isinstance(self.scale, int) or self.scale.strip().isdigit():
+            return int(self.scale)
+        return units.size(self.scale) // block_size
+
+    def tables(self, block_size: int) -> TableSet:
+        """Return the tables that these keys ask for."""
+        return TableSet(self.num_schemas, self.rows(block_size), self.seed)
+
+    def bytes(self, block_size: int) -> int:
+        """Return the bytes of all tables, without their indexes."""
+        return self.num_schemas * self.rows(block_size) * block_size
+
+    def buffers(self, block_size: int, least: int = MIB) -> int:
+        """Return the bytes of the server's own cache: as given, else tables / 16, 1 to 16 MiB.
+
+        Never less than 8 blocks for each session, as every session holds some of them, nor than
+        `least`, without which the server does not work.
+        """
+        if self.shared_buffers is not None:
+            return max(least, self.shared_buffers)
+        share = self.bytes(block_size) // 16
+        return max(least, self.sessions * 8 * block_size, min(16 * MIB, share))
+
+    def needs(self, memory_of: "ServerMemory") -> int:
+        """Return the memory that the server's processes need for themselves."""
+        buffers = self.buffers(memory_of.block_size, memory_of.least_buffers)
+        return buffers + memory_of.base + memory_of.per_session * self.sessions
+
+    def limit(self, memory_of: "ServerMemory") -> int:
+        """Return the limit of a cgroup: as given, else what the server itself needs and 40 MiB."""
+        return self.memory_limit or self.needs(memory_of) + 40 * MIB
+
+
+@dataclass(frozen=True, slots=True)
+class ServerMemory:
+    """What an engine's engine.toml says about the memory that its server needs, in bytes."""
+
+    block_size: int
+    least_buffers: int
+    base: int
+    per_session: int
+
+    @classmethod
+    def of(cls, context: Context) -> "ServerMemory":
+        """Read it from [sessions]."""
+        keys = engine_keys(context)
+        return cls(
+            context.engine.block_size,
+            keys.buffers.least if keys.buffers else MIB,
+            keys.memory_base,
+            keys.memory_per_session,
+        )
+
+
+def engine_keys(context: Context) -> Sessions:
+    """Return what the engine's engine.toml says about sessions."""
+    return context.engine.spec.sessions

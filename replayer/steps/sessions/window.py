@@ -1,0 +1,211 @@
+"""The measured window: every session at work, and the counters at both of its ends."""
+
+import hashlib
+import math
+import resource
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from replayer.engines.connection import Database
+from replayer.engines.verbs import Asked
+from replayer.errors import ReplayerError
+from replayer.run.context import Context
+from replayer.servers import protocol
+from replayer.steps.sessions.spec import Spec
+from replayer.tables import pgio
+from replayer.tables.pgio import Lost, SessionJob, SessionResult, TableSet
+from replayer.watch import foreign, ledger
+from replayer.watch.foreign import Traffic
+from replayer.watch.ledger import Counters
+from replayer.watch.workers import WorkerPool
+
+_ACCESS = {"index": Asked("slob/access_index"), "planner": Asked("slob/access_planner")}
+_NAME = Asked("slob/name")
+_PLAN = Asked("slob/plan")
+_SEED = Asked("slob/seed")
+SETTLE = Asked("slob/settle")
+SLICE = Asked("slob/slice")
+_UPDATES = Asked("slob/updates")
+_SETTLE_SECONDS = 0.6
+_SETTLE_TRIES = 20
+_SHORTEST_SLICE = 0.25
+_LONGEST_SLICE = 2.0
+_GRACE = 2.0
+"""Seconds in which other sessions may also say that the server is gone."""
+
+
+@dataclass
+class Window:
+    """What was measured between the barrier's opening and the last session's end."""
+
+    before: Counters
+    after: Counters
+    begin_ns: int
+    end_ns: int = 0
+    results: list[SessionResult] = field(default_factory=list)
+    cpu_seconds: float = 0.0
+    first_done: float = 0.0
+    last_done: float = 0.0
+    updated: int = 0
+    hot: int = 0
+    own: Traffic | None = None
+    """What the server's processes read from the device and wrote, if they can be asked."""
+    accounts: tuple[foreign.Point, foreign.Point] | None = None
+    """The accounts of everybody at both ends."""
+    slice_seconds: float = 0.0
+
+    @property
+    def seconds(self) -> float:
+        """Return the length by the server's clock."""
+        return self.after.clock - self.before.clock
+
+
+def _counters(database: Database) -> Counters:
+    """Return the server's counters and clock; what this connection itself reads is in them.
+
+    That is a handful of catalogue blocks for each poll, against the sessions' hundred thousands.
+    """
+    row = database.execute(protocol.COUNTERS)[0]
+    return Counters(float(row["clock"]), int(row["hits"]), int(row["reads"]))
+
+
+def _settled(database: Database) -> Counters:
+    """Return the counters when they no longer move, on a server that is late in counting."""
+    found = _counters(database)
+    if database.engine.verb(SETTLE) is None:
+        return found
+    for _ in range(_SETTLE_TRIES):
+        time.sleep(_SETTLE_SECONDS)
+        earlier, found = found, _counters(database)
+        if (found.hits, found.reads) == (earlier.hits, earlier.reads):
+            break
+    return found
+
+
+def measure_window(spec: Spec, wanted: TableSet, context: Context, database: Database) -> Window:
+    """Connect every session, open the barrier, watch; read the counters after the last slice."""
+    slice_seconds = min(_LONGEST_SLICE, max(_SHORTEST_SLICE, spec.sessions / 32))
+    jobs = list(_jobs(spec, wanted, database, slice_seconds))
+    pool = WorkerPool(
+        pgio.session,
+        jobs,
+        processes=math.ceil(len(jobs) / pgio.SESSIONS_PER_PROCESS),
+        awaited=database.waiting(),
+    )
+    with pool:
+        with context.progress.task(f"connect {len(jobs)} sessions"):
+            pool.ready(timeout=60 + len(jobs))
+        updates = database.execute(_UPDATES)[0]
+        first = foreign.point(context.host, foreign.pids_of(context.server))
+        before = _settled(database)
+        cpu = _own_cpu()
+        begin_ns = context.sampler.mark()
+        window = Window(before, before, begin_ns, slice_seconds=slice_seconds)
+        opened_ns = pool.open()
+        _watch(pool, spec, context, database, window)
+        results = pool.results()
+        window.end_ns = context.sampler.mark()
+        window.after = _settled(database)
+        last = foreign.point(context.host, foreign.pids_of(context.server))
+        window.accounts = (first, last)
+        window.own = foreign.server_moved(first, last)
+        window.cpu_seconds = sum(pool.usage) + _own_cpu() - cpu
+        window.first_done = ((pool.first_done_ns or opened_ns) - opened_ns) / 1e9
+        window.last_done = ((pool.last_done_ns or opened_ns) - opened_ns) / 1e9
+    window.results = [result for result in results if isinstance(result, SessionResult)]
+    _refuse_lost([result for result in results if isinstance(result, Lost)], len(jobs), context)
+    if database.engine.verb(SETTLE) is not None:
+        # Counted late, but done by then: the last slice's end closes the window.
+        ended = max(result.ended for result in window.results)
+        window.after = Counters(ended, window.after.hits, window.after.reads)
+    moved = database.execute(_UPDATES)[0]
+    window.updated = moved["updated"] - updates["updated"]
+    window.hot = moved["hot"] - updates["hot"]
+    return window
+
+
+def _own_cpu() -> float:
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_utime + used.ru_stime
+
+
+def _watch(
+    pool: WorkerPool, spec: Spec, context: Context, database: Database, window: Window
+) -> None:
+    """Poll the server's counters once a second until all sessions are done."""
+    lost: list[Lost] = []
+    patience = math.inf
+    last = window.before
+    total = spec.run_time if spec.operations is None else None
+    with context.progress.task("sessions", total) as task:
+        for said in pool.reports(timeout=1.0):
+            if isinstance(said, Lost):
+                lost.append(said)
+                patience = min(patience, time.monotonic() + _GRACE)
+            elif not lost:
+                point = _counters(database)
+                now = ledger.riops(last, point)
+                task.update(done=point.clock - window.before.clock, note=f"{now:,.0f} RIOPS")
+                last = point
+            if time.monotonic() > patience:
+                break
+    _refuse_lost(lost, spec.sessions, context)
+
+
+def _refuse_lost(lost: Sequence[Lost], sessions: int, context: Context) -> None:
+    if lost:
+        said = context.server.last_words()
+        ending = f"; the server's log says: {said}" if said else ""
+        raise ReplayerError(
+            f"{len(lost)} of {sessions} sessions lost the server ({lost[0].why}){ending}"
+        )
+
+
+def _jobs(
+    spec: Spec, wanted: TableSet, database: Database, slice_seconds: float
+) -> Iterator[SessionJob]:
+    connector = database.connector()
+    number = 0
+    for thread in range(spec.num_threads):
+        for table in wanted.names:
+            number += 1
+            share = (number - 0.5) / spec.sessions
+            yield SessionJob(
+                number=number,
+                table=table,
+                connector=connector,
+                first=_told(database, _ACCESS[spec.access]) + _told(database, _NAME, number=number),
+                slice=_told(database, SLICE, table=table)[0],
+                seed=_told(database, _SEED)[0],
+                settle=_told(database, SETTLE),
+                plan=(
+                    _told(database, _PLAN, table=table, work_unit=spec.work_unit)
+                    if thread == 0 and table == wanted.names[0]
+                    else ()
+                ),
+                numbers={
+                    "work_unit": spec.work_unit,
+                    "update_work_unit": spec.update_work_unit,
+                    "rows": wanted.rows,
+                    "update_pct": spec.update_pct,
+                },
+                random_seed=_random_seed(spec.seed, number),
+                run_time=None if spec.operations else spec.run_time,
+                operations=spec.operations,
+                slice_seconds=slice_seconds,
+                first_slice_seconds=slice_seconds * share,
+            )
+
+
+def _told(database: Database, verb: Asked, **holes: str | int) -> tuple[str, ...]:
+    found = database.engine.verb(verb)
+    if found is None:
+        return ()
+    return tuple(database.render(statement) for statement in found.statements(**holes))
+
+
+def _random_seed(seed: int, number: int) -> float:
+    """Return a number from -1 to 1 that is each session's own and the same in every run."""
+    drawn = hashlib.blake2b(f"{seed} session {number}".encode(), digest_size=6).digest()
+    return int.from_bytes(drawn, "little") / (1 << 47) - 1

@@ -1,0 +1,132 @@
+"""What a walk came to, written into the findings."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from hdrh.histogram import HdrHistogram
+
+from replayer.conditions.residency import residency
+from replayer.model import (
+    Better,
+    Cold,
+    Fact,
+    Reads,
+    Temperature,
+)
+from replayer.run.findings import Findings
+from replayer.steps.walk.listing import Listing
+from replayer.steps.walk.reading import Reading
+from replayer.steps.walk.spec import Spec
+from replayer.storage import file_reader
+from replayer.storage.file_reader import Haul
+from replayer.watch import ledger
+from replayer.watch.sampler import DeviceDelta
+
+_LONGEST_NS = 3600 * 10**9
+_GREW_WARM = 0.01
+_MOST_NAMES = 3
+
+
+def measure_walk(findings: Findings, listing: Listing, reading: Reading) -> None:
+    """Add measure_reads's numbers."""
+    files = sum(len(haul.files) for haul in reading.hauls)
+    findings.measure("walk.files", files, "files", Better.NEITHER)
+    findings.measure("walk.bytes", reading.bytes, "bytes", Better.NEITHER)
+    for kind, phase in (("list", listing), ("read", reading)):
+        for name in ("user", "system", "real"):
+            # The files have a fixed size, so the seconds of reading say the same as the throughput.
+            says = "walk.throughput" if (kind, name) == ("read", "real") else ""
+            seconds = getattr(phase, name)
+            findings.measure(f"walk.{kind}.{name}", seconds, "s", Better.LESS, says)
+    findings.measure("walk.throughput", reading.bytes / reading.real, "bytes/s")
+    findings.measure("walk.iops", reading.reads / reading.real, "1/s", says="walk.throughput")
+
+
+def device_reads(spec: Spec, reading: Reading, cold: Cold, device: str | None) -> Reads | None:
+    """Return the walk's reads where they were all the device's: a block at a time each thread."""
+    if cold.got is not Temperature.COLD or device is None:
+        return None
+    return Reads(
+        per_second=reading.reads / reading.real,
+        block_bytes=spec.block_size,
+        depth=spec.threads,
+        access="sequential",
+        device=device,
+    )
+
+
+def facts_of(spec: Spec, listing: Listing, reading: Reading) -> dict[str, Fact]:
+    """Return what else is known of a walk."""
+    return {
+        "threads": spec.threads,
+        "mode": spec.mode,
+        "block_size_bytes": spec.block_size,
+        "directory_entries": listing.entries,
+        "reads": reading.reads,
+        "first_thread_done_seconds": reading.since_opened(reading.first_done_ns),
+        "last_thread_done_seconds": reading.real,
+    }
+
+
+def histogram_of(hauls: Iterable[Haul]) -> HdrHistogram:
+    """Return the latencies of all threads' reads, in nanoseconds."""
+    histogram = HdrHistogram(1, _LONGEST_NS, 3)
+    together: Counter[int] = Counter()
+    for haul in hauls:
+        together.update(haul.latencies)
+    for nanoseconds, reads in together.items():
+        histogram.record_value(min(max(nanoseconds, 1), _LONGEST_NS), reads)
+    return histogram
+
+
+def notes_of(
+    spec: Spec,
+    files: Sequence[str],
+    listing: Listing,
+    reading: Reading,
+    cold: Cold,
+) -> Iterator[str]:
+    """Yield a sentence for each thing that was not as it should be."""
+    paths = list(listing.sizes)
+    missing = {paths[number] for haul in reading.hauls for number in haul.missing}
+    yield from _named("vanished before it was read", missing | (set(files) - set(paths)))
+    got = {paths[number]: size for haul in reading.hauls for number, size in haul.files}
+    yield from _named("shrank", {path for path, size in got.items() if size < listing.sizes[path]})
+    yield from _named("grew", {path for path in got if _size(path) > listing.sizes[path]})
+    if spec.mode == "direct":
+        yield from _not_around(files, cold)
+
+
+def foreign_notes(cold: Cold, delta: DeviceDelta | None) -> Sequence[str]:
+    """Say what others did on the device while the files were read."""
+    if delta is None:
+        return ()
+    needed = cold.stored_bytes if cold.own_bytes is None else cold.own_bytes
+    return ledger.foreign_traffic(needed or 0, delta, cold.own_bytes, 0, file_reader.ALIGNMENT)
+
+
+def _named(what: str, paths: Iterable[str]) -> Iterator[str]:
+    """Yield one sentence that names the first of some files."""
+    found = sorted(paths)
+    if found:
+        more = len(found) - _MOST_NAMES
+        names = ", ".join(found[:_MOST_NAMES]) + (f" and {more:,} more" if more > 0 else "")
+        yield f"{what} while the walk went on: {names}"
+
+
+def _not_around(files: Sequence[str], cold: Cold) -> Iterator[str]:
+    """Yield a sentence if direct reads have filled the page cache, as btrfs does at times."""
+    share = residency(files).share
+    if share is not None and share > (cold.resident_share or 0.0) + _GREW_WARM:
+        yield (
+            f"the file system read around O_DIRECT: {share:.0%} of the files are in the page cache "
+            f"after the walk"
+        )
+
+
+def _size(path: str) -> int:
+    try:
+        return Path(path).stat().st_size
+    except OSError:
+        return 0

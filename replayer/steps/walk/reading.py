@@ -1,0 +1,119 @@
+"""The read phase: every file by the next free thread, on the disk that it is on."""
+
+import contextlib
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from replayer.run.context import Context, Task
+from replayer.steps.walk.listing import Listing
+from replayer.steps.walk.spec import Spec
+from replayer.storage import file_reader
+from replayer.storage.file_reader import Haul, Queue, Said
+from replayer.units import show_size
+from replayer.watch.sampler import Sampler
+from replayer.watch.workers import WorkerPool
+
+_READY_SECONDS = 60.0
+
+
+@dataclass(frozen=True)
+class Reading:
+    """The read phase: a window of the sampler, and what the threads brought."""
+
+    begin_ns: int
+    end_ns: int
+    opened_ns: int
+    first_done_ns: int
+    last_done_ns: int
+    user: float
+    system: float
+    own_bytes: int
+    """What the threads' processes had from the device, as the kernel counts it."""
+    hauls: Sequence[Haul]
+    points: Sequence[tuple[int, float]]
+    """Bytes read so far by clock."""
+
+    @property
+    def real(self) -> float:
+        """Return seconds from the opening of the barrier to the last thread's end."""
+        return self.since_opened(self.last_done_ns)
+
+    @property
+    def bytes(self) -> int:
+        """Return the bytes that all threads read."""
+        return sum(haul.read_bytes for haul in self.hauls)
+
+    @property
+    def reads(self) -> int:
+        """Return the number of blocks that all threads read."""
+        return sum(haul.reads for haul in self.hauls)
+
+    def since_opened(self, clock_ns: int) -> float:
+        """Return seconds between the opening of the barrier and a time."""
+        return (clock_ns - self.opened_ns) / 1e9
+
+
+def watched_disk(spec: Spec, context: Context) -> contextlib.AbstractContextManager[Sampler]:
+    """Give the sampler of the disk that the files are on."""
+    if spec.path is None:
+        return context.watching(context.sampler.device)
+    return context.watching(context.host.device_of(spec.path), spec.path)
+
+
+def read_files(spec: Spec, context: Context, sampler: Sampler, listing: Listing) -> Reading:
+    """Read every file with all threads."""
+    queue = Queue(
+        paths=tuple(listing.sizes),
+        sizes=tuple(listing.sizes.values()),
+        mode=spec.mode,
+        block_size=spec.block_size,
+    )
+    processes = min(len(os.sched_getaffinity(0)), spec.threads)
+    with (
+        context.progress.task("walk", total=listing.bytes) as task,
+        WorkerPool(file_reader.read_all, [queue] * spec.threads, processes=processes) as pool,
+    ):
+        pool.ready(timeout=_READY_SECONDS)
+        begin_ns = sampler.mark()
+        opened_ns = pool.open()
+        said = list(_said(pool, task, opened_ns))
+        hauls = pool.results()
+        end_ns = sampler.mark()
+        last_ns = pool.last_done_ns or end_ns
+        return Reading(
+            begin_ns,
+            end_ns,
+            opened_ns,
+            pool.first_done_ns or end_ns,
+            last_ns,
+            *pool.usage,
+            own_bytes=pool.read_bytes,
+            hauls=hauls,
+            points=_points(said, opened_ns, last_ns, sum(haul.read_bytes for haul in hauls)),
+        )
+
+
+def _said(pool: WorkerPool, task: Task, opened_ns: int) -> Iterator[Said]:
+    """Yield what the processes report, and show it."""
+    latest: dict[int, int] = {}
+    for said in pool.reports(timeout=0.5):
+        if said is None:
+            continue
+        latest[said.pid] = said.read_bytes
+        done = sum(latest.values())
+        seconds = max((said.clock_ns - opened_ns) / 1e9, 1e-3)
+        task.update(done=done, note=f"{show_size(done)}, {done / seconds / 1e6:,.0f} MB/s")
+        yield said
+
+
+def _points(
+    said: Iterable[Said], opened_ns: int, last_ns: int, total: int
+) -> list[tuple[int, float]]:
+    """Return the bytes that all processes had read by clock, from nothing to all."""
+    points = [(opened_ns, 0.0)]
+    latest: dict[int, int] = {}
+    for one in sorted(said, key=lambda one: one.clock_ns):
+        latest[one.pid] = max(one.read_bytes, latest.get(one.pid, 0))
+        points.append((one.clock_ns, float(sum(latest.values()))))
+    return [*points, (last_ns, float(total))]
