@@ -1,14 +1,13 @@
-"""argv -> subcommand -> exit status; the only place that catches ReplayerError."""
+"""argv -> the one command asked for -> exit status; the only place that catches ReplayerError."""
 
 import argparse
 import functools
-import os
 import sys
 from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any
 
-from replayer import __version__, command_line, registry, signals
+from replayer import __version__, command_line, registry, signals, streams
 from replayer.errors import Interrupted, ReplayerError
 
 ABOUT = """\
@@ -31,19 +30,41 @@ def main(argv: Sequence[str] | None = None) -> int:
     # Before a command's module is loaded, which takes its time: `ps` shows what stands there.
     arguments = command_line.hidden(sys.argv[1:] if argv is None else argv)
     signals.install()
+    with streams.guarded():
+        try:
+            return _performed(arguments)
+        except BrokenPipeError:
+            # The reader of our output went away (`| head`): nothing is left to say to it.
+            return 0
+        except (Exception, Interrupted) as error:
+            reason = signals.interruption() or _expected(error)
+            if reason is None:
+                raise
+            print(f"replayer: error: {printable(str(reason))}", file=sys.stderr)  # noqa: T201
+            return reason.status
+
+
+def _performed(arguments: Sequence[str]) -> int:
     try:
         args = parser().parse_args(arguments)
         status: int = args.perform(args)
+    except SystemExit:  # the parser has printed help, or what is wrong
         sys.stdout.flush()
-    except (ReplayerError, Interrupted) as error:
-        told = signals.interruption() or error
-        print(f"replayer: error: {printable(str(told))}", file=sys.stderr)  # noqa: T201
-        return told.status
-    except BrokenPipeError:
-        # The reader of our output went away (`| head`): nothing is left to say to it.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+        raise
+    sys.stdout.flush()
     return status
+
+
+def _expected(error: BaseException) -> ReplayerError | Interrupted | None:
+    """Return what to tell the user of an error that a user or a machine can cause, else None."""
+    if isinstance(error, ReplayerError | Interrupted):
+        return error
+    if isinstance(error, OSError) and error.strerror:
+        of_what = f"{error.filename}: " if error.filename else ""
+        return ReplayerError(f"the system refused: {of_what}{error.strerror}")
+    if isinstance(error, MemoryError):
+        return ReplayerError("there is not enough memory for this")
+    return None
 
 
 def parser() -> argparse.ArgumentParser:

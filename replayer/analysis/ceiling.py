@@ -88,4 +88,5 @@ def _like(row: Mapping[str, Any], block_size: int, depth: int, access: str) -> b
         and row.get("block_bytes") == block_size
         and row.get("depth") == depth
         and row.get("client") in {"1", "all"}
+        and isinstance(row.get("iops"), int | float)
     )

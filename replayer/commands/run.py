@@ -6,13 +6,17 @@ files from a proven cold cache, run pgio-style sessions cached and physical.
 
 from __future__ import annotations
 
+import contextlib
 import getpass
+import os
 import sys
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from replayer.analysis import ceiling
 from replayer.engines import engine, environment
+from replayer.errors import ReplayerError
 from replayer.model import Status
 from replayer.report import screen
 from replayer.report.progress import conversation
@@ -126,45 +130,93 @@ def run(args: argparse.Namespace) -> int:
         probe={key: value for key, value in asked.items() if value is not None},
     )
     order = _order(args, workload)
-    path: Path | None = None
-    current: Run | None = None
+    kept = _Kept(store.folder(args.results))
     try:
         with conversation() as progress:
             give_back(progress.say)
             for current in execute(order, progress):
-                path = path or store.reserve(store.folder(args.results), current)
-                store.save(path, current)
+                kept.keep(current, progress.say)
     finally:
-        if path is not None and current is not None:
-            ended = _beside_ceilings(_ended(current, path), path)
-            _tell(ended, path, as_json=args.json)
+        kept.finish(as_json=args.json)
     return 0
 
 
-def _ended(run: Run, path: Path) -> Run:
-    """Return the run as it is on disk; one that was stopped between two steps is marked as such."""
+class _Kept:
+    """The run as far as it has come, and its file: in another folder once its own takes nothing."""
+
+    def __init__(self, where: Path) -> None:
+        self._where = where
+        self._path: Path | None = None
+        self._run: Run | None = None
+        self._refused: ReplayerError | None = None
+
+    def keep(self, run: Run, say: Callable[[str], None]) -> None:
+        """Store the run; raise ReplayerError when no folder takes it."""
+        if self._path is None:
+            self._path = store.reserve(self._where, run)
+        self._run = run
+        try:
+            store.save(self._path, run)
+        except ReplayerError as error:
+            # Where there was no other place before, there will be none now.
+            if self._refused is not None:
+                raise
+            self._refused = error
+            self._path = _elsewhere(run)
+            if self._path is None:
+                raise
+            say(f"{error}: the run is kept in {self._path}")
+
+    def finish(self, *, as_json: bool) -> None:
+        """Print what was measured, stored or not; raise ReplayerError when it lies elsewhere."""
+        if self._run is None:
+            return
+        run = ceiling.beside(_ended(self._run), store.with_text(self._where, '"io": ['))
+        try:
+            if run is not self._run and self._path is not None:
+                self.keep(run, _say)
+        finally:
+            _tell(run, self._path, as_json=as_json)
+        if self._refused is not None and self._path is not None:
+            raise ReplayerError(f"{self._refused}: the run is in {self._path}") from self._refused
+
+
+def _elsewhere(run: Run) -> Path | None:
+    """Store a run where its own folder takes nothing more; None if no other one does."""
+    homes = (os.environ.get("TMPDIR", ""), "/tmp", "/var/tmp", os.path.expanduser("~"))  # noqa: PTH111, S108
+    for home in filter(os.path.isabs, dict.fromkeys(homes)):
+        with contextlib.suppress(ReplayerError, OSError):
+            # A folder of its own: nobody else can put anything in the place of the file.
+            folder = tempfile.mkdtemp(prefix="replayer-results-", dir=home)
+            try:
+                return store.reserve(folder, run)
+            except ReplayerError:
+                Path(folder).rmdir()
+    return None
+
+
+def _ended(run: Run) -> Run:
+    """Return the run; one that was stopped between two steps is marked as such."""
     if run.status is not Status.RUNNING:
         return run
-    ended = run.model_copy(update={"status": Status.INTERRUPTED, "error": "stopped between steps"})
-    store.save(path, ended)
-    return ended
+    return run.model_copy(update={"status": Status.INTERRUPTED, "error": "stopped between steps"})
 
 
-def _beside_ceilings(run: Run, path: Path) -> Run:
-    """Say beside each step how much it is of what a probe of the same device could do."""
-    found = ceiling.beside(run, store.with_text(path.parent, '"io": ['))
-    if found is not run:
-        store.save(path, found)
-    return found
-
-
-def _tell(run: Run, path: Path, *, as_json: bool) -> None:
+def _tell(run: Run, path: Path | None, *, as_json: bool) -> None:
     """Print the result on stdout, and where it is on stderr."""
-    if as_json:
-        print(store.text(run), end="")  # noqa: T201
-    else:
-        screen.show(run)
-    print(f"result: {path}", file=sys.stderr)  # noqa: T201
+    try:
+        if as_json:
+            print(store.text(run), end="")  # noqa: T201
+        else:
+            screen.show(run)
+        sys.stdout.flush()
+    finally:
+        if path is not None:
+            _say(f"result: {path}")
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr)  # noqa: T201
 
 
 def _order(args: argparse.Namespace, workload: Workload) -> Order:

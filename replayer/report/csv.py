@@ -13,6 +13,8 @@ _RUN = (
     *("metric", "value", "unit", "better"),
 )
 _ROW = ("step", "metric", "unit", "better", "base", "other", "ratio", "low", "high", "p")
+_FORMULA = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+"""What a spreadsheet takes for the begin of a formula, in full width as well."""
 _COMPARED = (*_ROW, "p_holm", "verdict", "more")
 
 
@@ -30,7 +32,8 @@ def _cell(value: object) -> object:
     if not isinstance(value, str):
         return value
     words = clean(value)
-    return f"'{words}" if words.startswith(("=", "+", "-", "@")) else words
+    # Blanks before it are no help: some programs drop them.
+    return f"'{words}" if words.lstrip().startswith(_FORMULA) else words
 
 
 def _measured(sides: Sequence[Side]) -> Iterator[Sequence[object]]:

@@ -5,9 +5,11 @@ page's script, and in what the plotting library would take for tags.
 """
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 from importlib import resources, util
+from itertools import chain, count
 from pathlib import Path
 from statistics import median
 from string import Template
@@ -26,12 +28,13 @@ from replayer.units import show
 _MOST_RUNS = 200
 _LONG = 48
 """Characters from which on a cell of a table may be broken into lines."""
+_UNSAFE = re.compile(r"[^A-Za-z0-9-]+")
 
 
 def page(sides: Sequence[Side], comparison: Comparison | None, refused: str = "") -> str:
     """Return the page of some groups of runs; `refused` is why two of them are not compared."""
     series, size = charts.series(sides)
-    drawn = list(_charts(sides, comparison))
+    drawn = _identified(_charts(sides, comparison))
     body = [
         *_comparison(comparison, refused, drawn),
         *_measurements(sides, drawn),
@@ -67,15 +70,34 @@ def _charts(sides: Sequence[Side], comparison: Comparison | None) -> Iterator[Dr
             yield "more", chart
 
 
+def _identified(drawn: Iterable[Drawn]) -> list[Drawn]:
+    """Give each chart an id that is the same as markup and in the script, and no other's.
+
+    What a step is called may be anything; of its name letters, digits and dashes remain.
+    """
+    seen: set[str] = set()
+    charts_with_ids = []
+    for section, chart in drawn:
+        plain = _UNSAFE.sub("-", chart["id"])
+        identity = next(one for one in chain([plain], _numbered(plain)) if one not in seen)
+        seen.add(identity)
+        charts_with_ids.append((section, {**chart, "id": identity}))
+    return charts_with_ids
+
+
+def _numbered(name: str) -> Iterator[str]:
+    return (f"{name}--{number}" for number in count(2))
+
+
 def _title(sides: Sequence[Side]) -> str:
     return " and ".join(side.name for side in sides[:3]) + (" and others" if len(sides) > 3 else "")
 
 
 def _head(sides: Sequence[Side], comparison: Comparison | None) -> str:
-    count = sum(len(side.runs) for side in sides)
+    many = sum(len(side.runs) for side in sides)
     workloads = sorted({run.workload.name for side in sides for run in side.runs})
-    told = f"{count} run{'' if count == 1 else 's'} of {', '.join(workloads)}"
-    lines = [f'<p class="quiet">{_text(told)}</p>']
+    runs = f"{many} run{'' if many == 1 else 's'} of {', '.join(workloads)}"
+    lines = [f'<p class="quiet">{_text(runs)}</p>']
     if comparison:
         lines.insert(0, f'<p class="verdict">{_text(sentence(comparison))}</p>')
         lines.append(f"<p>{_text(comparison.worth)}</p>")
@@ -186,7 +208,7 @@ def _figures(drawn: Sequence[Drawn], section: str) -> Iterator[str]:
             # The chart's words are escaped already.
             yield (
                 f"<figure><h3>{chart['title']}</h3>"
-                f'<div class="chart" id="{chart["id"].replace(chr(34), "&quot;")}"></div></figure>'
+                f'<div class="chart" id="{chart["id"]}"></div></figure>'
             )
 
 

@@ -17,6 +17,8 @@ from replayer.analysis.comparison import compare
 from replayer.analysis.samples import Side
 from replayer.model import Latency, Mark, Measurement, Series, StepResult
 from replayer.report import charts, html, packed
+from replayer.report.words import clean
+from replayer.units import show
 from tests.made import ledger
 
 EVIL = "</script><img src=x onerror='window.hacked=1'><b onmouseover=\"window.hacked=1\">evil"
@@ -371,3 +373,100 @@ def test_means_of_intervals_skip_gaps():
     found = packed.binned([1.0, 3.0, None, 5.0, None, None, 7.0], 2)
 
     assert np.array_equal(found, [2.0, 5.0, np.nan, 7.0], equal_nan=True)
+
+
+NAMES = (
+    *("a&b", "a<b", "a>b", "a&lt;b", "a-b", 'a"b', "a'b", "a`b", "a b", "a/b", "a\\b", "a#b"),
+    *("</script><script>window.hacked=1</script>", "<!--", "]]>", "</textarea><img src=x>"),
+    *(
+        "one\u2028two\u2029three",
+        "tab\tand\nline",
+        "\u202eturned",
+        "\u6f22\u5b57",
+        "\U0001f4be",
+        "é",
+    ),
+    *(
+        "__proto__",
+        "constructor",
+        "%{x}",
+        "$1",
+        "${x}",
+        "<extra>",
+        "1e5",
+        "2026-01-01",
+        "-1",
+        "--2",
+    ),
+    *("series", "data", "walk", "=1+1", "x" * 300, EVIL),
+)
+
+
+def named(run, names):
+    """Return the run with two repeats of a step of each name, which shows in every chart."""
+    one = full(run).steps[0]
+    steps = [
+        one.model_copy(update={"name": name, "repeat": repeat})
+        for name in names
+        for repeat in (1, 2)
+    ]
+    return run.model_copy(update={"steps": tuple(steps)})
+
+
+def test_a_step_may_be_called_anything(browser, run_of, tmp_path, left):
+    """Whatever steps are called, each has its charts, rows and series, and its name is text."""
+    sides = [
+        Side(name, tuple(named(run_of([level, level], boot=f"{name}{i}"), NAMES) for i in range(4)))
+        for name, level in (("stock", 1000), ("a&b <i>", 1100))
+    ]
+    path = tmp_path / "names.html"
+    path.write_text(html.page(sides, compare(*sides)), encoding="utf-8")
+    _open(browser, path)
+
+    drawn = points(browser)
+    titles = browser.execute_script(
+        "return [...document.querySelectorAll('h3')].map(h => h.textContent)"
+    )
+    cells = browser.execute_script(
+        "return [...new Set([...document.querySelectorAll('details td:first-child')]"
+        ".map(td => td.textContent))]"
+    )
+    listed = browser.execute_script(
+        "return [...document.getElementById('series-choice').options].map(o => o.text)"
+    )
+    evil = browser.execute_script(
+        "return [window.hacked ?? null, document.querySelectorAll('img, i, [onerror]').length]"
+    )
+
+    shown = [clean(name) for name in NAMES]
+    assert browser.get_log("browser") == []
+    assert evil == [None, 0]
+    assert sum(name.startswith("repeats-") for name in drawn) == len(NAMES)
+    assert sum(name.startswith("latency-") for name in drawn) == len(NAMES)
+    assert all(drawn.values())
+    assert {f"{name}: latency by percentile" for name in shown} <= set(titles)
+    assert set(shown) <= set(cells)
+    assert len(listed) == len(NAMES) * 2 * 4 * 2
+    wanted = {
+        " ".join(f"stock: {name}, repeat 1 ({sides[0].runs[0].id})".split()) for name in shown
+    }
+    assert wanted <= set(listed)
+
+
+def test_what_is_copied_is_no_formula_in_a_spreadsheet(browser, run_of, tmp_path, left):
+    """A cell of text that begins as a formula does is copied after a '; a number as it is."""
+    run = named(run_of([-5.0, -5.0]), ["=1+1", "+x", "-y", "@z", "fine"])
+    path = tmp_path / "copied.html"
+    path.write_text(html.page([Side("one", (run,))], None), encoding="utf-8")
+    _open(browser, path)
+
+    text = browser.execute_script(
+        "let text = ''; document.execCommand = () => {"
+        " text = document.activeElement.value; return true; };"
+        "document.querySelector('details').open = true;"
+        "document.querySelector('details button.copy').click(); return text;"
+    )
+
+    rows = [line.split("\t") for line in text.splitlines()[1:]]
+    assert {row[0] for row in rows} == {"'=1+1", "'+x", "'-y", "'@z", "fine"}
+    assert {row[3] for row in rows} == {show(-5.0, "1/s")}

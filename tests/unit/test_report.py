@@ -1,11 +1,13 @@
 """report: a run on the terminal, whole and honest at 100 and at 80 columns."""
 
+import csv
 import io
 import re
 
 import pytest
 from rich.cells import cell_len
 
+from replayer.analysis.samples import Side
 from replayer.model import (
     Advice,
     Better,
@@ -19,6 +21,7 @@ from replayer.model import (
     StepResult,
     Verdict,
 )
+from replayer.report import csv as csv_report
 from replayer.report import forms, run, screen, tables
 from replayer.report.words import clean
 
@@ -596,3 +599,19 @@ def test_repeats_tell_the_range_of_what_was_in_memory(stored, shares, said):
     )
 
     assert said in shown(found)
+
+
+FORMULAS = ("=1+1", "+1", "-1", "@SUM(A1)", "\t=1", " =1", "\u00a0=1", "\r\n=1", "\uff1d1")
+
+
+@pytest.mark.parametrize("text", FORMULAS)
+def test_no_text_in_a_csv_begins_as_a_formula(text, run_of):
+    """Whatever a label, a step or a metric is called, its cell is text; a number stays one."""
+    run = run_of([-1.0], label=text, workload=text)
+    step = run.steps[0].model_copy(update={"name": text})
+    side = Side(text, (run.model_copy(update={"steps": (step,)}),))
+
+    rows = list(csv.DictReader(io.StringIO(csv_report.table([side], None))))
+
+    assert {row[key][0] for row in rows for key in ("group", "label", "workload", "step")} == {"'"}
+    assert [row["value"] for row in rows] == ["-1.0"]

@@ -78,6 +78,7 @@
       layout.xaxis.ticktext = wanted.ticks_x.map((tick) => tick[1]);
     }
     if (wanted.categories) {
+      layout.yaxis.type = "category";
       layout.yaxis.categoryorder = "array";
       layout.yaxis.categoryarray = wanted.categories;
     }
@@ -193,9 +194,16 @@
     document.getElementById("series-on").addEventListener("click", move(1));
   }
 
+  // A spreadsheet takes text that begins so for a formula; a number may begin with its sign.
+  const formula = /^[=+\-@\uff1d\uff0b\uff0d\uff20](?!$)/;
+
+  function copied(cell) {
+    const words = cell.innerText.replace(/\s+/g, " ").trim();
+    return formula.test(words) && !cell.classList.contains("number") ? `'${words}` : words;
+  }
+
   function copyTable(table, button) {
-    const rows = [...table.rows].map((row) =>
-      [...row.cells].map((cell) => cell.innerText.replace(/\s+/g, " ").trim()).join("\t"));
+    const rows = [...table.rows].map((row) => [...row.cells].map(copied).join("\t"));
     const area = document.createElement("textarea");
     area.value = rows.join("\n");
     document.body.append(area);

@@ -1,0 +1,186 @@
+"""What was measured is never lost: a full disk, a closed terminal, streams that take nothing."""
+
+import json
+import os
+import pty
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+REPLAYER = [sys.executable, "-m", "replayer"]
+TWO_PROBES = """
+[[step]]
+step = "probe"
+name = "one"
+probe = "cpu"
+duration = "0.2s"
+threads = 1
+
+[[step]]
+step = "probe"
+name = "two"
+probe = "cpu"
+duration = "0.2s"
+threads = 1
+"""
+
+
+@pytest.fixture
+def workload(tmp_path):
+    """Return a workload of two short probes, which need no server."""
+    path = tmp_path / "two.toml"
+    path.write_text(TWO_PROBES)
+    return path
+
+
+@pytest.fixture
+def small(tmp_path):
+    """Return a file system of two pages: it takes the first result of a run and not the last."""
+    folder = tmp_path / "small"
+    folder.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=8k", "none", folder], capture_output=True, check=False
+    )
+    if mounted.returncode:
+        pytest.skip("a file system may not be mounted here")
+    yield folder
+    subprocess.run(["umount", folder], check=True)
+
+
+def replayer(*words, **how):
+    """Run replayer in a process of its own."""
+    how = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, **how}
+    return subprocess.run([*REPLAYER, *map(str, words)], check=False, timeout=60, **how)
+
+
+@pytest.mark.root
+def test_on_a_full_disk_the_run_is_printed_and_kept_elsewhere(workload, small, tmp_path):
+    """The report is whole, the file lies in $TMPDIR, and the last sentence says where and why."""
+    other = tmp_path / "other"
+    other.mkdir()
+    ended = replayer("run", workload, "--results", small, env={**os.environ, "TMPDIR": str(other)})
+
+    (kept,) = other.glob("*/*.json")
+    run = json.loads(kept.read_text())
+    assert ended.returncode == 1
+    assert [(step["name"], step["status"]) for step in run["steps"]] == [
+        ("one", "done"),
+        ("two", "done"),
+    ]
+    assert run["status"] == "done"
+    assert "one (probe)" in ended.stdout
+    assert "two (probe)" in ended.stdout
+    last = ended.stderr.splitlines()[-1]
+    assert last.startswith("replayer: error: the result ")
+    assert "No space left on device" in last
+    assert last.endswith(f"the run is in {kept}")
+    assert replayer("show", kept).returncode == 0
+
+
+def test_a_report_that_cannot_be_printed_is_said_and_the_run_is_kept(workload, tmp_path):
+    """With a stdout that takes nothing the run is stored, and stderr says both."""
+    results = tmp_path / "results"
+    with Path("/dev/full").open("w") as full:
+        ended = replayer("run", workload, "--results", results, stdout=full)
+
+    (kept,) = results.glob("*.json")
+    assert ended.returncode == 1
+    assert f"result: {kept}" in ended.stderr.splitlines()
+    assert ended.stderr.splitlines()[-1] == (
+        "replayer: error: stdout cannot be written: No space left on device"
+    )
+
+
+CASES = {
+    "stdout is full": (">/dev/full", 1, "stdout cannot be written: No space left on device"),
+    "stdout is closed": (">&-", 1, "stdout cannot be written: Bad file descriptor"),
+    "stderr is full": ("2>/dev/full", 0, ""),
+    "stderr is closed": ("2>&-", 0, ""),
+    "stdin is closed": ("<&-", 0, ""),
+    "all are closed": ("<&- >&- 2>&-", 1, ""),
+    "the reader went away": ("| true", 0, ""),
+}
+
+
+@pytest.mark.parametrize("words", [["list"], ["list", "--json"], ["--version"], ["run", "--help"]])
+@pytest.mark.parametrize("case", CASES)
+def test_streams_that_take_nothing_are_one_sentence(case, words):
+    """A command whose streams are closed or full ends with a status and at most one sentence."""
+    redirected, status, sentence = CASES[case]
+    command = f"set -o pipefail; {shutil.which('env')} {' '.join([*REPLAYER, *words])} {redirected}"
+    ended = subprocess.run(
+        ["bash", "-c", command], capture_output=True, text=True, check=False, timeout=20
+    )
+
+    assert ended.returncode == status
+    assert ended.stderr == (f"replayer: error: {sentence}\n" if sentence else "")
+
+
+@pytest.mark.parametrize("words", [["list"], ["show", "nothing-there"]])
+def test_a_terminal_that_is_gone_is_no_traceback(words, tmp_path):
+    """Where reading and writing fail with EIO, replayer ends by itself with its own status."""
+    ours, theirs = pty.openpty()
+    traced = tmp_path / "written"
+    program = (
+        "import sys, traceback\n"
+        f"log = open({str(traced)!r}, 'w')\n"
+        "sys.excepthook = lambda *error: traceback.print_exception(*error, file=log)\n"
+        "from replayer.__main__ import main\n"
+        f"sys.exit(main({words!r}))\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", program],
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        start_new_session=True,
+    ) as running:
+        os.close(theirs)
+        os.close(ours)
+        status = running.wait(timeout=20)
+
+    assert status in (1, 2)
+    assert traced.read_text() == ""
+
+
+@pytest.mark.parametrize("redirected", ["", "2>&-", "2>/dev/full"])
+@pytest.mark.parametrize("after", [0.1, 0.3, 0.6])
+def test_ctrl_c_while_modules_are_loaded_is_one_sentence(redirected, after, tmp_path):
+    """Ctrl-C, and a second one, while a command's modules are imported: 130 and no traceback."""
+    said = tmp_path / "said"
+    words = ["run", "no-such-workload", "--results", str(tmp_path / "results")]
+    program = (
+        "import sys, time\n"
+        "class Slow:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name == 'replayer.commands.run':\n"
+        f"            open({str(said)!r}, 'w').close()\n"
+        "        time.sleep(0.005)\n"
+        "from replayer.__main__ import main\n"
+        "sys.meta_path.insert(0, Slow())\n"
+        f"sys.exit(main({words!r}))\n"
+    )
+    script = tmp_path / "slow.py"
+    script.write_text(program)
+    command = f"exec {sys.executable} {script} {redirected}"
+    with subprocess.Popen(
+        ["bash", "-c", command],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
+    ) as running:
+        while not said.exists():
+            assert running.poll() is None
+            time.sleep(0.01)
+        time.sleep(after)
+        running.send_signal(2)
+        running.send_signal(2)
+        told = running.communicate(timeout=20)[1]
+
+    assert running.returncode == 130
+    assert told == ("" if redirected else "replayer: error: stopped by Ctrl-C\n")
