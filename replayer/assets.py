@@ -1,11 +1,21 @@
-"""Find the data folders, workloads/ and schemas/, in a checkout and when pip-installed."""
+"""Find the data folders, workloads/ and schemas/, in a checkout and when pip-installed.
+
+And read what people write into such files: whatever stands there, in bounded time and memory.
+"""
 
 import os
+import stat
+import tomllib
 from pathlib import Path
+from typing import Any, BinaryIO
 
-from replayer.errors import NotFound, nearest
+from replayer.errors import Impossible, NotFound, nearest
 
 _PACKAGE = Path(__file__).resolve().parent
+
+_MOST_BYTES = 256 * 1024
+_LONGEST_LINE = 2048
+"""Characters: the time that a TOML key takes grows with the square of its dots."""
 
 
 def folder(kind: str) -> Path:
@@ -37,7 +47,7 @@ def workload(name: str) -> Path:
     """
     if "/" in name or name.endswith(".toml"):
         path = Path(name)
-        if not path.is_file():
+        if not os.path.isfile(path):  # noqa: PTH113 - a Path raises for a name that is too long
             raise NotFound(
                 f"workload file {name} is not there; give a path to a .toml file or a name "
                 f"from `replayer list workloads`"
@@ -47,3 +57,51 @@ def workload(name: str) -> Path:
     if name not in known:
         raise NotFound(f"there is no workload {name!r}{nearest(name, known)}")
     return known[name]
+
+
+def open_regular(path: Path) -> BinaryIO:
+    """Open a file for reading; raise OSError, also for what is no file, such as a pipe."""
+    # A pipe that nobody writes into would be waited for without end.
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    if stat.S_ISREG(os.fstat(handle).st_mode):
+        return os.fdopen(handle, "rb")
+    os.close(handle)
+    raise OSError(0, "it is no file", str(path))
+
+
+def text(path: Path) -> str:
+    """Return the text of a file that somebody wrote, of at most 256 KiB.
+
+    Raises Impossible, in a sentence that names the file, for whatever is no such text.
+    """
+    try:
+        with open_regular(path) as file:
+            data = file.read(_MOST_BYTES + 1)
+    except OSError as error:
+        raise Impossible(f"{path}: {error.strerror}") from error
+    if len(data) > _MOST_BYTES:
+        raise Impossible(f"{path}: it is larger than {_MOST_BYTES // 1024} KiB")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise Impossible(f"{path}: line {line} is not UTF-8") from error
+
+
+def toml(path: Path) -> dict[str, Any]:
+    """Return what a TOML file says; raise Impossible as `text` does, also for what is no TOML."""
+    try:
+        return parse_toml(text(path))
+    except ValueError as error:
+        raise Impossible(f"{path}: {error}") from error
+
+
+def parse_toml(source: str) -> dict[str, Any]:
+    """Return what a text in TOML says; raise ValueError for what is none, or too deep or long."""
+    for number, line in enumerate(source.splitlines(), 1):
+        if len(line) > _LONGEST_LINE:
+            raise ValueError(f"line {number} is longer than {_LONGEST_LINE:,} characters")
+    try:
+        return tomllib.loads(source)
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error

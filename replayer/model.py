@@ -299,6 +299,8 @@ class Run(Noun):
 class StepSpec(Noun):
     """The keys that every step of a workload file may have; each step's Spec adds its own."""
 
+    model_config = ConfigDict(use_attribute_docstrings=True)
+
     step: str
     name: str = ""
     """Told apart by it when a step is used twice; the step's own name if not given."""

@@ -13,8 +13,8 @@ from typing import IO, Any, TextIO, cast
 
 from replayer.errors import ReplayerError
 
-_STANDARD = (("stdin", os.O_RDONLY), ("stdout", os.O_RDONLY), ("stderr", os.O_WRONLY))
-"""How /dev/null takes the place of what is closed: what is written to stdout must fail."""
+_STANDARD = (("stdin", os.O_WRONLY), ("stdout", os.O_RDONLY), ("stderr", os.O_WRONLY))
+"""How /dev/null takes the place of what is closed: reading and writing must fail as before."""
 
 
 @contextlib.contextmanager

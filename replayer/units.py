@@ -7,7 +7,7 @@ import math
 import re
 from collections.abc import Callable, Mapping
 from decimal import Decimal
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 from pydantic import BeforeValidator, PlainSerializer
 
@@ -127,14 +127,6 @@ def _written(write: Callable[[Any], str]) -> PlainSerializer:
     return PlainSerializer(write, return_type=str, when_used="json")
 
 
-Size = Annotated[int, _checked(size), _written(write_size)]
-"""Bytes, written as 8k or 1G in a workload file, and in the result of its run."""
-Duration = Annotated[float, _checked(duration), _written(write_duration)]
-"""Seconds, written as 30s or 5min in a workload file, as 30s or 300s in the result of its run."""
-Count = Annotated[int, _checked(count)]
-"""A number of things, written as 20M or 50331648 in a workload file."""
-
-
 def show_size(bytes_: float) -> str:
     """Return bytes with a binary unit and three digits: 1.50 GiB."""
     if abs(bytes_) < 1023.5:
@@ -199,3 +191,23 @@ def three(value: float) -> str:
     value = float(f"{value:.3g}") if abs(value) < 1000 else value
     decimals = max(0, 2 - math.floor(math.log10(abs(value))))
     return f"{value:,.{min(decimals, 12)}f}"
+
+
+class Written(NamedTuple):
+    """What a kind of number is called in a list of keys, and how it is shown there."""
+
+    name: str
+    show: Callable[[float], str]
+
+
+Size = Annotated[int, _checked(size), _written(write_size), Written("size", show_size)]
+"""Bytes, written as 8k or 1G in a workload file, and in the result of its run."""
+Duration = Annotated[
+    float,
+    _checked(duration),
+    _written(write_duration),
+    Written("duration", show_duration),
+]
+"""Seconds, written as 30s or 5min in a workload file, as 30s or 300s in the result of its run."""
+Count = Annotated[int, _checked(count), Written("count", show_count)]
+"""A number of things, written as 20M or 50331648 in a workload file."""

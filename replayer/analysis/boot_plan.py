@@ -15,10 +15,10 @@ from typing import Literal
 
 from pydantic import ValidationError
 
-from replayer import trusted_path
+from replayer import assets, trusted_path
 from replayer.analysis.samples import Side
 from replayer.analysis.selection import Chosen, Columns, no_column
-from replayer.errors import Impossible
+from replayer.errors import Impossible, ReplayerError
 from replayer.model import Noun, Run, Status
 from replayer.results import store
 
@@ -84,19 +84,15 @@ def write(path: Path, schedule: Schedule) -> None:
 
 def load(path: Path) -> Schedule:
     """Read a plan file; raise Impossible, in one sentence, if it is none."""
+    text = assets.text(path)
     try:
-        text = path.read_text(encoding="utf-8")
         found = Schedule.model_validate_json(text)
-    except OSError as error:
-        raise Impossible(f"the plan {path} cannot be read: {error.strerror}") from error
     except ValidationError as error:
         where = ".".join(map(str, error.errors()[0]["loc"]))
         raise Impossible(
             f"{path} is no plan of boots ({where or 'it'}: {error.errors()[0]['msg'].lower()}); "
             f"`replayer plan` makes one"
         ) from error
-    except ValueError as error:
-        raise Impossible(f"{path} is no plan of boots: it is no text") from error
     if found.plan > FORMAT:
         raise Impossible(f"{path} has plan format {found.plan}, this replayer reads {FORMAT}")
     if not found.order or not set(found.order) <= set(found.kernels):
@@ -110,8 +106,8 @@ def load_if_plan(text: str) -> Path | None:
     """Return the path if the word names a plan file, else None."""
     path = Path(text)
     try:
-        keys = json.loads(path.read_bytes()) if path.is_file() else None
-    except (OSError, ValueError):
+        keys = json.loads(assets.text(path))
+    except (ReplayerError, ValueError, RecursionError):
         return None
     return path if isinstance(keys, dict) and "plan" in keys and "order" in keys else None
 

@@ -5,7 +5,6 @@ Without KIND all of them, briefly.
 
 from __future__ import annotations
 
-import ast
 import json
 import sys
 import tomllib
@@ -19,11 +18,12 @@ from replayer import assets, registry
 from replayer.engines import engine
 from replayer.errors import Impossible, ReplayerError
 from replayer.report import screen
+from replayer.report.step_keys import keys
 from replayer.report.tables import Listing, indented, line, pairs
 from replayer.report.words import clean
 from replayer.results import store
 from replayer.results.store import Summary
-from replayer.units import show_count, show_duration, show_size
+from replayer.units import show_duration
 
 if TYPE_CHECKING:
     import argparse
@@ -115,7 +115,7 @@ def _entries(kind: str, *, details: bool, alone: bool) -> list[Entry]:
         return [_workload(name, path) for name, path in assets.workloads().items()]
     if kind == "engines":
         return _engines(details=details, whole=alone)
-    return [_plugin(kind, name) for name in registry.names(kind)]
+    return [_plugin(kind, name, details=details) for name in registry.names(kind)]
 
 
 def _workload(name: str, path: Path) -> Entry:
@@ -187,95 +187,13 @@ def _line(text: str) -> str:
     return " ".join(text.split())
 
 
-def _plugin(kind: str, name: str) -> Entry:
-    """Read a plug-in without importing it: what it needs may be slow to load."""
-    tree = registry.source(kind, name)
-    text = ast.get_docstring(tree) or ""
+def _plugin(kind: str, name: str, *, details: bool) -> Entry:
+    """Read a plug-in, without importing it unless its keys are wanted: it may be slow to load."""
+    text = registry.about(kind, name)
     entry: Entry = {"name": name, "about": text.partition("\n")[0].rstrip("."), "text": text}
-    if kind in ("steps", "probes"):
-        entry["keys"] = list(_keys(registry.source(kind, name, "spec")))
+    if details and kind in ("steps", "probes"):
+        entry["keys"] = list(keys(registry.load(kind, name).Spec))
     return entry
-
-
-def _keys(tree: ast.Module) -> Iterator[Entry]:
-    """Yield the keys that a step's Spec classes declare: name, type, default and docstring."""
-    for node in tree.body:
-        if not isinstance(node, ast.ClassDef) or not any(
-            ast.unparse(base).endswith("Spec") for base in node.bases
-        ):
-            continue
-        for number, field in enumerate(node.body):
-            if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name):
-                kind = _kind(field.annotation)
-                yield {
-                    "name": field.target.id,
-                    "type": kind,
-                    "default": None if field.value is None else _default(field.value, kind),
-                    "text": _said_after(node.body, number),
-                }
-
-
-def _kind(annotation: ast.expr) -> str:
-    """Return a type as a workload file's reader says it: `int`, `size`, `cold | hot`."""
-    if isinstance(annotation, ast.BinOp):
-        return " | ".join(kind for kind in map(_kind, (annotation.left, annotation.right)) if kind)
-    if isinstance(annotation, ast.Subscript):
-        parts = annotation.slice
-        inner = parts.elts if isinstance(parts, ast.Tuple) else [parts]
-        if ast.unparse(annotation.value).endswith("Annotated"):
-            return _kind(inner[0])
-        if ast.unparse(annotation.value) == "tuple":
-            return f"list of {_kind(inner[0])}"
-        return " | ".join(str(ast.literal_eval(one)) for one in inner if _is_literal(one))
-    if _is_literal(annotation):
-        return ""
-    return ast.unparse(annotation).rpartition(".")[2].lower()
-
-
-def _is_literal(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant)
-
-
-def _default(value: ast.expr, kind: str) -> str:
-    """Return a default as it would be written: the first argument of a Field, with its bounds."""
-    if not isinstance(value, ast.Call):
-        return _shown(value, kind)
-    given = {word.arg: word.value for word in value.keywords}
-    first = value.args[0] if value.args else given.get("default")
-    bounds = [
-        f"{said} {_shown(given[name], kind)}"
-        for name, said in (("ge", "from"), ("gt", "above"), ("le", "to"), ("lt", "below"))
-        if name in given
-    ]
-    shown = "required" if first is None else _shown(first, kind)
-    return f"{shown} ({' '.join(bounds)})" if bounds else shown
-
-
-def _shown(node: ast.expr, kind: str) -> str:
-    """Return a constant as a workload file would have it; `1 << 30` is 1.00 GiB."""
-    shows = {"size": show_size, "duration": show_duration, "count": show_count, "int": show_count}
-    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.LShift):
-        value = ast.literal_eval(node.left) << ast.literal_eval(node.right)
-    elif isinstance(node, ast.Constant):
-        value = node.value
-    elif isinstance(node, ast.Attribute):
-        # An enumeration's member is written as its value, which is its name in small letters.
-        return node.attr.lower()
-    else:
-        return "none" if ast.unparse(node) == "()" else ast.unparse(node)
-    if value is None:
-        return "not set"
-    if isinstance(value, bool):
-        return str(value).lower()
-    return shows[kind](value) if kind in shows else str(value)
-
-
-def _said_after(body: list[ast.stmt], number: int) -> str:
-    """Return the string that follows an attribute, which is its docstring by custom."""
-    following = body[number + 1] if number + 1 < len(body) else None
-    if isinstance(following, ast.Expr) and isinstance(following.value, ast.Constant):
-        return " ".join(str(following.value.value).split())
-    return ""
 
 
 def _comment(source: str) -> str:

@@ -12,7 +12,6 @@ includes its own name gets the one that it hides.  `parts/` has what is only eve
 
 import contextlib
 import re
-import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -87,7 +86,7 @@ class Engine:
 
     def since(self, name: str) -> int | None:
         """Return the first major version on which there is the verb, 0 for all, None for none."""
-        return next((number for number in self._versions() if self.at(number).named(name)), None)
+        return next((number for number in self._versions if self.at(number).named(name)), None)
 
     def needs(self, name: Asked) -> Verb:
         """Return the verb; raise Skip with the reason when the engine does not have it.
@@ -115,11 +114,11 @@ class Engine:
         """
         layouts = self.layouts()
         self._check_layouts(layouts)
-        for version in self._versions():
+        for version in self._versions:
             for name in self.verbs():
                 self.at(version).named(name)
         files = {path for folder in self.folders for _, path in _sql_files(folder)}
-        included = {name for path in files for name in _INCLUDE.findall(_read(path))}
+        included = {name for path in files for name in _INCLUDE.findall(assets.text(path))}
         for name, path in _sql_files(self.folders[0]):
             if name.startswith(_PARTS) and name not in included:
                 raise Impossible(f"{path}: no verb includes {name}{nearest(name, included)}")
@@ -138,6 +137,7 @@ class Engine:
                 f"{nearest(self.spec.layout, layouts)}"
             )
 
+    @cached_property
     def _versions(self) -> list[int]:
         """Return 0 and every major version from which on some file is another."""
         names = (path.name for folder in self.folders for _, path in _sql_files(folder))
@@ -160,7 +160,7 @@ class Engine:
                 raise Impossible(f"{path}: it includes {wanted}, which includes it again")
             return self._text(*one, here).rstrip("\n")
 
-        return _INCLUDE.sub(part, _read(path))
+        return _INCLUDE.sub(part, assets.text(path))
 
     def _files(self, name: str) -> list[Path]:
         """Return the files of a name for this server's version; each hides those after it."""
@@ -196,7 +196,7 @@ def _inherited(name: str, heirs: tuple[str, ...]) -> tuple[tuple[Path, ...], dic
     if name not in known:
         raise NotFound(f"there is no engine {name!r}{nearest(name, known)}")
     path = known[name] / "engine.toml"
-    own = _toml(path)
+    own = assets.toml(path)
     parent = own.get("like")
     if parent is None:
         return (known[name],), own
@@ -269,15 +269,6 @@ def _every() -> list[Engine]:
     return [load(name) for name in assets.engines()]
 
 
-def _toml(path: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except RecursionError as error:
-        raise Impossible(f"{path}: it is nested too deeply") from error
-    except (OSError, ValueError) as error:
-        raise Impossible(f"{path}: {error}") from error
-
-
 def _spec(path: Path, table: Mapping[str, Any]) -> EngineSpec:
     try:
         return EngineSpec.model_validate(table)
@@ -300,13 +291,6 @@ def _sql_files(folder: Path) -> list[tuple[str, Path]]:
         (_SINCE.sub(".sql", path.relative_to(folder).as_posix()).removesuffix(".sql"), path)
         for path in sorted(folder.rglob("*.sql"))
     ]
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, ValueError) as error:
-        raise Impossible(f"{path}: {error}") from error
 
 
 def _comments(text: str) -> str:

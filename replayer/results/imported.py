@@ -2,6 +2,7 @@
 
 import codecs
 import contextlib
+import errno
 import hashlib
 import io
 import json
@@ -190,9 +191,12 @@ def opened(path: Path) -> Source:
 
 
 def _standard_input() -> tuple[bytes, None]:
-    if sys.stdin is None:
-        raise Impossible("standard input is closed, so nothing can be imported from it")
-    return sys.stdin.buffer.read(_LARGEST + 1), None
+    try:
+        return sys.stdin.buffer.read(_LARGEST + 1), None
+    except OSError as error:
+        if error.errno != errno.EBADF:
+            raise
+        raise Impossible("standard input is closed, so nothing can be imported from it") from error
 
 
 def _file(path: Path, name: str) -> tuple[bytes, Path | None]:

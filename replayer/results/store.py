@@ -14,6 +14,7 @@ import json
 import math
 import os
 import re
+import reprlib
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,9 +26,9 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic_core import from_json
 
-from replayer import __version__, trusted_path
+from replayer import __version__, assets, trusted_path
 from replayer.errors import Impossible, NotFound, ReplayerError, nearest
-from replayer.model import Measurement, Run, Status, StepResult
+from replayer.model import Measurement, Run, Series, Status, StepResult
 from replayer.results import upgrades
 
 FORMAT = 2
@@ -167,7 +168,7 @@ def load(path: str | Path, wanted: Callable[[str], bool] | None = None) -> Run:
         run = Run.model_validate_json(data, strict=True)
     except ValidationError as error:
         raise Impossible(f"{path}: {_explain(error)}") from error
-    _all_finite(path, run)
+    _check_values(path, run)
     return run
 
 
@@ -179,7 +180,7 @@ def find(wanted: str, where: str | Path) -> Path:
     """
     where = Path(where)
     if _is_path(wanted):
-        if not Path(wanted).is_file():
+        if not os.path.isfile(wanted):  # noqa: PTH113 - a Path raises for a name that is too long
             raise NotFound(f"the run file {wanted} is not there")
         return Path(wanted)
     known = _identified(where)
@@ -241,7 +242,7 @@ def with_text(where: str | Path, text: str, most: int = 100) -> Iterator[Run]:
     newest = [entry.path for entry in runs(where) if isinstance(entry, Summary)][-most:]
     for path in reversed(newest):
         with contextlib.suppress(ReplayerError, OSError):
-            if text in path.read_text(encoding="utf-8"):
+            if text.encode() in _read(path):
                 yield load(path)
 
 
@@ -282,7 +283,7 @@ def _summary(path: Path) -> Summary | Unreadable:
 def _head(path: Path) -> dict[str, Any]:
     """Return the first keys of a run file without reading its series, if it is a whole one."""
     try:
-        with path.open("rb") as file:
+        with assets.open_regular(path) as file:
             start = file.read(_HEAD)
             file.seek(max(0, file.seek(0, os.SEEK_END) - 16))
             whole = file.read().rstrip().endswith(b"}")
@@ -298,7 +299,8 @@ def _head(path: Path) -> dict[str, Any]:
 
 def _read(path: Path) -> bytes:
     try:
-        return path.read_bytes()
+        with assets.open_regular(path) as file:
+            return file.read()
     except FileNotFoundError as error:
         raise NotFound(f"the run file {path} is not there") from error
     except OSError as error:
@@ -315,7 +317,7 @@ def _thinned(data: bytes, wanted: Callable[[str], bool]) -> bytes:
         lines = [line.removesuffix(b",") for line in data[begin : max(end, begin)].split(b"\n")]
         if not all(line.startswith(_COLUMN) and line.endswith(b"]") for line in lines):
             return data
-        kept = [line for line in lines if wanted(line.split(b'"', 2)[1].decode())]
+        kept = [line for line in lines if wanted(line.split(b'"', 2)[1].decode(errors="replace"))]
         parts += [data[at:begin], b",\n".join(kept)]
         at = end
     return b"".join([*parts, data[at:]])
@@ -362,16 +364,28 @@ def _explain(error: ValidationError) -> str:
         return f"the key {where} is unknown to format {FORMAT} of replayer {__version__}"
     if first["type"] == "missing":
         return f"the key {where} is missing"
-    said = first["msg"].removeprefix("Input ")
-    return f"{where} {said}, and is {json.dumps(first['input'])[:60]}"
+    wanted = first["msg"].removeprefix("Input ")
+    return f"{where} {wanted}, and is {reprlib.repr(first['input'])[:60]}"
 
 
-def _all_finite(path: Path, run: Run) -> None:
-    """Refuse what only JSON can say: 1e999 is a number there, and infinite here."""
+def _check_values(path: Path, run: Run) -> None:
+    """Refuse what no run can have measured, although each of its keys has the right type."""
     for number, step in enumerate(run.steps):
         for m in step.measurements:
+            # 1e999 is a number in JSON, and infinite here.
             if not math.isfinite(m.value):
                 raise Impossible(f"{path}: steps.{number}: {m.metric} is not a finite number")
+        if step.series is not None:
+            _check_series(f"{path}: steps.{number}.series", step.series)
+
+
+def _check_series(where: str, series: Series) -> None:
+    for name, values in series.columns.items():
+        if len(values) != len(series.seconds):
+            raise Impossible(
+                f"{where}: the column {name} has {len(values)} values for "
+                f"{len(series.seconds)} seconds"
+            )
 
 
 def _finite(step: StepResult) -> StepResult:

@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median
-from typing import Annotated
+from typing import Annotated, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from replayer.errors import Impossible
 from replayer.machine.host import Host
@@ -47,6 +47,15 @@ class ProbeSpec(StepSpec):
     """The device's serial number, which allows to write on it."""
     seed: Count = 1
     """The same seed visits the same blocks in the same order."""
+
+    @model_validator(mode="after")
+    def _only_a_device_is_lost(self) -> Self:
+        if self.i_will_lose_data and not self.device:
+            raise ValueError(
+                "--i-will-lose-data allows to write on a device, and none is named: "
+                "name it with --device, or leave this out"
+            )
+        return self
 
 
 @dataclass

@@ -14,7 +14,6 @@ threads = 50                the step's own keys: `replayer list steps -v`
 import difflib
 import hashlib
 import json
-import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -27,6 +26,7 @@ from replayer.model import StepSpec, Workload, WorkloadFacts
 
 _TOP = ("description", "repeat", "settings", "step")
 _MOST_REPEATS = 10_000
+_MOST_SHOWN = 100
 
 
 def load(
@@ -45,10 +45,10 @@ def load(
     message names the file, the step, the key and the nearest right one.
     """
     path = assets.workload(name)
+    text = assets.text(path)
     try:
-        text = path.read_text(encoding="utf-8")
-        table = tomllib.loads(text)
-    except (OSError, ValueError) as error:
+        table = assets.parse_toml(text)
+    except ValueError as error:
         raise Impossible(f"{path.name}: {error}") from error
     for key in table:
         if key not in _TOP:
@@ -56,6 +56,7 @@ def load(
     tables = _tables(path, table)
     _set_probes(path, tables, probe or {})
     applied = _override(path, tables, overrides)
+    _check_texts(path, tables)
     specs = tuple(_spec(path, number, own, applied) for number, own in enumerate(tables, 1))
     _unlike_names(path, specs)
     return Workload(
@@ -87,10 +88,20 @@ def _tables(path: Path, table: Mapping[str, Any]) -> list[dict[str, Any]]:
     tables = table.get("step", [])
     if not isinstance(tables, list) or not tables or not all(isinstance(t, dict) for t in tables):
         raise Impossible(f"{path.name}: a workload needs at least one [[step]] table")
+    named = [{"name": own.get("step"), **own} for own in tables]
+    _check_texts(path, named)
+    return named
+
+
+def _check_texts(path: Path, tables: Sequence[Mapping[str, Any]]) -> None:
+    """Refuse a step that has no text for what it is and what it is called."""
     for number, own in enumerate(tables, 1):
         if not isinstance(own.get("step"), str):
             raise Impossible(f'{path.name}: step {number}: it needs a line such as step = "walk"')
-    return [{"name": own["step"], **own} for own in tables]
+        if not isinstance(own["name"], str):
+            raise Impossible(
+                f"{path.name}: step {number}: name = {_short(own['name'])}: it must be a text"
+            )
 
 
 def _override(path: Path, tables: list[dict[str, Any]], overrides: Sequence[str]) -> dict[str, str]:
@@ -125,13 +136,15 @@ def _set_probes(path: Path, tables: list[dict[str, Any]], keys: Mapping[str, Any
 def _literal(text: str) -> Any:
     """Return a TOML value where it is one, else the text: --set build.rows=20M needs no quotes."""
     try:
-        return tomllib.loads(f"value = {text}")["value"]
+        table = assets.parse_toml(f"value = {text}")
     except ValueError:
         return text
+    # With a line break in it the text may be more than a value.
+    return table["value"] if len(table) == 1 else text
 
 
 def _spec(path: Path, number: int, table: dict[str, Any], applied: Mapping[str, str]) -> StepSpec:
-    told = f"{path.name}: step {number} ({table['name']})"
+    where = f"{path.name}: step {number} ({table['name']})"
     try:
         module = registry.load("steps", table["step"])
     except NotFound as error:
@@ -141,13 +154,13 @@ def _spec(path: Path, number: int, table: dict[str, Any], applied: Mapping[str, 
         kind: type[StepSpec] = choose(table) if choose else module.Spec
         return kind.model_validate(table)
     except NotFound as error:
-        raise NotFound(f"{told}: {error}") from error
+        raise NotFound(f"{where}: {error}") from error
     except ValidationError as error:
-        raise Impossible(_explain(told, kind, table, error, applied)) from error
+        raise Impossible(_explain(where, kind, table, error, applied)) from error
 
 
 def _explain(
-    told: str,
+    where: str,
     kind: type[StepSpec],
     table: Mapping[str, Any],
     error: ValidationError,
@@ -157,7 +170,7 @@ def _explain(
     first = error.errors()[0]
     key = str(first["loc"][0]) if first["loc"] else ""
     given = applied.get(f"{id(table)}.{key}")
-    begin = f"{told} (--set {given})" if given else told
+    begin = f"{where} (--set {given})" if given else where
     if first["type"] == "extra_forbidden":
         return f"{begin}: unknown key {key!r}{nearest(key, kind.model_fields)}"
     if first["type"] == "missing":
@@ -173,7 +186,13 @@ def _explain(
         wanted += f" - did you mean {close[0]}?" if close else ""
     if not key:
         return f"{begin}: {wanted}"
-    return f"{begin}: {key} = {table.get(key)!r}: {wanted}"
+    return f"{begin}: {key} = {_short(table.get(key))}: {wanted}"
+
+
+def _short(value: Any) -> str:
+    """Return a value as it may stand in a sentence, whatever its size."""
+    words = repr(value)
+    return words if len(words) <= _MOST_SHOWN else f"{words[:_MOST_SHOWN]}…"
 
 
 def _unlike_names(path: Path, specs: Sequence[StepSpec]) -> None:
@@ -190,7 +209,7 @@ def _unlike_names(path: Path, specs: Sequence[StepSpec]) -> None:
 def _repeat(path: Path, value: Any) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= _MOST_REPEATS:
         raise Impossible(
-            f"{path.name}: repeat = {value!r}: it must be a whole number from 1 to "
+            f"{path.name}: repeat = {_short(value)}: it must be a whole number from 1 to "
             f"{_MOST_REPEATS:,}"
         )
     return value

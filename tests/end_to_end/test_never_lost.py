@@ -113,7 +113,7 @@ def test_streams_that_take_nothing_are_one_sentence(case, words):
     redirected, status, sentence = CASES[case]
     command = f"set -o pipefail; {shutil.which('env')} {' '.join([*REPLAYER, *words])} {redirected}"
     ended = subprocess.run(
-        ["bash", "-c", command], capture_output=True, text=True, check=False, timeout=20
+        ["bash", "-c", command], capture_output=True, text=True, check=False, timeout=60
     )
 
     assert ended.returncode == status
@@ -141,7 +141,7 @@ def test_a_terminal_that_is_gone_is_no_traceback(words, tmp_path):
     ) as running:
         os.close(theirs)
         os.close(ours)
-        status = running.wait(timeout=20)
+        status = running.wait(timeout=60)
 
     assert status in (1, 2)
     assert traced.read_text() == ""
@@ -180,7 +180,7 @@ def test_ctrl_c_while_modules_are_loaded_is_one_sentence(redirected, after, tmp_
         time.sleep(after)
         running.send_signal(2)
         running.send_signal(2)
-        told = running.communicate(timeout=20)[1]
+        told = running.communicate(timeout=60)[1]
 
     assert running.returncode == 130
     assert told == ("" if redirected else "replayer: error: stopped by Ctrl-C\n")

@@ -126,3 +126,14 @@ def test_settings_come_from_file_and_command_line(write):
     workload = workload_file.load(write(text), settings=["shared_buffers=2GB"])
 
     assert workload.settings == {"jit": "off", "shared_buffers": "2GB"}
+
+
+def test_leave_to_write_on_a_device_needs_a_device(tmp_path):
+    """A serial number without a device is refused, from the command line and from a file."""
+    for words in ({"i_will_lose_data": "X"}, {"i_will_lose_data": "X", "device": ""}):
+        with pytest.raises(Impossible, match="name it with --device, or leave this out"):
+            workload_file.load("storage", probe=words)
+    path = tmp_path / "mine.toml"
+    path.write_text('[[step]]\nstep = "probe"\nprobe = "ioping"\ni_will_lose_data = "X"\n')
+    with pytest.raises(Impossible, match="and none is named"):
+        workload_file.load(str(path))
