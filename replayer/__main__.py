@@ -29,8 +29,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run replayer with these arguments, or the process's own, and return its exit status."""
     # Before a command's module is loaded, which takes its time: `ps` shows what stands there.
     arguments = command_line.hidden(sys.argv[1:] if argv is None else argv)
-    signals.install()
+    # Before anything is opened: it would take the place of a stream that is closed.
     with streams.guarded():
+        signals.install()
         try:
             return _performed(arguments)
         except BrokenPipeError:

@@ -82,7 +82,7 @@ def text(path: Path) -> str:
     if len(data) > _MOST_BYTES:
         raise Impossible(f"{path}: it is larger than {_MOST_BYTES // 1024} KiB")
     try:
-        return data.decode("utf-8-sig")
+        return data.decode("utf-8").removeprefix("\ufeff")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise Impossible(f"{path}: line {line} is not UTF-8") from error

@@ -95,8 +95,7 @@ def home() -> Path:
     elif os.geteuid() == 0:
         folder = Path("/var/lib/replayer")
     else:
-        shared = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
-        folder = Path(shared) / "replayer"
+        folder = _shared() / "replayer"
     try:
         if not folder.is_dir():
             _make(folder)
@@ -120,6 +119,16 @@ def _make(folder: Path) -> None:
             parent.make(folder.name, 0o755)
         with parent.below(folder.name) as made, contextlib.suppress(FileExistsError):
             os.close(made.create(_OURS))
+
+
+def _shared() -> Path:
+    """Return where an ordinary user's programs keep their data."""
+    try:
+        return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share")
+    except RuntimeError as error:
+        raise Impossible(
+            "this user has no home folder: set REPLAYER_HOME to a folder that you may write"
+        ) from error
 
 
 def leave() -> None:

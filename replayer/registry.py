@@ -6,6 +6,7 @@ file's name: `import_.py`.
 """
 
 import ast
+import functools
 import importlib
 import keyword
 import pkgutil
@@ -31,22 +32,12 @@ def names(kind: str) -> list[str]:
     )
 
 
-def source(kind: str, name: str, module: str = "") -> ast.Module:
-    """Return the syntax tree of a plug-in that is there, without importing it.
-
-    That of a part of it, if it is a folder that has one; else of its main module.
-    """
-    path = _HERE / kind / f"{_module(name)}.py"
-    if not path.is_file():
-        folder = path.with_suffix("")
-        parts = (folder / f"{module}.py", folder / f"{_module(kind[:-1])}.py")
-        path = next(path for path in parts if path.is_file())
-    return ast.parse(path.read_text(encoding="utf-8"))
-
-
+@functools.cache
 def about(kind: str, name: str) -> str:
     """Return a plug-in's docstring, without importing it: what it needs may be slow to load."""
-    return ast.get_docstring(source(kind, name)) or ""
+    path = _HERE / kind / f"{_module(name)}.py"
+    path = path if path.is_file() else path.with_suffix("") / f"{_module(kind[:-1])}.py"
+    return ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
 
 
 def load(kind: str, name: str) -> ModuleType:

@@ -171,10 +171,6 @@ class Host:
                 limits.append(int(quota) / int(period))
         return min(limits, default=None)
 
-    def can_drop_caches(self) -> bool:
-        """Tell whether /proc/sys/vm/drop_caches opens for writing; nothing is dropped."""
-        return not self.cannot_write("proc/sys/vm/drop_caches")
-
     def boot_id(self) -> str:
         """Return the id that the kernel drew at boot, or ""."""
         return self.read("proc/sys/kernel/random/boot_id")

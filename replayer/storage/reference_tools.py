@@ -31,7 +31,6 @@ class ReferenceResult:
     iops: float = 0.0
     throughput: float = 0.0
     mean_ns: float = 0.0
-    p99_ns: float = 0.0
     cpu_per_operation: float = 0.0
     """CPU seconds of the tool for each operation."""
     lines: tuple[str, ...] = ()
@@ -96,7 +95,6 @@ def fio(
         iops=side["iops"],
         throughput=side["bw_bytes"],
         mean_ns=side["clat_ns"]["mean"],
-        p99_ns=side["clat_ns"]["percentile"]["99.000000"],
         cpu_per_operation=busy / max(1, side["total_ios"]),
     )
 

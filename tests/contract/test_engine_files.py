@@ -64,7 +64,7 @@ def mine(tmp_path, monkeypatch):
             r"\[server\.settings\] jit.*a text, a number or a table",
         ),
         ("[server]\nprogram = ''\n", r"server: program is missing.*starts = false"),
-        ("x = " + "[" * 5000 + "]" * 5000, r"nested too deeply"),
+        ("x = " + "[\n" * 5000 + "]\n" * 5000, r"nested too deeply"),
         ("x = \n", r"Invalid value"),
     ],
 )

@@ -193,7 +193,10 @@ def test_the_examples_of_the_help_work(cli, results, command):
         cli(*arguments)
 
 
-@pytest.mark.parametrize("arguments", [["list"], ["list", "-v"], ["show", "latest"], ["--help"]])
+@pytest.mark.parametrize(
+    "arguments",
+    [["list"], ["list", "runs", "-v"], ["list", "workloads", "-v"], ["show", "latest"], ["--help"]],
+)
 def test_nothing_slow_is_loaded(results, tmp_path, arguments):
     """Neither lists nor reports nor help load a database driver or a numerical library."""
     program = (

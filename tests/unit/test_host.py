@@ -296,7 +296,6 @@ def test_facts_of_a_machine_without_any_files_are_none(tmp_path):
     assert host.memory_bytes() == 0
     assert host.load() is None
     assert host.cgroup_version() == ""
-    assert not host.can_drop_caches()
 
 
 @pytest.mark.parametrize(
