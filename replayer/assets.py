@@ -3,6 +3,7 @@
 And read what people write into such files: whatever stands there, in bounded time and memory.
 """
 
+import errno
 import os
 import stat
 import tomllib
@@ -63,10 +64,12 @@ def open_regular(path: Path) -> BinaryIO:
     """Open a file for reading; raise OSError, also for what is no file, such as a pipe."""
     # A pipe that nobody writes into would be waited for without end.
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    if stat.S_ISREG(os.fstat(handle).st_mode):
+    mode = os.fstat(handle).st_mode
+    if stat.S_ISREG(mode):
         return os.fdopen(handle, "rb")
     os.close(handle)
-    raise OSError(0, "it is no file", str(path))
+    folder = os.strerror(errno.EISDIR)
+    raise OSError(errno.EINVAL, folder if stat.S_ISDIR(mode) else "it is no file", str(path))
 
 
 def text(path: Path) -> str:
