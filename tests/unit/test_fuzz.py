@@ -378,7 +378,7 @@ def engine_case(dice, where):
     data = path.read_text("utf-8")
     toml = path.suffix == ".toml"
     path.write_bytes(spoiled_toml(dice, data) if toml else spoiled_text(dice, data.encode()))
-    return Case(source.name, [["list", "engines", *dice.choice(([], [], [], ["-v"]))]])
+    return Case(source.name, [dice.choice((["list", "engines"], ["list"], ["list", "--json"]))])
 
 
 def import_case(dice, where):
@@ -431,9 +431,9 @@ def command_case(dice, where):
 KINDS: dict[str, tuple[Callable, int]] = {
     "workload": (workload_case, 650),
     "result": (result_case, 450),
-    "engine": (engine_case, 200),
-    "import": (import_case, 450),
-    "command": (command_case, 250),
+    "engine": (engine_case, 100),
+    "import": (import_case, 500),
+    "command": (command_case, 300),
 }
 
 
