@@ -37,8 +37,8 @@ def engines() -> dict[str, Path]:
     """
     own = os.environ.get("REPLAYER_SCHEMAS", "").split(os.pathsep)
     folders = [folder("schemas"), *(Path(name).absolute() for name in reversed(own) if name)]
-    found = [path.parent for one in folders for path in one.glob("*/engine.toml")]
-    return {path.name: path for path in sorted(found, key=lambda path: path.name)}
+    folders_with_toml = [path.parent for one in folders for path in one.glob("*/engine.toml")]
+    return {path.name: path for path in sorted(folders_with_toml, key=lambda path: path.name)}
 
 
 def workload(name: str) -> Path:

@@ -115,13 +115,13 @@ def _of_user(word: str, start: int, *, slashes: bool) -> Iterator[tuple[int, int
 def _of_query(word: str, start: int) -> Iterator[tuple[int, int]]:
     """Yield the values of secret parameters, each with what may be the rest of it."""
     begin = -1
-    for found in re.finditer(r"(?:^|[?&])([^=&?]*)=?", word[start:]):
-        name, place = found[1], start + found.start()
+    for parameter in re.finditer(r"(?:^|[?&])([^=&?]*)=?", word[start:]):
+        name, place = parameter[1], start + parameter.start()
         if begin >= 0 and name in PLAIN:
             yield begin, place
             begin = -1
-        if begin < 0 and found[0].endswith("=") and SECRET.search(name):
-            begin = start + found.end()
+        if begin < 0 and parameter[0].endswith("=") and SECRET.search(name):
+            begin = start + parameter.end()
     if begin >= 0:
         yield begin, len(word)
 

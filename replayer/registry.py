@@ -26,9 +26,9 @@ def names(kind: str) -> list[str]:
     """
     folder = _HERE / kind
     return sorted(
-        found.name.removesuffix("_")
-        for found in pkgutil.iter_modules([str(folder)])
-        if found.name[0] != "_"
+        module.name.removesuffix("_")
+        for module in pkgutil.iter_modules([str(folder)])
+        if module.name[0] != "_"
     )
 
 
@@ -48,8 +48,8 @@ def load(kind: str, name: str) -> ModuleType:
     known = names(kind)
     if name not in known:
         raise NotFound(f"there is no {kind[:-1]} {name!r}{nearest(name, known)}")
-    found = part(kind, name, _module(kind[:-1]))
-    return found or importlib.import_module(f"replayer.{kind}.{_module(name)}")
+    module = part(kind, name, _module(kind[:-1]))
+    return module or importlib.import_module(f"replayer.{kind}.{_module(name)}")
 
 
 def part(kind: str, name: str, module: str) -> ModuleType | None:

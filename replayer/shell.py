@@ -23,8 +23,8 @@ def find(program: str, *folders: Path) -> Path | None:
     for folder in folders:
         if os.access(folder / program, os.X_OK):
             return folder / program
-    found = shutil.which(program)
-    return Path(found) if found else None
+    path = shutil.which(program)
+    return Path(path) if path else None
 
 
 def run(

@@ -52,7 +52,7 @@ def duration(text: str | float) -> float:
     terms = _TERM.findall(str(text))
     if len(terms) < 2 or str(text).rstrip()[-1].isdigit():
         return float(_parse(text, _TIME, wanted)[0])
-    parts = (_parse(term, _TIME, wanted, told=text)[0] for term in terms)
+    parts = (_parse(term, _TIME, wanted, written=text)[0] for term in terms)
     return float(sum(parts, Decimal(0)))
 
 
@@ -67,24 +67,24 @@ def _parse(
     wanted: str,
     *,
     endings: tuple[str, ...] = (),
-    told: str | float | None = None,
+    written: str | float | None = None,
 ) -> tuple[Decimal, Decimal]:
     """Return the value in the smallest unit, and what one of the unit used is worth."""
-    told = text if told is None else told
-    found = _WRITTEN.fullmatch(_plain(text))
-    if found is None or isinstance(text, bool):
-        raise Impossible(f"{told!r} is not {wanted}")
-    unit = found[3].lower()
+    written = text if written is None else written
+    parts = _WRITTEN.fullmatch(_plain(text))
+    if parts is None or isinstance(text, bool):
+        raise Impossible(f"{written!r} is not {wanted}")
+    unit = parts[3].lower()
     for ending in endings:
         if unit.endswith(ending) and unit != ending:
             unit = unit.removesuffix(ending)
             break
     if unit not in units:
-        raise Impossible(f"{told!r} has the unit {found[3]!r}: it must be {wanted}")
-    number = re.sub("[_,]", "", found[1]) + (found[2] or "")
+        raise Impossible(f"{written!r} has the unit {parts[3]!r}: it must be {wanted}")
+    number = re.sub("[_,]", "", parts[1]) + (parts[2] or "")
     value, factor = Decimal(number[:_LONGEST]), Decimal(units[unit])
     if len(number) > _LONGEST or value * factor > _LARGEST:
-        raise Impossible(f"{told!r} is larger than any machine: it must be {wanted}")
+        raise Impossible(f"{written!r} is larger than any machine: it must be {wanted}")
     return value * factor, factor
 
 

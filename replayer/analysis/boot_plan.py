@@ -86,20 +86,20 @@ def load(path: Path) -> Schedule:
     """Read a plan file; raise Impossible, in one sentence, if it is none."""
     text = assets.text(path)
     try:
-        found = Schedule.model_validate_json(text)
+        schedule = Schedule.model_validate_json(text)
     except ValidationError as error:
         where = ".".join(map(str, error.errors()[0]["loc"]))
         raise Impossible(
             f"{path} is no plan of boots ({where or 'it'}: {error.errors()[0]['msg'].lower()}); "
             f"`replayer plan` makes one"
         ) from error
-    if found.plan > FORMAT:
-        raise Impossible(f"{path} has plan format {found.plan}, this replayer reads {FORMAT}")
-    if not found.order or not set(found.order) <= set(found.kernels):
+    if schedule.plan > FORMAT:
+        raise Impossible(f"{path} has plan format {schedule.plan}, this replayer reads {FORMAT}")
+    if not schedule.order or not set(schedule.order) <= set(schedule.kernels):
         raise Impossible(
             f"{path} is no plan of boots: its order names kernels that it does not have"
         )
-    return found
+    return schedule
 
 
 def load_if_plan(text: str) -> Path | None:
@@ -200,8 +200,8 @@ def chosen(path: Path, columns: Columns = None) -> Chosen:
             f"the plan {path} has no finished run of {' and '.join(missing)} yet: "
             f"{what_next(schedule, made, path)}"
         )
-    said = []
+    remarks = []
     if len(made) < len(schedule.order):
-        said.append(f"the plan is not finished: {what_next(schedule, made, path)}")
+        remarks.append(f"the plan is not finished: {what_next(schedule, made, path)}")
     sides = [Side(kernel, tuple(members)) for kernel, members in groups.items()]
-    return Chosen(sides, said, "host.kernel.release")
+    return Chosen(sides, remarks, "host.kernel.release")

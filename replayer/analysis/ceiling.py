@@ -27,15 +27,15 @@ def ceiling(
     for run in sorted(runs, key=lambda run: run.started, reverse=True):
         if host is not None and any(run.host.get(k) != host.get(k) for k in _SAME_MACHINE):
             continue
-        found = [
+        rates = [
             row["iops"]
             for step in run.steps
             if step.status is Status.DONE and step.facts.get("storage.device") == device
             for row in step.tables.get("io", ())
             if _like(row, block_size, depth, access)
         ]
-        if found:
-            return float(median(found))
+        if rates:
+            return float(median(rates))
     return None
 
 

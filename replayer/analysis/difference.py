@@ -58,19 +58,19 @@ _BOOT_FILE = re.compile(r"\b(?:BOOT_IMAGE|initrd)=\S+\s*")
 
 def facts(run: Run) -> dict[str, str]:
     """Return all that is known about a run but its numbers; keys are such as host.fs.type."""
-    found: dict[str, Any] = {"label": run.label, "replayer.version": run.version}
-    found |= {f"host.{key}": value for key, value in run.host.items()}
+    known: dict[str, Any] = {"label": run.label, "replayer.version": run.version}
+    known |= {f"host.{key}": value for key, value in run.host.items()}
     if run.engine is not None:
         engine = run.engine
-        found |= {"engine.name": engine.name, "engine.version": engine.version}
-        found |= {"engine.place": engine.place}
-        found |= {f"engine.settings.{key}": value for key, value in engine.settings.items()}
-        found |= {f"engine.{key}": value for key, value in engine.facts.items()}
-    found |= dict(_workload(run))
+        known |= {"engine.name": engine.name, "engine.version": engine.version}
+        known |= {"engine.place": engine.place}
+        known |= {f"engine.settings.{key}": value for key, value in engine.settings.items()}
+        known |= {f"engine.{key}": value for key, value in engine.facts.items()}
+    known |= dict(_workload(run))
     for step in run.steps:
         if step.status is Status.DONE:
-            found |= dict(_step(step))
-    return {key: _shown(key, value) for key, value in found.items()}
+            known |= dict(_step(step))
+    return {key: _shown(key, value) for key, value in known.items()}
 
 
 def _workload(run: Run) -> Iterator[tuple[str, Any]]:
@@ -131,18 +131,18 @@ def differences(
     `asked` is the fact the groups were made by; `allowed` keys (they may hold `*`) are not refused.
     """
     sides = [_values(base), _values(other)]
-    found = []
+    different = []
     for key in sorted(sides[0].keys() | sides[1].keys()):
         below, above = (side.get(key, ()) for side in sides)
         if len(below) == len(above) == 1 and below == above:
             continue
         known = [value for value in (*below, *above) if value != MISSING]
         sort = _sort(key, known, asked, allowed)
-        found.append(
+        different.append(
             Difference(key=key, sort=sort, base=below or (MISSING,), other=above or (MISSING,))
         )
     order = list(Sort)
-    return sorted(found, key=lambda difference: (order.index(difference.sort), difference.key))
+    return sorted(different, key=lambda difference: (order.index(difference.sort), difference.key))
 
 
 def _values(runs: Sequence[Run]) -> Mapping[str, tuple[str, ...]]:

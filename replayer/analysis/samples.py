@@ -57,14 +57,14 @@ class Samples:
         parts: dict[object, list[Mapping[Key, list[float]]]] = {}
         starts: dict[object, float] = {}
         for run in side.runs:
-            steps, said = counted(run)
+            steps, remarks = counted(run)
             for repeats in _by_repeat(steps) if unit is Unit.REPEAT else [steps]:
                 values, bad = _values(repeats, kinds)
-                said += bad
+                remarks += bad
                 name = run.host["boot.id"] if unit is Unit.BOOT else len(parts)
                 parts.setdefault(name, []).append(values)
                 starts[name] = min(_instant(run.started), starts.get(name, math.inf))
-            for sentence in said:
+            for sentence in remarks:
                 warnings.setdefault(sentence, []).append(run.id)
         sentences = tuple(f"{side.name}: {_whose(ids)}: {words}" for words, ids in warnings.items())
         units = tuple(map(_merge, parts.values()))
@@ -110,7 +110,7 @@ def _values(
     What a metric is, is added to `kinds` when it is met for the first time.
     """
     values: dict[Key, list[float]] = {}
-    said = []
+    remarks = []
     for step in steps:
         for m in step.measurements:
             key = (step.name, m.metric)
@@ -118,8 +118,10 @@ def _values(
                 kinds.setdefault(key, m)
                 values.setdefault(key, []).append(m.value)
             else:
-                said.append(f"{m.metric} of repeat {step.repeat} is {m.value} and does not count")
-    return values, said
+                remarks.append(
+                    f"{m.metric} of repeat {step.repeat} is {m.value} and does not count"
+                )
+    return values, remarks
 
 
 def _merge(runs: Sequence[Mapping[Key, list[float]]]) -> dict[Key, tuple[float, ...]]:
@@ -138,17 +140,17 @@ def counted(run: Run) -> tuple[list[StepResult], list[str]]:
     Repeats before a step's leading metric became steady are kept in the file but not counted; if it
     never did, all count, and it is said.
     """
-    said: dict[str, list[str]] = {}
+    remarks: dict[str, list[str]] = {}
     if run.status is not Status.DONE:
-        said[f"it is {run.status.value}: only its finished steps count"] = []
+        remarks[f"it is {run.status.value}: only its finished steps count"] = []
     kept: list[StepResult] = []
     for name in dict.fromkeys(step.name for step in run.steps):
         done = [s for s in run.steps if s.name == name and s.status is Status.DONE]
         part = settled(done)
         for words in (*unsettled(part, len(done)), *_unsteady(done)):
-            said.setdefault(words, []).append(name)
+            remarks.setdefault(words, []).append(name)
         kept += done[part.start or 0 :]
-    return kept, [f"{', '.join(names)} {words}".strip() for words, names in said.items()]
+    return kept, [f"{', '.join(names)} {words}".strip() for words, names in remarks.items()]
 
 
 def settled(repeats: Sequence[StepResult]) -> steadiness.Steady:
@@ -170,9 +172,9 @@ def unsettled(part: steadiness.Steady, repeats: int) -> Iterator[str]:
 
 def _unsteady(repeats: Sequence[StepResult]) -> Iterator[str]:
     """Yield how many repeats say of themselves that they were not steady inside."""
-    told = [step.steady.words for step in repeats if step.steady and not step.steady.settled]
-    if told:
-        yield f"not steady within {len(told)} of {len(repeats)} repeats ({told[0]})"
+    unsettled = [step.steady.words for step in repeats if step.steady and not step.steady.settled]
+    if unsettled:
+        yield f"not steady within {len(unsettled)} of {len(repeats)} repeats ({unsettled[0]})"
 
 
 def leading(measurements: Iterable[Measurement]) -> set[str]:

@@ -58,11 +58,11 @@ def choose(
     return _grouped(chosen, by) if by else chosen
 
 
-def _files(word: str, where: Path, said: list[str]) -> list[Path]:
+def _files(word: str, where: Path, remarks: list[str]) -> list[Path]:
     """Return the files of a word for many runs (a folder, a pattern, a label), else none."""
     path = Path(word)
     if path.is_dir():
-        return _of_folder(path, said)
+        return _of_folder(path, remarks)
     if any(sign in word for sign in "*?["):
         matching = sorted(Path(name) for name in glob.glob(word))  # noqa: PTH207 - absolute too
         if matching:
@@ -73,7 +73,7 @@ def _files(word: str, where: Path, said: list[str]) -> list[Path]:
     return [entry.path for entry in listed if word and entry.label == word]
 
 
-def _sound(word: str, runs: Sequence[Run], said: list[str]) -> list[Run]:
+def _sound(word: str, runs: Sequence[Run], remarks: list[str]) -> list[Run]:
     """Return the runs that did not fail and that measured something; say how many did not."""
     sound = [run for run in runs if run.status is not Status.FAILED and _measured(run)]
     if len(sound) == len(runs):
@@ -85,7 +85,7 @@ def _sound(word: str, runs: Sequence[Run], said: list[str]) -> list[Run]:
     )
     if not sound:
         raise Impossible(f"{sentence}, so that nothing is left to compare")
-    said.append(sentence)
+    remarks.append(sentence)
     return sound
 
 
@@ -108,15 +108,15 @@ def _some(words: Iterable[str]) -> str:
     return "; ".join(listed[:_MOST_NAMED]) + rest
 
 
-def _of_folder(folder: Path, said: list[str]) -> list[Path]:
+def _of_folder(folder: Path, remarks: list[str]) -> list[Path]:
     entries = store.runs(folder)
     bad = [entry for entry in entries if isinstance(entry, store.Unreadable)]
     runs = [entry.path for entry in entries if isinstance(entry, store.Summary)]
     if bad:
         named = _some(f"{one.path.name}: {one.reason}" for one in bad)
-        said.append(f"{folder}: {len(bad)} files are no runs and were passed over ({named})")
+        remarks.append(f"{folder}: {len(bad)} files are no runs and were passed over ({named})")
     if not runs:
-        raise Impossible(said[-1] if bad else f"the folder {folder} holds no runs of replayer")
+        raise Impossible(remarks[-1] if bad else f"the folder {folder} holds no runs of replayer")
     return runs
 
 

@@ -157,7 +157,7 @@ def units_to_show(share: float, family: int, least: int = 2) -> int:
 
 
 def units_to_settle(
-    found: Ratio, base: int, other: int, *, threshold: float, family: int, share: float = 1.0
+    ratio: Ratio, base: int, other: int, *, threshold: float, family: int, share: float = 1.0
 ) -> int | None:
     """Return how many units each side needs for a clear answer; None if nobody would run them.
 
@@ -167,12 +167,12 @@ def units_to_settle(
     than could show anything at all.
     """
     now = 2 / (1 / base + 1 / other)
-    shift, room = abs(math.log(found.value)), math.log1p(threshold) - abs(math.log(found.value))
+    shift, room = abs(math.log(ratio.value)), math.log1p(threshold) - abs(math.log(ratio.value))
     sure = _NORMAL.inv_cdf(1 - share * ALPHA / (2 * max(1, family)))
     differs = sure + _NORMAL.inv_cdf(POWER)
     # Both ends of the interval have to lie within the threshold, so either may spoil it.
     alike = _Z + _NORMAL.inv_cdf((1 + POWER) / 2)
-    if not math.isfinite(found.error):
+    if not math.isfinite(ratio.error):
         return None
     ways = [
         (differs, shift, units_to_show(share, family)),
@@ -180,7 +180,7 @@ def units_to_settle(
     ]
     needed = [
         # So few units do not know their own spread: Guenther's correction (1981).
-        max(least, math.ceil(now * (factor * found.error / gap) ** 2 + sure**2 / 4))
+        max(least, math.ceil(now * (factor * ratio.error / gap) ** 2 + sure**2 / 4))
         for factor, gap, least in ways
         if gap > 0
     ]

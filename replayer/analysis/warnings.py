@@ -30,8 +30,8 @@ Facts = Mapping[str, Fact]
 
 def on(run: Run) -> tuple[Advice, ...]:
     """Return every warning about a finished run: those about its numbers, then its machine."""
-    found = [warn(run) for warn in _warnings("run")]
-    return (*filter(None, found), *about(run.host)) if run.host else tuple(filter(None, found))
+    advice = [warn(run) for warn in _warnings("run")]
+    return (*filter(None, advice), *about(run.host)) if run.host else tuple(filter(None, advice))
 
 
 def about(facts: Facts) -> tuple[Advice, ...]:
@@ -169,14 +169,14 @@ def repeats(run: Run) -> Advice | None:
 
 def unsteady(run: Run) -> Advice | None:
     """Warn of sessions that had not settled."""
-    said = {
+    reports = {
         step.name: step.steady.words
         for step in _done(run)
         if step.steady is not None and not step.steady.settled
     }
-    if not said:
+    if not reports:
         return None
-    reasons = "; ".join(f"{name} was {text}" for name, text in said.items())
+    reasons = "; ".join(f"{name} was {text}" for name, text in reports.items())
     return Advice(
         found=f"RIOPS had not settled ({reasons})", todo="set run_time longer before comparing"
     )
@@ -184,13 +184,13 @@ def unsteady(run: Run) -> Advice | None:
 
 def warming_up(run: Run) -> Advice | None:
     """Say which repeats are not counted in comparisons, and which steps never settled."""
-    said: dict[str, list[str]] = {}
+    reports: dict[str, list[str]] = {}
     for name in dict.fromkeys(step.name for step in run.steps):
         repeats_ = [step for step in _done(run) if step.name == name]
         for words in samples.unsettled(samples.settled(repeats_), len(repeats_)):
-            said.setdefault(words, []).append(name)
-    found = "; ".join(f"{_listed(names)} {words}" for words, names in said.items())
-    return Advice(found=found) if found else None
+            reports.setdefault(words, []).append(name)
+    sentence = "; ".join(f"{_listed(names)} {words}" for words, names in reports.items())
+    return Advice(found=sentence) if sentence else None
 
 
 def moved(run: Run) -> Advice | None:
@@ -334,21 +334,21 @@ def large_read_ahead(run: Run) -> Advice | None:
 
 def governor(facts: Facts) -> Advice | None:
     """Warn of processor frequencies that follow the load."""
-    found = facts.get("cpu.governor")
-    if not found or found == "performance":
+    name = facts.get("cpu.governor")
+    if not name or name == "performance":
         return None
     return Advice(
-        found=f"the CPU governor is {found}, so that the clock follows the load",
+        found=f"the CPU governor is {name}, so that the clock follows the load",
         todo="`cpupower frequency-set -g performance` makes runs comparable",
     )
 
 
 def virtualised(facts: Facts) -> Advice | None:
     """Warn of a hypervisor, whose cache no guest can see."""
-    found = facts.get("virtualisation")
-    if not found or found == "none":
+    hypervisor = facts.get("virtualisation")
+    if not hypervisor or hypervisor == "none":
         return None
-    name = "a hypervisor" if found == "yes" else str(found)
+    name = "a hypervisor" if hypervisor == "yes" else str(hypervisor)
     return Advice(
         found=f"this is a virtual machine ({name})",
         todo="the host may keep the disk in its own memory, which cannot be seen or dropped from "
@@ -405,11 +405,11 @@ def transparent_huge_pages(facts: Facts) -> Advice | None:
 
 def slow_clock(facts: Facts) -> Advice | None:
     """Warn of a clock that every reading of takes a microsecond."""
-    found = facts.get("kernel.clocksource")
-    if found not in _SLOW_CLOCKS:
+    source = facts.get("kernel.clocksource")
+    if source not in _SLOW_CLOCKS:
         return None
     return Advice(
-        found=f"the clock source is {found}, each reading of which is slow",
+        found=f"the clock source is {source}, each reading of which is slow",
         todo="boot with tsc if the processor has a constant one, or latencies and I/O timing cost "
         "more than they should",
     )
@@ -446,15 +446,15 @@ def no_device(facts: Facts) -> Advice | None:
 
 def _warnings(kind: str) -> Iterator[Callable[[Any], Advice | None]]:
     """Yield the functions of this module with that one parameter, in the order of this file."""
-    for name, found in globals().items():
+    for name, warning in globals().items():
         if (
-            inspect.isfunction(found)
-            and found.__module__ == __name__
+            inspect.isfunction(warning)
+            and warning.__module__ == __name__
             and name not in ("on", "about")
         ):
-            parameters = list(inspect.signature(found).parameters)
+            parameters = list(inspect.signature(warning).parameters)
             if not name.startswith("_") and parameters == [kind]:
-                yield found
+                yield warning
 
 
 def _done(run: Run) -> list[StepResult]:

@@ -90,8 +90,8 @@ def _rights(url: str) -> Iterator[Line]:
 
 def _as_json(case: Case, lines: Sequence[Line], *, possible: bool) -> str:
     shown = [line._asdict() for line in lines]
-    found = {"possible": possible, "data_dir": str(case.data), "lines": shown}
-    return json.dumps(found, indent=1)
+    answer = {"possible": possible, "data_dir": str(case.data), "lines": shown}
+    return json.dumps(answer, indent=1)
 
 
 def _shown(case: Case, lines: Sequence[Line], blocking: Sequence[Line]) -> Iterator[RenderableType]:

@@ -236,21 +236,21 @@ def _details(entry: Entry) -> Iterator[RenderableType]:
         items.append((clean(key["name"]), clean(f"{words}. {key['text']}".strip())))
     for name, value in entry.items():
         if name not in ("name", "about", "text", "keys") and value:
-            said = ", ".join(value) if isinstance(value, list) else str(value)
-            items.append((name, clean(said)))
+            shown = ", ".join(value) if isinstance(value, list) else str(value)
+            items.append((name, clean(shown)))
     if items:
         yield indented(items)
 
 
 def _sentences(text: str) -> list[str]:
     """Return lines as long as they were meant: one ends at the end of a sentence or paragraph."""
-    found: list[str] = []
+    sentences: list[str] = []
     for text_line in text.splitlines():
-        if found and found[-1] and text_line and not found[-1].endswith((".", ":")):
-            found[-1] += f" {text_line.strip()}"
+        if sentences and sentences[-1] and text_line and not sentences[-1].endswith((".", ":")):
+            sentences[-1] += f" {text_line.strip()}"
         else:
-            found.append(text_line)
-    return found
+            sentences.append(text_line)
+    return sentences
 
 
 def _runs(
@@ -291,8 +291,8 @@ def _took(run: Summary) -> str:
 def _as_json(
     things: dict[str, list[Entry]], runs: list[Summary | Unreadable], *, with_runs: bool
 ) -> str:
-    found: dict[str, list[Any]] = {**things}
+    listing: dict[str, list[Any]] = {**things}
     if with_runs:
-        found["runs"] = [asdict(one) for one in runs if isinstance(one, Summary)]
-        found["unreadable"] = [asdict(one) for one in runs if not isinstance(one, Summary)]
-    return json.dumps(found, indent=1, default=str) + "\n"
+        listing["runs"] = [asdict(one) for one in runs if isinstance(one, Summary)]
+        listing["unreadable"] = [asdict(one) for one in runs if not isinstance(one, Summary)]
+    return json.dumps(listing, indent=1, default=str) + "\n"

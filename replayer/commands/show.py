@@ -46,9 +46,9 @@ def run(args: argparse.Namespace) -> int:
         for entry in store.newer(path):
             reason = clean(store.load(entry.path).error or entry.status)
             print(f"note: {entry.id} is newer and measured nothing ({reason})", file=sys.stderr)  # noqa: T201
-    found = store.load(path)
+    stored = store.load(path)
     if args.json:
-        sys.stdout.write(store.text(found))
+        sys.stdout.write(store.text(stored))
         return 0
-    screen.show(found, path)
+    screen.show(stored, path)
     return 0

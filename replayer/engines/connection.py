@@ -69,9 +69,9 @@ class Database:
             if self._connection is not None:
                 self.close()
             watchdog.check(self._where)
-            said = redact(explain(getattr(error, "orig", None) or error), url)
+            reason = redact(explain(getattr(error, "orig", None) or error), url)
             raise ReplayerError(
-                f"{title or engine.title} at {show(url)} refused a connection: {said}"
+                f"{title or engine.title} at {show(url)} refused a connection: {reason}"
             ) from error
         self.engine = engine
 
@@ -117,11 +117,11 @@ class Database:
         verb = self.engine.needs(verb) if isinstance(verb, str) else verb
         rows: list[Row] = []
         for statement in verb.statements(**(holes or {})):
-            rows = self.query(statement, parameters, told=verb.name) or rows
+            rows = self.query(statement, parameters, verb=verb.name) or rows
         return rows
 
     def query(
-        self, statement: str, parameters: Mapping[str, Any] | None = None, *, told: str = ""
+        self, statement: str, parameters: Mapping[str, Any] | None = None, *, verb: str = ""
     ) -> list[Row]:
         """Execute one statement with `:name` parameters and return its rows, if it has some."""
         clause = sqlalchemy.text(statement)
@@ -132,11 +132,11 @@ class Database:
                 return [dict(row) for row in result.mappings()] if result.returns_rows else []
         except DBAPIError as error:
             watchdog.check(self._where)
-            begin = f"{told}: " if told else ""
+            begin = f"{verb}: " if verb else ""
             reason = f"{begin}the database said: {explain(error.orig or error)}"
             if self._is_denied(reason):
                 raise Denied(
-                    f"this database user may not do it: {reason}{self._remedy(told)}"
+                    f"this database user may not do it: {reason}{self._remedy(verb)}"
                 ) from error
             raise ReplayerError(reason) from error
 

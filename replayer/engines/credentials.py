@@ -26,18 +26,18 @@ _TLS = ("ssl_ca", "ssl_capath", "ssl_cert", "ssl_key", "ssl_cipher")
 
 def complete(url: URL, keys: Password) -> URL:
     """Return a URL with what it leaves out: from the user's option file, then the environment."""
-    found = _options(url, keys)
+    options = _options(url, keys)
     if url.username is None:
-        url = url.set(username=found.get("user"))
+        url = url.set(username=options.get("user"))
     if url.password is None:
-        password = found.get("password") or os.environ.get(keys.environment)
+        password = options.get("password") or os.environ.get(keys.environment)
         url = url.set(password=password or None)
     if url.host is None and "unix_socket" not in url.query:
-        if "host" in found:
-            url = url.set(host=found["host"], port=url.port or _port(found))
-        elif "socket" in found:
-            url = url.update_query_dict({"unix_socket": found["socket"]})
-    tls = {name: found[name] for name in _TLS if name in found and name not in url.query}
+        if "host" in options:
+            url = url.set(host=options["host"], port=url.port or _port(options))
+        elif "socket" in options:
+            url = url.update_query_dict({"unix_socket": options["socket"]})
+    tls = {name: options[name] for name in _TLS if name in options and name not in url.query}
     # The file was read here: a driver may not know all that is in it.
     return url.update_query_dict(tls).difference_update_query(["read_default_file"])
 
@@ -100,6 +100,6 @@ def _read(path: Path, text: str, groups: Iterable[str]) -> Iterator[tuple[str, s
             )
 
 
-def _port(found: Mapping[str, str]) -> int | None:
-    port = found.get("port", "")
+def _port(options: Mapping[str, str]) -> int | None:
+    port = options.get("port", "")
     return int(port) if port.isdigit() else None

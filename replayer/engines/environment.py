@@ -15,9 +15,9 @@ from replayer.model import Fact
 
 def url(engine: str) -> str | None:
     """Return the URL of the server of that engine, None if the environment names none."""
-    found = os.environ.get(_variable("URL", engine))
+    address = os.environ.get(_variable("URL", engine))
     # The name of the engine as the scheme leaves no doubt which one is meant.
-    return f"{engine}://{found.partition('://')[2]}" if found else None
+    return f"{engine}://{address.partition('://')[2]}" if address else None
 
 
 def folders(engine: str, directory: Path) -> Iterator[Path]:

@@ -153,7 +153,7 @@ def _wait(report: _Report, text: str) -> bool:
     """Take an event's mean wait: waits, seconds in all, between them a share or nothing."""
     for (whose, event), column in _EVENTS.items():
         if whose == report.waits and text.startswith(f"{event} ") and column not in report.values:
-            numbers = [_number(found) for found in _NUMBER.findall(text[len(event) :])]
+            numbers = [_number(number) for number in _NUMBER.findall(text[len(event) :])]
             if len(numbers) in (5, 6) and numbers[0]:
                 report.values[column] = numbers[-4] / numbers[0] * 1e6
             return True

@@ -140,10 +140,10 @@ class Host:
 
     def memory(self, name: str) -> int:
         """Return one line of /proc/meminfo in bytes, or a plain count such as HugePages_Total."""
-        found = re.search(
+        amount = re.search(
             rf"^{re.escape(name)}:\s+(\d+)( kB)?$", self.read("proc/meminfo"), re.MULTILINE
         )
-        return int(found[1]) * (1024 if found[2] else 1) if found else 0
+        return int(amount[1]) * (1024 if amount[2] else 1) if amount else 0
 
     def usable_memory_bytes(self) -> int:
         """Return the physical memory, or the cgroup's limit where that is less."""
@@ -177,8 +177,8 @@ class Host:
 
     def load(self) -> tuple[float, float, float] | None:
         """Return the load averages of 1, 5 and 15 minutes, or None."""
-        found = re.match(r"([\d.]+) ([\d.]+) ([\d.]+)", self.read("proc/loadavg"))
-        return (float(found[1]), float(found[2]), float(found[3])) if found else None
+        averages = re.match(r"([\d.]+) ([\d.]+) ([\d.]+)", self.read("proc/loadavg"))
+        return (float(averages[1]), float(averages[2]), float(averages[3])) if averages else None
 
     # Mounts and devices
 
@@ -307,12 +307,12 @@ class Host:
         Keys are dotted; what is not known is absent.  Nothing secret is in it: values that look
         like one are struck from the kernel's command line.
         """
-        found: dict[str, Fact] = {}
+        facts: dict[str, Fact] = {}
         for part in (_kernel, _processor, _memory, _surroundings):
-            found.update(part(self))
+            facts.update(part(self))
         if data is not None:
-            found.update(_storage(self, data))
-        return {key: value for key, value in found.items() if value not in (None, "")}
+            facts.update(_storage(self, data))
+        return {key: value for key, value in facts.items() if value not in (None, "")}
 
 
 def _kernel(host: Host) -> dict[str, Fact]:
@@ -530,15 +530,15 @@ def _container_marker(host: Host) -> str:
 
 def _storage(host: Host, data: str | Path) -> dict[str, Fact]:
     mount = host.mount_of(data)
-    found: dict[str, Fact] = {}
+    facts: dict[str, Fact] = {}
     if mount is not None:
-        found["fs.type"] = mount.type
-        found["fs.options"] = _OVERLAY_PATHS.sub("", mount.options)
-        found["fs.mount_point"] = mount.point
+        facts["fs.type"] = mount.type
+        facts["fs.options"] = _OVERLAY_PATHS.sub("", mount.options)
+        facts["fs.mount_point"] = mount.point
     device = host.device_of(data)
     if device is not None:
-        found.update(host.device_facts(device, data))
-    return found
+        facts.update(host.device_facts(device, data))
+    return facts
 
 
 def _disk_facts(host: Host, device: str) -> dict[str, Fact]:
@@ -577,12 +577,12 @@ def _upper_facts(host: Host, upper: str, device: str) -> dict[str, Fact]:
 
 def _layers(options: str) -> list[Path]:
     """Return an overlay's folders, the upper one first, then those below it from top to bottom."""
-    found = re.findall(r"(?:^|,)(upperdir|lowerdir\+?)=((?:\\.|[^,\\])*)", options)
-    upper = [text for name, text in found if name == "upperdir"]
+    layers = re.findall(r"(?:^|,)(upperdir|lowerdir\+?)=((?:\\.|[^,\\])*)", options)
+    upper = [text for name, text in layers if name == "upperdir"]
     # A colon parts the folders, and one in a name has a backslash before it.
     lower = [
         part
-        for name, text in found
+        for name, text in layers
         if name != "upperdir"
         for part in ([text] if name.endswith("+") else re.split(r"(?<!\\):+", text))
     ]
@@ -637,8 +637,8 @@ def _assignments(text: str) -> dict[str, str]:
 
 def _chosen(text: str) -> str:
     """Return the word in brackets of "always [madvise] never", or the whole text without any."""
-    found = re.search(r"\[([^\]]+)\]", text)
-    return found[1] if found else text
+    choice = re.search(r"\[([^\]]+)\]", text)
+    return choice[1] if choice else text
 
 
 def _plain(text: str) -> Fact:
@@ -650,5 +650,5 @@ def _whole(text: str) -> int | None:
 
 
 def _decimal(text: str | None) -> float | None:
-    found = re.match(r"\d+(?:\.\d+)?", text or "")
-    return float(found[0]) if found else None
+    number = re.match(r"\d+(?:\.\d+)?", text or "")
+    return float(number[0]) if number else None

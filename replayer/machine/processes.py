@@ -54,9 +54,9 @@ def family(pid: int, *, ended: bool = False) -> list[int]:
         return []
     children: dict[int, list[int]] = {}
     for other in every():
-        found = _stat(other)
-        if found is not None and (ended or found.state not in "ZX"):
-            children.setdefault(found.parent, []).append(other)
+        stat = _stat(other)
+        if stat is not None and (ended or stat.state not in "ZX"):
+            children.setdefault(stat.parent, []).append(other)
     members = [pid]
     for member in members:
         members.extend(children.get(member, ()))
@@ -71,19 +71,19 @@ def serving(data: Path, programs: Path, user: User | None) -> list[int]:
     """
     uid = os.geteuid() if user is None else user.uid
     home, folder = str(data.resolve()), str(programs.resolve())
-    found = []
+    pids = []
     for pid in every():
         if _owner(pid) != uid or str(Path(_link(pid, "exe", user)).parent) != folder:
             continue
         if _link(pid, "cwd", user) == home or str(data) in arguments(pid):
-            found.append(pid)
-    return found
+            pids.append(pid)
+    return pids
 
 
 def state(pid: int) -> str:
     """Return the kernel's letter for what a process does, such as S or D; "" if it is gone."""
-    found = _stat(pid)
-    return found.state if found else ""
+    stat = _stat(pid)
+    return stat.state if stat else ""
 
 
 def waits_for_disk(pid: int) -> bool:
@@ -93,7 +93,7 @@ def waits_for_disk(pid: int) -> bool:
     except OSError:
         return False
     stats = (_stat(f"{pid}/task/{thread}") for thread in threads)
-    return any(found is not None and found.state == "D" for found in stats)
+    return any(stat is not None and stat.state == "D" for stat in stats)
 
 
 def work_done(pid: int) -> tuple[float, tuple[str, ...]]:
@@ -109,8 +109,8 @@ def work_done(pid: int) -> tuple[float, tuple[str, ...]]:
 
 def working_folder(pid: int) -> Path | None:
     """Return the folder that a process works in, None if it is gone or not ours to see."""
-    found = _link(pid, "cwd", None)
-    return Path(found) if found else None
+    folder = _link(pid, "cwd", None)
+    return Path(folder) if folder else None
 
 
 def every() -> Iterator[int]:
@@ -140,7 +140,7 @@ def cpu_seconds(pids: Iterable[int]) -> CpuSeconds:
         before = now
         if unmoved:
             break
-    parts = [part for found in before if found for part in (found.own, found.reaped)]
+    parts = [part for used in before if used for part in (used.own, used.reaped)]
     return CpuSeconds(sum(p.user for p in parts), sum(p.system for p in parts))
 
 
@@ -174,15 +174,15 @@ def _link(pid: int, name: str, user: User | None) -> str:
     """Return where a link of a process points to, "" if it is gone or a zombie."""
     path = Path(f"/proc/{pid}/{name}")
     try:
-        found = str(path.readlink())
+        target = str(path.readlink())
     except PermissionError:
         if user is None:
             return ""
         # Root in a container may not look at other users' processes; they themselves may.
         try:
-            found = shell.run(["readlink", path], user=user, folder=Path("/")).strip()
+            target = shell.run(["readlink", path], user=user, folder=Path("/")).strip()
         except ReplayerError:
             return ""
     except OSError:
         return ""
-    return found.removesuffix(" (deleted)")
+    return target.removesuffix(" (deleted)")

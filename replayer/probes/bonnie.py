@@ -89,31 +89,31 @@ def _blocks(
         if job is None:
             continue
         context.drop(targets)
-        found = context.run_io(f"{spec.name}: {phase}", [job], targets)
+        io = context.run_io(f"{spec.name}: {phase}", [job], targets)
         if phase == "putc":
             for target in targets:
                 context.workspace.empty(target)
-        for line, results in zip(lines, found.by_client, strict=True):
+        for line, results in zip(lines, io.by_client, strict=True):
             result = results[0]
             rate = result.iops if phase == "seeks" else result.throughput / 1024
-            line.values[phase] = (rate, _percent(found, len(lines)), result.latencies)
-        _add(context, total, phase, found)
+            line.values[phase] = (rate, _percent(io, len(lines)), result.latencies)
+        _add(context, total, phase, io)
 
 
-def _add(context: ProbeContext, total: _Line, phase: str, found: IoRun) -> None:
-    result = found.of()
+def _add(context: ProbeContext, total: _Line, phase: str, io: IoRun) -> None:
+    result = io.of()
     rate = result.iops if phase == "seeks" else result.throughput / 1024
-    total.values[phase] = (rate, _percent(found, 1), result.latencies)
+    total.values[phase] = (rate, _percent(io, 1), result.latencies)
     if phase == "seeks":
         context.findings.measure("bonnie.seeks", rate, "seeks/s")
     else:
         context.findings.measure(f"bonnie.{phase}", result.throughput, "bytes/s")
 
 
-def _percent(found: IoRun, clients: int) -> float:
+def _percent(io: IoRun, clients: int) -> float:
     """Return the processor time of a phase in percent of its own time, for each client."""
-    result = found.of()
-    return 100 * (found.user_seconds + found.system_seconds) / result.seconds / clients
+    result = io.of()
+    return 100 * (io.user_seconds + io.system_seconds) / result.seconds / clients
 
 
 def _job(spec: Spec, phase: str, size: int) -> IoJob | None:
@@ -292,8 +292,8 @@ def _cross_check(spec: Spec, context: ProbeContext, size: int) -> None:
             job = _job(spec, phase, size)
             assert job is not None
             # Nothing is dropped from the page cache here: bonnie++ does not do so either.
-            found = context.run_io(f"{spec.name}: {phase}", [job], [target])
-            ours.setdefault(phase, []).append(found.of().throughput / 1024)
+            io = context.run_io(f"{spec.name}: {phase}", [job], [target])
+            ours.setdefault(phase, []).append(io.of().throughput / 1024)
         context.workspace.forget(target)
         fields = reference_tools.bonnie(folder, size=size, chunk=spec.chunk, files=0)
         for phase in phases:

@@ -57,9 +57,9 @@ def run(spec: Spec, context: ProbeContext) -> None:
             seed=spec.seed,
         )
         context.drop(targets)
-        found = context.run_io(job.name, [job], targets)
-        context.io_rows(found, [job], targets)
-        _tell(context, operation, [results[0] for results in found.by_client], found.of())
+        io = context.run_io(job.name, [job], targets)
+        context.io_rows(io, [job], targets)
+        _tell(context, operation, [results[0] for results in io.by_client], io.of())
 
 
 def _tell(context: ProbeContext, operation: str, clients: list[IoResult], result: IoResult) -> None:

@@ -84,14 +84,14 @@ def run(spec: Spec, context: ProbeContext) -> None:
         )
     targets = context.files("io", spec.files, each, block_size=spec.block_size, direct=spec.direct)
     job = _job(spec)
-    found = context.run_io(f"{spec.name}: {label(job)}", [job], targets)
-    context.io_rows(found, [job], targets)
-    result = found.of()
+    io = context.run_io(f"{spec.name}: {label(job)}", [job], targets)
+    context.io_rows(io, [job], targets)
+    result = io.of()
     findings = context.findings
     findings.measure("io.iops", result.iops, "IOPS")
     findings.measure("io.throughput", result.throughput, "bytes/s", says="io.iops")
     findings.percentiles("io.latency", result.latencies)
-    findings.measure("io.cpu_per_operation", found.cpu_per_operation, "s", Better.LESS)
+    findings.measure("io.cpu_per_operation", io.cpu_per_operation, "s", Better.LESS)
     if spec.cross_check:
         _cross_check(spec, context, job, targets[:1])
 

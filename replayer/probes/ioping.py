@@ -41,13 +41,13 @@ def run(spec: Spec, context: ProbeContext) -> None:
     context.writable(writes=spec.operation == "write")
     targets = context.files("ioping", 1, spec.size, block_size=spec.block_size, direct=spec.direct)
     job = _job(spec)
-    found = context.run_io(spec.name, [job], targets)
-    context.io_rows(found, [job], targets)
+    io = context.run_io(spec.name, [job], targets)
+    context.io_rows(io, [job], targets)
     findings = context.findings
     if len(targets) > 1:
-        for client, results in enumerate(found.by_client, 1):
+        for client, results in enumerate(io.by_client, 1):
             findings.lines(f"print.client {client}", _lines(spec, context, results[0]))
-    result = found.of()
+    result = io.of()
     findings.lines("print", _lines(spec, context, result))
     findings.measure("ioping.iops", len(targets) * 1e9 / result.latencies.mean_ns, "IOPS")
     findings.measure("ioping.latency.avg", result.latencies.mean_ns / 1e9, "s", Better.LESS)
@@ -108,7 +108,7 @@ def _cross_check(spec: Spec, context: ProbeContext, targets: list[Target], opera
         return context.run_io(spec.name, [job], targets).of().latencies.mean_ns / 1e3
 
     def theirs() -> float:
-        found = reference_tools.ioping(
+        measured = reference_tools.ioping(
             targets[0].paths[0],
             write=spec.operation == "write",
             size=spec.size,
@@ -117,7 +117,7 @@ def _cross_check(spec: Spec, context: ProbeContext, targets: list[Target], opera
             interval=spec.interval,
             direct=spec.direct,
         )
-        return found.mean_ns / 1e3
+        return measured.mean_ns / 1e3
 
     if spec.device:
         context.findings.note("cross-check skipped: ioping is compared on files only")

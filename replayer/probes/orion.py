@@ -98,14 +98,13 @@ def _measure(
     """Return the point of each client, and of all under `all` where there are several."""
     jobs = _jobs(spec, small, large)
     title = f"{spec.name}: small {small}, large {large}"
-    found = context.run_io(title, jobs, targets)
-    context.io_rows(found, jobs, targets)
+    io = context.run_io(title, jobs, targets)
+    context.io_rows(io, jobs, targets)
     points = {
-        str(client): _point(small, large, results)
-        for client, results in enumerate(found.by_client, 1)
+        str(client): _point(small, large, results) for client, results in enumerate(io.by_client, 1)
     }
     if len(targets) > 1:
-        points["all"] = _point(small, large, [found.of(place) for place in range(len(jobs))])
+        points["all"] = _point(small, large, [io.of(place) for place in range(len(jobs))])
     return points
 
 

@@ -42,9 +42,9 @@ def run(spec: Spec, context: ProbeContext) -> None:
     )
     for method in spec.methods:
         job = _job(spec, method)
-        found = context.run_io(f"{spec.name}: {method}", [job], targets)
-        context.io_rows(found, [job], targets)
-        result = found.of()
+        io = context.run_io(f"{spec.name}: {method}", [job], targets)
+        context.io_rows(io, [job], targets)
+        result = io.of()
         context.findings.row(
             "pg_fsync",
             method=method,
@@ -54,7 +54,7 @@ def run(spec: Spec, context: ProbeContext) -> None:
             max_us=result.latencies.most_ns / 1e3,
         )
         if len(targets) > 1:
-            each = [f"{results[0].iops:.3f} ops/sec" for results in found.by_client]
+            each = [f"{results[0].iops:.3f} ops/sec" for results in io.by_client]
             context.findings.lines(f"{method} of each client", each)
         context.findings.measure(f"pg_fsync.{method}", result.iops, "ops/s")
         context.findings.latency[f"pg_fsync.{method}"] = result.latencies.payload()
@@ -98,8 +98,8 @@ def _cross_check(spec: Spec, context: ProbeContext, targets: list[Target]) -> No
             job = _job(spec, method)
             mine[method].append(context.run_io(job.name, [job], targets).of().iops)
         with context.progress.task(f"{spec.name}: pg_test_fsync"):
-            told = reference_tools.pg_test_fsync(program, folder, seconds=seconds)
+            rates = reference_tools.pg_test_fsync(program, folder, seconds=seconds)
         for method in spec.methods:
-            other[method].append(told[method])
+            other[method].append(rates[method])
     for method in spec.methods:
         context.compared(method, "pg_test_fsync", "ops/s", mine[method], other[method])

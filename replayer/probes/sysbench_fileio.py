@@ -77,15 +77,15 @@ def _row(spec: Spec, context: ProbeContext, targets: list[Target], row: _Row) ->
     job = _job(spec, row.mode, row.threads)
     _prepare(spec, context, targets, row.mode)
     size = show_size(row.size)
-    found = context.run_io(f"{spec.name}: {size} {row.mode} {row.threads} threads", [job], targets)
-    context.io_rows(found, [job], targets)
+    io = context.run_io(f"{spec.name}: {size} {row.mode} {row.threads} threads", [job], targets)
+    context.io_rows(io, [job], targets)
     lines = []
     if len(targets) > 1:
-        for client, results in enumerate(found.by_client, 1):
+        for client, results in enumerate(io.by_client, 1):
             lines.append(_add(context, f"{spec.name}.{client}", row, results[0]))
-    lines.append(_add(context, spec.name, row, found.of()))
+    lines.append(_add(context, spec.name, row, io.of()))
     metric = f"sysbench_fileio.{row.mode}.{size.replace(' ', '')}.threads_{row.threads}.throughput"
-    context.findings.measure(metric, found.of().throughput, "bytes/s")
+    context.findings.measure(metric, io.of().throughput, "bytes/s")
     return lines
 
 

@@ -248,14 +248,14 @@ def ledgers(sides: Sequence[Side]) -> Chart | None:
     names, verdicts = [], []
     for name in step_names(sides):
         for side in sides:
-            found = [result.ledger for _, result in done(side, name) if result.ledger is not None]
-            if not found:
+            known = [result.ledger for _, result in done(side, name) if result.ledger is not None]
+            if not known:
                 continue
             names.append(f"{word(name)}, {word(side.name)}")
-            verdicts.append(" | ".join(sorted({ledger.verdict.value for ledger in found})))
-            layers["shared buffers"].append(median(ledger.buffer_hits for ledger in found))
-            layers["page cache"].append(median(ledger.page_cache_hits or 0 for ledger in found))
-            layers["device"].append(median(ledger.device_reads or 0 for ledger in found))
+            verdicts.append(" | ".join(sorted({ledger.verdict.value for ledger in known})))
+            layers["shared buffers"].append(median(ledger.buffer_hits for ledger in known))
+            layers["page cache"].append(median(ledger.page_cache_hits or 0 for ledger in known))
+            layers["device"].append(median(ledger.device_reads or 0 for ledger in known))
     if not names:
         return None
     traces = [
@@ -317,7 +317,7 @@ def series(sides: Sequence[Side]) -> tuple[list[dict[str, Any]], int]:
     An entry is `{run, side, step, repeat, times, panels, marks, window}`; a panel is
     `{title, unit, stacked, lines: [{name, low, step, data}]}`.
     """
-    found = [
+    chosen = [
         (side, run, result, result.series)
         for side in sides
         for run, result in done(side)
@@ -325,10 +325,10 @@ def series(sides: Sequence[Side]) -> tuple[list[dict[str, Any]], int]:
     ]
     numbers = sum(
         len(one.seconds) * sum(len(lines) for _, _, lines in _panels(one, result))
-        for *_, result, one in found
+        for *_, result, one in chosen
     )
     size = max(1, -(-numbers // _MOST_NUMBERS))
-    return [_entry(side, run, result, one, size) for side, run, result, one in found], size
+    return [_entry(side, run, result, one, size) for side, run, result, one in chosen], size
 
 
 def _entry(side: Side, run: Run, result: StepResult, one: Series, size: int) -> dict[str, Any]:

@@ -112,21 +112,21 @@ def _differences(comparison: Comparison) -> Iterator[RenderableType]:
     yield ""
     yield Rule(Text("what else differs", style="bold"), align="left", style="dim")
     for sort in (Sort.ASKED, Sort.EXPLAINS):
-        found = [one for one in comparison.differences if one.sort is sort]
-        yield line(f"{SORTS[sort]}:" if found else f"{SORTS[sort]}: nothing")
-        if found:
-            yield Padding(_facts(found, comparison), (0, 0, 0, 2 * INDENT), expand=False)
+        of_sort = [one for one in comparison.differences if one.sort is sort]
+        yield line(f"{SORTS[sort]}:" if of_sort else f"{SORTS[sort]}: nothing")
+        if of_sort:
+            yield Padding(_facts(of_sort, comparison), (0, 0, 0, 2 * INDENT), expand=False)
     noise = [clean(one.key) for one in comparison.differences if one.sort is Sort.NOISE]
     if noise:
         yield line(f"{SORTS[Sort.NOISE]}: {', '.join(noise)}", style="dim")
 
 
-def _facts(found: Sequence[Difference], comparison: Comparison) -> Table:
+def _facts(differences: Sequence[Difference], comparison: Comparison) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
     table.add_column("")
     for group in (comparison.base, comparison.other):
         table.add_column(Text(clean(group.name)), max_width=_VALUE_WIDTH, overflow="fold")
-    for one in found:
+    for one in differences:
         table.add_row(Text(clean(one.key)), Text(values(one.base)), Text(values(one.other)))
     return table
 

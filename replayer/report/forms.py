@@ -75,14 +75,14 @@ def percentiles(latency: Latency) -> str | Flow:
 
 def group(measurement: Measurement) -> str:
     """Return what a metric shares with its neighbours: `latency` of sessions.latency.p99.9."""
-    found = _LEAF.fullmatch(_within(measurement))
-    return found["group"] if found else ""
+    parts = _LEAF.fullmatch(_within(measurement))
+    return parts["group"] if parts else ""
 
 
 def leaf(measurement: Measurement) -> str:
     """Return the last word of a metric: `p99.9` of sessions.latency.p999 or .p99.9."""
-    found = _LEAF.fullmatch(_within(measurement))
-    return _CLOSE.sub(r"\1.\2", found["leaf"]) if found else measurement.metric
+    parts = _LEAF.fullmatch(_within(measurement))
+    return _CLOSE.sub(r"\1.\2", parts["leaf"]) if parts else measurement.metric
 
 
 def _within(measurement: Measurement) -> str:

@@ -60,9 +60,9 @@ Drawn = tuple[str, charts.Chart]
 
 
 def _charts(sides: Sequence[Side], comparison: Comparison | None) -> Iterator[Drawn]:
-    found = charts.intervals(comparison) if comparison else None
-    if found:
-        yield "comparison", found
+    forest = charts.intervals(comparison) if comparison else None
+    if forest:
+        yield "comparison", forest
     yield from (("repeats", chart) for chart in charts.repeats(sides))
     yield from (("latency", chart) for chart in charts.latencies(sides))
     for chart in (charts.ledgers(sides), *charts.of_steps(sides)):
@@ -166,14 +166,14 @@ def _measurements(sides: Sequence[Side], drawn: Sequence[Drawn]) -> Iterator[str
         }
         for metric, kind in metrics.items():
             for side in sides:
-                found = [
+                values = [
                     v
                     for _, result in charts.done(side, name)
                     if (v := result.value(metric)) is not None
                 ]
-                if found:
-                    shown = [show(v, kind.unit) for v in (median(found), min(found), max(found))]
-                    rows.append([name, metric, side.name, *shown, str(len(found))])
+                if values:
+                    shown = [show(v, kind.unit) for v in (median(values), min(values), max(values))]
+                    rows.append([name, metric, side.name, *shown, str(len(values))])
     yield "<details><summary>All measurements</summary>"
     headings = ["step", "metric", "group", "median", "least", "most", "n"]
     yield _table(headings, rows, numbers=range(3, 7))
@@ -297,8 +297,8 @@ def _part(name: str) -> str:
 
 def _plotly() -> str:
     """Return Plotly's script, which travels inside its Python package; that is not imported."""
-    found = util.find_spec("plotly")
-    for folder in (found.submodule_search_locations or []) if found else []:
+    package = util.find_spec("plotly")
+    for folder in (package.submodule_search_locations or []) if package else []:
         path = Path(folder, "package_data", "plotly.min.js")
         if path.is_file():
             # A `</script` inside a string of it would end the element.

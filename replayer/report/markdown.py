@@ -56,11 +56,11 @@ def _comparison(comparison: Comparison) -> Iterator[str]:
 def _runs(sides: Sequence[Side]) -> Iterator[str]:
     for side in sides:
         yield f"**{_text(side.name)}**: {', '.join(_text(run.id) for run in side.runs)}"
-        found: dict[tuple[str, str, str], list[float]] = {}
+        values_of: dict[tuple[str, str, str], list[float]] = {}
         for run in side.runs:
             for step in run.steps:
                 for m in step.measurements if step.status is Status.DONE else ():
-                    found.setdefault((step.name, m.metric, m.unit), []).append(m.value)
+                    values_of.setdefault((step.name, m.metric, m.unit), []).append(m.value)
         rows = [
             [
                 step,
@@ -68,7 +68,7 @@ def _runs(sides: Sequence[Side]) -> Iterator[str]:
                 *(show(v, unit) for v in (median(all_), min(all_), max(all_))),
                 str(len(all_)),
             ]
-            for (step, metric, unit), all_ in found.items()
+            for (step, metric, unit), all_ in values_of.items()
         ]
         yield _table(["step", "metric", "median", "least", "most", "n"], rows)
 
@@ -85,8 +85,8 @@ def _text(words: object) -> str:
     return _SPECIAL.sub(_escaped, clean(words))
 
 
-def _escaped(found: re.Match[str]) -> str:
-    sign = found[1]
+def _escaped(match: re.Match[str]) -> str:
+    sign = match[1]
     if sign in "()-+!#":
         return sign
     return {"<": "&lt;", ">": "&gt;"}.get(sign, f"\\{sign}")

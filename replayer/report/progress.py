@@ -132,8 +132,8 @@ class _LineTask:
         if self._total and self._done > 0:
             share = min(1.0, self._done / self._total)
             left = self.elapsed / share - self.elapsed
-            told = [f"{_clock_text(left)} left"] if share >= _TOLD_FROM else []
-            words = [f"{share:.0%}", *words, *told]
+            left_words = [f"{_clock_text(left)} left"] if share >= _TOLD_FROM else []
+            words = [f"{share:.0%}", *words, *left_words]
         return f"{self._title}: {', '.join([*words, *filter(None, [self._note])])}"
 
 

@@ -73,17 +73,17 @@ def render(run: Run, path: Path | None = None) -> Group:
 
 def attention(run: Run) -> list[str]:
     """Return what was not as asked, a sentence for each step: failures, skips, coldness, ledger."""
-    said = []
+    sentences = []
     for results in _by_name(run):
         name, several = clean(results[0].name), len(results) > 1
         for (status, reason), same in _alike(results, lambda r: (r.status, r.reason)):
             if status is not Status.DONE:
                 where = f"{name}{_repeats_of(same) if several else ''}"
-                said.append(f"{where}: {status.value}: {clean(reason)}")
+                sentences.append(f"{where}: {status.value}: {clean(reason)}")
         for text, same in _alike(results, _other_than_asked):
             if text:
-                said.append(f"{name}{_repeats_of(same) if several else ''}: {text}")
-    return said
+                sentences.append(f"{name}{_repeats_of(same) if several else ''}: {text}")
+    return sentences
 
 
 def _by_name(run: Run) -> list[list[StepResult]]:
@@ -214,10 +214,10 @@ def _engine(run: Run) -> Iterator[tuple[str, str | Text | Flow]]:
     place = "private server" if engine.place == "private" else "running server"
     yield "engine", lines([f"{engine.name} {engine.version}", place])
     known = sorted(engine.settings.items(), key=lambda item: item[0] not in run.workload.settings)
-    told = [f"{clean(name)}={clean(value)}" for name, value in known if not _QUIET.match(name)]
-    if len(told) < len(known):
-        told.append(f"(and {len(known) - len(told)} of locale, log and addresses)")
-    yield "settings", Flow(told)
+    settings = [f"{clean(name)}={clean(value)}" for name, value in known if not _QUIET.match(name)]
+    if len(settings) < len(known):
+        settings.append(f"(and {len(known) - len(settings)} of locale, log and addresses)")
+    yield "settings", Flow(settings)
     yield from (
         (clean(key), _fact(key, value))
         for key, value in engine.facts.items()
@@ -278,8 +278,8 @@ def _common_proof(results: Sequence[StepResult]) -> Iterator[RenderableType]:
         had = _counted([cold.got.value for cold in colds])
         shares = [cold.resident_share for cold in colds if cold.resident_share is not None]
         ends = dict.fromkeys(f"{share:.1%}" for share in sorted(shares)[:: max(1, len(shares) - 1)])
-        told = " to ".join(ends) or "an unknown share"
-        yield line(f"{had}; {told} of the files was in memory before the clock", "green")
+        resident = " to ".join(ends) or "an unknown share"
+        yield line(f"{had}; {resident} of the files was in memory before the clock", "green")
     if ledgers:
         layers = [
             _median([getattr(ledger, name) for ledger in ledgers])
@@ -317,8 +317,8 @@ def _counted(words: Sequence[str]) -> str:
 def _summary(results: Sequence[StepResult]) -> Sheet:
     rows = []
     for metric in dict.fromkeys(m.metric for result in results for m in result.measurements):
-        found = [m for result in results for m in result.measurements if m.metric == metric]
-        values, unit = [m.value for m in found], found[0].unit
+        same = [m for result in results for m in result.measurements if m.metric == metric]
+        values, unit = [m.value for m in same], same[0].unit
         middle = statistics.median(values)
         spread = f"{(max(values) - min(values)) / abs(middle):.1%}" if middle else "-"
         shown = [clean(show(value, unit)) for value in (middle, min(values), max(values))]
@@ -354,8 +354,8 @@ def _measurements(
 ) -> Iterator[RenderableType]:
     """Yield plain quantities line by line, and those that share a name, `a.b.*`, on one line."""
     items: list[tuple[str, str | Text | Flow]] = []
-    for group, found in groupby(measurements, key=forms.group):
-        same = list(found)
+    for group, members in groupby(measurements, key=forms.group):
+        same = list(members)
         if group:
             words = [clean(f"{forms.leaf(m)} {_value(m)}") for m in same]
             items.append((clean(group), Flow(words, "   ")))
@@ -372,8 +372,8 @@ def _explained(measurement: Measurement, glosses: Mapping[str, str]) -> Text:
 
 def _value(measurement: Measurement) -> str:
     """Return a value with its unit, once: `files 1,542`, not `files 1,542 files`."""
-    told = measurement.unit == forms.leaf(measurement) and measurement.unit != "bytes"
-    return clean(show(measurement.value, "" if told else measurement.unit))
+    unit_is_name = measurement.unit == forms.leaf(measurement) and measurement.unit != "bytes"
+    return clean(show(measurement.value, "" if unit_is_name else measurement.unit))
 
 
 def _latencies(result: StepResult) -> Iterator[RenderableType]:
@@ -464,9 +464,9 @@ def _ledger_words(result: StepResult) -> str:
 def _layers(layers: Sequence[float | None], verdict: str, ratio: float | None) -> str:
     """Return the three layers of every read, per second, with the verdict."""
     names = ("shared-buffer hits", "page-cache hits", "device reads")
-    told = [f"{name} {_per_second(value)}" for name, value in zip(names, layers, strict=True)]
+    rates = [f"{name} {_per_second(value)}" for name, value in zip(names, layers, strict=True)]
     end = "" if ratio is None else f" (ratio {ratio:.3f})"
-    return f"{' | '.join(told)} -> {verdict}{end}"
+    return f"{' | '.join(rates)} -> {verdict}{end}"
 
 
 def _is_not_served(result: StepResult) -> bool:
@@ -560,8 +560,8 @@ def _short(run: Run) -> Iterator[RenderableType]:
         if before and after and _middle(before)
     ]
     if share:
-        told = "speed after the run against before, no disk or database involved"
-        items.append(("control", Flow([*map(clean, share), f"({told})"], "   ")))
+        explanation = "speed after the run against before, no disk or database involved"
+        items.append(("control", Flow([*map(clean, share), f"({explanation})"], "   ")))
     if items:
         yield Text("")
         yield _rule(Text("in short", style="bold"))
@@ -578,10 +578,10 @@ def _headline(results: Sequence[StepResult]) -> str | Flow:
     words = []
     for metric in wanted:
         values = [value for result in done if (value := result.value(metric)) is not None]
-        found = next((m for m in done[0].measurements if m.metric == metric), None)
-        if values and found is not None:
-            middle = found.model_copy(update={"value": statistics.median(values)})
-            name = " ".join(filter(None, (forms.group(found), forms.leaf(found))))
+        headline = next((m for m in done[0].measurements if m.metric == metric), None)
+        if values and headline is not None:
+            middle = headline.model_copy(update={"value": statistics.median(values)})
+            name = " ".join(filter(None, (forms.group(headline), forms.leaf(headline))))
             words.append(clean(f"{name} {_value(middle)}"))
     data = [
         _counted([result.ledger.verdict.value for result in done if result.ledger])

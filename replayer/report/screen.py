@@ -28,9 +28,9 @@ class Screen(Console):
 def screen(stream: TextIO | None = None) -> Screen:
     """Return a console for a stream, stdout unless given: as wide as the terminal, at most 100."""
     stream = stream or sys.stdout
-    found = Screen(file=stream, highlight=False, markup=False, emoji=False)
-    found.width = min(found.width, WIDTH) if found.is_terminal else WIDTH
-    return found
+    console = Screen(file=stream, highlight=False, markup=False, emoji=False)
+    console.width = min(console.width, WIDTH) if console.is_terminal else WIDTH
+    return console
 
 
 def text(*renderables: RenderableType, width: int = WIDTH) -> str:

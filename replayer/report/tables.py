@@ -188,9 +188,9 @@ def records(rows: Sequence[Mapping[str, Any]], *, first: int = 3, last: int = 7)
 
 def heading(key: str) -> str:
     """Return a column's heading: `rows_per_second` is rows/s, `table_bytes` is table."""
-    for suffix, (said, _) in _SUFFIXES.items():
+    for suffix, (words, _) in _SUFFIXES.items():
         if key.endswith(suffix) and key != suffix:
-            return clean(key.removesuffix(suffix).replace("_", " ") + said)
+            return clean(key.removesuffix(suffix).replace("_", " ") + words)
     return clean(key.replace("_", " "))
 
 

@@ -14,16 +14,16 @@ def sheet(collector: str, series: Series) -> Sheet | None:
     """Return the line of a report for a collector, or None if it wants none."""
     module = registry.load("collectors", collector)
     if hasattr(module, "SHEET"):
-        found: Sheet | None = module.SHEET
-        return found
+        own: Sheet | None = module.SHEET
+        return own
     return Sheet(f"{collector} over {{time}}", " ".join(_columns(collector, series)))
 
 
 def panels(series: Series) -> Iterator[tuple[str, Panel]]:
     """Yield collectors that a series has columns of, with their panels, as they are drawn."""
     known = {name.partition(".")[0] for name in series.columns} & set(registry.names("collectors"))
-    found = [(name, panel) for name in sorted(known) if (panel := _panel(name, series))]
-    yield from sorted(found, key=lambda pair: pair[1].order)
+    known_panels = [(name, panel) for name in sorted(known) if (panel := _panel(name, series))]
+    yield from sorted(known_panels, key=lambda pair: pair[1].order)
 
 
 def is_drawn(column: str) -> bool:
@@ -45,8 +45,8 @@ def is_kernels(column: str) -> bool:
 def _panel(collector: str, series: Series) -> Panel | None:
     module = registry.load("collectors", collector)
     if hasattr(module, "PANEL"):
-        found: Panel | None = module.PANEL
-        return found
+        panel: Panel | None = module.PANEL
+        return panel
     columns = _columns(collector, series)[:_DRAWN]
     return Panel(collector, tuple((name, f"{collector} {name}") for name in columns))
 

@@ -139,9 +139,9 @@ def _make(where: Path) -> None:
 def text(run: Run) -> str:
     """Return a run as JSON, one measurement or table row a line; what is not finite is left out."""
     finite = run.model_copy(update={"steps": tuple(map(_finite, run.steps))})
-    found = "".join(_pretty(finite.model_dump(mode="json"), 0)) + "\n"
+    lines = "".join(_pretty(finite.model_dump(mode="json"), 0)) + "\n"
     # A label in another encoding than the locale's has bytes that no JSON can hold.
-    return found.encode(errors="replace").decode()
+    return lines.encode(errors="replace").decode()
 
 
 def load(path: str | Path, wanted: Callable[[str], bool] | None = None) -> Run:
@@ -157,9 +157,9 @@ def load(path: str | Path, wanted: Callable[[str], bool] | None = None) -> Run:
     if wanted is not None:
         data = _thinned(data, wanted)
     keys = _json(path, data)
-    found = _format(path, keys)
-    if found < FORMAT:
-        for number in range(found, FORMAT):
+    version = _format(path, keys)
+    if version < FORMAT:
+        for number in range(version, FORMAT):
             # What is no run is left as it is: the model says best what is wrong with it.
             with contextlib.suppress(KeyError, TypeError, ValueError, AttributeError):
                 keys = _UPGRADES[number](keys)
@@ -311,8 +311,8 @@ def _thinned(data: bytes, wanted: Callable[[str], bool]) -> bytes:
     """Return a file without the columns that are not wanted, if it is laid out as by save."""
     parts = []
     at = 0
-    while (found := data.find(_COLUMNS, at)) >= 0:
-        begin = found + len(_COLUMNS)
+    while (column := data.find(_COLUMNS, at)) >= 0:
+        begin = column + len(_COLUMNS)
         end = data.find(_COLUMNS_END, begin)
         lines = [line.removesuffix(b",") for line in data[begin : max(end, begin)].split(b"\n")]
         if not all(line.startswith(_COLUMN) and line.endswith(b"]") for line in lines):
@@ -346,15 +346,15 @@ def _no_json(error: str, data: bytes) -> str:
 
 def _format(path: Path, keys: Mapping[str, Any]) -> int:
     """Return the format of a run's keys; raise Impossible for a foreign or newer one."""
-    found = keys.get("format")
-    if type(found) is not int or found < 1 or not {"id", "host", "workload"} <= set(keys):
+    version = keys.get("format")
+    if type(version) is not int or version < 1 or not {"id", "host", "workload"} <= set(keys):
         raise Impossible(f"{path}: it is not a run of replayer")
-    if found > FORMAT:
+    if version > FORMAT:
         raise Impossible(
-            f"{path}: it has format {found}, this replayer {__version__} reads up to {FORMAT}: "
+            f"{path}: it has format {version}, this replayer {__version__} reads up to {FORMAT}: "
             f"upgrade replayer"
         )
-    return found
+    return version
 
 
 def _explain(error: ValidationError) -> str:
@@ -395,8 +395,8 @@ def _finite(step: StepResult) -> StepResult:
         return step
     kept: tuple[Measurement, ...] = tuple(m for m in step.measurements if m not in bad)
     names = ", ".join(m.metric for m in bad)
-    said = f"{names} came out as no finite number and was left out"
-    return step.model_copy(update={"measurements": kept, "notes": (*step.notes, said)})
+    note = f"{names} came out as no finite number and was left out"
+    return step.model_copy(update={"measurements": kept, "notes": (*step.notes, note)})
 
 
 def _pretty(value: Any, depth: int) -> Iterator[str]:

@@ -103,7 +103,7 @@ class Context:
 
     def data_directory(self) -> Path:
         """Return where the server's files are on this machine; raise Skip if they are elsewhere."""
-        found = self.server.data_directory()
-        if found is None:
+        folder = self.server.data_directory()
+        if folder is None:
             raise Skip(self.server.no_files().why)
-        return found
+        return folder

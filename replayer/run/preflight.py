@@ -93,10 +93,10 @@ class Case:
     @cached_property
     def here(self) -> Path:
         """Return the nearest folder above the data that exists."""
-        found = self.data
-        while not found.is_dir():
-            found = found.parent
-        return found
+        folder = self.data
+        while not folder.is_dir():
+            folder = folder.parent
+        return folder
 
     @cached_property
     def facts(self) -> dict[str, Fact]:
@@ -124,12 +124,12 @@ def server(case: Case) -> Line:
     """Look for a server that replayer can start."""
     if isinstance(case.server, ReplayerError):
         return _refused("server", case.server)
-    found = case.server
-    who = f", run by the user {found.user.name}" if found.user else ""
-    where = found.folder
+    chosen = case.server
+    who = f", run by the user {chosen.user.name}" if chosen.user else ""
+    where = chosen.folder
     if len(str(where)) > _LONG_PATH:
         where = Path("…", *where.parts[-3:])
-    return Line("server", Answer.OK, f"{case.engine.title} {found.version} in {where}{who}")
+    return Line("server", Answer.OK, f"{case.engine.title} {chosen.version} in {where}{who}")
 
 
 def engines(case: Case) -> Line:
@@ -172,11 +172,11 @@ def free_space(case: Case) -> Line:
     """Compare free space with what the default workload writes."""
     free = free_bytes(case.here)
     needed = case.tables[0]
-    found = f"{show_size(free)} free, `run {case.workload}` needs about {show_size(needed)}"
+    finding = f"{show_size(free)} free, `run {case.workload}` needs about {show_size(needed)}"
     if free >= needed:
-        return Line("free space", Answer.OK, found)
+        return Line("free space", Answer.OK, finding)
     todo = "give --data-dir on a larger disk, or lower rows and scale with --set"
-    return Line("free space", Answer.NO, found, todo, needed=True)
+    return Line("free space", Answer.NO, finding, todo, needed=True)
 
 
 def direct_reads(case: Case) -> Line:
@@ -188,9 +188,9 @@ def direct_reads(case: Case) -> Line:
         todo = "give --data-dir on ext4 or xfs, or use memory = cgroup"
         return Line("direct I/O", Answer.NO, f"O_DIRECT: {refused}", todo, needed=True)
     if isinstance(case.server, Programs) and case.server.major < since:
-        found = f"O_DIRECT works, but {case.engine.title} {case.server.version} has no use for it"
+        finding = f"O_DIRECT works, but {case.engine.title} {case.server.version} has no use for it"
         todo = f"use version {since} or later, or memory = cgroup"
-        return Line("direct I/O", Answer.LIMITED, found, todo, needed=True)
+        return Line("direct I/O", Answer.LIMITED, finding, todo, needed=True)
     return Line("direct I/O", Answer.OK, "O_DIRECT reads work in the data folder")
 
 
@@ -200,13 +200,13 @@ def direct_reads(case: Case) -> Line:
 def memory_size(case: Case) -> Line:
     """Compare memory with what cached sessions keep in it."""
     usable, wanted = case.host.usable_memory_bytes(), case.tables[1]
-    found = f"{show_size(usable)} usable, cached sessions of `run {case.workload}` want "
-    found += show_size(wanted)
+    finding = f"{show_size(usable)} usable, cached sessions of `run {case.workload}` want "
+    finding += show_size(wanted)
     limit = warnings.limited(case.facts)
     if wanted > 0.85 * usable:
         todo = "lower scale with --set cached.scale=…"
-        return Line("memory", Answer.NO, found, todo, needed=True)
-    return Line("memory", Answer.LIMITED if limit else Answer.OK, found, str(limit or ""))
+        return Line("memory", Answer.NO, finding, todo, needed=True)
+    return Line("memory", Answer.LIMITED if limit else Answer.OK, finding, str(limit or ""))
 
 
 def drop_caches(case: Case) -> Line:
@@ -214,13 +214,13 @@ def drop_caches(case: Case) -> Line:
     refused = case.host.cannot_write("proc/sys/vm/drop_caches")
     if not refused:
         return Line("drop caches", Answer.OK, "may be written: true cold reads")
-    found = f"/proc/sys/vm/drop_caches: {refused}"
+    finding = f"/proc/sys/vm/drop_caches: {refused}"
     left = _forgetting(case.here)
     if left is None or left:
         todo = "run as root, in a container with --privileged"
-        return Line("drop caches", Answer.NO, f"{found}; a file cannot be forgotten either", todo)
-    found += "; files are forgotten one by one (fadvise) instead, with proof"
-    return Line("drop caches", Answer.LIMITED, found, "run as root to drop everything")
+        return Line("drop caches", Answer.NO, f"{finding}; a file cannot be forgotten either", todo)
+    finding += "; files are forgotten one by one (fadvise) instead, with proof"
+    return Line("drop caches", Answer.LIMITED, finding, "run as root to drop everything")
 
 
 def residency_proof(case: Case) -> Line:
@@ -232,8 +232,8 @@ def residency_proof(case: Case) -> Line:
     if seen.method == "cachestat":
         return Line("page cache", Answer.OK, "cachestat tells what is in memory, and what is dirty")
     why = "is blind here" if page_cache.has_cachestat() else "is not there (Linux 6.5)"
-    found = f"cachestat {why}: mincore tells what is in memory, not what is dirty"
-    return Line("page cache", Answer.LIMITED, found)
+    finding = f"cachestat {why}: mincore tells what is in memory, not what is dirty"
+    return Line("page cache", Answer.LIMITED, finding)
 
 
 def cgroup(case: Case) -> Line:
@@ -294,8 +294,8 @@ def pressure(case: Case) -> Line:
 
 def governor(case: Case) -> Line:
     """Look at the CPU frequency governor."""
-    found = case.facts.get("cpu.governor")
-    text = str(found) if found else "none here: the processor's clock is not set by this kernel"
+    name = case.facts.get("cpu.governor")
+    text = str(name) if name else "none here: the processor's clock is not set by this kernel"
     return _warned("CPU governor", text, warnings.governor(case.facts))
 
 
@@ -304,8 +304,8 @@ def swap(case: Case) -> Line:
     total, free = case.host.memory("SwapTotal"), case.host.memory("SwapFree")
     if not total:
         return Line("swap", Answer.OK, "none")
-    found = f"{show_size(total - free)} of {show_size(total)} in use"
-    return Line("swap", Answer.LIMITED, found, "`swapoff -a` keeps it out of the measurement")
+    finding = f"{show_size(total - free)} of {show_size(total)} in use"
+    return Line("swap", Answer.LIMITED, finding, "`swapoff -a` keeps it out of the measurement")
 
 
 def other_load(case: Case) -> Line:
@@ -318,38 +318,38 @@ def other_load(case: Case) -> Line:
     busy = sum(last.get(f"cpu.%{state}", 0.0) for state in _BUSY_STATES)
     used = last.get("diskstats.%util", 0.0)
     load = case.host.load()
-    found = f"CPU {busy:.0f} % busy, device {used:.0f} % busy"
-    found += f", load average {load[0]:.2f}" if load else ""
+    finding = f"CPU {busy:.0f} % busy, device {used:.0f} % busy"
+    finding += f", load average {load[0]:.2f}" if load else ""
     calm = busy < _BUSY_CPU and used < _BUSY_DEVICE and not warnings.other_load(case.facts)
     todo = "" if calm else "stop what else runs (`pidstat -ud 1` shows it), or wait"
-    return Line("other load", Answer.OK if calm else Answer.LIMITED, found, todo)
+    return Line("other load", Answer.OK if calm else Answer.LIMITED, finding, todo)
 
 
 def transparent_huge_pages(case: Case) -> Line:
     """Look at the setting of transparent huge pages."""
-    found = str(case.facts.get("memory.transparent_huge_pages", "not in this kernel"))
-    return _warned("THP", found, warnings.transparent_huge_pages(case.facts))
+    setting = str(case.facts.get("memory.transparent_huge_pages", "not in this kernel"))
+    return _warned("THP", setting, warnings.transparent_huge_pages(case.facts))
 
 
 def clock_source(case: Case) -> Line:
     """Look at the clock that everything is timed with."""
-    found = str(case.facts.get("kernel.clocksource", "not known"))
-    return _warned("clock source", found, warnings.slow_clock(case.facts))
+    source = str(case.facts.get("kernel.clocksource", "not known"))
+    return _warned("clock source", source, warnings.slow_clock(case.facts))
 
 
 def virtualisation(case: Case) -> Line:
     """Look for a hypervisor."""
-    found = str(case.facts.get("virtualisation", "not known"))
-    return _warned("virtual", found, warnings.virtualised(case.facts))
+    hypervisor = str(case.facts.get("virtualisation", "not known"))
+    return _warned("virtual", hypervisor, warnings.virtualised(case.facts))
 
 
 def container(case: Case) -> Line:
     """Look for a container around this process."""
-    found = case.facts.get("container")
-    if found in (None, "none"):
+    kind = case.facts.get("container")
+    if kind in (None, "none"):
         return Line("container", Answer.OK, "none")
     todo = "caches and devices are the host's: drop caches and watch for other load there too"
-    return Line("container", Answer.LIMITED, str(found), todo)
+    return Line("container", Answer.LIMITED, str(kind), todo)
 
 
 # What else is here
@@ -358,8 +358,8 @@ def container(case: Case) -> Line:
 def other_servers(case: Case) -> Line:
     """List the other versions of the server that --pg-bindir could take."""
     mine = case.server.folder if isinstance(case.server, Programs) else None
-    found = [_version(case, folder) for folder in _folders(case) if folder != mine]
-    text = "; ".join(filter(None, found))
+    versions = [_version(case, folder) for folder in _folders(case) if folder != mine]
+    text = "; ".join(filter(None, versions))
     return Line("other servers", Answer.OK, text or "none for --pg-bindir")
 
 
@@ -369,8 +369,8 @@ def bench_tools(case: Case) -> Line:
     missing = [package for program, package in _TOOLS.items() if shell.find(program) is None]
     if not missing:
         return Line("bench tools", Answer.OK, ", ".join(_TOOLS.values()))
-    found = f"missing: {', '.join(missing)} (only `make bench` uses them)"
-    return Line("bench tools", Answer.LIMITED, found, f"apt-get install {' '.join(missing)}")
+    finding = f"missing: {', '.join(missing)} (only `make bench` uses them)"
+    return Line("bench tools", Answer.LIMITED, finding, f"apt-get install {' '.join(missing)}")
 
 
 def leftovers(case: Case) -> Line:
@@ -380,12 +380,14 @@ def leftovers(case: Case) -> Line:
     left = [note.kind for note in notes if note.abandoned]
     held = [note.kind for note in notes if not note.abandoned]
     if left:
-        found = f"an earlier replayer was killed and left: {', '.join(sorted(left))}"
+        finding = f"an earlier replayer was killed and left: {', '.join(sorted(left))}"
         todo = "`replayer clean` gives it back, and so does the next run"
-        return Line("leftovers", Answer.LIMITED, found, todo)
+        return Line("leftovers", Answer.LIMITED, finding, todo)
     if held:
-        found = f"another replayer runs now and holds: {', '.join(sorted(held))}"
-        return Line("leftovers", Answer.LIMITED, found, "wait for it: two runs disturb each other")
+        finding = f"another replayer runs now and holds: {', '.join(sorted(held))}"
+        return Line(
+            "leftovers", Answer.LIMITED, finding, "wait for it: two runs disturb each other"
+        )
     return Line("leftovers", Answer.OK, "none")
 
 
@@ -401,15 +403,17 @@ def _footprints(workload: str, block_size: int) -> Iterator[Footprint]:
 
 
 def _questions() -> Iterator[Callable[[Case], Line]]:
-    for name, found in list(globals().items()):
-        own = inspect.isfunction(found) and found.__module__ == __name__ and name[0] != "_"
-        if own and name != "lines" and list(inspect.signature(found).parameters) == ["case"]:
-            yield found
+    for name, question in list(globals().items()):
+        own = inspect.isfunction(question) and question.__module__ == __name__ and name[0] != "_"
+        if own and name != "lines" and list(inspect.signature(question).parameters) == ["case"]:
+            yield question
 
 
-def _warned(name: str, found: str, advice: Advice | None) -> Line:
+def _warned(name: str, finding: str, advice: Advice | None) -> Line:
     return (
-        Line(name, Answer.LIMITED, found, advice.todo) if advice else Line(name, Answer.OK, found)
+        Line(name, Answer.LIMITED, finding, advice.todo)
+        if advice
+        else Line(name, Answer.OK, finding)
     )
 
 
@@ -428,11 +432,11 @@ def _usable(folder: data_folders.DataFolder, case: Case) -> None:
         folder.claim(case.engine.name, server.major, marker.init, made=False)
 
 
-def _bounding(case: Case, kind: str, found: str) -> Line:
+def _bounding(case: Case, kind: str, finding: str) -> Line:
     name = {"cgroup": "cgroup", "hugepages": "huge pages", "ballast": "locked memory"}[kind]
     refusal = memory_bound.refusal(kind, case.host)
     if refusal is None:
-        return Line(name, Answer.OK, f"{found} (memory = {kind})")
+        return Line(name, Answer.OK, f"{finding} (memory = {kind})")
     other = "memory = direct needs no rights at all"
     todo = f"{refusal.todo}; or {other}" if refusal.todo else other
     return Line(name, Answer.NO, refusal.found, todo)
@@ -493,7 +497,7 @@ def _folders(case: Case) -> Iterator[Path]:
 
 def _version(case: Case, folder: Path) -> str:
     try:
-        said = shell.run([folder / case.engine.spec.server.program, "--version"], timeout=20)
+        version = shell.run([folder / case.engine.spec.server.program, "--version"], timeout=20)
     except ReplayerError:
         return ""
-    return f"{said.strip()} in {folder}"
+    return f"{version.strip()} in {folder}"

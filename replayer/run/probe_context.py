@@ -144,7 +144,7 @@ class ProbeContext:
         if any(job.writes for job in jobs):
             self.findings.writes = True
         with _bar(self.progress, title, jobs) as advance:
-            found = run_io(
+            io = run_io(
                 jobs,
                 targets,
                 watch=advance,
@@ -153,19 +153,19 @@ class ProbeContext:
         marks.append(self.sampler.mark())
         if self._first_ns is None:
             self._first_ns = marks[0]
-        self._count(jobs, found)
-        self._prove(jobs, targets, found, marks)
+        self._count(jobs, io)
+        self._prove(jobs, targets, io, marks)
         self._extend(marks[1])
-        return found
+        return io
 
-    def io_rows(self, found: IoRun, jobs: Sequence[IoJob], targets: Sequence[Target]) -> None:
+    def io_rows(self, io: IoRun, jobs: Sequence[IoJob], targets: Sequence[Target]) -> None:
         """Add a row for each job to the table `io`: for each client and for all together."""
         for place, job in enumerate(jobs):
             if len(targets) > 1:
-                for client, results in enumerate(found.by_client, 1):
+                for client, results in enumerate(io.by_client, 1):
                     self._io_row(str(client), results[place], job.threads)
             whole = "all" if len(targets) > 1 else "1"
-            self._io_row(whole, found.of(place), job.threads * len(targets))
+            self._io_row(whole, io.of(place), job.threads * len(targets))
 
     def _io_row(self, client: str, result: IoResult, depth: int) -> None:
         job = result.job
@@ -184,20 +184,20 @@ class ProbeContext:
         )
 
     def _device(self, block_size: int) -> Target:
-        found = devices.target(self.spec.device)
+        target = devices.target(self.spec.device)
         self.findings.facts["storage.device"] = devices.name_of(self.spec.device)
-        if found.file_bytes < block_size:
+        if target.file_bytes < block_size:
             raise Impossible(f"{self.spec.device} is smaller than one block of {block_size} bytes")
-        return found
+        return target
 
-    def _count(self, jobs: Sequence[IoJob], found: IoRun) -> None:
+    def _count(self, jobs: Sequence[IoJob], io: IoRun) -> None:
         """Add the counted operations of each second to the series."""
         for column, factor in (("iops", lambda _: 1.0), ("bytes", lambda job: job.block_size)):
             points = self._points.setdefault(f"probe.{column}", [])
             total = points[-1][1] if points else 0.0
             steps: dict[int, float] = {}
             for place, job in enumerate(jobs):
-                result = found.of(place)
+                result = io.of(place)
                 steps.setdefault(result.begin_ns, 0.0)
                 for second, many in enumerate(result.per_second):
                     end = result.begin_ns + int(min(second + 1, result.seconds) * 1e9)
@@ -210,7 +210,7 @@ class ProbeContext:
         self,
         jobs: Sequence[IoJob],
         targets: Sequence[Target],
-        found: IoRun,
+        io: IoRun,
         marks: Sequence[int],
     ) -> None:
         """Compare what was asked for with what the device delivered; say how the files behave."""
@@ -230,7 +230,7 @@ class ProbeContext:
             return
         asked = sum(
             result.issued_reads * result.job.block_size
-            for results in found.by_client
+            for results in io.by_client
             for result in results
         )
         self._read.append((asked, delta.read_bytes))

@@ -60,8 +60,8 @@ class _Stage:
     @property
     def storage(self) -> Path:
         """Return a folder on the disk under test."""
-        found = self.server.data_directory() if self.server is not None else None
-        return found or self.order.data_dir or home()
+        folder = self.server.data_directory() if self.server is not None else None
+        return folder or self.order.data_dir or home()
 
     def context(self, run: Run, sampler: Sampler, repeat: int = 1) -> Context:
         """Return the surroundings of one step."""
@@ -104,9 +104,9 @@ def execute(order: Order, progress: Progress) -> Iterator[Run]:
                 yield run
         run = _controlled(run, "after")
     except (ReplayerError, Interrupted) as error:
-        told = interruption() or error
-        yield _end(run, _status(told), str(told))
-        raise told from error
+        failure = interruption() or error
+        yield _end(run, _status(failure), str(failure))
+        raise failure from error
     yield _end(run, Status.DONE, "")
 
 

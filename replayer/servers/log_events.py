@@ -26,14 +26,14 @@ def marked(series: Series, server: Server) -> Series:
     began = _instant(series.started)
     if data is None or keys is None or began is None or not series.seconds:
         return series
-    found = [
+    events = [
         mark
         for log in _logs(DataFolder(data.parent).log)
         for mark in marks(log, keys, began)
         if 0 <= mark.at <= series.seconds[-1]
     ]
-    found.sort(key=lambda mark: mark.at)
-    return series.model_copy(update={"marks": (*series.marks, *found[:_MOST])})
+    events.sort(key=lambda mark: mark.at)
+    return series.model_copy(update={"marks": (*series.marks, *events[:_MOST])})
 
 
 def marks(log: Path, keys: LogEvents, began: datetime) -> Iterator[Mark]:
@@ -46,17 +46,17 @@ def marks(log: Path, keys: LogEvents, began: datetime) -> Iterator[Mark]:
         stamp = keys.time.match(line)
         if stamp is None:
             continue
-        said = line[stamp.end() :]
-        kind = next((kind for kind, words in keys.kinds.items() if words.search(said)), None)
+        message = line[stamp.end() :]
+        kind = next((kind for kind, words in keys.kinds.items() if words.search(message)), None)
         if kind is not None:
             when = datetime.strptime(stamp[1], keys.format).replace(tzinfo=UTC)
             at = round((when - began).total_seconds(), 3)
-            yield Mark(at=at, kind=kind, text=_short(said))
+            yield Mark(at=at, kind=kind, text=_short(message))
 
 
-def _short(said: str) -> str:
+def _short(message: str) -> str:
     """Return an event's words without the server's process id and severity, at most so long."""
-    words = re.sub(r"^\W*\[\d+\]\s*\w+:\s*", "", said).strip()
+    words = re.sub(r"^\W*\[\d+\]\s*\w+:\s*", "", message).strip()
     return words if len(words) <= _LONGEST else f"{words[: _LONGEST - 1]}…"
 
 
@@ -67,7 +67,7 @@ def _logs(log: Path) -> list[Path]:
 
 def _instant(text: str) -> datetime | None:
     try:
-        found = datetime.fromisoformat(text)
+        instant = datetime.fromisoformat(text)
     except ValueError:
         return None
-    return found if found.tzinfo else found.replace(tzinfo=UTC)
+    return instant if instant.tzinfo else instant.replace(tzinfo=UTC)

@@ -62,20 +62,20 @@ def _private(
         raise Impossible(
             f"{engine.title} is not started by replayer: give --engine the URL of a running server"
         )
-    found = programs.find(engine.title, keys, bindir)
-    init, base = server_settings.split(keys, found.major, settings)
-    path = data_dir or data_folder.standard(engine.name, found.major, init)
+    server_programs = programs.find(engine.title, keys, bindir)
+    init, base = server_settings.split(keys, server_programs.major, settings)
+    path = data_dir or data_folder.standard(engine.name, server_programs.major, init)
     folder = DataFolder(trusted_path.real(path))
-    folder.check(found.user)
+    folder.check(server_programs.user)
     made = folder.make()
     with folder.locked():
-        folder.claim(engine.name, found.major, init, made=made)
+        folder.claim(engine.name, server_programs.major, init, made=made)
         for note in _leftovers(folder):
             # What is not believed was told when the command began.
             with contextlib.suppress(journal.Untrusted):
                 private.recover(note)
-        _refuse_running(folder, found, keys.pid_file)
-        own = private.PrivateServer(engine, found, folder, base=base, init=init)
+        _refuse_running(folder, server_programs, keys.pid_file)
+        own = private.PrivateServer(engine, server_programs, folder, base=base, init=init)
         try:
             yield own
         finally:
@@ -87,9 +87,9 @@ def _leftovers(folder: DataFolder) -> list[Note]:
     return [n for n in journal.notes("server") if n.details.get("data") == str(folder.data)]
 
 
-def _refuse_running(folder: DataFolder, found: programs.Programs, pid_file: str) -> None:
+def _refuse_running(folder: DataFolder, server_programs: programs.Programs, pid_file: str) -> None:
     """Raise Impossible when somebody else runs a server on a data folder of replayer's."""
-    main = private.main_process(folder.data, found, pid_file)
+    main = private.main_process(folder.data, server_programs, pid_file)
     if main:
         raise Impossible(
             f"a server that replayer did not start (process {main}) runs on {folder.data}: stop "

@@ -51,18 +51,20 @@ class PrivateServer:
     def __init__(
         self,
         engine: Engine,
-        found: Programs,
+        server_programs: Programs,
         folder: DataFolder,
         *,
         base: Mapping[str, str],
         init: Mapping[str, str],
     ) -> None:
-        self.programs = found
-        self.version = found.major
-        self.engine = engine.at(found.major)
+        self.programs = server_programs
+        self.version = server_programs.major
+        self.engine = engine.at(server_programs.major)
         self._keys = engine.spec.server
         self._folder = folder
-        self._installed = Installation(self._keys, folder.data, found.folder, found.user)
+        self._installed = Installation(
+            self._keys, folder.data, server_programs.folder, server_programs.user
+        )
         self._base = dict(base)
         self._init = dict(init)
         self._overrides: dict[str, str] = {}
@@ -168,8 +170,8 @@ class PrivateServer:
     def _gone(self) -> str:
         if not self._identity or self.running():
             return ""
-        said = self.last_words()
-        return f"the database server went away{f' ({said})' if said else ' without a word'}"
+        words = self.last_words()
+        return f"the database server went away{f' ({words})' if words else ' without a word'}"
 
     def _checked(self, asked: Mapping[str, str]) -> dict[str, str]:
         """Return a step's settings; raise Impossible for one that only a new data directory has."""
@@ -350,13 +352,13 @@ class PrivateServer:
 
     def _refusal(self, error: ReplayerError) -> ReplayerError:
         """Return why the server did not start, naming the setting that it did not like."""
-        said = self._said()
-        why = _weightiest(said, self._keys) or str(error)
-        named = settings.named_in(said, {**self._overrides, **self._base})
+        messages = self._said()
+        why = _weightiest(messages, self._keys) or str(error)
+        named = settings.named_in(messages, {**self._overrides, **self._base})
         if named is not None:
             name, line = named
-            told = why if line.startswith(("HINT", "DETAIL")) else line
-            return Impossible(f"{self.engine.title} refused the setting {name}: {told}")
+            reason = why if line.startswith(("HINT", "DETAIL")) else line
+            return Impossible(f"{self.engine.title} refused the setting {name}: {reason}")
         free = self._folder.free_bytes()
         if free < _TIGHT:
             why += f" (only {units.show_size(free)} are free in {self._folder.path})"
@@ -384,10 +386,12 @@ class PrivateServer:
         self._folder.write_data(name, settings.text(self._keys, asked), self.programs.user)
 
 
-def main_process(data: Path, found: Programs, pid_file: str) -> int:
+def main_process(data: Path, server_programs: Programs, pid_file: str) -> int:
     """Return the process id of the server that runs on a data directory, 0 if none does."""
     main = shutdown.read_pid(data / pid_file)
-    return main if main in processes.serving(data, found.folder, found.user) else 0
+    return (
+        main if main in processes.serving(data, server_programs.folder, server_programs.user) else 0
+    )
 
 
 def recover(note: Note) -> str:
@@ -434,6 +438,6 @@ def _messages(log: Path, keys: ServerSpec) -> list[str]:
     ]
 
 
-def _weightiest(said: Sequence[str], keys: ServerSpec) -> str:
-    weighty = [line for line in said if keys.log_weight.search(line)]
-    return " ".join((weighty or list(said) or [""])[-1].split())
+def _weightiest(messages: Sequence[str], keys: ServerSpec) -> str:
+    weighty = [line for line in messages if keys.log_weight.search(line)]
+    return " ".join((weighty or list(messages) or [""])[-1].split())

@@ -54,10 +54,10 @@ def find(title: str, keys: ServerSpec, bindir: Path | None = None) -> Programs:
     option = "--pg-bindir" if advice else "--bindir"
     advice = advice or keys.install
     ways = " or ".join(way for way in (advice, f"give {option}") if way)
-    found = "; ".join(refusals) or "none is installed"
+    refusal = "; ".join(refusals) or "none is installed"
     if bindir:
-        raise Impossible(found)
-    raise Impossible(f"no {title} server can be used", f"{found}; {ways}")
+        raise Impossible(refusal)
+    raise Impossible(f"no {title} server can be used", f"{refusal}; {ways}")
 
 
 def server_user(names: Iterable[str]) -> User | None:
@@ -67,25 +67,25 @@ def server_user(names: Iterable[str]) -> User | None:
     """
     if os.geteuid() != 0:
         return None
-    found = ordinary_user(names)
-    if found is None:
+    user = ordinary_user(names)
+    if user is None:
         raise Impossible(
             f"a database server does not run as root, and none of the users {', '.join(names)} "
             f"exists here",
             "add one, or run replayer as an ordinary user",
         )
-    return found
+    return user
 
 
 def ordinary_user(names: Iterable[str]) -> User | None:
     """Return the first of these users that exists and is not root, None if none does."""
     for name in names:
         try:
-            found = pwd.getpwnam(name)
+            entry = pwd.getpwnam(name)
         except KeyError:
             continue
-        if found.pw_uid != 0:
-            return User(name, found.pw_uid, found.pw_gid)
+        if entry.pw_uid != 0:
+            return User(name, entry.pw_uid, entry.pw_gid)
     return None
 
 
@@ -123,9 +123,9 @@ def _folders(keys: ServerSpec) -> Iterator[Path]:
         yield carried / keys.package_folder
     for pattern in keys.folders:
         yield from sorted(Path("/").glob(pattern.lstrip("/")), key=_numbers, reverse=True)
-    found = shell.find(keys.program)
-    if found is not None:
-        yield found.resolve().parent
+    program = shell.find(keys.program)
+    if program is not None:
+        yield program.resolve().parent
 
 
 def _package(keys: ServerSpec) -> Path | None:
@@ -153,16 +153,16 @@ def _tried(title: str, keys: ServerSpec, folder: Path, user: User | None) -> Pro
             raise Impossible(f"there is no {name} in {folder}")
     if blocked(folder, user) is not None:
         folder = _reachable(keys, folder, user)
-    said = shell.run([folder / program, "--version"], user=user, folder=Path("/"), timeout=60)
-    found = keys.version.search(said)
-    if found is None:
-        raise Impossible(f"{folder / program} says {said.strip()!r}, which is no version")
-    major = int(found[1])
+    answer = shell.run([folder / program, "--version"], user=user, folder=Path("/"), timeout=60)
+    numbers = keys.version.search(answer)
+    if numbers is None:
+        raise Impossible(f"{folder / program} says {answer.strip()!r}, which is no version")
+    major = int(numbers[1])
     if major < keys.oldest:
         raise Impossible(
-            f"{folder / program} is {title} {found[0]}: replayer needs {keys.oldest} or later"
+            f"{folder / program} is {title} {numbers[0]}: replayer needs {keys.oldest} or later"
         )
-    return Programs(folder, program, found[0], major, user)
+    return Programs(folder, program, numbers[0], major, user)
 
 
 def _reachable(keys: ServerSpec, folder: Path, user: User | None) -> Path:
@@ -176,14 +176,14 @@ def _reachable(keys: ServerSpec, folder: Path, user: User | None) -> Path:
     # Shared libraries that a wheel brings along lie beside the package, found by relative path.
     parts = [package, package.with_name(f"{package.name}.libs")]
     copy = _copied(package.name, [part for part in parts if part.is_dir()])
-    found = copy / folder.relative_to(package.parent)
-    closed = blocked(found, user)
+    copied = copy / folder.relative_to(package.parent)
+    closed = blocked(copied, user)
     if closed is not None:
         raise Impossible(
             f"the server runs as {user.name if user else 'you'}, who cannot enter {closed}: "
             f"set REPLAYER_HOME to a folder that everyone can enter"
         )
-    return found
+    return copied
 
 
 def _copied(name: str, parts: list[Path]) -> Path:

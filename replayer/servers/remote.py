@@ -70,8 +70,8 @@ class Remote:
 
     def data_directory(self) -> Path | None:
         """Return the server's data directory if it is proven to be on this machine, else None."""
-        found = self._found()
-        return found[0] if found else None
+        folder_and_pid = self._found()
+        return folder_and_pid[0] if folder_and_pid else None
 
     def no_files(self) -> protocol.NoFiles:
         """Return why there is no data directory: elsewhere, or a right that is missing."""
@@ -80,8 +80,8 @@ class Remote:
 
     def pids(self) -> list[int]:
         """Return the server's processes, if they are on this machine and may be seen."""
-        found = self._found()
-        return self._family(found, ended=False)
+        folder_and_pid = self._found()
+        return self._family(folder_and_pid, ended=False)
 
     def cpu_seconds(self) -> processes.CpuSeconds:
         """Return the CPU seconds of the server's processes, if they are on this machine."""
@@ -110,10 +110,13 @@ class Remote:
         """Return "": the log of somebody else's server is not ours to read."""
         return ""
 
-    def _family(self, found: tuple[Path, int] | None, *, ended: bool) -> list[int]:
-        if found is None or processes.working_folder(found[1]) != found[0].resolve():
+    def _family(self, folder_and_pid: tuple[Path, int] | None, *, ended: bool) -> list[int]:
+        if (
+            folder_and_pid is None
+            or processes.working_folder(folder_and_pid[1]) != folder_and_pid[0].resolve()
+        ):
             return []
-        return processes.family(found[1], ended=ended)
+        return processes.family(folder_and_pid[1], ended=ended)
 
     def _found(self) -> tuple[Path, int] | None:
         """Return the data directory and the main process, if they are on this machine.
@@ -156,11 +159,11 @@ class Remote:
 
 def _process(row: Mapping[str, Any], folder: Path) -> int:
     """Return the main process, from the server or its pid file on this machine; 0 if unknown."""
-    said = row["process"]
-    if said is None and row.get("pid_file"):
+    process = row["process"]
+    if process is None and row.get("pid_file"):
         with contextlib.suppress(OSError):
-            said = (folder / row["pid_file"]).read_text(encoding="utf-8", errors="replace")
-    return int(said) if said is not None and str(said).strip().isdigit() else 0
+            process = (folder / row["pid_file"]).read_text(encoding="utf-8", errors="replace")
+    return int(process) if process is not None and str(process).strip().isdigit() else 0
 
 
 @contextlib.contextmanager
@@ -262,23 +265,23 @@ def _with_password(engine: Engine, url: URL, ask: Callable[[str], str] | None, t
 
 def _recognised(engine: Engine, url: URL, others: list[Engine]) -> Engine:
     """Return the engine that a server is by its own words; `engine` where there is no choice."""
-    said: dict[str, str] = {}
+    answers: dict[str, str] = {}
     with contextlib.closing(Database(engine, url, first=())) as database:
         for one in others:
             asked = one.spec.recognise
             if asked is None:
                 continue
             statement = asked.statement
-            if statement not in said:
-                said[statement] = _answer(database, statement)
-            if asked.pattern.search(said[statement]):
+            if statement not in answers:
+                answers[statement] = _answer(database, statement)
+            if asked.pattern.search(answers[statement]):
                 return engine if one.name == engine.name else one
     if not others:
         return engine
     raise Impossible(
-        f"the server at {credentials.show(url)} says that it is {' and '.join(said.values())}, and "
-        f"replayer knows {', '.join(one.title for one in others)} there; the name of one of them "
-        f"in the place of the URL's scheme takes it for that"
+        f"the server at {credentials.show(url)} says that it is {' and '.join(answers.values())}, "
+        f"and replayer knows {', '.join(one.title for one in others)} there; the name of one of "
+        f"them in the place of the URL's scheme takes it for that"
     )
 
 

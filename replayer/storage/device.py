@@ -40,9 +40,9 @@ def may_write(device: str, serial: str, *, root: Path = Path("/")) -> None:
     if not own:
         raise Impossible(f"{device} has no serial number, so it cannot be named for writing")
     if serial != own:
-        told = f"{serial!r} is not its serial number" if serial else "its serial number is missing"
+        flaw = f"{serial!r} is not its serial number" if serial else "its serial number is missing"
         raise Impossible(
-            f"writing on {device} destroys what is on it, and {told}; if that is meant, say "
+            f"writing on {device} destroys what is on it, and {flaw}; if that is meant, say "
             f"--i-will-lose-data with the number from `lsblk -o NAME,SERIAL`"
         )
     reason = in_use(device, root=root) or signature(device)
@@ -55,11 +55,11 @@ def serial_of(device: str, *, root: Path = Path("/")) -> str:
     folder = _sysfs(device, root)
     for name in ("serial", "device/serial", "device/wwid", "wwid", "dm/uuid", "loop/backing_file"):
         try:
-            found = (folder / name).read_text(encoding="utf-8", errors="replace").strip()
+            serial = (folder / name).read_text(encoding="utf-8", errors="replace").strip()
         except OSError:
             continue
-        if found:
-            return found
+        if serial:
+            return serial
     return ""
 
 
@@ -106,10 +106,10 @@ def _probed(device: str) -> str:
     if program is None:
         return ""
     try:
-        found = shell.run([program, "--no-act", "--noheadings", "--output", "TYPE", device])
+        output = shell.run([program, "--no-act", "--noheadings", "--output", "TYPE", device])
     except ReplayerError as error:
         return f"cannot be examined ({error})"
-    types = ", ".join(sorted(set(found.split())))
+    types = ", ".join(sorted(set(output.split())))
     return f"has the signature of {types}" if types else ""
 
 

@@ -69,10 +69,10 @@ def run_io(
         if opened is not None:
             opened()
         opened_ns = pool.open()
-        for said in pool.reports(timeout=1.0):
+        for report in pool.reports(timeout=1.0):
             _all_there(targets)
             if watch is not None:
-                watch(said or 0)
+                watch(report or 0)
         shares = pool.results()
     return _sum(jobs, targets, shares, pool, opened_ns)
 

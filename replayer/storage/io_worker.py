@@ -168,7 +168,7 @@ class _IoWorker:
         begin = opened_ns + int(job.warmup * 1e9)
         deadline = _NEVER if job.seconds is None else begin + int(job.seconds * 1e9)
         lap = self._stroll if self._paced else self._dash
-        told, unsaid, last, self._due = opened_ns, 0, begin, opened_ns
+        reported_ns, unsaid, last, self._due = opened_ns, 0, begin, opened_ns
         done = 0
         while True:
             kinds, operations, many = self._ready
@@ -179,9 +179,9 @@ class _IoWorker:
             unsaid += did
             if did < many or done >= self._quota or last >= deadline:
                 break
-            if last - told > _REPORT_NS:
+            if last - reported_ns > _REPORT_NS:
                 report(unsaid)
-                told, unsaid = last, 0
+                reported_ns, unsaid = last, 0
             self._ready = self._chunk(done)
         if job.finish in _SYNCS:
             for fd in self._fds:

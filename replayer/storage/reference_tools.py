@@ -43,10 +43,10 @@ def installed(program: str) -> Path | None:
 
 
 def _program(name: str) -> Path:
-    found = installed(name)
-    if found is None:
+    path = installed(name)
+    if path is None:
         raise ReplayerError(f"{name} is not installed")
-    return found
+    return path
 
 
 def fio(
@@ -259,7 +259,7 @@ BONNIE_FIELDS = tuple(_BONNIE_FIELDS.split())
 
 
 def _number(text: str, pattern: str) -> float:
-    found = re.search(pattern, text)
-    if found is None:
+    match = re.search(pattern, text)
+    if match is None:
         raise ReplayerError(f"the tool's output has no figure like {pattern!r}")
-    return float(found[1])
+    return float(match[1])

@@ -39,8 +39,8 @@ def execute(database: "Database", chores: Sequence[Chore], sessions: int) -> Ite
     with WorkerPool(do_chores, jobs, processes=1, awaited=database.waiting()) as pool:
         if chores:
             pool.open()
-        for said in pool.reports(timeout=1.0):
-            yield said or 0
+        for report in pool.reports(timeout=1.0):
+            yield report or 0
         pool.results()
 
 

@@ -67,14 +67,14 @@ def state(database: "Database") -> State | None:
 
     Raises Impossible for a table of that name that replayer did not make.
     """
-    found = database.execute(_FOUND)
-    foreign = [row["name"] for row in found if not row["ours"]]
+    rows = database.execute(_FOUND)
+    foreign = [row["name"] for row in rows if not row["ours"]]
     if foreign:
         raise Impossible(
             f"{foreign[0]} is there and was not made by replayer, so it is not touched: rename it, "
             f"or use another database"
         )
-    if not found:
+    if not rows:
         return None
     (row,) = database.execute(_STATE)
     shape = Shape(row["layout"], row["compression"], row["segment_rows"])
@@ -83,15 +83,15 @@ def state(database: "Database") -> State | None:
 
 def needs(database: "Database") -> State:
     """Return how far the table was built; raise Impossible if it is not there as a whole."""
-    found = state(database)
-    if found is None or found.doubling is None:
+    built = state(database)
+    if built is None or built.doubling is None:
         raise Impossible(f"there is no table {NAME}: put a build step before this one")
-    if not found.whole:
+    if not built.whole:
         raise Impossible(
-            f"the build of {NAME} was interrupted at {found.rows:,} of {found.rows_wanted:,} rows: "
+            f"the build of {NAME} was interrupted at {built.rows:,} of {built.rows_wanted:,} rows: "
             f"a build step goes on with it"
         )
-    return found
+    return built
 
 
 def segments(database: "Database") -> list[Segment]:
@@ -132,9 +132,9 @@ def told(
     **parameters: Any,
 ) -> None:
     """Execute a verb that an engine or a layout may do without."""
-    found = database.engine.verb(verb)
-    if found is not None:
-        database.execute(found, holes, **parameters)
+    known_verb = database.engine.verb(verb)
+    if known_verb is not None:
+        database.execute(known_verb, holes, **parameters)
 
 
 @contextlib.contextmanager

@@ -109,7 +109,7 @@ def layout(database: "Database", names: Sequence[str]) -> list[Layout]:
         for name in names
         if name in _known(database)
     ]
-    return [Layout(name=name, **found[0]) for name, found in rows if found]
+    return [Layout(name=name, **columns[0]) for name, columns in rows if columns]
 
 
 def _known(database: "Database") -> dict[str, Mapping[str, Any]]:
@@ -123,10 +123,10 @@ def flaws(database: "Database", wanted: TableSet) -> list[str]:
     if missing:
         more = ", …" if len(missing) > 3 else ""
         return [f"not there yet: {', '.join(missing[:3])}{more}"]
-    found = [_unfinished(known[name], wanted) for name in wanted.names]
-    if not any(found):
-        found = [table.flaw(wanted.rows) for table in layout(database, wanted.names)]
-    return [reason for reason in found if reason]
+    reasons = [_unfinished(known[name], wanted) for name in wanted.names]
+    if not any(reasons):
+        reasons = [table.flaw(wanted.rows) for table in layout(database, wanted.names)]
+    return [reason for reason in reasons if reason]
 
 
 def _unfinished(row: Mapping[str, Any], wanted: TableSet) -> str:
@@ -202,8 +202,8 @@ def load(database: "Database", wanted: TableSet, sessions: int, made_by: str) ->
     )
     with pool:
         pool.open()
-        for said in pool.reports(timeout=1.0):
-            yield said or 0
+        for report in pool.reports(timeout=1.0):
+            yield report or 0
         pool.results()
 
 

@@ -31,22 +31,22 @@ def files(
     rows = database.execute(verb, holes, **parameters)
     wanted = [data_directory / row["path"] for row in rows if row["path"]]
     pieces = {folder: _pieces(folder) for folder in {path.parent for path in wanted}}
-    found = {
+    paths = {
         path.parent / name for path in wanted for name in pieces[path.parent].get(path.name, ())
     }
-    return sorted(found)
+    return sorted(paths)
 
 
 def _pieces(folder: Path) -> dict[str, list[str]]:
     """Return a folder's file names by the relation that each belongs to."""
-    found: dict[str, list[str]] = {}
+    pieces: dict[str, list[str]] = {}
     try:
         names = os.listdir(folder)  # noqa: PTH208 - thousands of files, and no stat of any
     except OSError as error:
         raise Skip(f"the data folder {folder} cannot be read: {error.strerror}") from error
     for name in names:
-        found.setdefault(name, []).append(name)
+        pieces.setdefault(name, []).append(name)
         piece = _PIECE.fullmatch(name)
         if piece is not None:
-            found.setdefault(piece[1], []).append(name)
-    return found
+            pieces.setdefault(piece[1], []).append(name)
+    return pieces

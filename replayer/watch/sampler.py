@@ -202,12 +202,12 @@ class Sampler:
 
     def failures(self) -> dict[str, str]:
         """Return collector -> why it could not be read or understood, at least once."""
-        found = {}
+        failed = {}
         for name, module in self._collectors.items():
             reasons = [self._failed[key] for key in (*module.FILES, name) if key in self._failed]
             if reasons:
-                found[name] = "; ".join(reasons)
-        return found
+                failed[name] = "; ".join(reasons)
+        return failed
 
     def _watch(self) -> None:
         while not self._ended.wait(max(0.0, (self._due_ns - self._clock()) / 1e9)):
@@ -295,15 +295,15 @@ def rates(points: Sequence[tuple[int, float]], times: Sequence[int]) -> list[flo
     """
     points = sorted(points)
     known = [point[0] for point in points]
-    found = []
+    per_second = []
     for begin, end in pairwise(times):
         first, last = (max(begin, known[0]), min(end, known[-1])) if known else (end, begin)
         if 2 * (last - first) < end - begin or last <= first:
-            found.append(math.nan)
+            per_second.append(math.nan)
         else:
             gained = _at(points, known, last) - _at(points, known, first)
-            found.append(gained / ((last - first) / 1e9))
-    return found
+            per_second.append(gained / ((last - first) / 1e9))
+    return per_second
 
 
 def _at(points: Sequence[tuple[int, float]], known: Sequence[int], clock_ns: int) -> float:

@@ -241,21 +241,21 @@ class WorkerPool:
             awaited.heard()
             awaited.raise_silence()
         for member in [member for pipe, member in pipes.items() if pipe in happened]:
-            for kind, *told in member.messages():
-                self._take_in(member, kind, told)
+            for kind, *contents in member.messages():
+                self._take_in(member, kind, contents)
             if member.ended and not member.done:
                 raise member.obituary()
         return bool(happened)
 
-    def _take_in(self, member: "_Member", kind: str, told: list[Any]) -> None:
+    def _take_in(self, member: "_Member", kind: str, contents: list[Any]) -> None:
         if kind == "said":
-            self._said.append(told[0])
+            self._said.append(contents[0])
         elif kind == "ready":
             member.ready = True
         elif kind == "failed":
-            raise _failure(*told)
+            raise _failure(*contents)
         else:
-            results, user, system, read_bytes = told
+            results, user, system, read_bytes = contents
             member.ready = member.done = True
             for number, done_ns, result in results:
                 self._results[number] = result
@@ -402,9 +402,9 @@ class _Share:
         with self._sending:
             self._pipe.send_bytes(packed)
 
-    def report(self, said: Any) -> None:
+    def report(self, message: Any) -> None:
         """Send what a job wants to say."""
-        self.send("said", said)
+        self.send("said", message)
 
     def arrived(self) -> None:
         """Count a job at the barrier; the last one notes the CPU used so far, as all then sleep."""

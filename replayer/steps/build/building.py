@@ -55,14 +55,14 @@ class Build:
         """Return the rows of the doublings that are done."""
         return self.findings.tables.get("doublings", ())
 
-    def run(self, found: State | None) -> None:
+    def run(self, existing: State | None) -> None:
         """Do it; a build that is cut short leaves what was committed, and says so."""
         self.findings.writes = True
         self.findings.facts |= facts_of(self.shape, 0)
         with self._told_what_is_kept():
-            done = self._resume(found) if found is not None else None
+            done = self._resume(existing) if existing is not None else None
             elapsed = self._double_all(done)
-        self._measure(elapsed, whole=found is None)
+        self._measure(elapsed, whole=existing is None)
 
     def _double_all(self, done: int | None) -> float:
         """Do every doubling that is left, all of them if `done` is None; return the seconds."""
@@ -112,18 +112,18 @@ class Build:
                 rows_wanted=self.spec.rows,
             )
 
-    def _resume(self, found: State) -> int:
+    def _resume(self, existing: State) -> int:
         """Remove what is left of a doubling that was cut short; return the last whole one."""
-        done = found.doubling or 0
+        done = existing.doubling or 0
         every = persons.segments(self.database)
         unfinished = [segment for segment in every if segment.doubling > done]
-        persons.discard(self.database, found.shape.layout, unfinished)
+        persons.discard(self.database, existing.shape.layout, unfinished)
         for row in self.database.execute(_DOUBLINGS):
             new = row["rows"] // 2 if row["doubling"] else row["rows"]
             speed = new / row["seconds"] if row["seconds"] else None
             self._add({**row, "rows_per_second": speed})
         self.findings.note(
-            f"an interrupted build went on after doubling {done} ({found.rows:,} rows), so its "
+            f"an interrupted build went on after doubling {done} ({existing.rows:,} rows), so its "
             f"time as a whole was not measured"
         )
         return done
@@ -159,11 +159,11 @@ class Build:
         begun = time.monotonic_ns()
         size = self.doublings[-1]["table_bytes"] or 0
         made = 0
-        for said in builder.double(one):
-            if said is not None:
-                made += said.task.rows
-                size += said.bytes
-                task.advance(said.task.rows)
+        for made_one in builder.double(one):
+            if made_one is not None:
+                made += made_one.task.rows
+                size += made_one.bytes
+                task.advance(made_one.task.rows)
             speed = made * 1e9 / (time.monotonic_ns() - begun)
             task.update(
                 note=f"doubling {one.number}, {one.rows + made:,} rows, "

@@ -78,12 +78,12 @@ class Made(NamedTuple):
 
 def doublings(rows_wanted: int, after: int = 0) -> list[Doubling]:
     """Return the doublings that lead to at least that many rows, without the first `after`."""
-    found: list[Doubling] = []
+    planned: list[Doubling] = []
     rows = len(SEEDS)
     while rows < rows_wanted:
-        found.append(Doubling(len(found) + 1, rows))
+        planned.append(Doubling(len(planned) + 1, rows))
         rows *= 2
-    return found[after:]
+    return planned[after:]
 
 
 def rows_after(doubling: int) -> int:
@@ -207,9 +207,9 @@ class Builder:
         self._opened.take(doubling.number - self._opened.value())
         left = len(todo)
         while left:
-            said = next(self._said)
-            left -= said is not None
-            yield said
+            made_one = next(self._said)
+            left -= made_one is not None
+            yield made_one
         with persons.transaction(self._database):
             self._publish(doubling)
 
@@ -228,12 +228,12 @@ class Builder:
     def _making(self) -> list[Verb]:
         """Return the verbs that make an empty segment; a layout may do without them."""
         engine, shape = self._database.engine, self._shape
-        found = [engine.verb(_SEGMENT.of(layout=shape.layout))]
+        making = [engine.verb(_SEGMENT.of(layout=shape.layout))]
         if shape.compression:
-            found.append(
+            making.append(
                 engine.needs(_STORE.of(layout=shape.layout, compression=shape.compression))
             )
-        return [verb for verb in found if verb is not None]
+        return [verb for verb in making if verb is not None]
 
     def _job(self, every: list[Task]) -> Job:
         engine, layout = self._database.engine, self._shape.layout

@@ -45,33 +45,33 @@ def run(spec: Spec, context: Context) -> None:
     """Build the table, go on with an interrupted build, or take the whole one that is there."""
     with context.database() as database:
         shape = shape_of(spec, database)
-        found = persons.state(database)
-        if found is not None and not _goes_on(spec, shape, found):
-            if not spec.rebuild and _fits(spec, shape, found):
-                _reuse(context.findings, database, found)
+        existing = persons.state(database)
+        if existing is not None and not _goes_on(spec, shape, existing):
+            if not spec.rebuild and _fits(spec, shape, existing):
+                _reuse(context.findings, database, existing)
                 return
             check_space(spec, shape, context, database, freed=persons.bytes_(database))
-            persons.drop(database, found.shape.layout)
-            found = None
+            persons.drop(database, existing.shape.layout)
+            existing = None
         else:
-            there = persons.bytes_(database) if found is not None else 0
+            there = persons.bytes_(database) if existing is not None else 0
             check_space(spec, shape, context, database, freed=there)
-        Build(spec, context, database, shape).run(found)
+        Build(spec, context, database, shape).run(existing)
 
 
-def _goes_on(spec: Spec, shape: Shape, found: State) -> bool:
+def _goes_on(spec: Spec, shape: Shape, existing: State) -> bool:
     """Tell whether an interrupted build of the same table is there."""
-    same = found.shape == shape and found.rows_wanted == spec.rows
-    return same and not found.whole and found.doubling is not None
+    same = existing.shape == shape and existing.rows_wanted == spec.rows
+    return same and not existing.whole and existing.doubling is not None
 
 
-def _fits(spec: Spec, shape: Shape, found: State) -> bool:
-    return found.whole and found.shape == shape and found.rows == rows_built(spec)
+def _fits(spec: Spec, shape: Shape, existing: State) -> bool:
+    return existing.whole and existing.shape == shape and existing.rows == rows_built(spec)
 
 
-def _reuse(findings: Findings, database: Database, found: State) -> None:
+def _reuse(findings: Findings, database: Database, existing: State) -> None:
     """Add what is known of a whole table of an earlier run; nothing was measured."""
-    findings.measure("build.rows", found.rows, "rows", Better.NEITHER)
+    findings.measure("build.rows", existing.rows, "rows", Better.NEITHER)
     findings.measure("build.table_bytes", persons.bytes_(database), "bytes", Better.LESS)
-    findings.facts |= {**facts_of(found.shape, found.rows), "reused": True}
+    findings.facts |= {**facts_of(existing.shape, existing.rows), "reused": True}
     findings.note("the table of an earlier build was reused, so no time was measured")

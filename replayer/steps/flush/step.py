@@ -95,8 +95,8 @@ def _vacuum(state: State, context: Context, database: Database) -> None:
     layout = state.shape.layout
     verb = database.engine.verb(_VACUUM.of(layout=layout))
     if verb is not None:
-        found = persons.segments(database)
-        work = [verb.statements(segment=segment.number) for segment in found]
+        segments = persons.segments(database)
+        work = [verb.statements(segment=segment.number) for segment in segments]
         with context.progress.task("vacuum", total=len(work)) as task:
             for done in parallel.execute(database, work, len(os.sched_getaffinity(0))):
                 task.advance(done)
@@ -114,8 +114,8 @@ def _files(context: Context, database: Database) -> tuple[list[Path] | None, str
 
 def _sync(files: Iterable[Path] | None) -> None:
     """Have the disk take every file and the folders they are in."""
-    found = list(files or ())
-    for path in (*found, *sorted({path.parent for path in found})):
+    synced = list(files or ())
+    for path in (*synced, *sorted({path.parent for path in synced})):
         try:
             descriptor = os.open(path, os.O_RDONLY)
         except FileNotFoundError:

@@ -138,11 +138,11 @@ def _after_start(cold: Cold, files: list[Path]) -> tuple[Cold, int | None]:
     seen = residency(files)
     if seen.resident_bytes is None or seen.share is None:
         return cold, None
-    found = cold.model_copy(update={"resident_bytes": seen.resident_bytes})
+    achieved = cold.model_copy(update={"resident_bytes": seen.resident_bytes})
     if cold.got is Temperature.COLD and seen.share > temperature.COLD_SHARE:
         why = f"starting the server brought {seen.share:.1%} of the table into the page cache"
-        found = found.model_copy(update={"got": Temperature.LUKEWARM, "why": why})
-    return found, seen.resident_bytes
+        achieved = achieved.model_copy(update={"got": Temperature.LUKEWARM, "why": why})
+    return achieved, seen.resident_bytes
 
 
 def _warmest(scanned: Sequence[_Scanned]) -> Cold:
@@ -181,9 +181,9 @@ def _row(one: _Scanned, rows: int) -> dict[str, Any]:
 def _check(scanned: Sequence[_Scanned], rows: int) -> None:
     """Raise ReplayerError for a count that is not the number of rows built."""
     (counted,) = (one.row for one in scanned if one.name == "full count")
-    for name, found in counted.items():
-        if found != rows:
+    for name, number in counted.items():
+        if number != rows:
             raise ReplayerError(
-                f"the scan counted {found:,} {name} where {rows:,} rows were built: the table is "
+                f"the scan counted {number:,} {name} where {rows:,} rows were built: the table is "
                 f"damaged, build it again"
             )

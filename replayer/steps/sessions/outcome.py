@@ -125,7 +125,7 @@ def _measure_latency(findings: Findings, window: Window, every: HdrHistogram) ->
 
 def _histograms(results: Sequence[SessionResult]) -> dict[str, Any]:
     """Return HdrHistograms in nanoseconds of the selects, the updates and all of them."""
-    found = {kind: HdrHistogram(1, _LARGEST_NS, 3) for kind in ("select", "update", "all")}
+    histograms = {kind: HdrHistogram(1, _LARGEST_NS, 3) for kind in ("select", "update", "all")}
     for kind in ("select", "update"):
         longest = max(getattr(result, f"{kind}_max") for result in results)
         buckets: dict[int, int] = {}
@@ -133,8 +133,8 @@ def _histograms(results: Sequence[SessionResult]) -> dict[str, Any]:
             pgio.merge(buckets, getattr(result, kind).items())
         for bucket, amount in buckets.items():
             for name in (kind, "all"):
-                found[name].record_value(_middle(bucket, longest), amount)
-    return found
+                histograms[name].record_value(_middle(bucket, longest), amount)
+    return histograms
 
 
 def _middle(bucket: int, longest: float) -> int:

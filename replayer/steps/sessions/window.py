@@ -72,15 +72,15 @@ def _counters(database: Database) -> Counters:
 
 def _settled(database: Database) -> Counters:
     """Return the counters when they no longer move, on a server that is late in counting."""
-    found = _counters(database)
+    latest = _counters(database)
     if database.engine.verb(SETTLE) is None:
-        return found
+        return latest
     for _ in range(_SETTLE_TRIES):
         time.sleep(_SETTLE_SECONDS)
-        earlier, found = found, _counters(database)
-        if (found.hits, found.reads) == (earlier.hits, earlier.reads):
+        earlier, latest = latest, _counters(database)
+        if (latest.hits, latest.reads) == (earlier.hits, earlier.reads):
             break
-    return found
+    return latest
 
 
 def measure_window(spec: Spec, wanted: TableSet, context: Context, database: Database) -> Window:
@@ -139,9 +139,9 @@ def _watch(
     last = window.before
     total = spec.run_time if spec.operations is None else None
     with context.progress.task("sessions", total) as task:
-        for said in pool.reports(timeout=1.0):
-            if isinstance(said, Lost):
-                lost.append(said)
+        for report in pool.reports(timeout=1.0):
+            if isinstance(report, Lost):
+                lost.append(report)
                 patience = min(patience, time.monotonic() + _GRACE)
             elif not lost:
                 point = _counters(database)
@@ -155,8 +155,8 @@ def _watch(
 
 def _refuse_lost(lost: Sequence[Lost], sessions: int, context: Context) -> None:
     if lost:
-        said = context.server.last_words()
-        ending = f"; the server's log says: {said}" if said else ""
+        last_words = context.server.last_words()
+        ending = f"; the server's log says: {last_words}" if last_words else ""
         raise ReplayerError(
             f"{len(lost)} of {sessions} sessions lost the server ({lost[0].why}){ending}"
         )
@@ -199,10 +199,10 @@ def _jobs(
 
 
 def _told(database: Database, verb: Asked, **holes: str | int) -> tuple[str, ...]:
-    found = database.engine.verb(verb)
-    if found is None:
+    asked = database.engine.verb(verb)
+    if asked is None:
         return ()
-    return tuple(database.render(statement) for statement in found.statements(**holes))
+    return tuple(database.render(statement) for statement in asked.statements(**holes))
 
 
 def _random_seed(seed: int, number: int) -> float:

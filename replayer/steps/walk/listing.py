@@ -34,10 +34,10 @@ class Listing:
 def files_of(spec: Spec, context: Context) -> list[str]:
     """Return the path of every file to read; raise Impossible or Skip if there is none."""
     if spec.path is not None:
-        found = list(list_files((str(spec.path),), None).sizes)
-        if not found:
+        files = list(list_files((str(spec.path),), None).sizes)
+        if not files:
             raise Impossible(f"walk: there is no file in {spec.path}")
-        return found
+        return files
     folder = context.data_directory()
     with context.database() as database:
         if spec.table == persons.NAME:
@@ -87,8 +87,8 @@ def _entries(folders: Iterable[str], *, deep: bool) -> Iterator["os.DirEntry[str
     while left:
         folder = left.pop()
         try:
-            with os.scandir(folder) as found:
-                for entry in found:
+            with os.scandir(folder) as entries:
+                for entry in entries:
                     if deep and entry.is_dir(follow_symlinks=False):
                         left.append(entry.path)
                     yield entry

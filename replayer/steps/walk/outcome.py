@@ -108,10 +108,10 @@ def foreign_notes(cold: Cold, delta: DeviceDelta | None) -> Sequence[str]:
 
 def _named(what: str, paths: Iterable[str]) -> Iterator[str]:
     """Yield one sentence that names the first of some files."""
-    found = sorted(paths)
-    if found:
-        more = len(found) - _MOST_NAMES
-        names = ", ".join(found[:_MOST_NAMES]) + (f" and {more:,} more" if more > 0 else "")
+    ordered = sorted(paths)
+    if ordered:
+        more = len(ordered) - _MOST_NAMES
+        names = ", ".join(ordered[:_MOST_NAMES]) + (f" and {more:,} more" if more > 0 else "")
         yield f"{what} while the walk went on: {names}"
 
 

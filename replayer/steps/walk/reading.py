@@ -77,7 +77,7 @@ def read_files(spec: Spec, context: Context, sampler: Sampler, listing: Listing)
         pool.ready(timeout=_READY_SECONDS)
         begin_ns = sampler.mark()
         opened_ns = pool.open()
-        said = list(_said(pool, task, opened_ns))
+        reports = list(_said(pool, task, opened_ns))
         hauls = pool.results()
         end_ns = sampler.mark()
         last_ns = pool.last_done_ns or end_ns
@@ -90,30 +90,30 @@ def read_files(spec: Spec, context: Context, sampler: Sampler, listing: Listing)
             *pool.usage,
             own_bytes=pool.read_bytes,
             hauls=hauls,
-            points=_points(said, opened_ns, last_ns, sum(haul.read_bytes for haul in hauls)),
+            points=_points(reports, opened_ns, last_ns, sum(haul.read_bytes for haul in hauls)),
         )
 
 
 def _said(pool: WorkerPool, task: Task, opened_ns: int) -> Iterator[Said]:
     """Yield what the processes report, and show it."""
     latest: dict[int, int] = {}
-    for said in pool.reports(timeout=0.5):
-        if said is None:
+    for report in pool.reports(timeout=0.5):
+        if report is None:
             continue
-        latest[said.pid] = said.read_bytes
+        latest[report.pid] = report.read_bytes
         done = sum(latest.values())
-        seconds = max((said.clock_ns - opened_ns) / 1e9, 1e-3)
+        seconds = max((report.clock_ns - opened_ns) / 1e9, 1e-3)
         task.update(done=done, note=f"{show_size(done)}, {done / seconds / 1e6:,.0f} MB/s")
-        yield said
+        yield report
 
 
 def _points(
-    said: Iterable[Said], opened_ns: int, last_ns: int, total: int
+    reports: Iterable[Said], opened_ns: int, last_ns: int, total: int
 ) -> list[tuple[int, float]]:
     """Return the bytes that all processes had read by clock, from nothing to all."""
     points = [(opened_ns, 0.0)]
     latest: dict[int, int] = {}
-    for one in sorted(said, key=lambda one: one.clock_ns):
+    for one in sorted(reports, key=lambda one: one.clock_ns):
         latest[one.pid] = max(one.read_bytes, latest.get(one.pid, 0))
         points.append((one.clock_ns, float(sum(latest.values()))))
     return [*points, (last_ns, float(total))]
