@@ -8,8 +8,10 @@ BIN    := $(VENV)/bin
 demo: $(VENV)/.ready
 	$(BIN)/replayer run demo
 
+# Two files of tests at a time, then, one by one, the tests that count what the whole machine does.
 test: $(VENV)/.ready-dev
-	$(BIN)/pytest -m "not slow"
+	$(BIN)/pytest -n 2 --dist loadfile -m "not slow and not alone"
+	$(BIN)/pytest -m "alone and not slow"
 
 # What takes long, and servers of other versions, which are installed into a cache folder first.
 test-slow: $(VENV)/.ready-dev

@@ -21,6 +21,8 @@ from replayer.results import store
 from replayer.steps.walk import step as walk
 from tests.performed import performed
 
+pytestmark = pytest.mark.alone
+
 ROOT = os.geteuid() == 0
 FILE_BYTES = 4 << 20
 MIB = 1 << 20

@@ -12,6 +12,8 @@ import pytest
 from replayer.machine.host import Host
 from replayer.watch.sampler import Sampler
 
+pytestmark = pytest.mark.alone
+
 SECONDS = 4
 ATTEMPTS = 4
 LOAD = """

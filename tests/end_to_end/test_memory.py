@@ -21,6 +21,8 @@ from replayer.model import Verdict
 from replayer.run import recovery
 from tests.end_to_end.test_sessions import context_of, perform, sessions, spec_of
 
+pytestmark = pytest.mark.alone
+
 MIB = 1 << 20
 HOST = Host()
 

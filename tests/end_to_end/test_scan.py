@@ -18,6 +18,8 @@ from replayer.steps.scan import step as scan
 from replayer.tables import persons
 from tests.performed import performed
 
+pytestmark = pytest.mark.alone
+
 ROWS = 6 << 13
 SEGMENT_ROWS = 6 << 10
 

@@ -35,6 +35,8 @@ from replayer.watch.sampler import Sampler
 from replayer.watch.workers import WorkerPool
 from tests.performed import performed
 
+pytestmark = pytest.mark.alone
+
 DEBIAN_15 = Path("/usr/lib/postgresql/15/bin")
 NAMES = {
     "sessions.riops", "sessions.cache_hits", "sessions.device_reads", "sessions.latency.p50",

@@ -33,6 +33,8 @@ from replayer.tables import relations
 from replayer.watch.workers import WorkerPool
 from tests.performed import performed
 
+pytestmark = pytest.mark.alone
+
 BLOCK = 4096
 PRIME = 23
 METRICS = {
