@@ -12,6 +12,7 @@ import pytest
 from replayer.engines import engine as engines
 from replayer.engines.connection import Database
 from replayer.model import Better, EngineFacts, Measurement, Run, Status, StepResult, WorkloadFacts
+from replayer.results import store
 from replayer.servers.open import open_server
 from tests import servers
 
@@ -64,7 +65,7 @@ def run_of():
             for index in repeats
         )
         return Run(
-            format=1,
+            format=store.FORMAT,
             id=f"20261120-{number:06d}-{workload}",
             version="0.1.0",
             label=label,
