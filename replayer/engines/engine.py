@@ -10,7 +10,6 @@ asked, so that an engine can have its own version of a part of a verb that it in
 includes its own name gets the one that it hides.  `parts/` has what is only ever included.
 """
 
-import contextlib
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -221,13 +220,19 @@ def checked(name: str) -> Engine:
 
 
 def default() -> str:
-    """Return the name of the engine of a run that names none: engine.toml has `default = true`."""
+    """Return the name of the engine of a run that names none: engine.toml has `default = true`.
+
+    Raises Impossible when none says so, with the first that cannot be read.
+    """
+    unread = ""
     for name in assets.engines():
-        # A folder of the user's that cannot be read is no reason to refuse another engine.
-        with contextlib.suppress(Impossible):
+        try:
             if load(name).spec.default:
                 return name
-    raise Impossible("no engine.toml says default = true: name an engine with --engine")
+        except Impossible as error:
+            # A folder of the user's that cannot be read is no reason to refuse another engine.
+            unread = unread or f" ({error})"
+    raise Impossible(f"no engine.toml says default = true{unread}: name an engine with --engine")
 
 
 def of_url(url: str) -> Engine:

@@ -14,6 +14,8 @@ from replayer.errors import ReplayerError
 from replayer.shell import User
 
 _TICK = os.sysconf("SC_CLK_TCK")
+_EXITING = 0x4
+"""PF_EXITING of the kernel's include/linux/sched.h: set before a process's files are closed."""
 
 
 class CpuSeconds(NamedTuple):
@@ -39,6 +41,7 @@ class Process(NamedTuple):
 class _Stat(NamedTuple):
     state: str
     parent: int
+    flags: int
     own: CpuSeconds
     reaped: CpuSeconds
     name: str
@@ -84,6 +87,15 @@ def state(pid: int) -> str:
     """Return the kernel's letter for what a process does, such as S or D; "" if it is gone."""
     stat = _stat(pid)
     return stat.state if stat else ""
+
+
+def ends(pid: int) -> bool:
+    """Tell whether a process is gone or on its way out, which takes a large one a while.
+
+    Whoever sees that its connections were closed by its end sees it here as well.
+    """
+    stat = _stat(pid)
+    return stat is None or stat.state in "ZX" or bool(stat.flags & _EXITING)
 
 
 def waits_for_disk(pid: int) -> bool:
@@ -152,7 +164,8 @@ def _stat(pid: int | str) -> _Stat | None:
     fields = text.rpartition(")")[2].split()
     ticks = [int(value) / _TICK for value in fields[11:15]]
     name = text.partition("(")[2].rpartition(")")[0]
-    return _Stat(fields[0], int(fields[1]), CpuSeconds(*ticks[:2]), CpuSeconds(*ticks[2:]), name)
+    own, reaped = CpuSeconds(*ticks[:2]), CpuSeconds(*ticks[2:])
+    return _Stat(fields[0], int(fields[1]), int(fields[6]), own, reaped, name)
 
 
 def _owner(pid: int) -> int:

@@ -13,7 +13,7 @@ from replayer.engines.engine import Engine
 from replayer.errors import Interrupted, ReplayerError, Skip
 from replayer.journal import home
 from replayer.machine.host import Host
-from replayer.model import Outcome, Run, Status, StepResult, StepSpec, Workload
+from replayer.model import EngineFacts, Outcome, Run, Status, StepResult, StepSpec, Workload
 from replayer.results.store import FORMAT, identify
 from replayer.run import workload as workload_file
 from replayer.run.context import Context, Progress
@@ -94,8 +94,7 @@ def execute(order: Order, progress: Progress) -> Iterator[Run]:
                 _check(spec, stage.context(run, Sampler(order.host, None)))
             run = _controlled(run, "before")
             if server is not None:
-                server.start()
-                run = run.model_copy(update={"engine": server.facts()})
+                run = run.model_copy(update={"engine": _started(server)})
             for repeat, spec in _turns(order.workload):
                 result, error = _perform(spec, stage, run, repeat)
                 run = run.model_copy(update={"steps": (*run.steps, result)})
@@ -149,6 +148,18 @@ def _server(order: Order) -> contextlib.AbstractContextManager[Server]:
         settings=order.workload.settings,
         ask=order.ask,
     )
+
+
+def _started(server: Server) -> EngineFacts:
+    """Start the server and return what it is; an error of one that went away says so."""
+    try:
+        server.start()
+        return server.facts()
+    except ReplayerError as error:
+        lost = server.lost()
+        if lost:
+            raise ReplayerError(f"{lost} before the first step") from error
+        raise
 
 
 def _check(spec: StepSpec, context: Context) -> None:

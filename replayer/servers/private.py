@@ -87,8 +87,12 @@ class PrivateServer:
         if not self.running():
             try:
                 self._bring_up()
-            except ReplayerError:
+            except ReplayerError as error:
+                gone = self._gone()
+                self._lost = self._lost or gone
                 self.stop()
+                if gone:
+                    raise ReplayerError(gone) from error
                 raise
             self._runs_with = self._overrides
         return self._url(self._keys.database)
@@ -103,8 +107,9 @@ class PrivateServer:
             self._overrides = before
 
     def running(self) -> bool:
-        """Tell whether the server that was started still runs."""
-        return journal.alive(self._identity)
+        """Tell whether the server that was started still runs; one that is ending does not."""
+        main = journal.pid_of(self._identity)
+        return journal.alive(self._identity) and not processes.ends(main)
 
     def stop(self) -> None:
         """Stop the server; its processes are gone on return, and a stopped one stays stopped."""

@@ -529,6 +529,16 @@ def test_added_engine_that_is_like_nothing_is_refused(tmp_path, monkeypatch):
         engines.load("mine")
 
 
+def test_default_engine_that_cannot_be_read_is_named(tmp_path, monkeypatch):
+    """A run that names no engine is told which engine.toml is at fault, not only that none is."""
+    folder = tmp_path / "postgres"
+    folder.mkdir()
+    (folder / "engine.toml").write_text("default = maybe\n")
+    monkeypatch.setenv("REPLAYER_SCHEMAS", str(tmp_path))
+    with pytest.raises(Impossible, match=r"says default = true .*postgres/engine\.toml: "):
+        engines.default()
+
+
 def test_readme_has_the_example():
     """The README's worked example is the one that is tried here."""
     text = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")

@@ -101,11 +101,11 @@ def pid_file(folder):
     return folder / "home" / "data" / "postgres-18" / "data" / "postmaster.pid"
 
 
-def kill_server(process, folder, doing):
-    """Kill the server's main process while one of its sessions does that, by its title."""
+def kill_server(process, written, doing):
+    """Kill the server that wrote its process id there while a session does that, by its title."""
     while process.poll() is None:
         try:
-            main = int(pid_file(folder).read_text().split()[0])
+            main = int(written.read_text().split()[0])
             children = Path(f"/proc/{main}/task/{main}/children").read_text().split()
             titles = [Path(f"/proc/{child}/cmdline").read_text() for child in children]
             if any(doing in title for title in titles):
@@ -118,7 +118,7 @@ def kill_server(process, folder, doing):
 
 @pytest.mark.parametrize(
     ("step", "doing"),
-    [("build", "replayer"), ("flush", "replayer"), ("scan", "SELECT"), ("sessions", "CALL")],
+    [("build", "INSERT"), ("flush", "replayer"), ("scan", "SELECT"), ("sessions", "CALL")],
 )
 def test_killed_server_ends_the_run_with_one_sentence(started, folder, step, doing):
     """The steps before it are in the result, the sentence says what happened, nothing is left.
@@ -126,7 +126,7 @@ def test_killed_server_ends_the_run_with_one_sentence(started, folder, step, doi
     The walk has no server to kill.
     """
     reach(started, folder, STEPS.index(step))
-    kill_server(started, folder, doing)
+    kill_server(started, pid_file(folder), doing)
     _, said = started.communicate(timeout=120)
 
     lines = [line for line in said.splitlines() if line.startswith("replayer: error: ")]
@@ -140,6 +140,32 @@ def test_killed_server_ends_the_run_with_one_sentence(started, folder, step, doi
         (step, "failed"),
     ]
     assert list((folder / "home" / "taken").iterdir()) == []
+
+
+def test_server_that_is_killed_before_the_first_step(own_home):
+    """Killed while replayer prepares it: status 1, the same sentence, no step in the result."""
+    engine = own_home / "engines" / "slow"
+    engine.mkdir(parents=True)
+    (engine / "engine.toml").write_text('like = "postgres"\ntitle = "Slow PostgreSQL"\n')
+    (engine / "prepare.sql").write_text("SELECT pg_sleep(100)\n")
+    (own_home / "steps.toml").write_text(WORKLOAD)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "replayer", "run", "./steps.toml", "--engine", "slow"],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=own_home,
+        env={**os.environ, "REPLAYER_SCHEMAS": str(engine.parent)},
+    )
+    kill_server(process, own_home / "data" / "slow-18" / "data" / "postmaster.pid", "SELECT")
+    _, stderr = process.communicate(timeout=120)
+
+    (line,) = [line for line in stderr.splitlines() if line.startswith("replayer: error: ")]
+    assert process.returncode == 1, stderr
+    assert "the database server went away" in line
+    assert line.endswith("before the first step")
+    assert "Traceback" not in stderr
+    assert steps(own_home) == []
 
 
 @pytest.mark.parametrize("step", STEPS)

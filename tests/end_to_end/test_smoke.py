@@ -84,8 +84,12 @@ def ordinary(folder):
     packages = folder / "packages"
     unneeded = shutil.ignore_patterns("scipy*", "mypy*", "ruff*", "pip*", "__pycache__", "plotly*")
     shutil.copytree(site.getsitepackages()[0], packages, ignore=unneeded)
+    # What an editable install left there has workloads and schemas of the day it was made.
+    shutil.rmtree(packages / "replayer", ignore_errors=True)
     for part in ("replayer", "workloads", "schemas"):
         shutil.copytree(ROOT / part, packages / part, ignore=unneeded, dirs_exist_ok=True)
+    # Copies keep their modes, and whoever checked this out may have had a strict umask.
+    subprocess.run(["chmod", "-R", "a+rX", str(packages)], check=True)
     os.chown(folder, ORDINARY, ORDINARY)
     environment = {"PYTHONPATH": str(packages), "HOME": str(folder), "PYTHONSAFEPATH": "1"}
     # A Python under /root may start for others and then not find its own library.
