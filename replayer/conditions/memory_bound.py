@@ -121,6 +121,8 @@ def _recover_ballast(note: Note) -> str:
 
 
 _RECOVER = {"cgroup": _recover_group, "hugepages": _recover_pages, "ballast": _recover_ballast}
+NOTES = frozenset(_RECOVER)
+"""Of the notes that `recover` gives back."""
 
 
 def _locked_bytes(pid: int) -> int:

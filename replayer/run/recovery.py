@@ -1,24 +1,21 @@
 """Give back what an earlier replayer took and could not give back itself, e.g. after a SIGKILL."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from replayer import journal
 from replayer.conditions import memory_bound
 from replayer.errors import ReplayerError
 from replayer.journal import Note
+from replayer.servers import open as server
 from replayer.servers import socket_folder
-from replayer.servers.open import recover as recover_server
 from replayer.storage import files
 
-RECOVER: Mapping[str, Callable[[Note], str]] = {
-    "files": files.recover,
-    "server": recover_server,
-    "socket": socket_folder.recover,
-    "cgroup": memory_bound.recover,
-    "hugepages": memory_bound.recover,
-    "ballast": memory_bound.recover,
-}
-"""Kind of note -> the function of the module that takes that kind; it returns what it did."""
+_TAKERS = (files, memory_bound, server, socket_folder)
+"""Modules that take something from the machine, and so note it first.
+
+Each has NOTES, the kinds of its notes, and `recover(note) -> str`, which gives back what one tells
+of and returns what was done.
+"""
 
 _CLEAN = "`replayer clean` removes the note"
 
@@ -50,6 +47,8 @@ def recovered(note: Note) -> str:
 
 
 def _given_back(note: Note) -> str:
-    if note.kind not in RECOVER:
+    taker = next((module for module in _TAKERS if note.kind in module.NOTES), None)
+    if taker is None:
         raise journal.Untrusted(note, f"replayer takes nothing that is called {note.kind[:50]!r}")
-    return RECOVER[note.kind](note)
+    done: str = taker.recover(note)
+    return done

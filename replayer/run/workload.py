@@ -54,7 +54,7 @@ def load(
         if key not in _TOP:
             raise Impossible(f"{path.name}: unknown key {key!r}{nearest(key, _TOP)}")
     tables = _tables(path, table)
-    _set_probes(path, tables, probe or {})
+    _set_options(path, tables, probe or {})
     applied = _override(path, tables, overrides)
     _check_texts(path, tables)
     specs = tuple(_spec(path, number, own, applied) for number, own in enumerate(tables, 1))
@@ -124,13 +124,20 @@ def _override(path: Path, tables: list[dict[str, Any]], overrides: Sequence[str]
     return applied
 
 
-def _set_probes(path: Path, tables: list[dict[str, Any]], keys: Mapping[str, Any]) -> None:
-    chosen = [own for own in tables if own["step"] == "probe"]
-    if keys and not chosen:
-        options = ", ".join(f"--{key.replace('_', '-')}" for key in keys)
-        raise Impossible(f"{options}: only probe steps know it, and {path.name} has none")
-    for own in chosen:
-        own.update(keys)
+def _set_options(path: Path, tables: list[dict[str, Any]], options: Mapping[str, Any]) -> None:
+    """Give the options of the command line to the steps that say that they take them."""
+    takers = [own for own in tables if options and options.keys() <= _options_of(own["step"])]
+    if options and not takers:
+        words = ", ".join(f"--{key.replace('_', '-')}" for key in options)
+        raise Impossible(f"{words}: {path.name} has no step that takes it")
+    for own in takers:
+        own.update(options)
+
+
+def _options_of(step: str) -> frozenset[str]:
+    # A step that is not there is told with its place in the file, later.
+    known = step in registry.names("steps")
+    return frozenset(getattr(registry.load("steps", step), "OPTIONS", ()) if known else ())
 
 
 def _literal(text: str) -> Any:

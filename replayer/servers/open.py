@@ -97,6 +97,10 @@ def _refuse_running(folder: DataFolder, server_programs: programs.Programs, pid_
         )
 
 
+NOTES = frozenset({"server"})
+"""Of the notes that `recover` gives back."""
+
+
 def recover(note: Note) -> str:
     """Give back what an earlier replayer left, and return what was done in a few words.
 

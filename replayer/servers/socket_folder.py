@@ -79,6 +79,10 @@ def _empty(path: Path) -> None:
             folder.forget(name)
 
 
+NOTES = frozenset({"socket"})
+"""Of the notes that `recover` gives back."""
+
+
 def recover(note: Note) -> str:
     """Remove the folder that a killed replayer left, and return what was done in a few words.
 

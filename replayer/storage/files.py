@@ -33,6 +33,10 @@ _SPARE_BYTES = 16 * MIB
 """Left free: a file system needs some for its own books."""
 
 
+NOTES = frozenset({"files"})
+"""Of the notes that `recover` gives back."""
+
+
 def recover(note: journal.Note) -> str:
     """Remove the folder that a killed replayer left behind, forget its note and say so."""
     folder = note.path_of("path", _NAME)

@@ -17,6 +17,7 @@ from replayer.storage.files import Workspace, enough
 from replayer.watch.sampler import Sampler
 
 Spec = ProbeSpec
+OPTIONS = frozenset({"clients", "cross_check", "device", "i_will_lose_data"})
 
 
 def needs_database(_spec: StepSpec) -> bool:
