@@ -1,6 +1,7 @@
 """What a device was seen to do without a database, to stand beside what a database got of it."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
@@ -8,6 +9,14 @@ from replayer.model import Fact, Reads, Run, Status
 from replayer.units import show_count, show_size
 
 _SAME_MACHINE = ("host.name", "device.model", "fs.type")
+
+
+@dataclass(frozen=True)
+class Ceiling:
+    """Reads per second of a probe, and whether the processors were their limit."""
+
+    per_second: float
+    processor_bound: bool = False
 
 
 def ceiling(
@@ -18,8 +27,8 @@ def ceiling(
     *,
     access: str = "random",
     host: Mapping[str, Fact] | None = None,
-) -> float | None:
-    """Return the direct reads per second of a probe of that device, size and depth, or None.
+) -> Ceiling | None:
+    """Return what a probe of that device, size and depth had of direct reads, or None.
 
     The newest run with such a probe counts, and the median of its repeats; with `host`, only runs
     on a machine of the same name, device model and file system do.
@@ -27,15 +36,18 @@ def ceiling(
     for run in sorted(runs, key=lambda run: run.started, reverse=True):
         if host is not None and any(run.host.get(k) != host.get(k) for k in _SAME_MACHINE):
             continue
-        rates = [
-            row["iops"]
+        rows = [
+            row
             for step in run.steps
             if step.status is Status.DONE and step.facts.get("storage.device") == device
             for row in step.tables.get("io", ())
             if _like(row, block_size, depth, access)
         ]
-        if rates:
-            return float(median(rates))
+        if rows:
+            return Ceiling(
+                float(median(row["iops"] for row in rows)),
+                processor_bound=any(row.get("limit") == "processors" for row in rows),
+            )
     return None
 
 
@@ -62,22 +74,25 @@ def beside(run: Run, others: Iterable[Run]) -> Run:
             access=reads.access,
             host=run.host,
         )
-        if most:
+        if most is not None and most.per_second:
             facts = {**steps[index].facts, "ceiling": share(reads, most)}
             steps[index] = steps[index].model_copy(update={"facts": facts})
     return run if tuple(steps) == run.steps else run.model_copy(update={"steps": tuple(steps)})
 
 
-def share(reads: Reads, most: float) -> str:
+def share(reads: Reads, most: Ceiling) -> str:
     """Return `RIOPS 35,928 = 84 % of 8 KiB random reads at depth 4`; reads/s for sequential ones.
+
+    Where the processors were the probe's own limit, it says so.
 
     RIOPS are the SLOB method's word for random reads of one block.
     """
     what = "RIOPS" if reads.access == "random" else "reads/s"
     size = show_size(reads.block_bytes).replace(".00", "")
-    part = f"{100 * reads.per_second / most:.0f} %"
+    part = f"{100 * reads.per_second / most.per_second:.0f} %"
     like = f"{size} {reads.access} reads at depth {reads.depth}"
-    return f"{what} {show_count(reads.per_second)} = {part} of {like}"
+    limit = " (limited by processors and Python)" if most.processor_bound else ""
+    return f"{what} {show_count(reads.per_second)} = {part} of {like}{limit}"
 
 
 def _like(row: Mapping[str, Any], block_size: int, depth: int, access: str) -> bool:

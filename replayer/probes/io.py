@@ -12,7 +12,6 @@ from replayer.model import Better
 from replayer.run.probe_context import ProbeContext, ProbeSpec, label
 from replayer.storage import reference_tools
 from replayer.storage.io_job import Access, IoJob, Sync, Target
-from replayer.storage.io_worker import LARGE_BYTES
 from replayer.units import Count, Duration, Size
 
 _FIO = {
@@ -50,8 +49,8 @@ class Spec(ProbeSpec):
     fsync_every: int = Field(default=0, ge=0)
     """An fdatasync after so many writes of a thread, inside the latency; 0 for none."""
     huge_pages: bool = True
-    """Buffers of blocks over 64 KiB on huge pages, if the kernel grants them: a device then moves
-    such a block in a few long pieces, as into the page cache; false is what fio has."""
+    """Buffers on huge pages, if the kernel grants them: a device then moves a block in one piece or
+    a few, as into the page cache's large folios; false is what fio has."""
     rate: Count | None = None
     """Operations per second of each client at most."""
     theta: float = Field(default=1.1, gt=0, le=4)
@@ -131,11 +130,9 @@ def _cross_check(spec: Spec, context: ProbeContext, job: IoJob, targets: Sequenc
         return
     seconds = spec.duration
     path = targets[0].paths[0]
-    if job.huge and spec.block_size > LARGE_BYTES:
+    if job.huge:
         job = replace(job, huge=False)
-        context.findings.note(
-            "the cross-check has buffers on small pages on both sides, as fio has them"
-        )
+        context.findings.note(reference_tools.SMALL_PAGES)
 
     def ours() -> float:
         return context.run_io("replayer", [job], targets).of().iops

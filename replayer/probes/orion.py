@@ -5,7 +5,7 @@ under way, as a database's blocking reads have.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from pydantic import Field, field_validator
@@ -254,8 +254,9 @@ def _cross_check(spec: Spec, context: ProbeContext, targets: Sequence[Target]) -
     if spec.device or spec.write:
         context.findings.note("cross-check skipped: fio is compared on files and with reads only")
         return
+    context.findings.note(reference_tools.SMALL_PAGES)
     for small, large in ((spec.small[0], 0), (spec.small[-1], 0), (0, spec.large[0])):
-        (job,) = _jobs(spec, small, large)
+        job = replace(_jobs(spec, small, large)[0], huge=False)
 
         def ours(job: IoJob = job) -> float:
             return context.run_io(f"{spec.name}: {label(job)}", [job], targets).of().iops

@@ -151,6 +151,7 @@ class ProbeContext:
                 opened=lambda: marks.append(self.sampler.mark()),
             )
         marks.append(self.sampler.mark())
+        io = replace(io, idle=_idle(self.sampler, *marks))
         if self._first_ns is None:
             self._first_ns = marks[0]
         self._count(jobs, io)
@@ -159,15 +160,25 @@ class ProbeContext:
         return io
 
     def io_rows(self, io: IoRun, jobs: Sequence[IoJob], targets: Sequence[Target]) -> None:
-        """Add a row for each job to the table `io`: for each client and for all together."""
+        """Add a row for each job to the table `io`: for each client and for all together.
+
+        A row whose limit was the processors says so, and so does a note, with Python's part of it.
+        """
         for place, job in enumerate(jobs):
             if len(targets) > 1:
                 for client, results in enumerate(io.by_client, 1):
-                    self._io_row(str(client), results[place], job.threads)
+                    self._io_row(str(client), results[place], job.threads, io)
             whole = "all" if len(targets) > 1 else "1"
-            self._io_row(whole, io.of(place), job.threads * len(targets))
+            self._io_row(whole, io.of(place), job.threads * len(targets), io)
+        if io.processor_bound:
+            what = " and ".join(map(label, jobs))
+            self.findings.note(
+                f"{what}: the processors were the limit, not the storage, and {io.loop_share:.0%} "
+                f"of what these reads and writes took of them was Python's: a program without an "
+                f"interpreter may get more"
+            )
 
-    def _io_row(self, client: str, result: IoResult, depth: int) -> None:
+    def _io_row(self, client: str, result: IoResult, depth: int, io: IoRun) -> None:
         job = result.job
         operation = {1.0: "read", 0.0: "write"}.get(job.read_share, "mixed")
         self.findings.row(
@@ -181,6 +192,8 @@ class ProbeContext:
             iops=result.iops,
             **{"MB/s": result.throughput / 1e6},
             **summary(result.latencies),
+            cpu_us=io.cpu_per_operation * 1e6,
+            limit="processors" if io.processor_bound else "",
         )
 
     def _device(self, block_size: int) -> Target:
@@ -286,6 +299,18 @@ class ProbeContext:
             ratio=median(mine) / median(other) if median(other) else None,
             rounds=len(mine),
         )
+
+
+def _idle(sampler: Sampler, begin_ns: int, end_ns: int) -> float | None:
+    """Return the share of the processors' time between two marks that was idle or waiting."""
+    series = sampler.series(begin_ns, end_ns)
+    idle = [series.columns.get(f"cpu.%{state}", ()) for state in ("idle", "iowait")]
+    shares = [None if None in pair else sum(pair) / 100 for pair in zip(*idle, strict=True)]
+    ends = series.seconds
+    spans = [end - begin for begin, end in zip((0.0, *ends), ends, strict=False)]
+    known = [(share, span) for share, span in zip(shares, spans, strict=True) if share is not None]
+    whole = sum(span for _, span in known)
+    return sum(share * span for share, span in known) / whole if whole else None
 
 
 def _adapted(job: IoJob, target: Target) -> IoJob:

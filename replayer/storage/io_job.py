@@ -77,7 +77,7 @@ class IoJob:
     finish: Sync = Sync.NONE
     """What each thread does after its last operation, inside the window."""
     huge: bool = True
-    """Buffers of blocks over 64 KiB on huge pages, where the kernel grants them."""
+    """Buffers on huge pages, where the kernel grants them: a block is one stretch of memory."""
     theta: float = 1.1
     working_set: int | None = None
     """Bytes of the target that are used, from its start; None for all."""

@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from replayer.storage.io_job import IoJob, Share, Target
 
 _READY_SECONDS = 120.0
+_PROCESSES_A_CORE = 4
+_MOST_PROCESSES = 64
+_BUSY_IDLE = 0.05
+"""With less of the processors' time idle they are what limits, and not the storage."""
 
 
 @dataclass(frozen=True)
@@ -31,6 +35,18 @@ class IoRun:
     system_seconds: float
     opened_ns: int
     done_ns: int
+    idle: float | None = None
+    """The share of the machine's processor time that was idle meanwhile; None if not known."""
+
+    @property
+    def processor_bound(self) -> bool:
+        """Tell whether the processors were the limit."""
+        return self.idle is not None and self.idle < _BUSY_IDLE
+
+    @property
+    def loop_share(self) -> float:
+        """Return the share of the processor time that was spent outside the kernel: by Python."""
+        return self.user_seconds / ((self.user_seconds + self.system_seconds) or 1)
 
     def of(self, job: int = 0) -> IoResult:
         """Return one job, all clients together."""
@@ -63,8 +79,7 @@ def run_io(
         for job in jobs
         for thread in _threads(job, target, client)
     ]
-    processes = min(len(threads), len(os.sched_getaffinity(0)))
-    with WorkerPool(work, threads, processes=processes) as pool:
+    with WorkerPool(work, threads, processes=_processes(len(threads))) as pool:
         pool.ready(timeout=_READY_SECONDS)
         if opened is not None:
             opened()
@@ -75,6 +90,16 @@ def run_io(
                 watch(report or 0)
         shares = pool.results()
     return _sum(jobs, targets, shares, pool, opened_ns)
+
+
+def _processes(threads: int) -> int:
+    """Return how many processes have the threads.
+
+    The threads of one wait for each other at the interpreter's lock, which a hundred on two cores
+    with two processes did at every third operation: more processes, fewer at each lock.
+    """
+    cores = len(os.sched_getaffinity(0))
+    return min(threads, max(cores, min(_PROCESSES_A_CORE * cores, _MOST_PROCESSES)))
 
 
 def _threads(job: IoJob, target: Target, client: int) -> list[IoThread]:

@@ -13,6 +13,7 @@ import itertools
 import math
 import mmap
 import os
+import threading
 import time
 from array import array
 from pathlib import Path
@@ -33,8 +34,9 @@ _CHUNK_OF_CRUMBS = 65536
 _CRUMB_BYTES = 512
 _CHUNK_BYTES = 64 * MIB
 _WHOLE_BYTES = 16 * MIB
-LARGE_BYTES = 64 << 10
-"""Blocks over this may have buffers on huge pages."""
+_LARGE_BYTES = 256 << 10
+"""Blocks over this are written from one buffer, and not from several in turn."""
+_TURN_BYTES = 64 << 10
 _FEWEST_TURNS = 4
 _MOST_TURNS = 16
 _UNLIKE = 0x9E3779B97F4A7C15
@@ -44,6 +46,7 @@ _REPORT_NS = 500_000_000
 _NEVER = 1 << 62
 _PAGE = 4096
 _HUGE_PAGE = 2 * MIB
+_PRIVATE = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
 
 _SYNCS = {Sync.FSYNC: os.fsync, Sync.FDATASYNC: os.fdatasync}
 
@@ -89,37 +92,46 @@ def _rewrite(fd: int, buffers: list[Any], offset: int) -> int:
     return os.pwritev(fd, buffers, offset)
 
 
-def _aligned(size: int, *, huge: bool) -> memoryview:
-    """Return private memory on a page border, of small pages that lie apart or of huge ones.
+def _buffer(size: int, *, huge: bool) -> memoryview:
+    """Return private memory on a page border; with `huge` on huge pages, if they are granted.
 
-    A device gets a block in a piece for each stretch of memory, so that the same block from pages
-    that happen to be neighbours is up to a fifth faster.  Whether they are is chance, and differs
-    from process to process; a machine that has been up for a while has few neighbours left.
+    A device gets a block in a piece for each stretch of memory, and each piece takes time: from
+    neighbouring pages a block is up to twice as fast as from pages that lie apart.  Whether small
+    pages are neighbours is chance, and differs from process to process.
     """
-    return _whole(size) if huge and size > LARGE_BYTES else _scattered(size)
+    if huge:
+        return _HUGE.take(size)
+    return memoryview(mmap.mmap(-1, size, flags=_PRIVATE))
 
 
-def _scattered(size: int) -> memoryview:
-    """Return memory no two pages of which are neighbours, as far as it is in our hands."""
-    half = -(-size // mmap.PAGESIZE) * mmap.PAGESIZE
-    memory = mmap.mmap(-1, 2 * half, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    with contextlib.suppress(OSError):  # a kernel without huge pages
-        memory.madvise(mmap.MADV_NOHUGEPAGE)
-    for page in range(0, half, mmap.PAGESIZE):
-        # The kernel hands out pages one after the other: every second one is given back below.
-        memory[page] = memory[half + page] = 1
-    memory.madvise(mmap.MADV_DONTNEED, half, half)
-    return memoryview(memory)[:size]
+class _HugePages:
+    """Memory of this process on huge pages, dealt to its threads: a block crosses none it fits."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._left = memoryview(b"")
+
+    def take(self, size: int) -> memoryview:
+        """Return the next bytes, which begin on a page border."""
+        whole = -(-size // mmap.PAGESIZE) * mmap.PAGESIZE
+        with self._lock:
+            if whole > len(self._left):
+                self._left = _whole(whole)
+            piece, self._left = self._left[:size], self._left[whole:]
+        return piece
+
+
+_HUGE = _HugePages()
 
 
 def _whole(size: int) -> memoryview:
-    """Return memory on huge pages, if they are granted: a block is a few long pieces then."""
+    """Return whole huge pages that hold so many bytes."""
     whole = -(-size // _HUGE_PAGE) * _HUGE_PAGE
-    memory = mmap.mmap(-1, whole + _HUGE_PAGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    memory = mmap.mmap(-1, whole + _HUGE_PAGE, flags=_PRIVATE)
     with contextlib.suppress(OSError):  # a kernel without huge pages
         memory.madvise(mmap.MADV_HUGEPAGE)
     first = -np.frombuffer(memory, dtype=np.uint8).ctypes.data % _HUGE_PAGE
-    return memoryview(memory)[first : first + size]
+    return memoryview(memory)[first : first + whole]
 
 
 class _IoWorker:
@@ -214,9 +226,9 @@ class _IoWorker:
         """Return aligned buffers; those that are written hold incompressible, differing pages."""
         size = self._job.block_size
         # In turn: enough that storage does not see the same soon, few enough for the cache.
-        small = self._job.writes and size <= LARGE_BYTES
-        many = max(_FEWEST_TURNS, min(_MOST_TURNS, LARGE_BYTES // size)) if small else 1
-        buffers = [_aligned(size, huge=self._job.huge) for _ in range(many)]
+        several = self._job.writes and size <= _LARGE_BYTES
+        many = max(_FEWEST_TURNS, min(_MOST_TURNS, _TURN_BYTES // size)) if several else 1
+        buffers = [_buffer(size, huge=self._job.huge) for _ in range(many)]
         for buffer in buffers:
             for at in range(0, size, _WHOLE_BYTES):
                 piece = min(_WHOLE_BYTES, size - at)

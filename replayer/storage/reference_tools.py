@@ -20,6 +20,8 @@ from replayer.errors import ReplayerError
 from replayer.storage.files import settle
 
 _GRACE_SECONDS = 60.0
+SMALL_PAGES = "the cross-check has buffers on small pages on both sides, as fio has them"
+_MIXED = {"rw", "randrw"}
 _PG_NEXT = "two 8kB"
 """What pg_test_fsync's second table is about."""
 
@@ -31,6 +33,8 @@ class ReferenceResult:
     iops: float = 0.0
     throughput: float = 0.0
     mean_ns: float = 0.0
+    p99_ns: float = 0.0
+    """Of one kind of operation only."""
     cpu_per_operation: float = 0.0
     """CPU seconds of the tool for each operation."""
     lines: tuple[str, ...] = ()
@@ -59,12 +63,15 @@ def fio(
     size: int,
     warmup: float = 0.0,
     direct: bool = True,
+    dsync: bool = False,
+    read_percent: int = 50,
     regions: bool = False,
     huge: bool = False,
 ) -> ReferenceResult:
     """Run fio's psync engine, one thread for each job; `regions` gives each a part of the file.
 
-    `huge` puts its buffers on huge pages, which must have been reserved.
+    `huge` puts its buffers on huge pages, which must have been reserved; `read_percent` is for the
+    modes rw and randrw, whose figures are those of reads and writes together.
     """
     part = size // jobs // block_size * block_size
     arguments: list[str | Path] = [
@@ -86,16 +93,22 @@ def fio(
         "--output-format=json",
         *([f"--offset_increment={part}"] if regions else []),
         *(["--iomem=shmhuge"] if huge else []),
+        *(["--sync=dsync"] if dsync else []),
+        *([f"--rwmixread={read_percent}"] if mode in _MIXED else []),
     ]
     printed = shell.run(arguments, timeout=seconds + warmup + _GRACE_SECONDS)
     job = json.loads(printed[printed.index("{") :])["jobs"][0]
-    side = job["write" if "write" in mode else "read"]
+    names = ("read", "write") if mode in _MIXED else ("write" if "write" in mode else "read",)
+    sides = [job[name] for name in names]
+    operations = max(1, sum(side["total_ios"] for side in sides))
     busy = (job["usr_cpu"] + job["sys_cpu"]) / 100 * jobs * seconds
+    times = sum(side["clat_ns"]["mean"] * side["total_ios"] for side in sides)
     return ReferenceResult(
-        iops=side["iops"],
-        throughput=side["bw_bytes"],
-        mean_ns=side["clat_ns"]["mean"],
-        cpu_per_operation=busy / max(1, side["total_ios"]),
+        iops=sum(side["iops"] for side in sides),
+        throughput=sum(side["bw_bytes"] for side in sides),
+        mean_ns=times / operations,
+        p99_ns=0.0 if mode in _MIXED else sides[0]["clat_ns"]["percentile"]["99.000000"],
+        cpu_per_operation=busy / operations,
     )
 
 

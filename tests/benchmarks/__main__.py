@@ -1,16 +1,20 @@
 """Run every benchmark of this folder, or those named: `python -m tests.benchmarks walk build`.
 
-A benchmark is a module with NAME and `run(workdir) -> rows`; a row is a dict of `what`, `against`,
-`bar` (text such as ">= 0.95"), `ratio` (number or None), `samples` and, where a peer is missing,
-`skipped` with the reason.  The table goes to stdout, the rows to bench-results/<time>.json.
+A benchmark is a module with NAME and `run(workdir) -> rows`, or `run(workdir, seed)` where it draws
+what it measures from the seed, which is printed and which --seed gives again; a row is a dict of
+`what`, `against`, `bar` (text such as ">= 0.95"), `ratio` (number or None), `samples` and, where a
+peer is missing, `skipped` with the reason.  The table goes to stdout, the rows to
+bench-results/<time>.json.
 """
 
 import argparse
 import importlib
+import inspect
 import json
 import operator
 import pkgutil
 import re
+import secrets
 import sys
 import tempfile
 from datetime import UTC, datetime
@@ -55,7 +59,9 @@ def main():
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__)
     parser.add_argument("names", nargs="*", help=f"of {', '.join(names())} (default: all)")
     parser.add_argument("--workdir", type=Path, help="a folder on the disk under test")
+    parser.add_argument("--seed", type=int, help="draw the same points as the run that printed it")
     args = parser.parse_args()
+    seed = secrets.randbelow(1 << 32) if args.seed is None else args.seed
     unknown = set(args.names) - set(names())
     if unknown:
         parser.error(f"there is no benchmark {', '.join(sorted(unknown))}")
@@ -68,9 +74,13 @@ def main():
         with tempfile.TemporaryDirectory(prefix="replayer-bench-", dir=args.workdir) as folder:
             # A server's unprivileged user must be able to pass through.
             Path(folder).chmod(0o755)
-            rows += importlib.import_module(f"tests.benchmarks.{name}").run(Path(folder))
-        store.write_text(json.dumps({"host": facts, "rows": rows}, indent=1, default=str))
+            run = importlib.import_module(f"tests.benchmarks.{name}").run
+            drawn = {"seed": seed} if "seed" in inspect.signature(run).parameters else {}
+            rows += run(Path(folder), **drawn)
+        stored = {"host": facts, "seed": seed, "rows": rows}
+        store.write_text(json.dumps(stored, indent=1, default=str))
     Console(width=100).print(table(rows))
+    print(f"seed {seed}: --seed {seed} draws the same points again")
     print(f"stored in {store}")
     return 1 if any(verdict(row) == "MISSED" for row in rows) else 0
 

@@ -2,6 +2,9 @@
 
 import contextlib
 import math
+import os
+import random
+from dataclasses import replace
 from pathlib import Path
 from statistics import median
 
@@ -14,6 +17,11 @@ from replayer.storage.io_job import MIB, Access, IoJob, Sync
 from replayer.storage.io_run import run_io
 
 NAME = "storage"
+GRID = 12
+GRID_ROUNDS = 3
+BLOCKS = tuple(4096 << step for step in range(7))
+DEEPEST = 128
+KINDS = ("reads", "writes", "mixed", "dsync")
 ROUNDS = 7
 SECONDS = 1.5
 WARM_UP = 0.3
@@ -26,11 +34,11 @@ PINGS = 100
 PING_ROUNDS = 15
 
 
-def run(workdir: Path) -> list[dict]:
+def run(workdir: Path, seed: int) -> list[dict]:
     """Return a row for each bar; a tool that is missing gives rows that say so."""
     with Workspace(workdir) as workspace:
         target = workspace.files("file", 1, SIZE, block_size=8192)
-        rows = [*_random(target), *_sequential(target), *_ioping(target)]
+        rows = [*_grid(target, seed), *_random(target), *_sequential(target), *_ioping(target)]
         with _little_memory() as why:
             rows += _sequential(target, huge=True, why=why)
             workspace.forget(target)
@@ -128,6 +136,79 @@ def _random(target):
     return rows
 
 
+def draw(seed):
+    """Return points that nobody chose: (kind, block size, depth, percent of reads).
+
+    Each kind is as frequent as the others; block sizes and depths are uniform in their logarithm.
+    """
+    drawn = random.Random(seed)
+    points = []
+    for number in range(GRID):
+        kind = KINDS[number % len(KINDS)]
+        reads = {"reads": 100, "mixed": drawn.randint(10, 90)}.get(kind, 0)
+        points.append((kind, drawn.choice(BLOCKS), round(DEEPEST ** drawn.random()), reads))
+    return points
+
+
+def _grid(target, seed):
+    """Compare points of the grid, on buffers as fio has them: small pages on both sides."""
+    points = draw(seed)
+    if reference_tools.installed("fio") is None:
+        return _missing("fio psync", *((_what(*point), ">= 0.95") for point in points))
+    return [_point(target, *point) for point in points]
+
+
+def _what(kind, block, depth, reads):
+    words = {"mixed": f"{reads} % reads", "dsync": "O_DSYNC writes"}.get(kind, kind)
+    return f"grid: {block >> 10} KiB random {words}, depth {depth}"
+
+
+def _point(target, kind, block, depth, reads):
+    job = _job(
+        threads=depth,
+        block_size=block,
+        read_share=reads / 100,
+        dsync=kind == "dsync",
+        huge=False,
+        seconds=SECONDS,
+        warmup=WARM_UP,
+    )
+    runs = []
+
+    def ours():
+        before = []
+        run = run_io([job], [target], opened=lambda: before.append(_idle_seconds()))
+        whole = os.cpu_count() * (run.done_ns - run.opened_ns) / 1e9
+        runs.append(replace(run, idle=(_idle_seconds() - before[0]) / whole))
+        return run.of().iops
+
+    def theirs():
+        return reference_tools.fio(
+            target.paths[0],
+            mode={100: "randread", 0: "randwrite"}.get(reads, "randrw"),
+            block_size=block,
+            jobs=depth,
+            seconds=SECONDS,
+            size=SIZE,
+            warmup=WARM_UP,
+            dsync=kind == "dsync",
+            read_percent=reads,
+        ).iops
+
+    what = _what(kind, block, depth, reads)
+    pairs = _alternate(ours, theirs, GRID_ROUNDS)
+    if sum(run.processor_bound for run in runs) > GRID_ROUNDS / 2:
+        part = median(run.loop_share for run in runs)
+        what += f" (processors busy, {part:.0%} of our time on them Python's)"
+    return _row(what, "fio psync", ">= 0.95", pairs, "IOPS")
+
+
+def _idle_seconds():
+    """Return for how long all processors together have been idle, or waited for I/O, since boot."""
+    ticks = Path("/proc/stat").read_text().split(maxsplit=6)[4:6]
+    return sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK")
+
+
 def _sequential(target, *, huge=False, why=""):
     """Compare streams as each has them; with `huge`, fio's buffers lie on huge pages as well."""
     cases = [(mode, streams) for mode in ("read", "write") for streams in (1, 8)]
@@ -203,6 +284,7 @@ def _sysbench(workspace):
     bar = ">= 0.9, <= 1.1"
     if reference_tools.installed("sysbench") is None:
         return _missing("sysbench fileio", *((f"fileio {m}, 4 threads", bar) for m in modes))
+    # Small pages on both sides, as sysbench has them.
     shape = {"files": 16, "size": 512 * MIB, "block_size": 16384, "threads": 4}
     target = workspace.files("fileio", 16, 32 * MIB, block_size=16384)
     folder = workspace.folder / "peer"
@@ -214,6 +296,7 @@ def _sysbench(workspace):
             block_size=16384,
             access=Access.SHARED if mode.startswith("seq") else Access.RANDOM,
             read_share=share,
+            huge=False,
             seconds=SECONDS,
         )
 

@@ -1,25 +1,31 @@
 """The probes: their keys, their lines as the tools print them, and the ceiling they give."""
 
+import os
 import re
+import zlib
+from dataclasses import replace
+from itertools import accumulate, islice, pairwise
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from pydantic import ValidationError
 
 from replayer import registry
-from replayer.analysis.ceiling import ceiling, share
+from replayer.analysis.ceiling import Ceiling, ceiling, share
 from replayer.errors import Impossible, NotFound
-from replayer.model import Reads, Status, StepResult
+from replayer.model import Reads, Series, Status, StepResult
 from replayer.probes import bonnie, cpu, orion
 from replayer.report.run import render
 from replayer.report.screen import text
-from replayer.run import workload
+from replayer.run import probe_context, workload
 from replayer.run.probe_context import Findings, ProbeSpec, label
-from replayer.storage import reference_tools
-from replayer.storage.io_job import IoJob
+from replayer.storage import io_run, io_worker, reference_tools
+from replayer.storage.io_job import IoJob, IoThread, Target
 from replayer.storage.io_result import IoResult, Latencies
 from replayer.storage.io_worker import bin_of
 from replayer.storage.spin import _cpu, _memory
+from tests.benchmarks import storage as bench
 
 
 def result_of(iops, latency_us=100, block_size=8192, threads=1):
@@ -237,13 +243,21 @@ def test_ceiling_is_the_newest_probe_of_the_same_device_size_and_depth(run_of):
         probed(failed, [row(50_000)], status=Status.FAILED),
     ]
 
-    assert ceiling(runs, "vda", 8192, 4) == 43_000
-    assert ceiling(runs[::-1], "vda", 8192, 4) == 43_000
-    assert ceiling(runs, "vda", 8192, 16) == 5
+    assert ceiling(runs, "vda", 8192, 4) == Ceiling(43_000)
+    assert ceiling(runs[::-1], "vda", 8192, 4) == Ceiling(43_000)
+    assert ceiling(runs, "vda", 8192, 16) == Ceiling(5)
     assert ceiling(runs, "sda", 8192, 4) is None
     assert ceiling(runs, "vda", 8192, 4, host={"host.name": "elsewhere"}) is None
     reads = Reads(per_second=35_928, block_bytes=8192, depth=4, access="random", device="vda")
-    assert share(reads, 43_000) == "RIOPS 35,928 = 84 % of 8 KiB random reads at depth 4"
+    assert share(reads, Ceiling(43_000)) == "RIOPS 35,928 = 84 % of 8 KiB random reads at depth 4"
+
+
+def test_a_ceiling_of_the_processors_says_so(run_of):
+    """Where a row's limit was the processors, so was the ceiling that it gives, and it is told."""
+    most = ceiling([probed(run_of([1]), [row(43_000, limit="processors")])], "vda", 8192, 4)
+
+    reads = Reads(per_second=35_928, block_bytes=8192, depth=4, access="random", device="vda")
+    assert share(reads, most).endswith("at depth 4 (limited by processors and Python)")
 
 
 def test_report_prints_a_tools_lines_as_they_are(run_of):
@@ -256,3 +270,106 @@ def test_report_prints_a_tools_lines_as_they_are(run_of):
 
     assert {csv, "a  - b   us:   1"} <= {line.strip() for line in lines}
     assert all(any(f"10,{depth:03d}" in line for line in lines) for depth in range(1, 31))
+
+
+def test_blocks_on_huge_pages_cross_none_that_they_fit():
+    """Threads take their blocks from the same huge pages; each is one stretch, none overlap."""
+    pages = io_worker._HugePages()
+    places = []
+    for size in (8192, 1, 65536, 3 << 20, 4096, *([262144] * 20)):
+        piece = pages.take(size)
+        assert len(piece) == size
+        places.append((np.frombuffer(piece, dtype=np.uint8).ctypes.data, size, piece))
+
+    for start, size, _ in places:
+        assert start % 4096 == 0
+        fits = size <= 2 << 20
+        assert not fits or start // (2 << 20) == (start + size - 1) // (2 << 20)
+    ordered = sorted((start, start + size) for start, size, _ in places)
+    assert all(end <= begin for (_, end), (begin, _) in pairwise(ordered))
+
+
+def test_what_is_written_changes_and_cannot_be_compressed():
+    """No two pages in turn are alike, nor like those of the chunk before; zlib gains nothing."""
+    job = IoJob(name="x", threads=1, block_size=131072, read_share=0.0, operations=1)
+    worker = io_worker._IoWorker(IoThread(job, Target(("x",), 1 << 30, direct=True), 0))
+    worker._random = np.random.default_rng(1)
+    worker._buffers = worker._make_buffers()
+    seen = set()
+    for done in (0, 1000):
+        turns = list(islice(worker._turns(done), 4))
+        blocks = [bytes(buffers[0]) for buffers in turns]
+        assert len(zlib.compress(b"".join(blocks))) > 0.99 * 4 * 131072
+        for block in blocks:
+            seen |= {block[at : at + 4096] for at in range(0, len(block), 4096)}
+    assert len(seen) == 2 * 4 * 32
+
+
+def test_threads_share_an_interpreter_with_few(monkeypatch):
+    """A thread has a process to itself while there are few; never fewer processes than cores."""
+    for cores, threads, processes in (
+        (2, 1, 1), (2, 4, 4), (2, 100, 8), (64, 100, 64), (96, 400, 96), (1, 4096, 4),
+    ):  # fmt: skip
+        monkeypatch.setattr(os, "sched_getaffinity", lambda _, cores=cores: set(range(cores)))
+        assert io_run._processes(threads) == processes
+
+
+def watched(*intervals):
+    """Return a sampler that saw intervals of (length, %idle, %iowait) of the processors."""
+    ends = tuple(accumulate(length for length, _, _ in intervals))
+    columns = {
+        f"cpu.%{name}": tuple(interval[place] for interval in intervals)
+        for place, name in ((1, "idle"), (2, "iowait"))
+    }
+    series = Series(started="", seconds=ends, columns=columns)
+    return SimpleNamespace(series=lambda _begin, _end: series)
+
+
+def test_processors_are_the_limit_when_hardly_any_time_is_left_of_them():
+    """Waiting for I/O is idle; intervals count by their length; what nobody saw is not claimed."""
+    assert probe_context._idle(watched((1.0, 10.0, 30.0), (3.0, 0.0, 0.0)), 0, 1) == 0.1
+    assert probe_context._idle(watched((1.0, None, 1.0), (1.0, 2.0, 1.0)), 0, 1) == 0.03
+    assert probe_context._idle(watched(), 0, 1) is None
+    run = io_run.IoRun(((result_of(100),),), 1.0, 3.0, 0, 1)
+    assert [replace(run, idle=idle).processor_bound for idle in (None, 0.5, 0.04)] == [
+        False, False, True,
+    ]  # fmt: skip
+    assert run.loop_share == 0.25
+
+
+def test_a_row_that_the_processors_limited_says_so_and_how_much_was_pythons():
+    """The row has the CPU of an operation and its limit, and the note the interpreter's part."""
+    context = object.__new__(probe_context.ProbeContext)
+    context.findings = Findings()
+    run = io_run.IoRun(((result_of(100_000, threads=16),),), 0.5, 1.5, 0, 1, idle=0.01)
+    context.io_rows(run, [run.of().job], [Target(("x",), 1 << 30, direct=True)])
+    context.io_rows(replace(run, idle=0.4), [run.of().job], [Target(("x",), 1, direct=True)])
+
+    limits = [(row["limit"], row["cpu_us"]) for row in context.findings.tables["io"]]
+    assert limits == [("processors", pytest.approx(20)), ("", pytest.approx(20))]
+    (note,) = context.findings.notes
+    assert note.startswith("8 KiB random reads at depth 16: the processors were the limit")
+    assert "25% of what" in note
+
+
+def test_the_benchmarks_grid_is_drawn_anew_and_again():
+    """A seed gives the same points, another one others; every kind is there, all in their range."""
+    points = bench.draw(7)
+
+    assert points == bench.draw(7) != bench.draw(8)
+    assert {kind for kind, _, _, _ in points} == set(bench.KINDS)
+    assert all(4096 <= block <= 256 << 10 and 1 <= depth <= 128 for _, block, depth, _ in points)
+    assert {reads for kind, _, _, reads in points if kind != "mixed"} == {0, 100}
+
+
+def test_fios_reads_and_writes_add_up(tmp_path):
+    """In a mixed mode both sides count: 70 % reads are neither all nor nothing."""
+    if reference_tools.installed("fio") is None:
+        pytest.skip("fio is not installed")
+    path = tmp_path / "file"
+    path.write_bytes(os.urandom(1 << 20))
+    keys = {"block_size": 4096, "jobs": 1, "seconds": 0.2, "size": 1 << 20, "direct": False}
+    mixed = reference_tools.fio(str(path), mode="randrw", read_percent=70, **keys)
+
+    assert mixed.throughput == pytest.approx(4096 * mixed.iops, rel=0.02)
+    assert mixed.mean_ns > 0
