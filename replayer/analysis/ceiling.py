@@ -1,5 +1,6 @@
 """What a device was seen to do without a database, to stand beside what a database got of it."""
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from statistics import median
@@ -10,13 +11,20 @@ from replayer.units import show_count, show_size
 
 _SAME_MACHINE = ("host.name", "device.model", "fs.type")
 
+_LIMITS = defaultdict(
+    str,
+    processors=" (limited by processors and Python)",
+    interpreter=" (limited by the interpreter's part of each read)",
+)
+
 
 @dataclass(frozen=True)
 class Ceiling:
-    """Reads per second of a probe, and whether the processors were their limit."""
+    """Reads per second of a probe, and what else than the storage limited them."""
 
     per_second: float
-    processor_bound: bool = False
+    limit: str = ""
+    """`processors`, `interpreter`, or ""."""
 
 
 def ceiling(
@@ -46,7 +54,7 @@ def ceiling(
         if rows:
             return Ceiling(
                 float(median(row["iops"] for row in rows)),
-                processor_bound=any(row.get("limit") == "processors" for row in rows),
+                limit=max(str(row.get("limit", "")) for row in rows),
             )
     return None
 
@@ -83,7 +91,7 @@ def beside(run: Run, others: Iterable[Run]) -> Run:
 def share(reads: Reads, most: Ceiling) -> str:
     """Return `RIOPS 35,928 = 84 % of 8 KiB random reads at depth 4`; reads/s for sequential ones.
 
-    Where the processors were the probe's own limit, it says so.
+    Where the probe's own limit was another than the storage, it says so.
 
     RIOPS are the SLOB method's word for random reads of one block.
     """
@@ -91,8 +99,7 @@ def share(reads: Reads, most: Ceiling) -> str:
     size = show_size(reads.block_bytes).replace(".00", "")
     part = f"{100 * reads.per_second / most.per_second:.0f} %"
     like = f"{size} {reads.access} reads at depth {reads.depth}"
-    limit = " (limited by processors and Python)" if most.processor_bound else ""
-    return f"{what} {show_count(reads.per_second)} = {part} of {like}{limit}"
+    return f"{what} {show_count(reads.per_second)} = {part} of {like}{_LIMITS[most.limit]}"
 
 
 def _like(row: Mapping[str, Any], block_size: int, depth: int, access: str) -> bool:

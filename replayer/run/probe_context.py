@@ -162,7 +162,7 @@ class ProbeContext:
     def io_rows(self, io: IoRun, jobs: Sequence[IoJob], targets: Sequence[Target]) -> None:
         """Add a row for each job to the table `io`: for each client and for all together.
 
-        A row whose limit was the processors says so, and so does a note, with Python's part of it.
+        A row says whether the processors or the interpreter were its limit, and so does a note.
         """
         for place, job in enumerate(jobs):
             if len(targets) > 1:
@@ -170,12 +170,17 @@ class ProbeContext:
                     self._io_row(str(client), results[place], job.threads, io)
             whole = "all" if len(targets) > 1 else "1"
             self._io_row(whole, io.of(place), job.threads * len(targets), io)
-        if io.processor_bound:
-            what = " and ".join(map(label, jobs))
+        what = " and ".join(map(label, jobs))
+        if io.limit == "processors":
             self.findings.note(
                 f"{what}: the processors were the limit, not the storage, and {io.loop_share:.0%} "
                 f"of what these reads and writes took of them was Python's: a program without an "
                 f"interpreter may get more"
+            )
+        elif io.limit == "interpreter":
+            self.findings.note(
+                f"{what}: for {io.loop_time:.0%} of its time a thread was in Python, with nothing "
+                f"under way: a program without an interpreter may get so much more"
             )
 
     def _io_row(self, client: str, result: IoResult, depth: int, io: IoRun) -> None:
@@ -193,7 +198,7 @@ class ProbeContext:
             **{"MB/s": result.throughput / 1e6},
             **summary(result.latencies),
             cpu_us=io.cpu_per_operation * 1e6,
-            limit="processors" if io.processor_bound else "",
+            limit=io.limit,
         )
 
     def _device(self, block_size: int) -> Target:

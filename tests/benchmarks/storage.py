@@ -197,9 +197,9 @@ def _point(target, kind, block, depth, reads):
 
     what = _what(kind, block, depth, reads)
     pairs = _alternate(ours, theirs, GRID_ROUNDS)
-    if sum(run.processor_bound for run in runs) > GRID_ROUNDS / 2:
-        part = median(run.loop_share for run in runs)
-        what += f" (processors busy, {part:.0%} of our time on them Python's)"
+    for limit, share in (("processors", "loop_share"), ("interpreter", "loop_time")):
+        if sum(run.limit == limit for run in runs) > GRID_ROUNDS / 2:
+            what += f" (limit: {limit}, Python {median(getattr(run, share) for run in runs):.0%})"
     return _row(what, "fio psync", ">= 0.95", pairs, "IOPS")
 
 

@@ -344,12 +344,21 @@ def test_a_row_that_the_processors_limited_says_so_and_how_much_was_pythons():
     run = io_run.IoRun(((result_of(100_000, threads=16),),), 0.5, 1.5, 0, 1, idle=0.01)
     context.io_rows(run, [run.of().job], [Target(("x",), 1 << 30, direct=True)])
     context.io_rows(replace(run, idle=0.4), [run.of().job], [Target(("x",), 1, direct=True)])
+    alone = io_run.IoRun(((result_of(10_000, threads=1),),), 0.08, 0.1, 0, 1, idle=0.4)
+    context.io_rows(alone, [alone.of().job], [Target(("x",), 1, direct=True)])
 
     limits = [(row["limit"], row["cpu_us"]) for row in context.findings.tables["io"]]
-    assert limits == [("processors", pytest.approx(20)), ("", pytest.approx(20))]
-    (note,) = context.findings.notes
-    assert note.startswith("8 KiB random reads at depth 16: the processors were the limit")
-    assert "25% of what" in note
+    assert limits == [
+        ("processors", pytest.approx(20)),
+        ("", pytest.approx(20)),
+        ("interpreter", pytest.approx(18)),
+    ]
+    many, one = context.findings.notes
+    assert many.startswith("8 KiB random reads at depth 16: the processors were the limit")
+    assert one.startswith(
+        "8 KiB random reads at depth 1: for 8% of its time a thread was in Python"
+    )
+    assert "25% of what" in many
 
 
 def test_the_benchmarks_grid_is_drawn_anew_and_again():
