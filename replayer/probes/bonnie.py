@@ -10,10 +10,10 @@ from replayer.machine.host import Host
 from replayer.run.probe_context import ProbeContext, ProbeSpec
 from replayer.storage import reference_tools
 from replayer.storage.io_job import Access, IoJob, Sync, Target
-from replayer.storage.io_result import Latencies
 from replayer.storage.io_run import IoRun
 from replayer.storage.metadata import Entries, Handled, handle
 from replayer.units import Duration, Size
+from replayer.watch.histogram import Latencies
 
 ON_DEVICE = False
 _VERSION = "1.98"

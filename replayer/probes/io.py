@@ -90,6 +90,7 @@ def run(spec: Spec, context: ProbeContext) -> None:
     findings.measure("io.iops", result.iops, "IOPS")
     findings.measure("io.throughput", result.throughput, "bytes/s", says="io.iops")
     findings.percentiles("io.latency", result.latencies)
+    findings.histogram("io.latency", result.latencies)
     findings.measure("io.cpu_per_operation", io.cpu_per_operation, "s", Better.LESS)
     if spec.cross_check:
         _cross_check(spec, context, job, targets[:1])

@@ -52,6 +52,7 @@ def run(spec: Spec, context: ProbeContext) -> None:
     findings.measure("ioping.iops", len(targets) * 1e9 / result.latencies.mean_ns, "IOPS")
     findings.measure("ioping.latency.avg", result.latencies.mean_ns / 1e9, "s", Better.LESS)
     findings.percentiles("ioping.latency", result.latencies)
+    findings.histogram("ioping.latency", result.latencies)
     if spec.cross_check:
         _cross_check(spec, context, targets[:1], result.operations)
 

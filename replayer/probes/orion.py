@@ -198,6 +198,7 @@ def _measurements(findings: Findings, points: Sequence[_Point]) -> None:
             "orion.min_small_latency", quickest.latencies.mean_ns / 1e9, "s", Better.LESS
         )
         findings.percentiles("orion.small_latency", fastest.latencies)
+        findings.histogram("orion.small_latency", fastest.latencies)
 
 
 def _histogram(findings: Findings, points: Sequence[_Point]) -> None:

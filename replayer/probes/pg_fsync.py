@@ -57,7 +57,7 @@ def run(spec: Spec, context: ProbeContext) -> None:
             each = [f"{results[0].iops:.3f} ops/sec" for results in io.by_client]
             context.findings.lines(f"{method} of each client", each)
         context.findings.measure(f"pg_fsync.{method}", result.iops, "ops/s")
-        context.findings.latency[f"pg_fsync.{method}"] = result.latencies.payload()
+        context.findings.histogram(f"pg_fsync.{method}", result.latencies)
     if spec.cross_check:
         _cross_check(spec, context, targets[:1])
 

@@ -3,6 +3,7 @@
 What was written stays when the step is cut short: an error carries nothing along.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -20,11 +21,12 @@ from replayer.model import (
     Series,
     Steadiness,
 )
+from replayer.results.histogram import HIGHEST_NS, encode
 
 if TYPE_CHECKING:
-    from hdrh.histogram import HdrHistogram
+    from replayer.watch.histogram import Latencies
 
-    from replayer.storage.io_result import Latencies
+_PERCENTILES = {"p50": 50, "p95": 95, "p99": 99, "p999": 99.9}
 
 
 @dataclass
@@ -66,19 +68,19 @@ class Findings:
         if sentence not in self.notes:
             self.notes.append(sentence)
 
-    def histogram(self, kind: str, histogram: "HdrHistogram") -> None:
-        """Add the latencies of one kind of operation, in nanoseconds; none if there are none."""
-        operations = histogram.get_total_count()
-        if operations:
-            payload = histogram.encode().decode()
-            self.latency[kind] = Latency(payload=payload, operations=operations)
+    def histogram(self, kind: str, latencies: "Latencies") -> None:
+        """Add the latencies of one kind of operation; none if there are none."""
+        counts: Counter[int] = Counter()
+        for nanoseconds, count in latencies.counts().items():
+            counts[min(nanoseconds, HIGHEST_NS)] += count
+        if counts:
+            self.latency[kind] = encode(counts)
 
     def percentiles(self, metric: str, latencies: "Latencies") -> None:
-        """Add the percentiles of a latency as measurements, and its histogram."""
-        for name, share in (("p50", 50), ("p95", 95), ("p99", 99), ("p999", 99.9)):
+        """Add the percentiles of a latency and the longest as measurements."""
+        for name, share in _PERCENTILES.items():
             self.measure(f"{metric}.{name}", latencies.percentile_ns(share) / 1e9, "s", Better.LESS)
         self.measure(f"{metric}.max", latencies.most_ns / 1e9, "s", Better.LESS)
-        self.latency[metric] = latencies.payload()
 
     def outcome(self) -> Outcome:
         """Return everything as a result keeps it."""

@@ -20,6 +20,7 @@ from replayer.watch.workers import Barrier, Counter, Report
 ALIGNMENT = 4096
 """Of block sizes, offsets and buffers of direct reads: no device in use asks for more."""
 _EXACT_BITS = 11
+"""Of a latency: the lowest value of its bin in watch/histogram.py, which would draw in numpy."""
 _REPORT_EVERY_NS = 250_000_000
 _HINTS = {
     errno.EACCES: "; run as the user that owns it",
@@ -42,7 +43,7 @@ class Haul:
     read_bytes: int = 0
     reads: int = 0
     latencies: defaultdict[int, int] = field(default_factory=lambda: defaultdict(int))
-    """Number of reads by nanoseconds, which are cut to 11 significant bits."""
+    """Number of reads by nanoseconds, cut to the lowest of their bin."""
 
 
 @dataclass(frozen=True)

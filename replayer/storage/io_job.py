@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from replayer.errors import Impossible
+from replayer.watch.histogram import Latencies
 from replayer.watch.workers import Counter
 
 MIB = 1 << 20
@@ -122,8 +123,7 @@ class IoThread:
 class Share:
     """What one thread did.
 
-    `latencies` holds for reads and writes each (histogram indexes, counts, operations, sum, sum of
-    squares, minimum, maximum) of the counted operations, in nanoseconds; `per_second` the counted
+    `latencies` are those of the counted reads and of the counted writes, `per_second` the counted
     operations of each second since the window began.
     """
 
@@ -133,17 +133,5 @@ class Share:
     """Whether the clock ended it, and not the number of operations."""
     issued: tuple[int, int]
     """Reads and writes including those that are not counted."""
-    latencies: tuple["Recorded", "Recorded"]
+    latencies: tuple[Latencies, Latencies]
     per_second: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Recorded:
-    """Latencies of one kind of operation, binned as an HdrHistogram of three digits bins them."""
-
-    indexes: tuple[int, ...] = ()
-    counts: tuple[int, ...] = ()
-    total_ns: int = 0
-    squares: float = 0.0
-    least_ns: int = 0
-    most_ns: int = 0

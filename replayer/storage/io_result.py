@@ -2,110 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from hdrh.histogram import HdrHistogram
-
 from replayer.errors import ReplayerError
-from replayer.model import Latency
+from replayer.watch.histogram import Latencies
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
-    from replayer.storage.io_job import IoJob, Recorded, Share
-
-_HOUR_NS = 3_600_000_000_000
-
-
-@dataclass(frozen=True)
-class Latencies:
-    """Latencies in nanoseconds: exact count, mean, deviation and extremes, percentiles to 0.1 %."""
-
-    bins: dict[int, int]
-    operations: int = 0
-    total_ns: int = 0
-    squares: float = 0.0
-    least_ns: int = 0
-    most_ns: int = 0
-
-    @classmethod
-    def of(cls, parts: Iterable[Recorded | Latencies]) -> Latencies:
-        """Return the sum of what several threads recorded."""
-        bins: dict[int, int] = {}
-        total, squares, least, most = 0, 0.0, None, 0
-        for part in parts:
-            pairs = (
-                part.bins.items()
-                if isinstance(part, Latencies)
-                else zip(part.indexes, part.counts, strict=True)
-            )
-            many = 0
-            for index, count in pairs:
-                bins[index] = bins.get(index, 0) + count
-                many += count
-            if many:
-                total += part.total_ns
-                squares += part.squares
-                least = part.least_ns if least is None else min(least, part.least_ns)
-                most = max(most, part.most_ns)
-        return cls(dict(sorted(bins.items())), sum(bins.values()), total, squares, least or 0, most)
-
-    @property
-    def mean_ns(self) -> float:
-        """Return the mean, 0 without operations."""
-        return self.total_ns / self.operations if self.operations else 0.0
-
-    @property
-    def deviation_ns(self) -> float:
-        """Return the standard deviation of all operations."""
-        if not self.operations:
-            return 0.0
-        return math.sqrt(max(0.0, self.squares / self.operations - self.mean_ns**2))
-
-    def percentile_ns(self, share: float) -> float:
-        """Return the value that `share` percent of the operations do not exceed."""
-        wanted = max(1, math.ceil(self.operations * share / 100))
-        for index, count in self.bins.items():
-            wanted -= count
-            if wanted <= 0:
-                return float(min(_highest(index), self.most_ns))
-        return 0.0
-
-    def doublings(self) -> list[tuple[int, int, int]]:
-        """Return ORION's buckets: (from us, to us, operations), each twice as wide as the last.
-
-        A bin that lies across a border counts where its middle is.
-        """
-        buckets: dict[int, int] = {}
-        for index, count in self.bins.items():
-            middle_us = (_lowest(index) + _highest(index)) / 2000
-            level = max(0, math.ceil(math.log2(middle_us))) if middle_us > 0 else 0
-            buckets[level] = buckets.get(level, 0) + count
-        highest = max(buckets, default=0)
-        return [
-            (0 if level == 0 else 1 << (level - 1), 1 << level, buckets.get(level, 0))
-            for level in range(highest + 1)
-        ]
-
-    def payload(self) -> Latency:
-        """Return them as a result file keeps them."""
-        histogram = HdrHistogram(1, _HOUR_NS, 3)
-        for index, count in self.bins.items():
-            histogram.record_value(_highest(index), count)
-        return Latency(payload=histogram.encode().decode("ascii"), operations=self.operations)
-
-
-def _lowest(index: int) -> int:
-    """Return the lowest nanoseconds of a bin: the inverse of drive.bin_of."""
-    bucket = max(0, index // 1024 - 1)
-    return (index - bucket * 1024) << bucket
-
-
-def _highest(index: int) -> int:
-    bucket = max(0, index // 1024 - 1)
-    return _lowest(index) + (1 << bucket) - 1
+    from replayer.storage.io_job import IoJob, Share
 
 
 @dataclass(frozen=True)

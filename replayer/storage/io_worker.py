@@ -22,7 +22,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from replayer.errors import ReplayerError
-from replayer.storage.io_job import MIB, Access, IoThread, Recorded, Share, Sync
+from replayer.storage.io_job import MIB, Access, IoThread, Share, Sync
+from replayer.watch.histogram import Recorder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -40,8 +41,6 @@ _TURN_BYTES = 64 << 10
 _FEWEST_TURNS = 4
 _MOST_TURNS = 16
 _UNLIKE = 0x9E3779B97F4A7C15
-_HALF = 1024
-"""Half the sub-buckets of an HdrHistogram with three significant digits."""
 _REPORT_NS = 500_000_000
 _NEVER = 1 << 62
 _PAGE = 4096
@@ -141,7 +140,7 @@ class _IoWorker:
         self._thread = thread
         self._job = thread.job
         self._fds: list[int] = []
-        self._seen = (Bins(), Bins())
+        self._seen = (Recorder(), Recorder())
         self._issued = [0, 0]
         self._per_second: dict[int, int] = {}
         self._unsynced = 0
@@ -410,58 +409,6 @@ class _IoWorker:
                     f"{self._job.name}: {path} was deleted or replaced by somebody while it was "
                     f"in use; its figures are not kept"
                 )
-
-
-class Bins:
-    """Latencies of one kind, in the bins of an HdrHistogram."""
-
-    def __init__(self) -> None:
-        self._counts: Any = None
-        self._total = 0
-        self._squares = 0.0
-        self._least = _NEVER
-        self._most = 0
-
-    def add(self, spans: np.ndarray[Any, np.dtype[np.int64]]) -> None:
-        """Add latencies in nanoseconds."""
-        if not len(spans):
-            return
-        counts = np.bincount(bin_of(spans))
-        if self._counts is None:
-            self._counts = counts
-        else:
-            longer, shorter = sorted((self._counts, counts), key=len, reverse=True)
-            longer[: len(shorter)] += shorter
-            self._counts = longer
-        self._total += int(spans.sum())
-        self._squares += float(np.square(spans, dtype=np.float64).sum())
-        self._least = min(self._least, int(spans.min()))
-        self._most = max(self._most, int(spans.max()))
-
-    def recorded(self) -> Recorded:
-        """Return what was added, without the empty bins."""
-        if self._counts is None:
-            return Recorded()
-        indexes = self._counts.nonzero()[0]
-        return Recorded(
-            tuple(indexes.tolist()),
-            tuple(self._counts[indexes].tolist()),
-            self._total,
-            self._squares,
-            self._least,
-            self._most,
-        )
-
-
-def bin_of(spans: np.ndarray[Any, np.dtype[np.int64]]) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """Return the index of each value in an HdrHistogram(1, .., 3), as its format defines it.
-
-    Values below 2048 have a bin of their own; above, each power of two has 1024 bins.
-    """
-    wide = np.maximum(spans, 1) | (2 * _HALF - 1)
-    bucket = np.frexp(wide.astype(np.float64))[1].astype(np.int64) - 11
-    bins: np.ndarray[Any, np.dtype[np.int64]] = bucket * _HALF + (spans >> bucket)
-    return bins
 
 
 class _Zipf:

@@ -11,14 +11,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from replayer.errors import ReplayerError
-from replayer.storage.io_result import Latencies
-from replayer.storage.io_worker import Bins
+from replayer.watch.histogram import Latencies, Recorder
 from replayer.watch.workers import WorkerPool
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from replayer.storage.io_job import Recorded
     from replayer.watch.workers import Barrier, Report
 
 
@@ -58,7 +56,7 @@ def handle(verb: str, clients: Sequence[Entries]) -> Handled:
     tasks = [_Task(entries, verb) for entries in clients]
     with WorkerPool(_work, tasks, processes=len(tasks)) as pool:
         begin = pool.open()
-        parts: list[tuple[int, Recorded]] = pool.results()
+        parts: list[tuple[int, Latencies]] = pool.results()
         user, system = pool.usage
     seconds = max(end for end, _ in parts) - begin
     many = sum(entries.many for entries in clients)
@@ -74,7 +72,7 @@ def handle(verb: str, clients: Sequence[Entries]) -> Handled:
     )
 
 
-def _work(task: _Task, barrier: Barrier, report: Report) -> tuple[int, Recorded]:  # noqa: ARG001
+def _work(task: _Task, barrier: Barrier, report: Report) -> tuple[int, Latencies]:  # noqa: ARG001
     paths = _paths(task)
     calls: dict[str, Callable[[str], object]] = {
         "create": _create,
@@ -95,9 +93,9 @@ def _work(task: _Task, barrier: Barrier, report: Report) -> tuple[int, Recorded]
             f"{task.verb} of {path} failed: {error.strerror}"
             + ("; free some inodes or space" if error.errno == errno.ENOSPC else "")
         ) from error
-    bins = Bins()
-    bins.add(np.diff(ends, prepend=begin))
-    return int(ends[-1]), bins.recorded()
+    recorder = Recorder()
+    recorder.add(np.diff(ends, prepend=begin))
+    return int(ends[-1]), recorder.recorded()
 
 
 def _paths(task: _Task) -> list[str]:

@@ -9,14 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from replayer.storage.io_result import Latencies
-from replayer.storage.io_worker import Bins
+from replayer.watch.histogram import Latencies, Recorder
 from replayer.watch.workers import WorkerPool
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from replayer.storage.io_job import Recorded
     from replayer.watch.workers import Barrier, Report
 
 _LEAST_DIVISOR = 3
@@ -48,7 +46,7 @@ def spin(work: Work, processes: int) -> Spun:
     """Work in so many processes at once; only events that ended within the window count."""
     with WorkerPool(_work, [work] * processes, processes=processes) as pool:
         pool.open()
-        parts: list[tuple[int, Recorded]] = pool.results(timeout=work.seconds + 120)
+        parts: list[tuple[int, Latencies]] = pool.results(timeout=work.seconds + 120)
     return Spun(
         operations=sum(many for many, _ in parts),
         seconds=work.seconds,
@@ -57,11 +55,11 @@ def spin(work: Work, processes: int) -> Spun:
     )
 
 
-def _work(work: Work, barrier: Barrier, report: Report) -> tuple[int, Recorded]:  # noqa: ARG001
+def _work(work: Work, barrier: Barrier, report: Report) -> tuple[int, Latencies]:  # noqa: ARG001
     """Do events until the time is over; return how many blocks or events, and their latencies."""
     event, each = _cpu(work.limit) if work.kind == "cpu" else _memory(work.kind, work.limit)
     event()
-    clock, bins, ends = time.monotonic_ns, Bins(), array("q", bytes(8 * _CHUNK))
+    clock, recorder, ends = time.monotonic_ns, Recorder(), array("q", bytes(8 * _CHUNK))
     begin = barrier.wait()
     deadline = begin + int(work.seconds * 1e9)
     done, now = 0, begin
@@ -73,9 +71,9 @@ def _work(work: Work, barrier: Barrier, report: Report) -> tuple[int, Recorded]:
             many += 1
         times = np.frombuffer(ends, dtype=np.int64)[:many]
         spans = np.diff(times, prepend=first)[times <= deadline]
-        bins.add(spans // each)
+        recorder.add(spans // each)
         done += len(spans) * each
-    return done, bins.recorded()
+    return done, recorder.recorded()
 
 
 def _cpu(limit: int) -> tuple[Callable[[], Any], int]:

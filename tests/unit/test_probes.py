@@ -22,9 +22,9 @@ from replayer.run import probe_context, workload
 from replayer.run.probe_context import Findings, ProbeSpec, label
 from replayer.storage import io_run, io_worker, reference_tools
 from replayer.storage.io_job import IoJob, IoThread, Target
-from replayer.storage.io_result import IoResult, Latencies
-from replayer.storage.io_worker import bin_of
+from replayer.storage.io_result import IoResult
 from replayer.storage.spin import _cpu, _memory
+from replayer.watch.histogram import Latencies, bin_of
 from tests.benchmarks import storage as bench
 
 

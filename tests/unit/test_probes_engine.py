@@ -14,11 +14,13 @@ from hdrh.histogram import HdrHistogram
 from replayer import journal
 from replayer.errors import Impossible, ReplayerError
 from replayer.machine.free_space import free_bytes
-from replayer.storage import io_worker
+from replayer.results.histogram import encode
+from replayer.storage import file_reader, io_worker
 from replayer.storage.files import PREFIX, Workspace, enough, recover
-from replayer.storage.io_job import Access, IoJob, IoThread, Recorded, Share, Sync, Target
-from replayer.storage.io_result import Latencies, summed, together
+from replayer.storage.io_job import Access, IoJob, IoThread, Share, Sync, Target
+from replayer.storage.io_result import summed, together
 from replayer.storage.io_run import run_io
+from replayer.watch.histogram import Latencies, Recorder, bin_of
 
 BLOCK = 4096
 THP = "/sys/kernel/mm/transparent_hugepage/enabled"
@@ -32,10 +34,10 @@ def job_of(**keys):
 
 def bins_of(values):
     """Return the latencies of some nanoseconds."""
-    bins = io_worker.Bins()
+    bins = Recorder()
     for part in np.array_split(np.array(values, dtype=np.int64), 3):
         bins.add(part)
-    return Latencies.of([bins.recorded()])
+    return bins.recorded()
 
 
 def positions(job, target, many):
@@ -75,7 +77,30 @@ def test_bins_are_those_of_an_hdr_histogram():
 
     expected = [histogram._counts_index_for(int(value)) for value in values]
 
-    assert io_worker.bin_of(values).tolist() == expected
+    assert bin_of(values).tolist() == expected
+
+
+def test_a_walks_latencies_are_cut_to_the_same_bins():
+    """Readers keep the lowest value of a latency's bin: it is in the bin that the latency is in."""
+    queue = file_reader.Queue.__new__(file_reader.Queue)
+    queue.next_said_ns = 1 << 62
+    haul = file_reader.Haul()
+    file_reader._read(lambda _: 1, 500, haul, queue, lambda _: None)
+
+    kept = np.array(sorted(haul.latencies), dtype=np.int64)
+    assert sum(haul.latencies.values()) == 500
+    assert len(set(bin_of(kept).tolist())) == len(kept)
+    drawn = (10 ** (np.random.default_rng(5).random(2_000) * 12)).astype(np.int64).tolist()
+    cut = [n >> max(0, n.bit_length() - file_reader._EXACT_BITS) for n in drawn]
+    lowest = [
+        few << max(0, n.bit_length() - file_reader._EXACT_BITS)
+        for few, n in zip(cut, drawn, strict=True)
+    ]
+    assert bin_of(np.array(lowest)).tolist() == bin_of(np.array(drawn)).tolist()
+    assert np.all(
+        bin_of(np.array([n - 1 for n in lowest if n > 4096]))
+        < bin_of(np.array([n for n in lowest if n > 4096]))
+    )
 
 
 def test_percentiles_are_right_to_a_thousandth_and_sums_exact():
@@ -97,7 +122,7 @@ def test_payload_is_the_same_histogram():
     """The payload of a result file decodes to the same counts and percentiles."""
     seen = bins_of(np.random.default_rng(3).integers(10_000, 90_000_000, 3_000))
 
-    payload = seen.payload()
+    payload = encode(seen.counts())
     decoded = HdrHistogram.decode(payload.payload)
 
     assert payload.operations == decoded.get_total_count() == 3_000
@@ -117,7 +142,7 @@ def test_latencies_of_threads_add_up():
     assert added.bins == whole.bins
     assert added.mean_ns == pytest.approx(whole.mean_ns)
     assert added.deviation_ns == pytest.approx(whole.deviation_ns)
-    assert Latencies.of([Recorded(), *parts]).least_ns == whole.least_ns
+    assert Latencies.of([Latencies(), *parts]).least_ns == whole.least_ns
 
 
 def test_orion_buckets_hold_every_operation_once():
@@ -281,9 +306,9 @@ def test_clients_and_loads_are_kept_apart(workspace):
 
 def share_of(*, last_ns, cut, many=1):
     """Return a share with some operations of 1 us."""
-    bins = io_worker.Bins()
+    bins = Recorder()
     bins.add(np.full(many, 1_000, dtype=np.int64))
-    return Share(0, last_ns, cut, (many, 0), (bins.recorded(), Recorded()), (many,))
+    return Share(0, last_ns, cut, (many, 0), (bins.recorded(), Latencies()), (many,))
 
 
 def test_window_is_the_duration_unless_the_amount_ended_first():
@@ -299,7 +324,7 @@ def test_window_is_the_duration_unless_the_amount_ended_first():
 
 def test_nothing_done_is_an_error_not_a_zero():
     """Storage that hangs gives no figure of 0 IOPS."""
-    empty = Share(0, 10, True, (0, 0), (Recorded(), Recorded()), ())
+    empty = Share(0, 10, True, (0, 0), (Latencies(), Latencies()), ())
 
     with pytest.raises(ReplayerError, match="no operation of 4096 bytes ended within 1 s"):
         summed(job_of(operations=None, seconds=1.0), [empty])

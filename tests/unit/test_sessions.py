@@ -12,6 +12,7 @@ from replayer.steps.sessions import step as sessions
 from replayer.steps.sessions import window as sessions_window
 from replayer.tables import pgio
 from replayer.tables.pgio import SessionResult, TableSet
+from replayer.watch.histogram import Latencies
 from replayer.watch.ledger import Counters
 from tests.made import ledger
 
@@ -122,16 +123,17 @@ def test_percentiles_come_from_all_sessions_and_never_exceed_the_longest():
     short, long = (math.floor(50 * math.log(1 + us)) for us in (1000, 9000))
     one = SessionResult(1, "pgio1", 255, 8, selects=90, select_max=0.001, select={short: 90})
     two = SessionResult(2, "pgio1", 255, 8, updates=10, update_max=0.009, update={long: 10})
-    found = sessions_outcome._histograms([one, two])
+    latencies = sessions_outcome._latencies([one, two])
+    together = Latencies.of(latencies.values())
 
-    assert {kind: histogram.total_count for kind, histogram in found.items()} == {
+    assert {kind: seen.operations for kind, seen in latencies.items()} == {
         "select": 90,
         "update": 10,
-        "all": 100,
     }
-    assert found["all"].get_value_at_percentile(50) == pytest.approx(1e6, rel=0.02)
-    assert found["all"].get_value_at_percentile(99) == pytest.approx(9e6, rel=0.02)
-    assert found["all"].get_max_value() <= 9e6 * 1.001
+    assert together.operations == 100
+    assert together.percentile_ns(50) == pytest.approx(1e6, rel=0.02)
+    assert together.percentile_ns(99) == pytest.approx(9e6, rel=0.02)
+    assert together.percentile_ns(100) <= together.most_ns == 9e6
 
 
 def test_slices_are_added_up():

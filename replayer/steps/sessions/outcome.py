@@ -2,10 +2,10 @@
 
 import itertools
 import math
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
-
-from hdrh.histogram import HdrHistogram
 
 from replayer.analysis import steadiness
 from replayer.model import (
@@ -22,13 +22,11 @@ from replayer.run.context import Context
 from replayer.run.findings import Findings
 from replayer.steps.sessions.spec import Spec
 from replayer.steps.sessions.window import SETTLE, Window
-from replayer.tables import pgio
 from replayer.tables.pgio import SessionResult
 from replayer.watch import foreign, ledger
+from replayer.watch.histogram import Latencies
 from replayer.watch.sampler import DeviceDelta
 
-_LARGEST_NS = 3600 * 10**9
-_PERCENTILES = {"p50": 50, "p95": 95, "p99": 99, "p999": 99.9}
 _GRID_SECONDS = 0.25
 
 
@@ -48,11 +46,8 @@ def record(spec: Spec, context: Context, window: Window, cold: Cold) -> None:
         own_bytes=window.own.read_bytes if window.own else None,
         own_write_bytes=window.own.write_bytes if window.own else 0,
     )
-    histograms = _histograms(window.results)
     _measure_rates(findings, spec, window, balance)
-    _measure_latency(findings, window, histograms["all"])
-    for kind in ("select", "update"):
-        findings.histogram(kind, histograms[kind])
+    _measure_latency(findings, window)
     device_bytes = None if delta is None or not local else delta.read_bytes
     findings.cold = cold.model_copy(
         update={
@@ -113,34 +108,33 @@ def _measure_rates(findings: Findings, spec: Spec, window: Window, balance: Ledg
         findings.measure("sessions.elapsed", window.seconds, "s", Better.LESS, says=says)
 
 
-def _measure_latency(findings: Findings, window: Window, every: HdrHistogram) -> None:
-    for name, percentile in _PERCENTILES.items():
-        value = every.get_value_at_percentile(percentile) / 1e9
-        findings.measure(f"sessions.latency.{name}", value, "s", Better.LESS)
-    longest = max(max(result.select_max, result.update_max) for result in window.results)
-    findings.measure("sessions.latency.max", longest, "s", Better.LESS)
+def _measure_latency(findings: Findings, window: Window) -> None:
+    latencies = _latencies(window.results)
+    findings.percentiles("sessions.latency", Latencies.of(latencies.values()))
     cores = window.cpu_seconds / window.seconds
     findings.measure("sessions.client_cpu", cores, "cores", Better.LESS)
+    for kind, seen in latencies.items():
+        findings.histogram(kind, seen)
 
 
-def _histograms(results: Sequence[SessionResult]) -> dict[str, Any]:
-    """Return HdrHistograms in nanoseconds of the selects, the updates and all of them."""
-    histograms = {kind: HdrHistogram(1, _LARGEST_NS, 3) for kind in ("select", "update", "all")}
+def _latencies(results: Sequence[SessionResult]) -> dict[str, Latencies]:
+    """Return the latencies of the selects and the updates of all sessions."""
+    latencies = {}
     for kind in ("select", "update"):
         longest = max(getattr(result, f"{kind}_max") for result in results)
-        buckets: dict[int, int] = {}
+        counts: Counter[int] = Counter()
         for result in results:
-            pgio.merge(buckets, getattr(result, kind).items())
-        for bucket, amount in buckets.items():
-            for name in (kind, "all"):
-                histograms[name].record_value(_middle(bucket, longest), amount)
-    return histograms
+            for bucket, amount in getattr(result, kind).items():
+                counts[_middle(bucket, longest)] += amount
+        # The longest itself is known to the microsecond, where a bucket is 2 % wide.
+        latencies[kind] = replace(Latencies.counted(counts), most_ns=round(longest * 1e9))
+    return latencies
 
 
 def _middle(bucket: int, longest: float) -> int:
     """Return the nanoseconds that stand for a bucket of the slice's histogram, at least one."""
     seconds = (math.exp((bucket + 0.5) / 50) - 1) * 1e-6
-    return min(_LARGEST_NS, max(1, round(min(seconds, longest) * 1e9)))
+    return max(1, round(min(seconds, longest) * 1e9))
 
 
 def _steadiness(window: Window) -> Steadiness:

@@ -1,10 +1,7 @@
 """What a walk came to, written into the findings."""
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-
-from hdrh.histogram import HdrHistogram
 
 from replayer.conditions.residency import residency
 from replayer.model import (
@@ -21,9 +18,9 @@ from replayer.steps.walk.spec import Spec
 from replayer.storage import file_reader
 from replayer.storage.file_reader import Haul
 from replayer.watch import ledger
+from replayer.watch.histogram import Latencies
 from replayer.watch.sampler import DeviceDelta
 
-_LONGEST_NS = 3600 * 10**9
 _GREW_WARM = 0.01
 _MOST_NAMES = 3
 
@@ -69,15 +66,9 @@ def facts_of(spec: Spec, listing: Listing, reading: Reading) -> dict[str, Fact]:
     }
 
 
-def histogram_of(hauls: Iterable[Haul]) -> HdrHistogram:
-    """Return the latencies of all threads' reads, in nanoseconds."""
-    histogram = HdrHistogram(1, _LONGEST_NS, 3)
-    together: Counter[int] = Counter()
-    for haul in hauls:
-        together.update(haul.latencies)
-    for nanoseconds, reads in together.items():
-        histogram.record_value(min(max(nanoseconds, 1), _LONGEST_NS), reads)
-    return histogram
+def latencies_of(hauls: Iterable[Haul]) -> Latencies:
+    """Return the latencies of all threads' reads."""
+    return Latencies.of(Latencies.counted(haul.latencies) for haul in hauls)
 
 
 def notes_of(

@@ -15,7 +15,7 @@ from replayer.steps.walk.outcome import (
     device_reads,
     facts_of,
     foreign_notes,
-    histogram_of,
+    latencies_of,
     measure_walk,
     notes_of,
 )
@@ -70,7 +70,7 @@ def run(spec: Spec, context: Context) -> None:
     findings.cold, findings.series = cold, series
     findings.foreign = foreign.between(before, after, delta, own)
     measure_walk(findings, listing, reading)
-    findings.histogram("block", histogram_of(reading.hauls))
+    findings.histogram("block", latencies_of(reading.hauls))
     findings.facts |= facts_of(spec, listing, reading)
     findings.notes += [*notes_of(spec, files, listing, reading, cold), *foreign_notes(cold, delta)]
     findings.reads = device_reads(spec, reading, cold, sampler.device)
