@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 _LOCATION = Asked("location")
 _LOCK = Asked("lock")
+_UNLOCK = Asked("unlock")
 _CLAIM = Asked("claim")
 _BACKEND = Asked("backend")
 _POOL_TRIES = 3
@@ -198,6 +199,7 @@ def connected(
                 yield there
             finally:
                 watchdog.watch(where, title)
+                _unlock(database)
 
 
 def rights(engine: Engine, text: str, *, ask: Callable[[str], str] | None = None) -> list[Row]:
@@ -231,6 +233,13 @@ def _claimed(engine: Engine, url: URL, database: Database) -> Remote:
     protocol.prepare(database)
     own = known.spec.connect.database
     return Remote(known, url.set(database=own) if own else url, version, database)
+
+
+def _unlock(database: Database) -> None:
+    """Give the lock back, where it does not end with the database's own list of who is there."""
+    if database.engine.verb(_UNLOCK) is not None:
+        with contextlib.suppress(ReplayerError):  # a server that went away has no lock any more
+            database.execute(_UNLOCK)
 
 
 def _title(engine: Engine, text: str) -> str:
