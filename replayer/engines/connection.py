@@ -29,6 +29,8 @@ logging.getLogger("psycopg").setLevel(logging.CRITICAL)
 Row = Mapping[str, Any]
 _RIGHTS = Asked("rights")
 _NOT_PLAIN = ("context",)
+_PREPARED = {"postgresql": "numeric_dollar", "mysql": "qmark"}
+"""SQLAlchemy's name of a dialect -> how its server writes the parameters of what it prepares."""
 _NOT_OF_A_DRIVER = (OSError, RuntimeError, TypeError, ValueError)
 """What drivers raise for a certificate that is not there, a package that they want, or a parameter
 of a URL that they do not know."""
@@ -171,6 +173,17 @@ class Database:
         """Return a statement with `:name` turned into the driver's `%(name)s`, for raw cursors."""
         compiled = sqlalchemy.text(statement).compile(dialect=self._sql.dialect)
         return str(compiled)
+
+    def numbered(self, statement: str) -> tuple[str, tuple[str, ...]]:
+        """Return a statement as the server itself prepares it, and its parameters in order.
+
+        `$1` for each `:name` on PostgreSQL's wire, `?` on that of MySQL, where a name that comes
+        twice is a parameter twice.
+        """
+        style = _PREPARED[self._sql.dialect.name]
+        make: Any = type(self._sql.dialect)
+        compiled: Any = sqlalchemy.text(statement).compile(dialect=make(paramstyle=style))
+        return str(compiled), tuple(compiled.positiontup or ())
 
     def connector(self) -> Connector:
         """Return how a worker process connects as this connection does."""

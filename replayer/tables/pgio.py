@@ -159,6 +159,13 @@ def drop(database: "Database") -> None:
             database.execute(_DROP, {"table": name})
 
 
+def drop_one(database: "Database", name: str) -> None:
+    """Drop one table of the method if it is there and replayer made it."""
+    row = _known(database).get(name)
+    if row is not None and row["ours"]:
+        database.execute(_DROP, {"table": name})
+
+
 # Loading
 
 

@@ -1,95 +1,35 @@
 """What is done before the window: tables, settings, memory and what of the tables is in it."""
 
 import contextlib
-import os
-import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from replayer import __version__, units
 from replayer.conditions import memory_bound, temperature
 from replayer.conditions.residency import residency
-from replayer.engines.connection import Database
 from replayer.engines.verbs import Asked
-from replayer.errors import Impossible, ReplayerError
-from replayer.machine.free_space import free_bytes
+from replayer.errors import ReplayerError
+from replayer.load import dataset
 from replayer.model import (
     Cold,
     Temperature,
     Verdict,
 )
 from replayer.run.context import Context
-from replayer.steps.sessions.spec import MIB, ServerMemory, Spec, engine_keys
-from replayer.tables import pgio
+from replayer.steps.sessions.spec import ServerMemory, Spec, engine_keys
 from replayer.tables.pgio import TableSet
 
 _PROCEDURE = Asked("slob/procedure")
-_FLUSH = Asked("flush")
-_LOADERS = 8
 _ORDINARY_SESSIONS = 350
 """More sessions than this need a higher limit of connections."""
 
 
-@contextlib.contextmanager
-def serving(settings: Mapping[str, str], context: Context) -> Iterator[None]:
-    """Have the server run with these settings, where it is ours."""
-    if context.server.can_stop:
-        with context.server.settings(settings):
-            yield
-        return
-    context.findings.note(
-        "the server's own settings were left as they are: it is not replayer's own"
-    )
-    yield
-
-
 def provide_tables(wanted: TableSet, context: Context) -> list[str]:
-    """See to it that the tables are there and as the method needs them; return what was done."""
-    notes = []
+    """See to it that the tables and what a session calls are there; return what was done."""
+    notes = dataset.provide_tables(wanted, context)
     with context.database() as database:
-        pgio.refuse_foreign(database, wanted)
-        flaws = pgio.flaws(database, wanted)
-        if flaws:
-            seconds = _load(database, wanted, context, flaws[0])
-            notes.append(f"the tables were loaded in {seconds:.1f} s ({flaws[0]})")
-            flaws = pgio.flaws(database, wanted)
-        if flaws:
-            raise ReplayerError(f"the layout of the tables is not as it must be: {flaws[0]}")
         for name in wanted.names:
             database.execute(_PROCEDURE, {"table": name})
     return notes
-
-
-def _load(database: Database, wanted: TableSet, context: Context, why: str) -> float:
-    """Drop what there is of the tables and load them; return the seconds."""
-    began = time.monotonic()
-    context.progress.say(f"loading {wanted.tables} tables of {wanted.rows:,} blocks: {why}")
-    pgio.drop(database)
-    _check_space(database, wanted, context)
-    sessions = min(wanted.tables, max(2, os.cpu_count() or 1), _LOADERS)
-    with context.progress.task("load tables", wanted.tables * wanted.rows) as task:
-        for rows in pgio.load(database, wanted, sessions, f"replayer {__version__}"):
-            task.advance(rows)
-    try:
-        database.execute(_FLUSH)
-    except ReplayerError as error:
-        context.progress.say(f"what was loaded may still be written during the run: {error}")
-    return time.monotonic() - began
-
-
-def _check_space(database: Database, wanted: TableSet, context: Context) -> None:
-    folder = context.server.data_directory()
-    if folder is None:
-        return
-    # The index takes about 1 percent, vacuum's maps and the log of it less than that.
-    needed = int(wanted.tables * wanted.rows * database.engine.block_size * 1.03) + 64 * MIB
-    free = free_bytes(folder)
-    if free < needed:
-        raise Impossible(
-            f"loading {wanted.tables} tables of {wanted.rows:,} blocks needs "
-            f"{units.show_size(needed)} and {folder} has {units.show_size(free)} free: "
-            f"make scale or num_schemas smaller"
-        )
 
 
 def settings_of(spec: Spec, context: Context) -> dict[str, str]:

@@ -5,6 +5,7 @@ that the server missed in its own buffers, per second of the server's clock; the
 many of them came from the page cache and how many from the device.
 """
 
+from replayer.load.dataset import serving
 from replayer.run.context import Context
 from replayer.run.footprint import Footprint
 from replayer.servers import protocol
@@ -22,7 +23,6 @@ from replayer.steps.sessions.preparation import (
     displaced,
     out_of_memory_told,
     provide_tables,
-    serving,
     settings_of,
 )
 from replayer.steps.sessions.spec import Spec

@@ -1,0 +1,48 @@
+"""Intended starts of statements: when each arrives, whatever became of those before it.
+
+In the seconds asked for exactly `rate * seconds` statements arrive.  `poisson` draws their times
+as a Poisson process has them once their number is known: independent, uniform over the window.
+"""
+
+from collections.abc import Iterator
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+Arrivals = Literal["poisson", "uniform"]
+_CHUNK_SECONDS = 1.0
+
+
+def starts(
+    rate: float, seconds: float, arrivals: Arrivals, random: np.random.Generator
+) -> Iterator[npt.NDArray[np.int64]]:
+    """Yield the intended starts, in nanoseconds since the window's begin, a second's at a time."""
+    number = round(rate * seconds)
+    if arrivals == "uniform":
+        yield from _uniform(number, seconds)
+    else:
+        yield from _poisson(number, seconds, random)
+
+
+def _uniform(number: int, seconds: float) -> Iterator[npt.NDArray[np.int64]]:
+    gap = seconds / max(1, number)
+    step = max(1, round(_CHUNK_SECONDS / gap))
+    for first in range(0, number, step):
+        places = np.arange(first, min(first + step, number)) + 0.5
+        yield (places * gap * 1e9).astype(np.int64)
+
+
+def _poisson(
+    number: int, seconds: float, random: np.random.Generator
+) -> Iterator[npt.NDArray[np.int64]]:
+    """Draw how many of those that are left fall into each second, then when in it."""
+    begin, left = 0.0, number
+    while begin < seconds:
+        end = min(seconds, begin + _CHUNK_SECONDS)
+        # What is left of the window may be shorter than the rounding of its length.
+        last = seconds - end < 1e-9
+        here = left if last else int(random.binomial(left, (end - begin) / (seconds - begin)))
+        times = np.sort(random.uniform(begin, end, here))
+        yield (times * 1e9).astype(np.int64)
+        begin, left = (seconds if last else end), left - here

@@ -1,0 +1,409 @@
+"""One level of a load: so many sessions, as fast as they are answered or at a rate, for a while.
+
+    level = measure_level(Asked(sessions=16, seconds=10, rate=500, mix=mix, tables=tables),
+                          context, database)
+
+The tables are there (dataset.provide_tables), and the server runs with the settings that are to be
+measured.  Statements are counted over the seconds asked for; the machine's accounts are read at
+both ends of them, the server's own counters before the first statement and after the last answer.
+"""
+
+import contextlib
+import math
+import os
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NoReturn
+
+from hdrh.histogram import HdrHistogram
+
+from replayer.engines.connection import Database
+from replayer.engines.engine import Engine
+from replayer.engines.verbs import Asked as Verb
+from replayer.errors import Interrupted, ReplayerError, Skip
+from replayer.load import clients, usage
+from replayer.load.arrivals import Arrivals
+from replayer.load.clients import ClientJob, ClientResult, Lost, Point
+from replayer.load.dataset import INSERTED, place_for_inserts
+from replayer.load.mix import KINDS, Mix
+from replayer.load.requests import Keys, Statement
+from replayer.load.tally import Counts, Tally
+from replayer.load.usage import Activity, Use
+from replayer.run.context import Context, Task
+from replayer.tables.pgio import TableSet
+from replayer.watch.workers import WorkerPool
+
+_SESSION = Verb("mix/session")
+_NAME = Verb("slob/name")
+_SETTLE = Verb("mix/settle")
+_WAITS = Verb("mix/waits")
+_STATEMENTS = {
+    "point": Verb("mix/point"),
+    "range": Verb("mix/range"),
+    "update": Verb("mix/update"),
+    "insert": Verb("mix/insert"),
+    "scan": Verb("mix/scan"),
+}
+_LONGEST_NS = 3600 * 10**9
+_RATE_OF_A_PROCESS = 12_000
+"""Statements a second that one process of clients sends without being busy all the time."""
+_CORES_OF_A_PROCESS = 4
+"""Processors of a machine for each process of clients, where these send as fast as they can."""
+_MOST_STATEMENTS = 512
+"""Each is prepared by every session."""
+_EMPTY_IN_LAST = 0.25
+"""A load is sustained if nobody waited at some time in this last part of its window."""
+_BUSY_CLIENT = 0.9
+_SAMPLE_SECONDS = 0.2
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a level is to be."""
+
+    sessions: int
+    seconds: float
+    mix: Mix
+    tables: TableSet
+    rate: float | None = None
+    """Statements a second over all sessions; None has each send when it has its last answer."""
+    arrivals: Arrivals = "poisson"
+    seed: int = 1
+    patience: float = 5.0
+    """Seconds of lag upon which a rate that cannot be had is given up."""
+    burn: float = 0.0
+    """Units of CPU that a statement burns in the server: see burn.calibrate."""
+    title: str = "load"
+    """What the progress display calls it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lag:
+    """How late the statements of one second of the window were begun."""
+
+    second: int
+    begun: int
+    mean: float
+    longest: float
+
+
+@dataclass(frozen=True, eq=False)
+class Level:
+    """What one level came to, over one window of `seconds`."""
+
+    asked: Asked
+    seconds: float
+    begin_ns: int
+    end_ns: int
+    """Marks of the context's sampler."""
+    offered: float
+    """Statements a second whose intended start was in the window."""
+    begun: float
+    """Of those the ones that were sent, early or late."""
+    completed: float
+    """Answers a second that came within the window."""
+    counts: Mapping[str, int]
+    """By kind: answers that came within the window."""
+    failures: int
+    """Statements that the server refused for a deadlock or the like; they are in no histogram."""
+    service: HdrHistogram
+    """Nanoseconds from the actual start to the answer."""
+    response: HdrHistogram
+    """Nanoseconds from the intended start to the answer."""
+    service_by_kind: Mapping[str, HdrHistogram]
+    longest_service: float
+    longest_response: float
+    mean_service: float
+    mean_response: float
+    """Seconds, exact: not those of the histograms."""
+    in_flight: float
+    """Statements under way, on average over the window; never more than the sessions."""
+    lag: Sequence[Lag]
+    answers: Sequence[int]
+    """Answers in each second since the window's begin, also after it."""
+    sustained: bool
+    reason: str
+    """Why it was not sustained, "" if it was."""
+    activity: Activity
+    """The server's own counters, from before the first statement to after the last answer."""
+    waits: Mapping[str, float]
+    """What sessions with a statement under way waited for -> how many did so on average."""
+    use: Use
+
+    @property
+    def hit_ratio(self) -> float | None:
+        """Return the share of blocks found in the server's buffers."""
+        return self.activity.hit_ratio
+
+    @property
+    def lock_waiting(self) -> float:
+        """Return how many sessions waited for a lock, on average."""
+        return sum(sessions for wait, sessions in self.waits.items() if wait.startswith("Lock"))
+
+    @property
+    def little(self) -> float | None:
+        """Return throughput times mean time over sessions under way: 1 by Little's law."""
+        if not self.in_flight:
+            return None
+        return self.completed * self.mean_service / self.in_flight
+
+    def response_at(self, percent: float) -> float:
+        """Return a percentile of the response time, in seconds."""
+        return float(self.response.get_value_at_percentile(percent)) / 1e9
+
+    def service_at(self, percent: float) -> float:
+        """Return a percentile of the service time, in seconds."""
+        return float(self.service.get_value_at_percentile(percent)) / 1e9
+
+
+def check(asked: Asked, engine: Engine) -> None:
+    """Raise Skip where the engine has no such statements, or a session cannot prepare them all."""
+    engine.needs(_SESSION)
+    for kind in asked.mix.weights:
+        engine.needs(_STATEMENTS[kind])
+    kinds = len(asked.mix.weights)
+    if kinds * asked.tables.tables > _MOST_STATEMENTS:
+        raise Skip(
+            f"{kinds} kinds of statements on {asked.tables.tables} tables are more than the "
+            f"{_MOST_STATEMENTS} that a session prepares: use fewer tables"
+        )
+
+
+def measure_level(asked: Asked, context: Context, database: Database) -> Level:
+    """Put one level of load on the database and return what it came to.
+
+    Raises Skip for an engine without such statements, ReplayerError where the server is lost.
+    """
+    check(asked, context.engine)
+    with contextlib.ExitStack() as made:
+        if "insert" in asked.mix.weights:
+            made.enter_context(place_for_inserts(database))
+        jobs = list(_jobs(asked, database))
+        pool = made.enter_context(
+            WorkerPool(clients.work, jobs, processes=len(jobs), awaited=database.waiting())
+        )
+        with context.progress.task(f"connect {asked.sessions} sessions"):
+            pool.ready(timeout=60 + asked.sessions)
+        return _Window(asked, context, database, pool).measure()
+
+
+class _Window:
+    """The window while it lasts."""
+
+    def __init__(
+        self, asked: Asked, context: Context, database: Database, pool: WorkerPool
+    ) -> None:
+        self._asked = asked
+        self._context = context
+        self._database = database
+        self._pool = pool
+        self._waits: dict[str, float] = {}
+        self._samples = 0
+
+    def measure(self) -> Level:
+        """Open the barrier, watch until the end, take the accounts at both ends."""
+        context, database, pool = self._context, self._database, self._pool
+        counted = usage.counted(database)
+        before = usage.moment(context)
+        opened_ns = pool.open()
+        with context.progress.task(self._asked.title, self._asked.seconds) as task:
+            self._watch(opened_ns + round(self._asked.seconds * 1e9), task)
+        after = usage.moment(context)
+        results = self._kept(pool.results())
+        activity = usage.activity(counted, usage.counted(database))
+        lasted = max([1e-9, *(result.ended for result in results)])
+        cpu = [sum(times) for times in zip(*(result.cpu for result in results), strict=True)]
+        used = usage.use(context, before, after, (cpu[0], cpu[1]), lasted)
+        waits = {wait: amount / self._samples for wait, amount in sorted(self._waits.items())}
+        marks = (before.mark_ns, after.mark_ns)
+        return _level(self._asked, results, marks, activity, waits, used)
+
+    def _watch(self, end_ns: int, task: Task) -> None:
+        """Listen to the clients and ask what they wait for, until the window's end."""
+        sampled = time.monotonic()
+        while (left := (end_ns - time.monotonic_ns()) / 1e9) > 0:
+            reports = self._pool.reports(timeout=min(left, _SAMPLE_SECONDS))
+            try:
+                report = next(reports)
+            except StopIteration:
+                return
+            if isinstance(report, Lost):
+                self._lose(report)
+            if isinstance(report, Point):
+                task.update(done=report.seconds, note=_note(report))
+            if time.monotonic() - sampled >= _SAMPLE_SECONDS and left > 2 * _SAMPLE_SECONDS:
+                self._sample()
+                sampled = time.monotonic()
+
+    def _sample(self) -> None:
+        verb = self._database.engine.verb(_WAITS)
+        if verb is None:
+            return
+        try:
+            rows = self._database.execute(verb)
+        except Interrupted:
+            raise
+        except ReplayerError:
+            # A server that is lost is told by those who work on it.
+            return
+        self._samples += 1
+        for row in rows:
+            name = str(row["wait"])
+            self._waits[name] = self._waits.get(name, 0.0) + float(row["sessions"])
+
+    def _kept(self, results: Sequence[ClientResult | Lost]) -> list[ClientResult]:
+        for result in results:
+            if isinstance(result, Lost):
+                self._lose(result)
+        return [result for result in results if isinstance(result, ClientResult)]
+
+    def _lose(self, lost: Lost) -> NoReturn:
+        last_words = self._context.server.last_words()
+        ending = f"; the server's log says: {last_words}" if last_words else ""
+        raise ReplayerError(f"the load lost the server ({lost.why}){ending}")
+
+
+def _note(point: Point) -> str:
+    done = f"{point.completed / point.seconds:,.0f}/s"
+    return f"{done}, {point.waiting_since:.1f} s behind" if point.waiting_since > 0.1 else done
+
+
+def _jobs(asked: Asked, database: Database) -> Iterator[ClientJob]:
+    processes = _processes(asked)
+    statements = tuple(_statements(asked, database))
+    first, settle = _texts(database, _SESSION), _texts(database, _SETTLE)
+    numbers = range(1, asked.sessions + 1)
+    for process in range(processes):
+        own = numbers[process::processes]
+        yield ClientJob(
+            process=process,
+            connector=database.connector(),
+            first=first,
+            names=tuple(_texts(database, _NAME, number=number) for number in own),
+            statements=statements,
+            settle=settle,
+            keys=Keys(asked.tables.rows, asked.mix.hot_share),
+            seconds=asked.seconds,
+            rate=None if asked.rate is None else asked.rate * len(own) / asked.sessions,
+            arrivals=asked.arrivals,
+            patience=asked.patience,
+            seed=asked.seed,
+        )
+
+
+def _processes(asked: Asked) -> int:
+    """Return how many processes hold the sessions: few, as each has to be woken."""
+    if asked.rate is not None:
+        wanted = math.ceil(asked.rate / _RATE_OF_A_PROCESS)
+    else:
+        wanted = (os.cpu_count() or 1) // _CORES_OF_A_PROCESS
+    return max(1, min(wanted, asked.sessions))
+
+
+def _statements(asked: Asked, database: Database) -> Iterator[Statement]:
+    mix = asked.mix
+    spans = {"range": mix.work_unit, "update": mix.update_rows, "insert": mix.insert_bytes}
+    rows = {"range": mix.work_unit, "update": mix.update_rows}
+    for kind, weight in mix.weights.items():
+        tables = [INSERTED] if kind == "insert" else asked.tables.names
+        for table in tables:
+            (text,) = database.engine.needs(_STATEMENTS[kind]).statements(table=table)
+            numbered, names = database.numbered(text)
+            yield Statement(
+                kind=kind,
+                text=numbered,
+                names=names,
+                weight=weight / len(tables),
+                span=spans.get(kind, 1),
+                burn=asked.burn / rows.get(kind, 1),
+            )
+
+
+def _texts(database: Database, verb: Verb, **holes: str | int) -> tuple[str, ...]:
+    known = database.engine.verb(verb)
+    return known.statements(**holes) if known is not None else ()
+
+
+def _level(  # noqa: PLR0917 - what it is made of
+    asked: Asked,
+    results: Sequence[ClientResult],
+    marks: tuple[int, int],
+    activity: Activity,
+    waits: Mapping[str, float],
+    used: Use,
+) -> Level:
+    tally = Tally()
+    for result in results:
+        tally.add(result.tally)
+    offered = sum(result.offered for result in results)
+    given_up = sum(result.given_up for result in results)
+    reason = _unsustained(asked, results, tally, offered)
+    service = _merged(tally.service.values())
+    return Level(
+        asked=asked,
+        seconds=asked.seconds,
+        begin_ns=marks[0],
+        end_ns=marks[1],
+        offered=offered / asked.seconds,
+        begun=(offered - given_up) / asked.seconds,
+        completed=sum(tally.completed.values()) / asked.seconds,
+        counts={kind: tally.completed.get(kind, 0) for kind in KINDS if kind in asked.mix.weights},
+        failures=tally.failed,
+        service=_histogram(service),
+        response=_histogram(tally.response),
+        service_by_kind={kind: _histogram(own) for kind, own in tally.service.items()},
+        longest_service=tally.longest_service_ns / 1e9,
+        longest_response=tally.longest_response_ns / 1e9,
+        mean_service=tally.service_ns / 1e9 / max(1, tally.done),
+        mean_response=tally.response_ns / 1e9 / max(1, tally.done),
+        in_flight=sum(result.busy_seconds for result in results) / asked.seconds,
+        lag=tuple(_lags(tally)),
+        answers=tuple(tally.answers.tolist()),
+        sustained=not reason,
+        reason=reason,
+        activity=activity,
+        waits=waits,
+        use=used,
+    )
+
+
+def _unsustained(asked: Asked, results: Sequence[ClientResult], tally: Tally, offered: int) -> str:
+    """Return why a rate was not sustained: the backlog was never worked off again; "" if it was."""
+    if asked.rate is None:
+        return ""
+    last = min(result.last_empty for result in results)
+    given_up = sum(result.given_up for result in results)
+    if not given_up and last >= (1 - _EMPTY_IN_LAST) * asked.seconds:
+        return ""
+    behind = float(tally.longest_lag_ns.max(initial=0)) / 1e9
+    ending = f", and {given_up:,} of {offered:,} statements were given up" if given_up else ""
+    busiest = max(sum(result.cpu) / max(1e-9, result.ended) for result in results)
+    clients_fault = (
+        ": the clients' own processes had no time left" if busiest >= _BUSY_CLIENT else ""
+    )
+    return (
+        f"the backlog only grew from second {last:.1f} on, to {behind:.2f} s{ending}{clients_fault}"
+    )
+
+
+def _lags(tally: Tally) -> Iterator[Lag]:
+    for second, begun in enumerate(tally.begun.tolist()):
+        if begun:
+            mean = int(tally.lag_ns[second]) / begun / 1e9
+            yield Lag(second, begun, mean, int(tally.longest_lag_ns[second]) / 1e9)
+
+
+def _merged(parts: Iterable[Counts]) -> Counts:
+    total: Counts = {}
+    for counts in parts:
+        for value, amount in counts.items():
+            total[value] = total.get(value, 0) + amount
+    return total
+
+
+def _histogram(counts: Counts) -> HdrHistogram:
+    histogram = HdrHistogram(1, _LONGEST_NS, 3)
+    for value, amount in counts.items():
+        histogram.record_value(min(value, _LONGEST_NS), amount)
+    return histogram

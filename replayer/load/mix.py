@@ -1,0 +1,150 @@
+"""What kinds of statements a load has, in what proportions, and what each of them is to cost.
+
+A mix is a table of a workload file, or the same as a text, which is how `--set` takes it:
+`point=70 range=10 update=15 insert=4 scan=1 hot=20%/80%`.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from pydantic import ConfigDict, Field, field_validator, model_validator
+
+from replayer import units
+from replayer.model import Noun
+
+KINDS = ("point", "range", "update", "insert", "scan")
+_WRITING = frozenset({"update", "insert"})
+_HOT = re.compile(r"(\d+(?:\.\d+)?)\s*%\s*/\s*(\d+(?:\.\d+)?)\s*%")
+
+UNTESTED = (
+    "joins, sorts and temporary files",
+    "locks that the application takes, beyond those of its updates",
+    "transactions of more than one statement",
+)
+"""What a mix never stands for."""
+
+
+class Hot(NamedTuple):
+    """A share of the rows, and the share of all accesses that goes to it."""
+
+    rows: float
+    accesses: float
+
+
+class Mix(Noun):
+    """Weights of the kinds of statements, and what one of each kind does."""
+
+    model_config = ConfigDict(use_attribute_docstrings=True)
+
+    point: float = Field(0.0, ge=0)
+    """Weight of reads of one row by its key."""
+    range: float = Field(0.0, ge=0)
+    """Weight of reads of `work_unit` rows by an index."""
+    update: float = Field(0.0, ge=0)
+    """Weight of updates of `update_rows` rows, committed one by one."""
+    insert: float = Field(0.0, ge=0)
+    """Weight of inserts of one row into a table of their own, committed one by one."""
+    scan: float = Field(0.0, ge=0)
+    """Weight of sequential scans of a whole table."""
+    work_unit: int = Field(255, ge=1, le=1_000_000)
+    """Rows, and so blocks, that a range read reads."""
+    update_rows: int = Field(1, ge=1, le=1_000_000)
+    """Rows that an update changes."""
+    insert_bytes: int = Field(200, ge=1, le=4000)
+    """Bytes of a row that is inserted, beside its two numbers."""
+    hot: str = ""
+    """Share of the rows / share of the accesses that goes to them, such as 20%/80%."""
+    cpu: units.Duration | None = Field(None, gt=0)
+    """CPU time of the server that a statement is to cost; what it lacks is burnt in it."""
+    hit_ratio: float | None = Field(None, ge=0, le=1)
+    """Share of the blocks that the source finds in its buffers; printed beside what was got."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_text(cls, value: Any) -> Any:
+        if not isinstance(value, str):
+            return value
+        pairs = [word.partition("=") for word in re.split(r"[\s,]+", value.strip()) if word]
+        wrong = next((name for name, equals, number in pairs if not equals or not number), None)
+        if wrong is not None:
+            raise ValueError(f"{wrong!r} must be name=number, as in point=80 update=20")
+        return {name: number for name, _, number in pairs}
+
+    @field_validator("hot")
+    @classmethod
+    def _shares(cls, text: str) -> str:
+        if text:
+            _hot(text)
+        return text
+
+    @model_validator(mode="after")
+    def _some(self) -> "Mix":
+        if not self.total:
+            raise ValueError(f"a mix needs a weight above 0 of one of {', '.join(KINDS)}")
+        return self
+
+    @property
+    def weights(self) -> Mapping[str, float]:
+        """Return kind -> weight, of those that there are."""
+        given = {kind: float(getattr(self, kind)) for kind in KINDS}
+        return {kind: weight for kind, weight in given.items() if weight}
+
+    @property
+    def total(self) -> float:
+        """Return the sum of all weights."""
+        return sum(self.weights.values())
+
+    @property
+    def shares(self) -> Mapping[str, float]:
+        """Return kind -> its share of all statements."""
+        return {kind: weight / self.total for kind, weight in self.weights.items()}
+
+    @property
+    def writes(self) -> bool:
+        """Tell whether some statements write."""
+        return not _WRITING.isdisjoint(self.weights)
+
+    @property
+    def hot_share(self) -> Hot | None:
+        """Return the hot share of the rows, None if all are alike."""
+        return _hot(self.hot) if self.hot else None
+
+    @property
+    def longest(self) -> int:
+        """Return the rows that the largest statement by an index touches."""
+        lengths = {"range": self.work_unit, "update": self.update_rows}
+        return max([1, *(lengths[kind] for kind in self.weights if kind in lengths)])
+
+    @property
+    def words(self) -> str:
+        """Return the proportions as people say them."""
+        parts = [f"{share:.3g} {kind}" for kind, share in self._percent()]
+        return " + ".join(parts)
+
+    def _percent(self) -> Iterator[tuple[str, str | float]]:
+        for kind, share in self.shares.items():
+            yield kind, 100 * share
+
+    def untested(self) -> tuple[str, ...]:
+        """Return what this mix does not stand for."""
+        unknown = () if self.cpu else ("the CPU that a statement costs beyond finding its rows",)
+        return (*UNTESTED, *unknown)
+
+
+def carried(cpu_seconds: float, speed_there: float, speed_here: float) -> float:
+    """Return the CPU seconds that work takes here that took `cpu_seconds` elsewhere.
+
+    The speeds are of one core, by the same probe on both machines (`cpu`: passes a second).
+    """
+    return cpu_seconds * speed_there / speed_here
+
+
+def _hot(text: str) -> Hot:
+    match = _HOT.fullmatch(text.strip())
+    if match is None:
+        raise ValueError("it must be a share of the rows / of the accesses, such as 20%/80%")
+    rows, accesses = (float(share) / 100 for share in match.groups())
+    if not (0 < rows < 1 and 0 < accesses <= 1):
+        raise ValueError("the rows must be above 0% and below 100%, the accesses at most 100%")
+    return Hot(rows, accesses)

@@ -1,0 +1,181 @@
+"""What a level used of each resource: processors, the data's device, memory, the log."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from replayer.engines.connection import Database
+from replayer.engines.verbs import Asked
+from replayer.errors import Interrupted, ReplayerError
+from replayer.machine import processors
+from replayer.machine.processes import CpuSeconds
+from replayer.model import Foreign
+from replayer.run.context import Context
+from replayer.servers import protocol
+from replayer.watch import foreign
+from replayer.watch.ledger import Counters
+from replayer.watch.sampler import DeviceDelta
+
+_ACTIVITY = Asked("mix/activity")
+_TICK = os.sysconf("SC_CLK_TCK")
+_BUSY = ("usr", "nice", "sys", "irq", "soft", "guest", "gnice")
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """What was used of the machine's resources over one window; None is what cannot be known."""
+
+    seconds: float
+    """Length of the window of these figures."""
+    processors: int
+    busy: float
+    """Processors that were busy, with whatever."""
+    user: float
+    """Of those in programs."""
+    system: float
+    """Of those in the kernel, interrupts included."""
+    steal: float
+    """Processors that another machine had meanwhile."""
+    server_user: float | None
+    """Processors that the server's processes used in programs; None if they are elsewhere."""
+    server_system: float | None
+    client_user: float
+    """Processors that the clients used in replayer itself."""
+    client_system: float
+    device: DeviceDelta | None
+    """The data's device, whoever used it."""
+    own_read_bytes: int | None
+    """Bytes that the server's processes had from devices."""
+    own_write_bytes: int | None
+    memory_bytes: int | None
+    """Memory of the machine that was in use at the end, without what can be given back at once."""
+    foreign: Foreign | None = None
+
+    @property
+    def server(self) -> float | None:
+        """Return the processors that the server used."""
+        if self.server_user is None or self.server_system is None:
+            return None
+        return self.server_user + self.server_system
+
+    @property
+    def client(self) -> float:
+        """Return the processors that the clients used."""
+        return self.client_user + self.client_system
+
+
+@dataclass(frozen=True, slots=True)
+class Activity:
+    """What the server counted between two moments of its own clock; None is what it does not."""
+
+    seconds: float
+    hits: int
+    reads: int
+    commits: int | None = None
+    wal_bytes: int | None = None
+    wal_flushes: int | None = None
+    lock_waits: int | None = None
+    deadlocks: int | None = None
+    temp_bytes: int | None = None
+
+    @property
+    def hit_ratio(self) -> float | None:
+        """Return the share of all blocks that the server found in its own buffers."""
+        blocks = self.hits + self.reads
+        return self.hits / blocks if blocks else None
+
+    def rate(self, counted: str) -> float | None:
+        """Return one of the counts per second, None if it is not known."""
+        amount = getattr(self, counted)
+        return None if amount is None or self.seconds <= 0 else amount / self.seconds
+
+
+@dataclass(frozen=True)
+class Moment:
+    """The machine's accounts at one end of a window."""
+
+    mark_ns: int
+    ticks: Mapping[str, int]
+    processors: int
+    server: CpuSeconds
+    accounts: foreign.Point
+
+
+@dataclass(frozen=True)
+class Counted:
+    """The server's accounts at one end of a window."""
+
+    counters: Counters
+    more: Mapping[str, Any] = field(default_factory=dict)
+
+
+def moment(context: Context) -> Moment:
+    """Read the machine's accounts now; the mark of the sampler is the last of it."""
+    accounts = foreign.point(context.host, foreign.pids_of(context.server))
+    times = processors.ticks(context.host.read(processors.FILE).encode())
+    server = context.server.cpu_seconds()
+    return Moment(
+        context.sampler.mark(), times.get("cpu", {}), max(1, len(times) - 1), server, accounts
+    )
+
+
+def counted(database: Database) -> Counted:
+    """Read the server's counters now."""
+    more: Mapping[str, Any] = {}
+    verb = database.engine.verb(_ACTIVITY)
+    if verb is not None:
+        try:
+            more = database.execute(verb)[0]
+        except Interrupted:
+            raise
+        except ReplayerError:
+            more = {}
+    row = database.execute(protocol.COUNTERS)[0]
+    return Counted(Counters(float(row["clock"]), int(row["hits"]), int(row["reads"])), more)
+
+
+def activity(before: Counted, after: Counted) -> Activity:
+    """Return what the server counted in between."""
+    moved = {
+        name: int(after.more[name]) - int(value)
+        for name, value in before.more.items()
+        if value is not None and after.more.get(name) is not None
+    }
+    first, last = before.counters, after.counters
+    return Activity(
+        last.clock - first.clock, last.hits - first.hits, last.reads - first.reads, **moved
+    )
+
+
+def use(
+    context: Context, before: Moment, after: Moment, client: tuple[float, float], lasted: float
+) -> Use:
+    """Return what was used in between; `client` are its CPU seconds, of as long as it `lasted`."""
+    seconds = (after.mark_ns - before.mark_ns) / 1e9
+    spent = {
+        state: max(0, after.ticks.get(state, 0) - before.ticks.get(state, 0)) / _TICK / seconds
+        for state in processors.STATES
+    }
+    local = context.server.data_directory() is not None
+    delta = context.sampler.device_delta(before.mark_ns, after.mark_ns) if local else None
+    own = foreign.server_moved(before.accounts, after.accounts)
+    known = sum(after.server) > 0
+    memory = context.host.memory_bytes() - context.host.memory("MemAvailable")
+    return Use(
+        seconds=seconds,
+        processors=after.processors,
+        busy=sum(spent[state] for state in _BUSY),
+        user=spent["usr"] + spent["nice"] + spent["guest"] + spent["gnice"],
+        system=spent["sys"] + spent["irq"] + spent["soft"],
+        steal=spent["steal"],
+        server_user=(after.server.user - before.server.user) / seconds if known else None,
+        server_system=(after.server.system - before.server.system) / seconds if known else None,
+        client_user=client[0] / lasted,
+        client_system=client[1] / lasted,
+        device=delta,
+        own_read_bytes=own.read_bytes if own else None,
+        own_write_bytes=own.write_bytes if own else None,
+        memory_bytes=memory or None,
+        foreign=foreign.between(before.accounts, after.accounts, delta),
+    )

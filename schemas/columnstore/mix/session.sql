@@ -1,0 +1,1 @@
+-- its tables have no index, so that it can put no mix of statements by key on them

@@ -1,0 +1,2 @@
+-- In the order of the primary key, which is the physical one.
+SELECT SUM(scratch) FROM {{table}} FORCE INDEX (PRIMARY)

@@ -1,0 +1,8 @@
+SELECT xact_commit AS commits,
+       pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::bigint AS wal_bytes,
+       (SELECT wal_sync FROM pg_stat_wal) AS wal_flushes,
+       CAST(NULL AS bigint) AS lock_waits,
+       deadlocks,
+       temp_bytes
+FROM pg_stat_database
+WHERE datname = current_database()

@@ -1,0 +1,6 @@
+-- Of `last` bytes, beside the two numbers.
+INSERT INTO {{table}} (mykey, scratch, filler)
+SELECT :first, 0 *
+-- include parts/burn
+, left(filler, CAST(:last AS int))
+FROM (SELECT repeat('0123456789abcdef', 256) AS filler OFFSET 0) AS made

@@ -1,0 +1,229 @@
+"""Mixes, intended starts, requests and counts of a load, without a server."""
+
+import numpy as np
+import pytest
+from hdrh.histogram import HdrHistogram
+from pydantic import ValidationError
+from scipy import stats
+
+from replayer.load import mix as mixes
+from replayer.load.arrivals import starts
+from replayer.load.mix import Mix
+from replayer.load.requests import Keys, Requests, Statement
+from replayer.load.tally import Tally, Tallying, counted
+
+SECOND = 10**9
+
+
+def drawn(rate, seconds, arrivals, seed=1):
+    """Return all intended starts of a window."""
+    random = np.random.Generator(np.random.PCG64(seed))
+    return np.concatenate(list(starts(rate, seconds, arrivals, random)))
+
+
+@pytest.mark.parametrize("arrivals", ["poisson", "uniform"])
+@pytest.mark.parametrize(("rate", "seconds"), [(500, 60), (5000, 1.7), (3.5, 10), (0.2, 3)])
+def test_exactly_as_many_arrive_as_the_rate_says(arrivals, rate, seconds):
+    """Chance decides when, never how many: a rate is held to the statement, in order."""
+    times = drawn(rate, seconds, arrivals)
+
+    assert len(times) == round(rate * seconds)
+    assert (np.diff(times) >= 0).all()
+    assert not len(times) or (times[0] >= 0 and times[-1] < seconds * SECOND)
+
+
+def test_poisson_arrivals_are_those_of_a_poisson_process():
+    """Gaps are exponential, and counts of short and of long times vary as much as their mean."""
+    times = drawn(1000, 200, "poisson")
+    gaps = np.diff(times) / SECOND
+
+    assert stats.kstest(gaps, "expon", args=(0, 1e-3)).pvalue > 0.001
+    for width in (0.01, 0.1, 1.0):
+        counts = np.bincount((times / SECOND / width).astype(int))
+        assert counts.var() / counts.mean() == pytest.approx(1, abs=5 * (2 / len(counts)) ** 0.5)
+
+
+def test_arrivals_depend_on_the_seed_alone():
+    """The same seed gives the same intended starts."""
+    assert (drawn(700, 5, "poisson", 3) == drawn(700, 5, "poisson", 3)).all()
+    assert (drawn(700, 5, "poisson", 3) != drawn(700, 5, "poisson", 4)).any()
+
+
+def test_a_mix_is_a_table_or_a_text():
+    """--set takes the same as a workload file; shares are of all weights."""
+    table = Mix(point=70, update=20, insert=10, hot="20%/80%", cpu="2ms")
+
+    assert Mix.model_validate("point=70 update=20,insert=10 hot=20%/80% cpu=2ms") == table
+    assert table.shares == {"point": 0.7, "update": 0.2, "insert": 0.1}
+    assert table.writes
+    assert not Mix(point=1).writes
+    assert table.hot_share == (0.2, 0.8)
+    assert table.cpu == 0.002
+    assert Mix(point=1, range=1, work_unit=16).longest == 16
+    assert Mix(point=1, work_unit=16).longest == 1
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ("", "a mix needs a weight above 0 of one of point"),
+        ("point", "'point' must be name=number"),
+        ("point=-1", "greater than or equal to 0"),
+        ("point=1 pint=2", "Extra inputs"),
+        ({"point": 1, "hot": "20/80"}, "such as 20%/80%"),
+        ({"point": 1, "hot": "100%/80%"}, "below 100%"),
+        ({"point": 1, "cpu": "0s"}, "greater than 0"),
+        ({"point": 1, "hit_ratio": 2}, "less than or equal to 1"),
+    ],
+)
+def test_a_mix_that_cannot_be_is_refused(given, sentence):
+    """What is wrong is said, with what would be right."""
+    with pytest.raises(ValidationError, match=sentence):
+        Mix.model_validate(given)
+
+
+def test_what_a_mix_cannot_stand_for_is_named():
+    """Joins and the application's locks always, the CPU where nobody says what it was."""
+    assert any("joins" in words for words in Mix(point=1).untested())
+    assert any("CPU" in words for words in Mix(point=1).untested())
+    assert not any("CPU" in words for words in Mix(point=1, cpu="1ms").untested())
+
+
+def test_work_is_carried_by_the_speed_of_a_core():
+    """A core that is half as fast needs twice the time."""
+    assert mixes.carried(0.002, 100.0, 50.0) == 0.004
+
+
+def requests_of(*statements, rows=1000, hot=None, process=0, seed=1, number=40_000):
+    """Return the places of many requests, and their parameters as rows of numbers."""
+    made = Requests(statements, Keys(rows, hot), process, seed, ">")
+    places, numbers = [], []
+    while len(places) < number:
+        for place, values in made.batch():
+            places.append(place)
+            numbers.append([int.from_bytes(value, "big", signed=True) for value in values])
+    return np.array(places), numbers
+
+
+def statement(kind="range", names=("first", "last", "burn"), weight=1.0, span=1, burn=0.0):
+    """Return a statement without a text."""
+    return Statement(kind, "", names, weight, span, burn)
+
+
+def test_requests_come_in_the_proportions_of_their_weights():
+    """Every kind has its share of all statements, within what chance allows."""
+    places, _ = requests_of(statement(weight=7), statement(weight=2), statement(weight=1))
+    shares = np.bincount(places) / len(places)
+
+    assert shares == pytest.approx([0.7, 0.2, 0.1], abs=0.012)
+
+
+@pytest.mark.parametrize("span", [1, 7, 1000])
+def test_every_key_is_there_and_every_first_key_alike(span):
+    """A range lies within the table, from the first key to the last, and none is preferred."""
+    _, numbers = requests_of(statement(span=span))
+    keys = np.array(numbers)
+
+    assert keys[:, 0].min() == 1
+    assert keys[:, 1].max() == 1000
+    assert (keys[:, 1] - keys[:, 0] == span - 1).all()
+    counts = np.bincount(keys[:, 0])[1:]
+    assert len(counts) == 1001 - span
+    assert counts.std() <= 1.2 * counts.mean() ** 0.5
+
+
+def test_hot_rows_get_their_share_of_the_accesses():
+    """20%/80%: one row in five has four of five accesses, and the others share the rest evenly."""
+    _, numbers = requests_of(statement(), hot=mixes.Hot(0.2, 0.8))
+    keys = np.array(numbers)[:, 0]
+    counts = np.bincount(keys, minlength=1001)[1:]
+
+    assert (keys <= 200).mean() == pytest.approx(0.8, abs=0.01)
+    assert counts.min() > 0
+    assert counts[:200].mean() == pytest.approx(16 * counts[200:].mean(), rel=0.05)
+
+
+def test_inserts_of_all_processes_have_keys_of_their_own():
+    """Keys rise without a gap, those of another process lie elsewhere, and none is negative."""
+    one, other = (
+        [keys for keys, _ in requests_of(statement("insert", ("first", "last"), span=90),
+                                         process=process, number=300)[1]]
+        for process in (0, 1)
+    )  # fmt: skip
+
+    assert np.diff(one).tolist() == [1] * (len(one) - 1)
+    assert not set(one) & set(other)
+    assert requests_of(statement("insert", ("last",), span=90))[1][0] == [90]
+
+
+def test_burn_is_exact_on_average():
+    """Units are whole numbers that chance rounds, so that their mean is what was asked for."""
+    _, numbers = requests_of(statement(names=("burn",), burn=2.3))
+    units = np.array(numbers)[:, 0]
+
+    assert set(units.tolist()) == {2, 3}
+    assert units.mean() == pytest.approx(2.3, abs=0.01)
+
+
+def test_requests_depend_on_the_seed_and_the_process():
+    """A run can be repeated request by request; processes do not walk in step."""
+    same = [requests_of(statement(), number=200)[1] for _ in range(2)]
+
+    assert same[0] == same[1]
+    assert same[0] != requests_of(statement(), number=200, process=1)[1]
+    assert same[0] != requests_of(statement(), number=200, seed=2)[1]
+
+
+def test_counts_are_cut_as_the_histogram_does_it():
+    """What is counted by numpy lies in the buckets that HdrHistogram has for the same times."""
+    times = np.geomspace(1, 3599 * SECOND, 5000).astype(np.int64)
+    ours, theirs = HdrHistogram(1, 3600 * SECOND, 3), HdrHistogram(1, 3600 * SECOND, 3)
+    for value, amount in counted(times).items():
+        ours.record_value(value, amount)
+    for value in times.tolist():
+        theirs.record_value(value)
+
+    assert list(ours.counts) == list(theirs.counts)
+
+
+def test_times_become_counts_and_lags():
+    """Service is from the actual start, response from the intended one, lag is between them."""
+    tallying = Tallying(["point", "update"], 2.0)
+    begin = 7 * SECOND
+    # place, intended, begun, done
+    rows = [
+        (0, 0.1, 0.1, 0.2),
+        (1, 0.5, 1.5, 1.9),
+        (0, 1.2, 1.9, 2.5),
+        (-1, 1.3, 1.3, 1.4),
+    ]
+    flat = [
+        number
+        for place, *times in rows
+        for number in (place, *(begin + round(time * SECOND) for time in times))
+    ]
+    tallying.add(np.array(flat, np.int64), begin)
+    tally = tallying.finish()
+
+    assert tally.completed == {"point": 1, "update": 1}
+    assert (tally.done, tally.failed) == (3, 1)
+    assert tally.service_ns == round(1.1 * SECOND)
+    assert tally.response_ns == round(2.8 * SECOND)
+    assert tally.longest_response_ns == round(1.4 * SECOND)
+    assert tally.begun.tolist() == [2, 1]
+    assert tally.lag_ns.tolist() == [SECOND, round(0.7 * SECOND)]
+    assert tally.answers.tolist() == [1, 1, 1]
+
+
+def test_counts_of_processes_are_added():
+    """All processes are one load; one that ended sooner has no answers later."""
+    whole = Tally()
+    for begun in (1.0, 5.0):
+        tallying = Tallying(["point"], 10.0)
+        times = [round(second * SECOND) for second in (begun, begun, begun + 0.5)]
+        tallying.add(np.array([0, *times], np.int64), 0)
+        whole.add(tallying.finish())
+
+    assert whole.completed == {"point": 2}
+    assert whole.answers.tolist() == [0, 1, 0, 0, 0, 1]
+    assert sum(whole.service["point"].values()) == 2
