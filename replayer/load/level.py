@@ -12,11 +12,9 @@ import contextlib
 import math
 import os
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NoReturn
-
-from hdrh.histogram import HdrHistogram
 
 from replayer.engines.connection import Database
 from replayer.engines.engine import Engine
@@ -28,10 +26,11 @@ from replayer.load.clients import ClientJob, ClientResult, Lost, Point
 from replayer.load.dataset import INSERTED, place_for_inserts
 from replayer.load.mix import KINDS, Mix
 from replayer.load.requests import Keys, Statement
-from replayer.load.tally import Counts, Tally
+from replayer.load.tally import Tally
 from replayer.load.usage import Activity, Use
 from replayer.run.context import Context, Task
 from replayer.tables.pgio import TableSet
+from replayer.watch.histogram import Latencies
 from replayer.watch.workers import WorkerPool
 
 _SESSION = Verb("mix/session")
@@ -45,7 +44,6 @@ _STATEMENTS = {
     "insert": Verb("mix/insert"),
     "scan": Verb("mix/scan"),
 }
-_LONGEST_NS = 3600 * 10**9
 _RATE_OF_A_PROCESS = 12_000
 """Statements a second that one process of clients sends without being busy all the time."""
 _CORES_OF_A_PROCESS = 4
@@ -107,16 +105,11 @@ class Level:
     """By kind: answers that came within the window."""
     failures: int
     """Statements that the server refused for a deadlock or the like; they are in no histogram."""
-    service: HdrHistogram
-    """Nanoseconds from the actual start to the answer."""
-    response: HdrHistogram
-    """Nanoseconds from the intended start to the answer."""
-    service_by_kind: Mapping[str, HdrHistogram]
-    longest_service: float
-    longest_response: float
-    mean_service: float
-    mean_response: float
-    """Seconds, exact: not those of the histograms."""
+    service: Latencies
+    """From the actual start to the answer."""
+    response: Latencies
+    """From the intended start to the answer."""
+    service_by_kind: Mapping[str, Latencies]
     in_flight: float
     """Statements under way, on average over the window; never more than the sessions."""
     lag: Sequence[Lag]
@@ -146,15 +139,7 @@ class Level:
         """Return throughput times mean time over sessions under way: 1 by Little's law."""
         if not self.in_flight:
             return None
-        return self.completed * self.mean_service / self.in_flight
-
-    def response_at(self, percent: float) -> float:
-        """Return a percentile of the response time, in seconds."""
-        return float(self.response.get_value_at_percentile(percent)) / 1e9
-
-    def service_at(self, percent: float) -> float:
-        """Return a percentile of the service time, in seconds."""
-        return float(self.service.get_value_at_percentile(percent)) / 1e9
+        return self.completed * self.service.mean_ns / 1e9 / self.in_flight
 
 
 def check(asked: Asked, engine: Engine) -> None:
@@ -333,13 +318,10 @@ def _level(  # noqa: PLR0917 - what it is made of
     waits: Mapping[str, float],
     used: Use,
 ) -> Level:
-    tally = Tally()
-    for result in results:
-        tally.add(result.tally)
+    tally = Tally.of([result.tally for result in results])
     offered = sum(result.offered for result in results)
     given_up = sum(result.given_up for result in results)
     reason = _unsustained(asked, results, tally, offered)
-    service = _merged(tally.service.values())
     return Level(
         asked=asked,
         seconds=asked.seconds,
@@ -350,13 +332,9 @@ def _level(  # noqa: PLR0917 - what it is made of
         completed=sum(tally.completed.values()) / asked.seconds,
         counts={kind: tally.completed.get(kind, 0) for kind in KINDS if kind in asked.mix.weights},
         failures=tally.failed,
-        service=_histogram(service),
-        response=_histogram(tally.response),
-        service_by_kind={kind: _histogram(own) for kind, own in tally.service.items()},
-        longest_service=tally.longest_service_ns / 1e9,
-        longest_response=tally.longest_response_ns / 1e9,
-        mean_service=tally.service_ns / 1e9 / max(1, tally.done),
-        mean_response=tally.response_ns / 1e9 / max(1, tally.done),
+        service=Latencies.of(tally.service.values()),
+        response=tally.response,
+        service_by_kind=tally.service,
         in_flight=sum(result.busy_seconds for result in results) / asked.seconds,
         lag=tuple(_lags(tally)),
         answers=tuple(tally.answers.tolist()),
@@ -392,18 +370,3 @@ def _lags(tally: Tally) -> Iterator[Lag]:
         if begun:
             mean = int(tally.lag_ns[second]) / begun / 1e9
             yield Lag(second, begun, mean, int(tally.longest_lag_ns[second]) / 1e9)
-
-
-def _merged(parts: Iterable[Counts]) -> Counts:
-    total: Counts = {}
-    for counts in parts:
-        for value, amount in counts.items():
-            total[value] = total.get(value, 0) + amount
-    return total
-
-
-def _histogram(counts: Counts) -> HdrHistogram:
-    histogram = HdrHistogram(1, _LONGEST_NS, 3)
-    for value, amount in counts.items():
-        histogram.record_value(min(value, _LONGEST_NS), amount)
-    return histogram

@@ -1,8 +1,8 @@
-"""Every statement's times become counts: histograms with three digits, and series by the second."""
+"""Every statement's times become counts: histograms by kind, and series by the second."""
 
 import queue
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -10,70 +10,59 @@ import numpy as np
 import numpy.typing as npt
 
 from replayer.load.mix import KINDS
+from replayer.watch.histogram import Latencies, Recorder
 
 if TYPE_CHECKING:
     from array import array
 
 _FIELDS = 4
 """Place of the statement (-1: it was refused, and might be tried again), intended, begun, done."""
-_DIGIT_BITS = 11
-"""HdrHistogram's buckets of three digits: 2,048 of them for each power of two."""
-_MOST_NS = (1 << 42) - 1
-"""Longer than an hour, which is the longest that the histograms of results hold."""
 _FAILED = len(KINDS)
+_SECOND = 10**9
 
-Counts = dict[int, int]
-"""Nanoseconds -> how often."""
+Whole = npt.NDArray[np.int64]
 
 
-@dataclass(slots=True)
+def _none() -> Whole:
+    return np.zeros(0, np.int64)
+
+
+@dataclass(frozen=True, slots=True)
 class Tally:
     """What became of the statements of one process, or of several."""
 
-    service: dict[str, Counts] = field(default_factory=dict)
+    service: Mapping[str, Latencies] = field(default_factory=dict)
     """By kind: from the actual start to the answer."""
-    response: Counts = field(default_factory=dict)
+    response: Latencies = field(default_factory=Latencies)
     """From the intended start to the answer."""
-    completed: dict[str, int] = field(default_factory=dict)
+    completed: Mapping[str, int] = field(default_factory=dict)
     """By kind: answers that came within the window."""
-    done: int = 0
-    """Answers that came, also after the window."""
     failed: int = 0
     """Statements that the server refused for a deadlock or the like."""
-    service_ns: int = 0
-    response_ns: int = 0
-    """Sums, of which means are made."""
-    longest_response_ns: int = 0
-    longest_service_ns: int = 0
-    begun: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    begun: Whole = field(default_factory=_none)
     """By second of the intended start: how many, the sum of their lags and the longest, in ns."""
-    lag_ns: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
-    longest_lag_ns: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
-    answers: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    lag_ns: Whole = field(default_factory=_none)
+    longest_lag_ns: Whole = field(default_factory=_none)
+    answers: Whole = field(default_factory=_none)
     """By second: how many answers came."""
 
-    def add(self, other: "Tally") -> None:
-        """Add another process's."""
-        for kind, counts in other.service.items():
-            _merge(self.service.setdefault(kind, {}), counts)
-        _merge(self.response, other.response)
-        for kind, amount in other.completed.items():
-            self.completed[kind] = self.completed.get(kind, 0) + amount
-        self.done += other.done
-        self.failed += other.failed
-        self.service_ns += other.service_ns
-        self.response_ns += other.response_ns
-        self.longest_response_ns = max(self.longest_response_ns, other.longest_response_ns)
-        self.longest_service_ns = max(self.longest_service_ns, other.longest_service_ns)
-        self.begun = _summed(self.begun, other.begun)
-        self.lag_ns = _summed(self.lag_ns, other.lag_ns)
-        self.answers = _summed(self.answers, other.answers)
-        longer = max(len(self.longest_lag_ns), len(other.longest_lag_ns))
-        own, others = (
-            np.pad(lags, (0, longer - len(lags)))
-            for lags in (self.longest_lag_ns, other.longest_lag_ns)
+    @classmethod
+    def of(cls, parts: Sequence["Tally"]) -> "Tally":
+        """Return the sum of what several processes did."""
+        kinds = [kind for kind in KINDS if any(kind in part.service for part in parts)]
+        return cls(
+            service={
+                kind: Latencies.of(part.service[kind] for part in parts if kind in part.service)
+                for kind in kinds
+            },
+            response=Latencies.of(part.response for part in parts),
+            completed={kind: sum(part.completed.get(kind, 0) for part in parts) for kind in kinds},
+            failed=sum(part.failed for part in parts),
+            begun=_stacked([part.begun for part in parts]).sum(axis=0),
+            lag_ns=_stacked([part.lag_ns for part in parts]).sum(axis=0),
+            longest_lag_ns=_stacked([part.longest_lag_ns for part in parts]).max(axis=0),
+            answers=_stacked([part.answers for part in parts]).sum(axis=0),
         )
-        self.longest_lag_ns = np.maximum(own, others)
 
 
 class Tallying:
@@ -86,7 +75,11 @@ class Tallying:
         # The place -1 is the last of the list: refused.
         self._kinds = np.array([*map(KINDS.index, kinds), _FAILED])
         self._seconds = seconds
-        self._tally = Tally()
+        self._service = {kind: Recorder() for kind in dict.fromkeys(kinds)}
+        self._response = Recorder()
+        self._completed = dict.fromkeys(self._service, 0)
+        self._failed = 0
+        self._lags: list[tuple[Whole, Whole, Whole, Whole]] = [(_none(),) * 4]
         self._waiting: queue.SimpleQueue[tuple[array[int], int] | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
 
@@ -110,62 +103,47 @@ class Tallying:
 
     def finish(self) -> Tally:
         """Return the counts."""
-        return self._tally
+        begun, lag_ns, longest_lag_ns, answers = map(_stacked, zip(*self._lags, strict=True))
+        return Tally(
+            service={kind: recorder.recorded() for kind, recorder in self._service.items()},
+            response=self._response.recorded(),
+            completed=self._completed,
+            failed=self._failed,
+            begun=begun.sum(axis=0),
+            lag_ns=lag_ns.sum(axis=0),
+            longest_lag_ns=longest_lag_ns.max(axis=0),
+            answers=answers.sum(axis=0),
+        )
 
     def _add(self, records: "array[int]", begin_ns: int) -> None:
         rows = np.frombuffer(records, np.int64).reshape(-1, _FIELDS)
-        if len(rows):
-            self._tally.add(_tally(rows, self._kinds, begin_ns, self._seconds))
-
-
-def _tally(
-    rows: npt.NDArray[np.int64], kinds: npt.NDArray[np.int64], begin_ns: int, seconds: float
-) -> Tally:
-    """Return the counts of records."""
-    kind = kinds[rows[:, 0]]
-    refused = kind == _FAILED
-    failed = int(refused.sum())
-    if failed:
+        kind = self._kinds[rows[:, 0]]
+        refused = kind == _FAILED
+        self._failed += int(refused.sum())
         rows, kind = rows[~refused], kind[~refused]
-    intended, begun, done = rows[:, 1], rows[:, 2], rows[:, 3]
-    service, response = done - begun, done - intended
-    inside = done < begin_ns + round(seconds * 1e9)
-    tally = Tally(response=counted(response), done=len(rows), failed=failed)
-    for number, name in enumerate(KINDS):
-        own = kind == number
-        if own.any():
-            tally.service[name] = counted(service[own])
-            tally.completed[name] = int((own & inside).sum())
-    tally.service_ns, tally.response_ns = int(service.sum()), int(response.sum())
-    tally.longest_response_ns = int(response.max(initial=0))
-    tally.longest_service_ns = int(service.max(initial=0))
-    lag, second = begun - intended, (intended - begin_ns) // 10**9
-    bins = int(second.max(initial=-1)) + 1
-    tally.begun = np.bincount(second, minlength=bins)
-    tally.lag_ns = np.bincount(second, weights=lag, minlength=bins).astype(np.int64)
-    tally.longest_lag_ns = np.zeros(bins, np.int64)
-    np.maximum.at(tally.longest_lag_ns, second, lag)
-    tally.answers = np.bincount((done - begin_ns) // 10**9)
-    return tally
+        intended, begun, done = rows[:, 1], rows[:, 2], rows[:, 3]
+        self._response.add(done - intended)
+        inside = done < begin_ns + round(self._seconds * _SECOND)
+        for name, recorder in self._service.items():
+            own = kind == KINDS.index(name)
+            recorder.add((done - begun)[own])
+            self._completed[name] += int((own & inside).sum())
+        if len(rows):
+            self._lags.append(_by_second(intended - begin_ns, begun - intended, done - begin_ns))
 
 
-def counted(values_ns: npt.NDArray[np.int64]) -> Counts:
-    """Return how often each time was seen, cut to three digits as HdrHistogram does."""
-    values = np.clip(values_ns, 1, _MOST_NS)
-    # frexp's exponent is the number of bits of a whole number below 2**53.
-    bits = np.frexp(values.astype(np.float64))[1].astype(np.int64)
-    shift = np.maximum(0, bits - _DIGIT_BITS)
-    cut, amounts = np.unique(values >> shift << shift, return_counts=True)
-    return dict(zip(cut.tolist(), amounts.tolist(), strict=True))
+def _by_second(intended: Whole, lag: Whole, done: Whole) -> tuple[Whole, Whole, Whole, Whole]:
+    """Return by second how many were begun, their lags, the longest lag, and how many were done."""
+    second = intended // _SECOND
+    longest = np.zeros(int(second.max()) + 1, np.int64)
+    np.maximum.at(longest, second, lag)
+    lags = np.bincount(second, weights=lag).astype(np.int64)
+    return np.bincount(second), lags, longest, np.bincount(done // _SECOND)
 
 
-def _merge(into: Counts, counts: Counts) -> None:
-    for value, amount in counts.items():
-        into[value] = into.get(value, 0) + amount
-
-
-def _summed(one: npt.NDArray[np.int64], other: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    longer, shorter = (one, other) if len(one) >= len(other) else (other, one)
-    total = longer.copy()
-    total[: len(shorter)] += shorter
-    return total
+def _stacked(series: Sequence[Whole]) -> Whole:
+    """Return series of several lengths as rows of one table, with zeros behind the shorter."""
+    rows = np.zeros((len(series), max(map(len, series), default=0)), np.int64)
+    for row, values in zip(rows, series, strict=True):
+        row[: len(values)] = values
+    return rows

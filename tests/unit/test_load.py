@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from hdrh.histogram import HdrHistogram
 from pydantic import ValidationError
 from scipy import stats
 
@@ -10,7 +9,7 @@ from replayer.load import mix as mixes
 from replayer.load.arrivals import starts
 from replayer.load.mix import Mix
 from replayer.load.requests import Keys, Requests, Statement
-from replayer.load.tally import Tally, Tallying, counted
+from replayer.load.tally import Tally, Tallying
 
 SECOND = 10**9
 
@@ -174,18 +173,6 @@ def test_requests_depend_on_the_seed_and_the_process():
     assert same[0] != requests_of(statement(), number=200, seed=2)[1]
 
 
-def test_counts_are_cut_as_the_histogram_does_it():
-    """What is counted by numpy lies in the buckets that HdrHistogram has for the same times."""
-    times = np.geomspace(1, 3599 * SECOND, 5000).astype(np.int64)
-    ours, theirs = HdrHistogram(1, 3600 * SECOND, 3), HdrHistogram(1, 3600 * SECOND, 3)
-    for value, amount in counted(times).items():
-        ours.record_value(value, amount)
-    for value in times.tolist():
-        theirs.record_value(value)
-
-    assert list(ours.counts) == list(theirs.counts)
-
-
 def test_times_become_counts_and_lags():
     """Service is from the actual start, response from the intended one, lag is between them."""
     tallying = Tallying(["point", "update"], 2.0)
@@ -206,10 +193,11 @@ def test_times_become_counts_and_lags():
     tally = tallying.finish()
 
     assert tally.completed == {"point": 1, "update": 1}
-    assert (tally.done, tally.failed) == (3, 1)
-    assert tally.service_ns == round(1.1 * SECOND)
-    assert tally.response_ns == round(2.8 * SECOND)
-    assert tally.longest_response_ns == round(1.4 * SECOND)
+    assert (tally.response.operations, tally.failed) == (3, 1)
+    assert tally.service["point"].total_ns == round(0.7 * SECOND)
+    assert tally.service["update"].total_ns == round(0.4 * SECOND)
+    assert tally.response.total_ns == round(2.8 * SECOND)
+    assert tally.response.most_ns == round(1.4 * SECOND)
     assert tally.begun.tolist() == [2, 1]
     assert tally.lag_ns.tolist() == [SECOND, round(0.7 * SECOND)]
     assert tally.answers.tolist() == [1, 1, 1]
@@ -217,13 +205,14 @@ def test_times_become_counts_and_lags():
 
 def test_counts_of_processes_are_added():
     """All processes are one load; one that ended sooner has no answers later."""
-    whole = Tally()
+    parts = []
     for begun in (1.0, 5.0):
         tallying = Tallying(["point"], 10.0)
         times = [round(second * SECOND) for second in (begun, begun, begun + 0.5)]
         tallying.add(np.array([0, *times], np.int64), 0)
-        whole.add(tallying.finish())
+        parts.append(tallying.finish())
+    whole = Tally.of(parts)
 
     assert whole.completed == {"point": 2}
     assert whole.answers.tolist() == [0, 1, 0, 0, 0, 1]
-    assert sum(whole.service["point"].values()) == 2
+    assert whole.service["point"].operations == 2
