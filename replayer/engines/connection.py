@@ -87,6 +87,10 @@ class Database:
         """Return the server's process that the connection was told of when it was made."""
         return driver.announced_process(self._raw)
 
+    def listener(self) -> int:
+        """Return the process at the other end of the server's Unix socket, 0 if not known."""
+        return driver.listener(self._raw)
+
     def cut(self) -> None:
         """Make everybody who waits on it, in another thread, wait no longer."""
         driver.cut(self._raw)
@@ -133,14 +137,29 @@ class Database:
                 result = self._connection.execute(clause, wanted)
                 return [dict(row) for row in result.mappings()] if result.returns_rows else []
         except DBAPIError as error:
-            watchdog.check(self._where)
-            begin = f"{verb}: " if verb else ""
-            reason = f"{begin}the database said: {explain(error.orig or error)}"
-            if self._is_denied(reason):
-                raise Denied(
-                    f"this database user may not do it: {reason}{self._remedy(verb)}"
-                ) from error
-            raise ReplayerError(reason) from error
+            raise self._refusal(error.orig or error, verb) from error
+
+    def fetch(self, statement: str, *, verb: str = "") -> list[Row]:
+        """Return the rows of a statement without parameters, as `query` does in a fifth of its CPU.
+
+        For what is asked every second beside somebody else's work.
+        """
+        try:
+            with watchdog.Wait(self._where), self._raw.cursor() as cursor:
+                cursor.execute(statement)
+                names = [column[0] for column in cursor.description]
+                return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+        except self._sql.dialect.loaded_dbapi.Error as error:
+            raise self._refusal(error, verb) from error
+
+    def _refusal(self, error: BaseException, verb: str) -> ReplayerError:
+        """Return what a failed statement comes to; raise ReplayerError for a silent server."""
+        watchdog.check(self._where)
+        begin = f"{verb}: " if verb else ""
+        reason = f"{begin}the database said: {explain(error)}"
+        if self._is_denied(reason):
+            return Denied(f"this database user may not do it: {reason}{self._remedy(verb)}")
+        return ReplayerError(reason)
 
     def _is_denied(self, reason: str) -> bool:
         """Tell whether it is for want of a right that a statement failed."""

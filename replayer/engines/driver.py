@@ -6,6 +6,7 @@ import importlib
 import os
 import select
 import socket
+import struct
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -16,6 +17,8 @@ from replayer.errors import ReplayerError
 WIRES = {"postgresql+psycopg": "psycopg", "mysql+pymysql": "pymysql"}
 """The SQLAlchemy scheme of each wire that replayer speaks -> the module of its driver."""
 _SOUND_SLEEP = 3600.0
+_CREDENTIALS = struct.Struct("3i")
+"""struct ucred of unix(7): process, user, group."""
 _CONNECT_SECONDS = 10
 _LIMITS: Mapping[str, Mapping[str, str]] = {
     "psycopg": {
@@ -73,12 +76,26 @@ def announced_process(connection: Any) -> int:
 
 def cut(connection: Any) -> None:
     """Cut a connection, so that whoever waits on it, in another thread, waits no longer."""
-    with contextlib.suppress(Exception):
-        raw = connection.pgconn.socket if hasattr(connection, "pgconn") else connection._sock  # noqa: SLF001
-        number = raw if isinstance(raw, int) else raw.fileno()
-        # A copy, as the one who waits may close its own meanwhile.
-        with socket.socket(fileno=os.dup(number)) as copy:
-            copy.shutdown(socket.SHUT_RDWR)
+    with contextlib.suppress(Exception), _copy(connection) as copy:
+        copy.shutdown(socket.SHUT_RDWR)
+
+
+def listener(connection: Any) -> int:
+    """Return the process that listens at the other end of a Unix socket, 0 where none is known."""
+    try:
+        with _copy(connection) as copy:
+            if copy.family != socket.AF_UNIX:
+                return 0
+            peer = copy.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    except OSError:
+        return 0
+    return int(_CREDENTIALS.unpack(peer)[0])
+
+
+def _copy(connection: Any) -> socket.socket:
+    """Return a copy of a connection's socket, as the one who waits on it may close it meanwhile."""
+    raw = connection.pgconn.socket if hasattr(connection, "pgconn") else connection._sock  # noqa: SLF001
+    return socket.socket(fileno=os.dup(raw if isinstance(raw, int) else raw.fileno()))
 
 
 def answers(connection: Any, seconds: float) -> bool:

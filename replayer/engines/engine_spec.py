@@ -275,6 +275,8 @@ class EngineSpec(Noun):
     """What the report says of every run."""
     recognise: Recognise | None = None
     connect: Connect = Connect()
+    profile: Connect = Connect()
+    """What the connection of `replayer profile` begins with instead."""
     password: Password = Password()
     server: ServerSpec = ServerSpec(starts=False)
     sessions: Sessions = Sessions()

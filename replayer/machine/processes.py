@@ -89,6 +89,17 @@ def state(pid: int) -> str:
     return stat.state if stat else ""
 
 
+def started(pid: int) -> float | None:
+    """Return when a process was started, in seconds since 1970; None if it is gone."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+        lines = Path("/proc/stat").read_text(encoding="ascii").splitlines()
+        boot = next(int(line.split()[1]) for line in lines if line.startswith("btime"))
+    except (OSError, StopIteration):
+        return None
+    return boot + int(text.rpartition(")")[2].split()[19]) / _TICK
+
+
 def ends(pid: int) -> bool:
     """Tell whether a process is gone or on its way out, which takes a large one a while.
 

@@ -207,15 +207,35 @@ def rights(engine: Engine, text: str, *, ask: Callable[[str], str] | None = None
 
     Nothing is made or changed.  Raises Impossible as `connected` does.
     """
+    engine, url = identified(engine, text, ask=ask)
+    with watchdog.watching(watchdog.address(url), f"{engine.title} at {credentials.show(url)}"):
+        try:
+            with contextlib.closing(Database(engine, url, first=())) as database:
+                return database.rights()
+        except ReplayerError as error:
+            raise Impossible(str(error)) from error
+
+
+def identified(
+    engine: Engine,
+    text: str,
+    *,
+    ask: Callable[[str], str] | None = None,
+    query: Mapping[str, str] | None = None,
+) -> tuple[Engine, URL]:
+    """Return the engine, at its version, that a server at a URL is, and the URL with a password.
+
+    Nothing is made or changed; `query` is added to the URL.  Raises Impossible as `connected` does.
+    """
     url = credentials.complete(url_of(text, engine), engine.spec.password)
+    url = url.update_query_dict(dict(query or {}))
     title = f"{_title(engine, text)} at {credentials.show(url)}"
     with watchdog.watching(watchdog.address(url), title):
         try:
             engine, url = _known(engine, text, url, ask)
             _refuse_pool(engine, url)
             with contextlib.closing(Database(engine, url, first=())) as database:
-                database.engine = engine.at(_version(database))
-                return database.rights()
+                return engine.at(_version(database)), url
         except ReplayerError as error:
             raise Impossible(str(error)) from error
 

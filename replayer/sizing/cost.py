@@ -1,0 +1,59 @@
+"""What profiling takes itself: of this process, and of its sessions on a server that is here."""
+
+from __future__ import annotations
+
+import time
+from typing import NamedTuple
+
+from replayer.machine import processes
+
+
+class Cost(NamedTuple):
+    """Processor seconds over some time."""
+
+    seconds: float
+    own: float
+    """Of the profiler's own process."""
+    session: float | None
+    """Of the server's process that serves it; None where that cannot be seen."""
+
+    @property
+    def cores(self) -> float:
+        """Return the processors that were used, as far as they can be seen."""
+        return (self.own + (self.session or 0.0)) / self.seconds if self.seconds > 0 else 0.0
+
+    def since(self, before: Cost) -> Cost:
+        """Return what was used since another look."""
+        session = self.session
+        return Cost(
+            self.seconds - before.seconds,
+            self.own - before.own,
+            None if session is None or before.session is None else session - before.session,
+        )
+
+
+class Meter:
+    """Adds up what profiling takes."""
+
+    def __init__(self) -> None:
+        self._began = time.monotonic()
+        self._own = time.process_time()
+        self._process = 0
+        self._first = 0.0
+        self._now = 0.0
+        self._before = 0.0
+
+    def serves(self, process: int) -> None:
+        """Take note of the process that serves a new session; 0 if it cannot be seen."""
+        self._before += self._now - self._first
+        self._process = process
+        self._first = self._now = self._used()
+
+    def cost(self) -> Cost:
+        """Return what was used so far."""
+        self._now = max(self._now, self._used())
+        session = self._before + self._now - self._first if self._process else None
+        return Cost(time.monotonic() - self._began, time.process_time() - self._own, session)
+
+    def _used(self) -> float:
+        return sum(processes.cpu_seconds([self._process])) if self._process else 0.0

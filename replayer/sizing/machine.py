@@ -1,0 +1,146 @@
+"""The machine that the source runs on, if it is this one: its counters, as rates."""
+
+from __future__ import annotations
+
+import math
+import re
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from replayer.engines import environment
+from replayer.machine import diskstats, network, processes, processors
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from replayer.machine.diskstats import Counters
+    from replayer.machine.host import Host
+
+_SAME_START = 3.0
+"""Seconds by which a server's and the kernel's idea of its start may differ."""
+_PROCESSOR = re.compile(rb"^cpu\d", re.MULTILINE)
+_MEMORY = re.compile(rb"^(MemTotal|MemAvailable|Cached): +(\d+)", re.MULTILINE)
+
+
+class Location(NamedTuple):
+    """Where a server's files are, and its main process."""
+
+    directory: Path
+    process: int
+
+
+class Totals(NamedTuple):
+    """The machine's counters at one instant."""
+
+    clock: float
+    ticks: dict[str, int]
+    processors: int
+    memory: dict[str, int]
+    device: Counters | None
+    network: tuple[int, int]
+
+
+def totals(host: Host, device: str | None) -> Totals:
+    """Return the machine's counters now; raises OSError where /proc cannot be read."""
+    disk = host.path(diskstats.FILE).read_bytes() if device else b""
+    clock = time.monotonic()
+    first, _, others = host.path(processors.FILE).read_bytes().partition(b"\n")
+    return Totals(
+        clock,
+        processors.ticks(first)["cpu"],
+        len(_PROCESSOR.findall(others)),
+        _memory(host.path("proc/meminfo").read_bytes()),
+        diskstats.counters(disk, device) if device else None,
+        network.totals(host.path(network.FILE).read_bytes()),
+    )
+
+
+def rates(before: Totals, after: Totals) -> dict[str, float]:
+    """Return the host's columns of the time between; what went back or is not there is NaN."""
+    seconds = after.clock - before.clock
+    return {
+        **_cpu(before, after),
+        **_held(after.memory),
+        **_disk(before.device, after.device, seconds),
+        **_net(before.network, after.network, seconds),
+    }
+
+
+def _cpu(before: Totals, after: Totals) -> dict[str, float]:
+    """Return processors by state, as iostat and vmstat have them: shares of all ticks."""
+    spent = {state: max(0, after.ticks[state] - before.ticks[state]) for state in after.ticks}
+    each = after.processors / (sum(spent.values()) or 1)
+    user = (spent["usr"] + spent["nice"] + spent["guest"] + spent["gnice"]) * each
+    system = (spent["sys"] + spent["irq"] + spent["soft"]) * each
+    return {
+        "cpu_cores": user + system,
+        "cpu_user": user,
+        "cpu_system": system,
+        "cpu_iowait": spent["iowait"] * each,
+        "cpu_steal": spent["steal"] * each,
+    }
+
+
+def _memory(text: bytes) -> dict[str, int]:
+    """Return the lines of /proc/meminfo that are wanted, in bytes."""
+    return {name.decode(): int(value) << 10 for name, value in _MEMORY.findall(text)}
+
+
+def _held(memory: dict[str, int]) -> dict[str, float]:
+    available = memory.get("MemAvailable", math.nan)
+    return {
+        "memory_bytes": memory.get("MemTotal", math.nan) - available,
+        "page_cache_bytes": memory.get("Cached", math.nan),
+    }
+
+
+def _disk(before: Counters | None, after: Counters | None, seconds: float) -> dict[str, float]:
+    delta = diskstats.moved(before, after) if before and after else None
+    if delta is None:
+        return {}
+    return {
+        "read_iops": delta.reads / seconds,
+        "write_iops": delta.writes / seconds,
+        "read_mbps": delta.sectors_read * diskstats.SECTOR / 1e6 / seconds,
+        "write_mbps": delta.sectors_written * diskstats.SECTOR / 1e6 / seconds,
+        "read_await_ms": delta.read_ms / delta.reads if delta.reads else math.nan,
+        "write_await_ms": delta.write_ms / delta.writes if delta.writes else math.nan,
+        "queue_depth": delta.queue_ms / 1000 / seconds,
+    }
+
+
+def _net(before: tuple[int, int], after: tuple[int, int], seconds: float) -> dict[str, float]:
+    names = ("net_in_mbps", "net_out_mbps")
+    return {
+        # An interface that went away takes its bytes along.
+        name: (new - old) / 1e6 / seconds if new >= old else math.nan
+        for name, old, new in zip(names, before, after, strict=True)
+    }
+
+
+def located(engine: str, row: Mapping[str, Any], listener: int) -> Location | None:
+    """Return where a server is, if it is proven that it runs on this machine.
+
+    `row` is what its verb profile/location says, `listener` the process at the other end of a Unix
+    socket, 0 where there is none.  The server is that process, or the one that its own file names:
+    it was started when the server says it was, and works in the server's directory, where that may
+    be seen.
+    """
+    for directory in environment.folders(engine, Path(str(row["directory"]))):
+        for process in filter(None, (listener, _noted(directory / str(row["pid_file"])))):
+            begun = processes.started(process)
+            folder = processes.working_folder(process)
+            same = begun is not None and abs(begun - float(row["started"])) < _SAME_START
+            if same and (folder is None or folder == directory.resolve()):
+                return Location(directory, process)
+    return None
+
+
+def _noted(pid_file: Path) -> int:
+    """Return the process that a file names, 0 if it names none or cannot be read."""
+    try:
+        first = pid_file.read_text(encoding="utf-8", errors="replace").partition("\n")[0].strip()
+    except OSError:
+        return 0
+    return int(first) if first.isdigit() and len(first) < 10 else 0

@@ -1,0 +1,102 @@
+"""The profiler's session on the source: limited in time, read-only, and let go at any trouble."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import time
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from replayer.engines import credentials, watchdog
+from replayer.engines.connection import Database, Row
+from replayer.errors import Impossible, nearest
+from replayer.results.profile import KNOWN
+from replayer.sizing.readings import Reading
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from sqlalchemy.engine import URL
+
+    from replayer.engines.engine import Engine
+    from replayer.engines.verbs import Asked
+
+_ERA = ("started", "resets")
+_PATIENCE = 5.0
+
+
+class Session:
+    """One connection to the source; each statement on it is a transaction of its own."""
+
+    def __init__(self, engine: Engine, url: URL) -> None:
+        """Connect; raise ReplayerError in one sentence when the server refuses or is silent."""
+        self.engine = engine
+        self._statements = 0
+        self._texts: dict[tuple[str, str], tuple[str, ...]] = {}
+        where = watchdog.address(url)
+        title = f"{engine.title} at {credentials.show(url)}"
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(watchdog.watching(where, title))
+            first = engine.spec.profile.statements
+            self._database = stack.enter_context(
+                contextlib.closing(Database(engine, url, first=first))
+            )
+            self._open = stack.pop_all()
+
+    def close(self) -> None:
+        """Close the connection, also one that is lost."""
+        self._open.close()
+
+    def rows(self, verb: Asked, schema: str = "") -> list[Row]:
+        """Return the rows of a verb of one statement; `schema` is put in where it has a hole.
+
+        Raises ReplayerError, Skip if the engine does not have it.
+        """
+        key = (verb, schema)
+        if key not in self._texts:
+            self._texts[key] = self.engine.needs(verb).statements(schema=schema)
+        (statement,) = self._texts[key]
+        self._statements += 1
+        return self._database.fetch(statement, verb=verb)
+
+    def reading(self, verbs: Iterable[Asked], schema: str = "") -> Reading:
+        """Return the totals and gauges that verbs of one row each have, of the middle of asking."""
+        begin = time.monotonic()
+        values: dict[str, float] = {}
+        started, resets = "", []
+        for verb in verbs:
+            for row in self.rows(verb, schema):
+                started += str(row.get("started", ""))
+                resets.append(str(row.get("resets", "")))
+                values |= _values(verb, row)
+        end = time.monotonic()
+        middle = (end - begin) / 2
+        now = datetime.now(UTC).timestamp()
+        return Reading(end - middle, now - middle, values, started, tuple(resets))
+
+    def counted(self) -> int:
+        """Return how many statements were executed since this was last asked."""
+        statements, self._statements = self._statements, 0
+        return statements
+
+    def answers(self) -> bool:
+        """Tell whether the server still answers, so that what it refused was a statement only."""
+        return self._database.answers(_PATIENCE)
+
+    def process(self) -> int:
+        """Return the server's process of this session."""
+        return self._database.announced_process()
+
+    def listener(self) -> int:
+        """Return the process at the other end of the server's Unix socket, 0 if not known."""
+        return self._database.listener()
+
+
+def _values(verb: Asked, row: Row) -> dict[str, float]:
+    """Return a row's columns as numbers; raise Impossible for one that no profile has."""
+    values = {name: value for name, value in row.items() if name not in _ERA}
+    for name in values:
+        if name not in KNOWN:
+            raise Impossible(f"{verb}.sql: there is no column {name!r}{nearest(name, KNOWN)}")
+    return {name: math.nan if value is None else float(value) for name, value in values.items()}

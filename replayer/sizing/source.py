@@ -1,0 +1,324 @@
+"""Watch a source: read what its server and its machine count, and make a profile of it.
+
+Nothing is written to the source and no setting is changed.  What its user may not see, or what
+takes too long, is left out with a note; a connection that is lost is a gap, and made again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from replayer.errors import Impossible, ReplayerError
+from replayer.machine.host import Host
+from replayer.results.profile import MOST_ROWS, Gap
+from replayer.servers import remote
+from replayer.sizing import machine, seldom, survey, working_set
+from replayer.sizing.cost import Meter
+from replayer.sizing.readings import Own, Reading, Rows, gap, is_gauge, moved
+from replayer.sizing.seldom import Mix, Pool, ServerCpu, Tables
+from replayer.sizing.session import Session
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from replayer.engines.engine import Engine
+    from replayer.model import Fact
+    from replayer.results.profile import Profile, Source
+    from replayer.sizing.cost import Cost
+    from replayer.sizing.seldom import Task
+
+LEAST_SECONDS = 0.1
+SAVED_SECONDS = 60.0
+MOST_COST = 0.005
+"""Of one core: what the profiler may use."""
+_REST = 500.0
+"""How many times as long as it took a costly reading is not done again."""
+_BACK_OFF = (1.0, 2.0, 5.0, 10.0)
+"""Seconds before a lost connection is tried again."""
+_LONGEST_EVERY = 60.0
+_LEAST_SPAN = 0.001
+_EARLY = 0.05
+"""Seconds that something may be done before it is due, so that it keeps step with the rows."""
+
+
+class Order(NamedTuple):
+    """What is to be profiled, for how long and how often."""
+
+    engine: Engine
+    url: str
+    seconds: float
+    every: float
+    ask: Callable[[str], str] | None = None
+
+
+def check(order: Order) -> None:
+    """Raise Impossible for a time that makes no profile, before anybody is asked anything."""
+    asked = f"a profile for {order.seconds:g} s, every {order.every:g} s,"
+    if order.every < LEAST_SECONDS or order.seconds < order.every:
+        raise Impossible(
+            f"{asked} has no row: --every is {LEAST_SECONDS:g} s or more, --for as long or longer"
+        )
+    if order.seconds / order.every > MOST_ROWS:
+        raise Impossible(
+            f"{asked} has more than the {MOST_ROWS:,} rows that replayer reads: give a longer "
+            f"--every"
+        )
+
+
+class Lost(Exception):
+    """The connection to the source is gone; its message is the reason."""
+
+
+class Watch:
+    """One source that is watched; what is not yet saved stays here until it is."""
+
+    def __init__(self, order: Order, host: Host | None = None) -> None:
+        """Connect and look what there is to be seen; raise Impossible where that is nothing."""
+        check(order)
+        self._order = order
+        self._host = host or Host()
+        self._every = order.every
+        self._engine, self._url = remote.identified(
+            order.engine, order.url, ask=order.ask, query=order.engine.spec.profile.query
+        )
+        session = self._opened()
+        with contextlib.ExitStack() as stack:
+            stack.callback(session.close)
+            self._seen = survey.surveyed(session, self._url, self._host, order.every)
+            self._tasks = seldom.tasks(self._seen, session)
+            stack.pop_all()
+        self._session: Session | None = session
+        self._due = dict.fromkeys(self._tasks, 0.0)
+        self._rows = Rows(notes=list(self._seen.notes))
+        self._own = Own("commits", "statements")
+        self._last: _Instant | None = None
+        self._lost = ""
+        self._tries = 0
+        self._again = 0.0
+        self._read: dict[Task, Reading] = {}
+        self._held: dict[str, float] = {}
+        self._shift = 0.0
+        self._meter = Meter()
+        self._meter.serves(session.process() if self._seen.here else 0)
+        self._costs = self._meter.cost()
+
+    @property
+    def source(self) -> Source:
+        """Return the source with what was learnt of it meanwhile."""
+        size = self._held.get("database_bytes", math.nan)
+        cost = self._meter.cost()
+        costs: dict[str, Fact] = {"profiler.cores": round(cost.cores, 5)}
+        costs["profiler.session_seen"] = cost.session is not None
+        return self._seen.source.model_copy(
+            update={
+                "averaged_seconds": self._every,
+                "database_bytes": None if math.isnan(size) else int(size),
+                "facts": {**self._seen.source.facts, **costs},
+            }
+        )
+
+    def run(self) -> Iterator[None]:
+        """Read until the time is over; yield when there is something that should be saved."""
+        begin = saved = due = time.monotonic()
+        deadline = begin + self._order.seconds
+        while True:
+            filled = self._read_all()
+            now = time.monotonic()
+            if now >= deadline:
+                return
+            if filled and now - saved >= SAVED_SECONDS - self._every / 2:
+                saved = now
+                self._pace()
+                yield
+            due = _next(due, self._every, time.monotonic())
+            time.sleep(max(0.0, min(due, deadline) - time.monotonic()))
+
+    def finish(self) -> None:
+        """Read for a last time what is read seldom, if the source is there; end an open gap."""
+        if self._lost and self._last is not None:
+            end = self._last.end + time.monotonic() - self._last.reading.clock
+            self._rows.gaps.append(Gap(begin=self._last.end, end=end, reason=self._lost))
+        if self._session is not None and not self._lost and self._last is not None:
+            with contextlib.suppress(Lost):
+                for task in list(self._due):
+                    self._work(self._session, task)
+
+    def unsaved(self) -> Profile:
+        """Return what was not yet saved, with what is known of tables and statements so far."""
+        part = self._rows.profile(self.source)
+        for task in self._tasks:
+            if isinstance(task, Mix):
+                part = replace(part, statements=task.uses())
+            elif isinstance(task, Pool):
+                part = replace(part, working_set=task.working_set)
+            elif isinstance(task, Tables):
+                part = replace(
+                    part,
+                    tables=working_set.tables(task.relations.done()),
+                    working_set=task.working_set(self._seen),
+                )
+        return part
+
+    def saved(self, part: Profile) -> None:
+        """Forget what was saved."""
+        self._rows.without(part)
+
+    def cost(self) -> Cost:
+        """Return what profiling has taken so far."""
+        return self._meter.cost()
+
+    def close(self) -> None:
+        """Close the connection; closing twice is fine."""
+        session, self._session = self._session, None
+        if session is not None:
+            session.close()
+
+    def _opened(self) -> Session:
+        try:
+            return Session(self._engine, self._url)
+        except ReplayerError as error:
+            raise Impossible(str(error)) from error
+
+    def _read_all(self) -> bool:
+        """Read what is due; return whether all rows have what is read less often than they are."""
+        try:
+            session = self._session or self._connected()
+            if session is None:
+                return True
+            self._beat(session)
+            now = time.monotonic()
+            due = [task for task, at in self._due.items() if now >= at]
+            for task in due:
+                self._work(session, task)
+        except Lost as lost:
+            self._lose(str(lost))
+            return True
+        often = [task for task in self._due if task.every == seldom.OFTEN]
+        return not often or any(task in due for task in often)
+
+    def _beat(self, session: Session) -> None:
+        """Add a row of what was done since the reading before, or a gap."""
+        try:
+            reading = session.reading(self._seen.beats)
+        except ReplayerError as error:
+            raise Lost(str(error)) from error
+        self._own.did(session.counted())
+        totals = self._machine()
+        end = self._add(reading, totals)
+        self._last = _Instant(reading, totals, end)
+
+    def _add(self, now: Reading, totals: machine.Totals | None) -> float:
+        """Add a row or a gap that ends with a reading; return its end, which is later each time."""
+        if self._last is None:
+            return now.time
+        last = self._last
+        seconds = now.clock - last.reading.clock
+        reason = self._lost or gap(last.reading, now)
+        if reason:
+            # Set back, a clock would have times come twice: they go on from where they were.
+            self._shift += max(0.0, last.reading.time + seconds - now.time)
+        end = max(now.time + self._shift, last.end + _LEAST_SPAN)
+        if reason:
+            self._rows.gaps.append(Gap(begin=last.end, end=end, reason=reason))
+            self._lost = ""
+            self._own.forget()
+            self._read.clear()
+            return end
+        values = {**self._held, **self._own.taken_out(moved(last.reading, now), seconds)}
+        if totals is not None and last.totals is not None:
+            values |= machine.rates(last.totals, totals)
+        self._rows.add(end, now.clock, seconds, values)
+        return end
+
+    def _work(self, session: Session, task: Task) -> None:
+        """Do what is done seldom, and what becomes of it; not again before a long rest."""
+        begin = time.monotonic()
+        try:
+            reading = task.read(session)
+        except ReplayerError as error:
+            if not session.answers():
+                raise Lost(str(error)) from error
+            self._rows.notes.append(f"{task.name} is no longer read: {error}")
+            del self._due[task]
+            return
+        took = time.monotonic() - begin
+        self._due[task] = begin - _EARLY + max(task.every, self._every, _REST * took)
+        if reading is not None:
+            self._fill(task, reading)
+
+    def _fill(self, task: Task, reading: Reading) -> None:
+        """Put rates into the rows since the reading before, gauges into those to come."""
+        self._held |= {name: value for name, value in reading.values.items() if is_gauge(name)}
+        before = self._read.get(task)
+        if before is not None and not gap(before, reading):
+            rates = self._own.taken_out(moved(before, reading), reading.clock - before.clock)
+            self._rows.fill(before.clock, {k: v for k, v in rates.items() if not is_gauge(k)})
+        self._read[task] = reading
+
+    def _machine(self) -> machine.Totals | None:
+        if self._seen.here is None:
+            return None
+        try:
+            return machine.totals(self._host, self._seen.source.device)
+        except OSError:
+            return None
+
+    def _lose(self, reason: str) -> None:
+        """Let go of a connection that is lost; it is made again after a while."""
+        self._lost = self._lost or reason
+        self._again = time.monotonic() + _BACK_OFF[min(self._tries, len(_BACK_OFF) - 1)]
+        self._tries += 1
+        self._meter.serves(0)
+        self.close()
+
+    def _connected(self) -> Session | None:
+        """Return a new session once it is time for one, else None; raise Lost if it is refused."""
+        if time.monotonic() < self._again:
+            return None
+        try:
+            session = self._session = Session(self._engine, self._url)
+        except ReplayerError as error:
+            raise Lost(str(error)) from error
+        self._tries = 0
+        self._find_again(session)
+        return session
+
+    def _find_again(self, session: Session) -> None:
+        """Find the server's processes again, which may be others after a restart."""
+        if self._seen.here is None:
+            return
+        here = survey.location(session)
+        self._meter.serves(session.process() if here else 0)
+        for task in self._tasks:
+            if isinstance(task, ServerCpu):
+                task.process = here.process if here else 0
+
+    def _pace(self) -> None:
+        """Read less often where that takes more than it may."""
+        cost = self._meter.cost()
+        cores, self._costs = cost.since(self._costs).cores, cost
+        most = MOST_COST * max(1.0, 1.0 / self._order.every)
+        if cores > most and self._every < _LONGEST_EVERY:
+            self._every = min(_LONGEST_EVERY, self._every * math.ceil(cores / most))
+            self._rows.notes.append(
+                f"profiling took {100 * cores:.2f} % of a core, so from here on the source is read "
+                f"every {self._every:g} s"
+            )
+
+
+class _Instant(NamedTuple):
+    """The server's and the machine's totals, read one after the other."""
+
+    reading: Reading
+    totals: machine.Totals | None
+    end: float
+    """Seconds since 1970, later in each than in the one before."""
+
+
+def _next(due: float, every: float, now: float) -> float:
+    """Return when to read next: lateness does not add up, what was missed is not made up for."""
+    return due + (math.floor(max(0.0, now - due) / every) + 1) * every

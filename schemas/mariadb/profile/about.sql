@@ -1,0 +1,9 @@
+-- The page's size, the buffer pool in bytes, and settings that a size depends on.
+SELECT @@innodb_page_size AS block_bytes,
+       @@innodb_buffer_pool_size AS cache_bytes,
+       @@max_connections AS max_connections,
+       @@innodb_flush_log_at_trx_commit AS innodb_flush_log_at_trx_commit,
+       @@innodb_flush_method AS innodb_flush_method,
+       @@sync_binlog AS sync_binlog,
+       @@log_bin AS log_bin,
+       @@innodb_doublewrite AS innodb_doublewrite

@@ -1,0 +1,2 @@
+SELECT SUM(file_size) AS database_bytes
+-- include parts/tablespaces

@@ -1,0 +1,13 @@
+SELECT concat_ws(' ', c.stats_reset, b.stats_reset, io.stats_reset) AS resets,
+       c.buffers_written::float8 AS blocks_written_by_checkpointer,
+       b.buffers_clean::float8 AS blocks_written_by_bgwriter,
+       io.blocks AS blocks_written_by_backends,
+       c.num_done::float8 AS checkpoints
+FROM pg_stat_checkpointer AS c
+CROSS JOIN pg_stat_bgwriter AS b
+CROSS JOIN (
+    SELECT max(stats_reset) AS stats_reset,
+           sum(write_bytes)::float8 / current_setting('block_size')::float8 AS blocks
+    FROM pg_stat_io
+    WHERE backend_type NOT IN ('checkpointer', 'background writer') AND object = 'relation'
+) AS io
