@@ -1,5 +1,6 @@
 """iostat's reports, of every sysstat: text with and without -x, -t, -h and -m, and JSON."""
 
+import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -26,6 +27,10 @@ class Report:
     host: Mapping[str, Fact]
     clock: int | None = None
     """Second of the day; None without -t."""
+    stamp: str = ""
+    """Date, time and zone as they were written; "" without -t."""
+    head: str = ""
+    """The line that names the machine, the date and the processors; "" in JSON."""
     cpu: dict[str, float] = field(default_factory=dict)
     devices: dict[str, dict[str, float]] = field(default_factory=dict)
 
@@ -36,6 +41,8 @@ class _Reader:
 
     host: Mapping[str, Fact] = field(default_factory=dict)
     clock: int | None = None
+    stamp: str = ""
+    head: str = ""
     names: Sequence[str] = ()
     last: bool = False
     """The device's name is the last column, as -h of late has it."""
@@ -43,16 +50,26 @@ class _Reader:
     """A device whose values stand on the next line, as -h of old has it."""
     cpu: Sequence[str] = ()
     reports: list[Report] = field(default_factory=list)
+    """Those that nobody has had yet; the last may not be complete."""
     values: int = 0
+
+    def start(self) -> None:
+        """Begin a report."""
+        self.reports.append(Report(self.host, self.clock, self.stamp, self.head))
 
 
 def reports(source: Source) -> list[Report]:
     """Return the reports of a file; lines that are not iostat's are noted."""
     if source.data.lstrip()[:1] == b"{":
         return [report for keys in source.documents() for report in _hosts(source, keys)]
+    return list(of_text(source, _MOST_VALUES))
+
+
+def of_text(source: Source, most: float = math.inf) -> Iterator[Report]:
+    """Yield the reports of a text, of as many values at most; other lines are noted."""
     reader = _Reader()
     for at, line in source.lines():
-        if reader.values > _MOST_VALUES:
+        if reader.values > most:
             source.unread.say(f"what follows line {at:,} is more than can be held")
             break
         try:
@@ -61,18 +78,21 @@ def reports(source: Source) -> list[Report]:
             understood = False
         if not understood:
             source.unread.line(at, line)
-    return reader.reports
+        if len(reader.reports) > 1:
+            yield reader.reports.pop(0)
+    yield from reader.reports
 
 
 def _line(reader: _Reader, line: str) -> bool:
     """Take what a line says; tell whether it is one of iostat's."""
     parts = line.split()
     if facts := imported.host(line):
-        reader.host, reader.names, reader.clock = facts, (), None
+        reader.host, reader.head, reader.names = facts, line, ()
+        reader.clock, reader.stamp = None, ""
         return True
     if parts[0] == "avg-cpu:":
         reader.cpu, reader.names = parts[1:_MOST_COLUMNS], ()
-        reader.reports.append(Report(reader.host, reader.clock))
+        reader.start()
         return True
     if parts[0].rstrip(":") == "Device" or parts[-1] == "Device":
         return _header(reader, parts)
@@ -82,7 +102,7 @@ def _line(reader: _Reader, line: str) -> bool:
         return True
     # A stamp is at most a date, a time, AM or PM and a zone.
     if len(parts) <= 4 and (clock := _CLOCK.search(line[:80])):
-        reader.clock, reader.names = _second(clock), ()
+        reader.clock, reader.stamp, reader.names = _second(clock), line.strip(), ()
         return True
     return bool(reader.names) and _device(reader, parts)
 
@@ -95,7 +115,7 @@ def _header(reader: _Reader, parts: Sequence[str]) -> bool:
         return False
     reader.names, reader.cpu, reader.device = columns, (), ""
     if not reader.reports or reader.reports[-1].devices or not reader.reports[-1].cpu:
-        reader.reports.append(Report(reader.host, reader.clock))
+        reader.start()
     return True
 
 
@@ -139,14 +159,19 @@ def _hosts(source: Source, keys: Mapping[str, Any]) -> Iterator[Report]:
                 if key in host
             }
             for statistics in host["statistics"]:
-                yield _statistics(facts, statistics)
+                yield of_json(facts, statistics)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         source.unread.say(f"its JSON is not iostat's: {type(error).__name__} {words(error)}")
 
 
-def _statistics(host: Mapping[str, Fact], keys: Mapping[str, Any]) -> Report:
-    clock = _CLOCK.search(str(keys.get("timestamp", ""))[:80])
-    report = Report(host, None if clock is None else _second(clock))
+def of_json(host: Mapping[str, Fact], keys: Mapping[str, Any]) -> Report:
+    """Return one of the statistics of a machine.
+
+    Raises KeyError, TypeError, ValueError or AttributeError for what is none of iostat's.
+    """
+    stamp = str(keys.get("timestamp", ""))[:80]
+    clock = _CLOCK.search(stamp)
+    report = Report(host, None if clock is None else _second(clock), stamp)
     report.cpu = {f"%{words(name)}": number(v) for name, v in keys.get("avg-cpu", {}).items()}
     for disk in keys.get("disk", []):
         report.devices[words(disk["disk_device"])] = {

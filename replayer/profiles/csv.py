@@ -1,0 +1,268 @@
+"""csv: a header of replayer's own column names, for what databases and clouds record by themselves.
+
+Columns that a file need not have are those of `replayer.results.profile.COLUMNS`, and these:
+
+    time                 the end of the interval: ISO 8601, or seconds or milliseconds since 1970
+    begin                its begin, instead of the end or beside it
+    seconds              its length, where it is not the time since the row before
+    cores                processors of the machine
+    cpu_percent          of all of them, where cpu_cores is not known
+    memory_total_bytes   memory of the machine
+    memory_free_bytes    of that available, where memory_bytes is not known
+    NAME_max             the busiest minute in the row, beside the row's mean in NAME
+"""
+
+import csv
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+
+import numpy as np
+from numpy.typing import NDArray
+
+from replayer.errors import Impossible, nearest
+from replayer.results import imported, intervals
+from replayer.results.imported import Source, words
+from replayer.results.profile import KNOWN, MOST_ROWS, Profile
+
+SIGN = re.compile(
+    r"\A(?!\s{0,80}[{\[])(?=[^\n]{0,4000}[,;\t])[^\n]{0,4000}?\b(time|begin)\b", re.IGNORECASE
+)
+
+_OWN = ("cores", "cpu_percent", "memory_total_bytes", "memory_free_bytes")
+_TIMES = ("time", "begin", "seconds")
+_MAX = "_max"
+_MINUTE = 60.0
+_MILLISECONDS = 1e11
+"""From here on a number is one of milliseconds: in seconds, it is the year 5138."""
+_NONE = frozenset({"", "-", "nan", "null", "none", "n/a", "na"})
+_NAMED = 8
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(slots=True)
+class _Header:
+    """Where the columns stand."""
+
+    delimiter: str
+    places: dict[str, int]
+
+
+def read(file: Source, devices: Sequence[str]) -> Profile:
+    """Return the profile of a file; `devices` are not told apart in it."""
+    if devices:
+        raise Impossible(f"{file.name} is a CSV, whose columns are of no device: no --device")
+    lines = file.lines()
+    header = _header(file, next(lines, (1, ""))[1])
+    reader = _Reader(header)
+    for number, line in _cells(file, header, lines):
+        try:
+            reader.add(line)
+        except (ValueError, IndexError, OverflowError):
+            file.unread.line(number, header.delimiter.join(line))
+    if reader.bad:
+        file.unread.say(f"{reader.bad:,} cells are no number: they are left out")
+    return reader.profile(file)
+
+
+def _cells(
+    file: Source, header: _Header, lines: Iterator[tuple[int, str]]
+) -> Iterator[tuple[int, list[str]]]:
+    at = 1
+
+    def texts() -> Iterator[str]:
+        nonlocal at
+        for number, line in lines:
+            at = number
+            yield line
+
+    rows = csv.reader(texts(), delimiter=header.delimiter)
+    while True:
+        try:
+            row = next(rows, None)
+        except csv.Error as error:
+            file.unread.say(f"line {at} is no CSV: {words(error)}")
+            continue
+        if row is None:
+            return
+        yield at, row
+
+
+def _header(file: Source, line: str) -> _Header:
+    """Return the columns that are known; raise Impossible where there is no time among them."""
+    delimiter = max(",;\t", key=line.count)
+    names = [_plain(name) for name in next(csv.reader([line], delimiter=delimiter), [])]
+    known = {*_TIMES, *_OWN, *KNOWN, *(f"{name}{_MAX}" for name in KNOWN)}
+    places = {name: i for i, name in reversed(list(enumerate(names))) if name in known}
+    if not {"time", "begin"} & set(places):
+        raise Impossible(
+            f"{file.name} has no column named time or begin in its first line: "
+            f"`replayer profile --help` says what the header must be"
+        )
+    unknown = [name for name in names if name and name not in known]
+    if unknown:
+        some = ", ".join(_suggested(name, known) for name in unknown[:_NAMED])
+        more = f" and {len(unknown) - _NAMED} more" if len(unknown) > _NAMED else ""
+        file.unread.say(f"{len(unknown)} of {len(names)} columns are not known: {some}{more}")
+    return _Header(delimiter, places)
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"\W+", "_", name.strip().lower()).strip("_")
+
+
+def _suggested(name: str, known: set[str]) -> str:
+    close = nearest(name[:60], known)
+    return f"{words(name)}{close.rstrip('?') if close.startswith(' -') else ''}"
+
+
+class _Reader:
+    """The rows so far."""
+
+    def __init__(self, header: _Header) -> None:
+        self.header = header
+        self.rows = intervals.Rows()
+        self.zoned = True
+        self.bad = 0
+        self.own: dict[str, list[float]] = {name: [] for name in _OWN}
+        self.columns = {n: i for n, i in header.places.items() if n not in {*_TIMES, *_OWN}}
+
+    def add(self, line: Sequence[str]) -> None:
+        """Add a row; raise ValueError or IndexError for one without a time."""
+        places = self.header.places
+        begin = self._time(line[places["begin"]]) if "begin" in places else math.nan
+        span = self._number(line[places["seconds"]]) if "seconds" in places else math.nan
+        if "time" in places:
+            end = self._time(line[places["time"]])
+            span = end - begin if "begin" in places and math.isnan(span) else span
+        else:
+            # Told apart from an end below, once it is known how long rows are.
+            end = begin + span if span > 0 else begin
+        values = {name: self._number(line[i]) for name, i in self.columns.items() if i < len(line)}
+        own = {
+            n: self._number(line[places[n]]) for n in _OWN if places.get(n, math.inf) < len(line)
+        }
+        for name, value in own.items():
+            self.own[name] += [value] if math.isfinite(value) else []
+        self.rows.add(end, values | _derived(own, values), span)
+
+    def _time(self, text: str) -> float:
+        text = text.strip()
+        if re.fullmatch(r"\d{1,16}(\.\d{1,9})?", text):
+            value = float(text)
+            return value / 1000 if value >= _MILLISECONDS else value
+        when = datetime.fromisoformat(text)
+        if when.tzinfo is None:
+            self.zoned = False
+            when = when.replace(tzinfo=UTC)
+        return when.timestamp()
+
+    def _number(self, text: str) -> float:
+        """Return a number that is 0 or more, NaN for an empty cell or for what is no number."""
+        text = text.strip()
+        if text.lower() in _NONE:
+            return math.nan
+        if self.header.delimiter != ",":
+            text = text.replace(",", ".")
+        try:
+            value = imported.number(text)
+        except ValueError:
+            value = -1.0
+        if value >= 0:
+            return value
+        self.bad += 1
+        return math.nan
+
+    def profile(self, file: Source) -> Profile:
+        """Return the profile of the rows."""
+        places = self.header.places
+        notes = []
+        if "cpu_percent" in places and not self.own["cores"] and "cpu_cores" not in places:
+            notes.append("cpu_percent is of an unknown number of processors: add a column cores")
+        source = {
+            "kind": "csv",
+            "place": file.name,
+            "cores": _middle(self.own["cores"]),
+            "memory_bytes": _whole(_middle(self.own["memory_total_bytes"])),
+        }
+        made = intervals.profile(
+            file, self.rows, source, in_order=False, zoned=self.zoned, notes=notes
+        )
+        if "time" not in places and "seconds" not in places:
+            # What was taken for the end is the begin.
+            made = replace(made, ends=made.ends + np.median(made.spans))
+        return _expanded(made)
+
+
+def _derived(own: Mapping[str, float], values: Mapping[str, float]) -> dict[str, float]:
+    """Return columns of a profile made of those that only a CSV has."""
+    derived = {}
+    if "cpu_percent" in own and math.isnan(values.get("cpu_cores", math.nan)):
+        derived["cpu_cores"] = own["cpu_percent"] / 100 * own.get("cores", math.nan)
+    if "memory_free_bytes" in own and math.isnan(values.get("memory_bytes", math.nan)):
+        total = own.get("memory_total_bytes", math.nan)
+        derived["memory_bytes"] = max(0.0, total - own["memory_free_bytes"])
+    return derived
+
+
+def _middle(values: Sequence[float]) -> float | None:
+    return sorted(values)[len(values) // 2] if values else None
+
+
+def _whole(value: float | None) -> int | None:
+    return None if value is None else round(value)
+
+
+def _expanded(profile: Profile) -> Profile:
+    """Return rows whose busiest minute is known as minutes: that one first, the others alike.
+
+    The mean of a row stays.  Which minute it was is not known, and not whether it was the same one
+    for two columns: they are put into one, as a machine must stand that.
+    """
+    peaks = {name.removesuffix(_MAX): v for name, v in profile.columns.items() if _is_max(name)}
+    means = {name: v for name, v in profile.columns.items() if not _is_max(name)}
+    if not peaks:
+        return profile
+    many = np.maximum(1, np.round(profile.spans / _MINUTE).astype(int))
+    known = np.any([np.isfinite(values) for values in peaks.values()], axis=0)
+    many = np.where(known, many, 1)
+    if many.sum() > MOST_ROWS:
+        raise Impossible(f"{profile.source.place} has more minutes than replayer reads")
+    row = np.repeat(np.arange(len(many)), many)
+    nth = np.arange(len(row)) - np.repeat(np.cumsum(many) - many, many)
+    spans = (profile.spans / many)[row]
+    ends = (profile.ends - profile.spans)[row] + spans * (nth + 1)
+    columns = {
+        name: _peaked(means.get(name), peaks.get(name), many)[row, np.minimum(nth, 1)]
+        for name in KNOWN
+        if name in means or name in peaks
+    }
+    note = (
+        "of each row only its mean and its busiest minute are known: the minutes between are "
+        "taken to be alike, so that percentiles of minutes may lie higher than shown"
+    )
+    source = profile.source.model_copy(update={"averaged_seconds": float(np.median(spans))})
+    return replace(
+        profile, source=source, ends=ends, spans=spans, columns=columns,
+        notes=(*profile.notes, note),
+    )  # fmt: skip
+
+
+def _is_max(name: str) -> bool:
+    return name.endswith(_MAX) and name not in KNOWN
+
+
+def _peaked(mean: Floats | None, peak: Floats | None, many: NDArray[np.int_]) -> Floats:
+    """Return for each row the value of its busiest part and that of the others: float64[n, 2]."""
+    if mean is None:
+        assert peak is not None
+        return np.column_stack((peak, np.full(len(peak), np.nan)))
+    if peak is None:
+        return np.column_stack((mean, mean))
+    most = np.where(np.isfinite(peak), np.fmax(peak, mean), mean)
+    most = np.where(many == 1, mean, most)
+    rest = (mean * many - most) / np.maximum(1, many - 1)
+    return np.column_stack((most, np.maximum(0.0, rest)))

@@ -1,0 +1,197 @@
+"""sadf: `sadf -j -- -u -r -b -d -n DEV`, or `-A`, of the days that sar has recorded."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from replayer.errors import Impossible
+from replayer.results import intervals, sysstat
+from replayer.results.imported import Source, number, words
+from replayer.results.profile import Gap, Profile
+
+SIGN = re.compile(r"\"file-date\": ?\"|\"timestamp\": ?\{ ?\"date\"")
+
+_KIB, _SECTOR = 1 << 10, 512
+_CPU: Mapping[str, tuple[str, ...]] = {
+    # of -u, and of -u ALL
+    "cpu_user": ("user", "usr", "nice", "guest", "gnice"),
+    "cpu_system": ("system", "sys", "irq", "soft"),
+    "cpu_iowait": ("iowait",),
+    "cpu_steal": ("steal",),
+}
+_NOT_NETWORK = re.compile(r"(lo|ifb\d.*|veth.*|docker\d.*|br-.*|virbr.*|tap.*)$")
+_NO_IO = "reads and writes a second are not known: `sadf -j -- -A` has them, or sar's -b"
+
+
+def read(file: Source, devices: Sequence[str]) -> Profile:
+    """Return the profile of a file: of one machine, as sar saw it."""
+    clock = sysstat.Clock(sysstat.Orders(0, 1, 2))
+    reader = _Reader(devices, file)
+    for about, one in sysstat.statistics(file):
+        reader.machine(about)
+        try:
+            if isinstance(one, sysstat.Restart):
+                reader.restarts.append(clock.seconds(_stamp(one.stamp)))
+            else:
+                reader.add(clock, one)
+        except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+            file.unread.say(
+                f"statistics that cannot be read: {type(error).__name__} {words(error)}"
+            )
+    return reader.profile(zoned=clock.zoned)
+
+
+def _stamp(keys: Mapping[str, Any]) -> str:
+    zone = "+0000" if keys.get("utc") == 1 else ""
+    return f"{keys['date']} {keys['time']}{zone}"
+
+
+class _Reader:
+    """What was read so far."""
+
+    def __init__(self, devices: Sequence[str], file: Source) -> None:
+        self.file = file
+        self.devices = devices
+        self.rows = intervals.Rows()
+        self.restarts: list[float] = []
+        self.cores: int | None = None
+        self.names: set[str] = set()
+        self.seen: list[str] = []
+        self.chosen: list[str] = []
+        self.memory: list[float] = []
+
+    def machine(self, about: Mapping[str, Any]) -> None:
+        """Take what is said of the machine; raise Impossible for a second one."""
+        self.names.add(str(about.get("nodename", "")))
+        if len(self.names) > 1:
+            raise Impossible(f"{self.file.name} is of several machines: a profile is of one")
+        cores = about.get("number-of-cpus")
+        if isinstance(cores, int) and cores > 0:
+            self.cores = cores
+
+    def add(self, clock: sysstat.Clock, keys: Mapping[str, Any]) -> None:
+        """Add one of the statistics."""
+        stamp = keys["timestamp"]
+        seconds = clock.seconds(_stamp(stamp))
+        values = {
+            **self._cpu(keys.get("cpu-load", [])),
+            **self._memory(keys.get("memory", {})),
+            **_io(keys.get("io", {})),
+            **self._disks(keys.get("disk", [])),
+            **_network(keys.get("network", {}).get("net-dev", [])),
+        }
+        values = {name: value for name, value in values.items() if value >= 0}
+        self.rows.add(seconds, values, number(stamp.get("interval", "nan") or "nan"))
+
+    def _cpu(self, loads: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+        whole = next((one for one in loads if str(one.get("cpu")) in {"all", "-1"}), None)
+        if whole is None or not self.cores:
+            return {}
+        share = self.cores / 100
+        values = {
+            column: share * sum(number(whole[name]) for name in names if name in whole)
+            for column, names in _CPU.items()
+        }
+        return {**values, "cpu_cores": values["cpu_user"] + values["cpu_system"]}
+
+    def _memory(self, keys: Mapping[str, Any]) -> dict[str, float]:
+        if "memused" not in keys or not number(keys.get("memused-percent", 0)) > 0:
+            return {}
+        # The share has two decimals only, and the machine's memory does not change.
+        self.memory.append(100 * number(keys["memused"]) / number(keys["memused-percent"]))
+        values = {"page_cache_bytes": number(keys["cached"]) * _KIB} if "cached" in keys else {}
+        if "avail" in keys:
+            values["memory_bytes"] = number(keys["avail"]) * _KIB
+        return values
+
+    def _disks(self, disks: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+        names = [words(one["disk-device"]) for one in disks]
+        if names != self.seen:
+            self.seen = names
+            self.chosen = sysstat.disks(names, self.devices, self.file.name) if names else []
+        chosen = [one for one in disks if one["disk-device"] in self.chosen]
+        if not chosen:
+            return {}
+        values = {}
+        for column, kilobytes, sectors in (
+            ("read_mbps", "rkB", "rd_sec"),
+            ("write_mbps", "wkB", "wr_sec"),
+        ):
+            name, factor = (kilobytes, _KIB) if kilobytes in chosen[0] else (sectors, _SECTOR)
+            if name in chosen[0]:
+                values[column] = sum(number(one[name]) for one in chosen) * factor / 1e6
+        queue = "aqu-sz" if "aqu-sz" in chosen[0] else "avgqu-sz"
+        if queue in chosen[0]:
+            values["queue_depth"] = sum(number(one[queue]) for one in chosen)
+        return values
+
+    def profile(self, *, zoned: bool) -> Profile:
+        """Return the profile of all that was added."""
+        self._use_memory()
+        notes = [] if "read_iops" in self.rows.values else [_NO_IO]
+        if "read_iops" in self.rows.values and len(self.seen) > len(self.chosen):
+            notes.append(
+                "reads and writes a second are those of all devices: sar counts them together"
+            )
+        total = _middle(self.memory)
+        made = intervals.profile(
+            self.file,
+            self.rows,
+            {
+                "kind": "sadf",
+                "place": self.file.name,
+                "cores": self.cores,
+                "memory_bytes": round(total * _KIB) if total else None,
+                "device": "+".join(self.chosen) or None,
+            },
+            in_order=False,
+            zoned=zoned,
+            notes=notes,
+        )
+        gaps = [Gap(begin=at, end=at, reason="the machine was started") for at in self.restarts]
+        return replace(made, gaps=tuple(sorted((*made.gaps, *gaps), key=_begin)))
+
+    def _use_memory(self) -> None:
+        """Turn what is available into what is in use."""
+        available = self.rows.values.get("memory_bytes")
+        total = _middle(self.memory)
+        if available is None or total is None:
+            return
+        self.rows.values["memory_bytes"] = [max(0.0, total * _KIB - one) for one in available]
+
+
+def _begin(gap: Gap) -> float:
+    return gap.begin
+
+
+def _middle(values: Sequence[float]) -> float | None:
+    return sorted(values)[len(values) // 2] if values else None
+
+
+def _io(keys: Mapping[str, Any]) -> dict[str, float]:
+    values = {}
+    for column, group, name in (
+        ("read_iops", "io-reads", "rtps"),
+        ("write_iops", "io-writes", "wtps"),
+    ):
+        if name in keys.get(group, {}):
+            values[column] = number(keys[group][name])
+    for column, group, name in (
+        ("read_mbps", "io-reads", "bread"),
+        ("write_mbps", "io-writes", "bwrtn"),
+    ):
+        if name in keys.get(group, {}):
+            values[column] = number(keys[group][name]) * _SECTOR / 1e6
+    return values
+
+
+def _network(devices: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    real = [one for one in devices if not _NOT_NETWORK.match(str(one.get("iface", "lo")))]
+    if not real:
+        return {}
+    return {
+        column: sum(number(one[name]) for one in real) * _KIB / 1e6
+        for column, name in (("net_in_mbps", "rxkB"), ("net_out_mbps", "txkB"))
+        if all(name in one for one in real)
+    }

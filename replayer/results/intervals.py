@@ -1,0 +1,198 @@
+"""Rows of other tools made into a profile's: in order, none twice, and gaps where nothing is known.
+
+A row is what a tool says of the time up to a stamp.  How long that time is a tool rarely says: it
+is the time since the row before, unless that is longer than the rows near it are apart.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+import numpy as np
+from numpy.typing import NDArray
+
+from replayer.errors import Impossible
+from replayer.results.imported import Source as File
+from replayer.results.profile import COLUMNS, MOST_ROWS, Gap, Profile, Source
+
+Floats = NDArray[np.float64]
+
+HOUR = 3600.0
+_LATE = 1.5
+"""A row that is later than so many usual intervals begins after a gap."""
+_NEAR = 9
+"""Rows, the median of whose distances is the usual interval."""
+_MOST_GAPS = 10_000
+_LEAST = 0.01
+"""Seconds: what is nearer to the row before has the same stamp."""
+_OLDEST, _NEWEST = -2e9, 1e11
+"""Stamps beyond which no clock of a server stands, in seconds since 1970."""
+
+
+@dataclass(slots=True)
+class Rows:
+    """What was read of a file, in its order."""
+
+    ends: list[float] = field(default_factory=list)
+    spans: list[float] = field(default_factory=list)
+    """NaN where the tool does not say."""
+    values: dict[str, list[float]] = field(default_factory=dict)
+
+    def add(self, end: float, values: Mapping[str, float], span: float = np.nan) -> None:
+        """Add a row; raise ValueError for a stamp that is none, Impossible for one too many."""
+        if not _OLDEST < end < _NEWEST or span <= 0:
+            raise ValueError("no clock stands there")
+        if len(self.ends) >= MOST_ROWS:
+            raise Impossible(f"there are more rows than replayer reads, {MOST_ROWS:,}")
+        for name, value in values.items():
+            if name not in self.values:
+                self.values[name] = [np.nan] * len(self.ends)
+            self.values[name].append(value)
+        self.ends.append(end)
+        self.spans.append(span)
+        for column in self.values.values():
+            if len(column) < len(self.ends):
+                column.append(np.nan)
+
+
+def profile(
+    file: File,
+    rows: Rows,
+    source: Mapping[str, object],
+    *,
+    in_order: bool,
+    zoned: bool,
+    notes: Sequence[str] = (),
+) -> Profile:
+    """Return the profile of a file's rows; `source` is what is known of it beside its interval.
+
+    `in_order`: the tool wrote a row when it had it, so that a stamp before the last is a clock that
+    was set.  `zoned`: stamps are those of UTC, so that they do not go back in autumn.
+    A column NAME_max of the rows is one of the profile's too, until somebody makes rows of it.
+    Raises Impossible, in one sentence, where there is no row, or only one of no known length.
+    """
+    if not rows.ends:
+        raise Impossible(f"{file.name} has no row with a time and a value")
+    order = _Order(file.name, rows, zoned=zoned, in_order=in_order)
+    ends, spans, gaps = _spans(file.name, order.ends, np.array(rows.spans)[order.chosen])
+    gaps += order.gaps
+    columns = {
+        name: np.array(rows.values[name])[order.chosen]
+        for name in (f"{column.name}{suffix}" for suffix in ("", "_max") for column in COLUMNS)
+        if name in rows.values
+    }
+    columns = {name: values for name, values in columns.items() if np.isfinite(values).any()}
+    if not columns:
+        raise Impossible(f"{file.name} has no value of anything that a profile knows")
+    return Profile(
+        Source.model_validate({**source, "averaged_seconds": float(np.median(spans))}),
+        ends=ends,
+        spans=spans,
+        columns=columns,
+        gaps=tuple(sorted(gaps, key=lambda gap: gap.begin)),
+        notes=(*notes, *order.notes),
+    )
+
+
+class _Order:
+    """Which rows are taken, in which order, and when they ended."""
+
+    def __init__(self, name: str, rows: Rows, *, zoned: bool, in_order: bool) -> None:
+        self.gaps: list[Gap] = []
+        self.notes: list[str] = []
+        ends = np.array(rows.ends)
+        if not zoned:
+            self.notes.append(
+                f"{name} does not say in which zone its times are: they are shown as they stand"
+            )
+            ends = self._without_summer_time(ends)
+        if in_order:
+            ends = self._without_steps(ends)
+        chosen = np.argsort(ends, kind="stable")
+        moved = int((np.diff(ends) < 0).sum())
+        if moved:
+            self.notes.append(f"rows were not in the order of time in {moved:,} places: sorted")
+        ends = ends[chosen]
+        first = np.concatenate(([True], np.diff(ends) > _LEAST))
+        if not first.all():
+            many = int((~first).sum())
+            self.notes.append(f"{many:,} rows have the time of another one: the first was taken")
+        self.chosen = chosen[first]
+        self.ends = ends[first]
+
+    def _without_summer_time(self, ends: Floats) -> Floats:
+        """Return stamps that go on where those of the file go back by an hour, as in autumn."""
+        distances = np.diff(ends)
+        usual = _usual(distances)
+        back = np.flatnonzero(np.abs(distances + HOUR - usual) <= max(1.0, usual / 2))
+        # A file that goes back elsewhere, too, is in no order at all.
+        if len(back) != 1 or (distances < 0).sum() > 1 or usual >= HOUR:
+            return ends
+        row = int(back[0])
+        self.notes.append(
+            f"its times go back by an hour after {_clock(ends[row])}, which is taken for the end "
+            f"of summer time: later ones are counted on"
+        )
+        return np.concatenate((ends[: row + 1], ends[row + 1 :] + HOUR))
+
+    def _without_steps(self, ends: Floats) -> Floats:
+        """Return stamps that go on where a clock was set back; the row of the step is a gap."""
+        distances = np.diff(ends)
+        usual = _usual(distances)
+        steps = np.flatnonzero(distances < -_LEAST)
+        moved = ends.copy()
+        for row in steps[:_MOST_GAPS]:
+            moved[row + 1 :] += usual - distances[row]
+        for row in steps[:_MOST_GAPS]:
+            words = (
+                f"the clock was set back by {-distances[row]:,.0f} s, to {_clock(ends[row + 1])}"
+            )
+            self.gaps.append(Gap(begin=moved[row], end=moved[row], reason=words))
+        return moved
+
+
+def _usual(distances: Floats) -> float:
+    rising = distances[distances > _LEAST]
+    return float(np.median(rising)) if len(rising) else 1.0
+
+
+def _spans(name: str, ends: Floats, said: Floats) -> tuple[Floats, Floats, list[Gap]]:
+    """Return ends, spans and the gaps between the rows.
+
+    A span is what the tool says of it, else the time since the row before, or a usual one.
+    """
+    if len(ends) == 1 and not np.isfinite(said[0]):
+        raise Impossible(
+            f"{name} has one row only, and does not say over how many seconds its values are "
+            f"averages"
+        )
+    distances = np.diff(ends)
+    usual = _near_medians(distances) if len(distances) else np.empty(0)
+    usual = np.concatenate((usual[:1], usual))
+    since = np.concatenate(([np.inf], distances))
+    guessed = np.where(since <= _LATE * usual, since, usual) if len(distances) else said
+    spans = np.where(np.isfinite(said), np.minimum(said, since), guessed)
+    missing = since[1:] - spans[1:]
+    late = np.flatnonzero(missing > spans[1:] * (_LATE - 1))[:_MOST_GAPS]
+    gaps = [
+        Gap(
+            begin=float(ends[row]),
+            end=float(ends[row + 1] - spans[row + 1]),
+            reason=f"there are no rows for {missing[row]:,.0f} s",
+        )
+        for row in late
+    ]
+    return ends, spans, gaps
+
+
+def _near_medians(distances: Floats) -> Floats:
+    """Return for each distance the median of those near it."""
+    width = min(_NEAR, len(distances))
+    around = np.lib.stride_tricks.sliding_window_view(distances, width)
+    medians = np.median(around, axis=1)
+    before = (len(distances) - len(medians)) // 2
+    return np.pad(medians, (before, len(distances) - len(medians) - before), mode="edge")
+
+
+def _clock(second: float) -> str:
+    return datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%d %H:%M:%S")

@@ -1,0 +1,178 @@
+"""What sysstat's tools share: stamps in any order, JSON cut off anywhere, names of devices."""
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, NamedTuple
+
+from replayer.errors import Impossible, NotFound, nearest
+from replayer.results.imported import Source, quoted, words
+
+_CLOCK = re.compile(r"(?:^|[ T])(\d{1,2}):(\d\d):(\d\d)(?: ?([AP])M)?")
+_ZONE = re.compile(r"\d([+-]\d\d):?(\d\d)$")
+_DATE = re.compile(r"(\d{1,4})([-/.])(\d{1,2})\2(\d{1,4})")
+_DAY = 86400.0
+_STATISTICS = re.compile(r'"statistics"\s{0,20}:\s{0,20}\[')
+_NEXT = re.compile(r"[\s,]{0,80}(?=[{\]])")
+_PAIR = re.compile(r'"(nodename|release|number-of-cpus|date|file-date|timezone)"\s{0,9}:'
+                   r'\s{0,9}("[^"\n]{0,200}"|\d{1,9})')  # fmt: skip
+_RESTART = re.compile(r'"boot"\s{0,9}:\s{0,9}(\{[^{}]{0,300}\})')
+_DECODER = json.JSONDecoder()
+_NOT_DISKS = re.compile(r"(loop|ram|zram|sr|fd|nbd)\d")
+_STACKED = re.compile(r"(dm-|md|drbd|bcache|zd)\d|.+-.+")
+_PART = re.compile(r"(.*?)(p?)(\d+)$")
+
+
+class Orders(NamedTuple):
+    """In which places of a date its year, month and day stand."""
+
+    year: int
+    month: int
+    day: int
+
+
+_ISO, _AMERICAN, _EUROPEAN = Orders(0, 1, 2), Orders(2, 0, 1), Orders(2, 1, 0)
+
+
+def order_of(dates: Iterable[str]) -> Orders:
+    """Return in which order the dates of a file stand: that in which they lie closest together.
+
+    11/12/26 alone is November in sysstat's own order; 31/12/26 can only be December.
+    """
+    parts = [match.groups() for text in dict.fromkeys(dates) if (match := _DATE.search(text))]
+    if parts and all(len(one[0]) == 4 for one in parts):
+        return _ISO
+    best, shortest = _AMERICAN, None
+    for order in (_EUROPEAN, _AMERICAN) if _dotted(parts) else (_AMERICAN, _EUROPEAN):
+        days = [day for one in parts if (day := _day(one, order)) is not None]
+        if len(days) < len(parts) or not days:
+            continue
+        length = max(days) - min(days)
+        if shortest is None or length < shortest:
+            best, shortest = order, length
+    return best
+
+
+def _dotted(parts: Sequence[Sequence[str]]) -> bool:
+    return bool(parts) and parts[0][1] == "."
+
+
+def _day(parts: Sequence[str], order: Orders) -> datetime | None:
+    numbers = [int(parts[i]) for i in (0, 2, 3)]
+    year = numbers[order.year]
+    try:
+        return datetime(year + 2000 * (year < 100), numbers[order.month], numbers[order.day],
+                        tzinfo=UTC)  # fmt: skip
+    except ValueError:
+        return None
+
+
+class Clock:
+    """Stamps of a file, one after the other, as seconds since 1970."""
+
+    def __init__(self, order: Orders) -> None:
+        """Take dates in this order."""
+        self._order = order
+        self._day: datetime | None = None
+        self._last = 0.0
+        self.zoned = True
+        """Whether every stamp so far said its zone."""
+
+    def date(self, text: str) -> None:
+        """Take the date that stands above stamps without one."""
+        if (match := _DATE.search(text)) and (day := _day(match.groups(), self._order)):
+            self._day = day
+
+    def seconds(self, stamp: str) -> float:
+        """Return a stamp's second; raise ValueError for what is none, or has no date."""
+        clock = _CLOCK.search(stamp)
+        if clock is None:
+            raise ValueError(f"{quoted(stamp)} is no time")
+        dated = _DATE.search(stamp[: clock.start() + 1])
+        if dated:
+            self.date(dated[0])
+        if self._day is None:
+            raise ValueError(f"{quoted(stamp)} has no date")
+        second = _second(clock)
+        if not dated and second < self._last - _DAY / 2:
+            self._day += timedelta(days=1)
+        self._last = second
+        zone = _ZONE.search(stamp)
+        self.zoned &= zone is not None
+        offset = 60 * (60 * int(zone[1]) + int(zone[1][0] + zone[2])) if zone else 0
+        return self._day.timestamp() + second - offset
+
+
+def _second(clock: re.Match[str]) -> float:
+    hour = int(clock[1])
+    if clock[4]:
+        hour = hour % 12 + 12 * (clock[4] == "P")
+    return hour * 3600.0 + int(clock[2]) * 60 + int(clock[3])
+
+
+class Restart(NamedTuple):
+    """A machine was started, as sadf has it."""
+
+    stamp: Mapping[str, Any]
+
+
+def statistics(file: Source) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any] | Restart]]:
+    """Yield what is said of the machine, and each of its statistics, however the file ends.
+
+    Raises Impossible when it is not sysstat's JSON.
+    """
+    text = file.data.decode("utf-8", errors="replace")
+    begin = _STATISTICS.search(text)
+    if begin is None:
+        raise Impossible(f"{file.name} is JSON, but not that of sysstat's iostat or sadf")
+    before = 0
+    while begin is not None:
+        about = {key: json.loads(value) for key, value in _pairs(text[before : begin.start()])}
+        at = begin.end()
+        while (match := _NEXT.match(text, at)) and text[match.end()] == "{":
+            try:
+                one, at = _DECODER.raw_decode(text, match.end())
+            except (ValueError, RecursionError):
+                file.unread.say("its JSON is cut off or broken: what stands before that was taken")
+                return
+            yield about, one
+        before = at
+        begin = _STATISTICS.search(text, at)
+        end = begin.start() if begin else len(text)
+        yield from ((about, Restart(stamp)) for stamp in _restarts(text[at:end]))
+
+
+def _pairs(text: str) -> Iterator[tuple[str, str]]:
+    for match in _PAIR.finditer(text[-4000:]):
+        yield match[1], match[2] if "\\" not in match[2] else '""'
+
+
+def _restarts(text: str) -> Iterator[Mapping[str, Any]]:
+    for match in _RESTART.finditer(text):
+        try:
+            yield json.loads(match[1])
+        except ValueError:
+            continue
+
+
+def disks(names: Sequence[str], wanted: Sequence[str], file: str) -> list[str]:
+    """Return the devices to add up: those wanted, else all disks, each request counted once.
+
+    A partition's requests are its disk's, and those of a volume, a RAID or a loop device are
+    counted again at the disks below.  Raises NotFound for a device that is not there.
+    """
+    for name in wanted:
+        if name not in names:
+            raise NotFound(f"{file} has no device {words(name)!r}{nearest(name, names)}")
+    if wanted:
+        return list(dict.fromkeys(wanted))
+    own = [name for name in names if not _NOT_DISKS.match(name)]
+    real = [name for name in own if not _STACKED.match(name)] or own
+    return [name for name in real if not _is_part(name, real)]
+
+
+def _is_part(name: str, names: Sequence[str]) -> bool:
+    match = _PART.match(name)
+    # nvme0n1p1 is of nvme0n1, sda1 of sda.
+    return match is not None and match[1] != name and match[1] in names

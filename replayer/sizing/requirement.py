@@ -1,0 +1,310 @@
+"""Profile -> requirement: the busiest minute of each resource, times growth, times headroom.
+
+The work that a load has to do is that of one minute, the busiest of the resource that leads; what
+another resource needed in a minute of its own stands in that resource's need.
+"""
+
+import math
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+from replayer.analysis import usage
+from replayer.analysis.usage import NAMED, Moment, Resource
+from replayer.analysis.windows import MINUTE
+from replayer.errors import Impossible, NotFound, nearest
+from replayer.load.mix import UNTESTED
+from replayer.model import Noun
+from replayer.results.profile import Profile, TableUse
+from replayer.sizing import work
+from replayer.sizing.work import Work
+from replayer.units import show_duration, show_size, three
+
+_NEEDED = (
+    *("cpu", "server_cpu", "memory", "transactions", "statements"),
+    *("read_iops", "write_iops", "iops", "read_mbps", "write_mbps", "mbps"),
+    *("wal", "wal_syncs", "net_in", "net_out", "sessions", "sessions_active", "database"),
+)
+"""Resources of which a machine has to offer so much."""
+_APART = 1.25
+"""A resource's own busiest window, over its mean in the leading one, from which it is told."""
+_HOT_ACCESSES = 0.8
+_EVEN = 0.7
+"""The share of the data from which on 80 % of the accesses are no hot part of it."""
+
+
+class Need(Noun):
+    """How much of one resource is required, as the arithmetic that it is."""
+
+    name: str
+    title: str
+    unit: str
+    measured: float
+    """In the profile's busiest window of this resource, or at the percentile."""
+    begin: float
+    end: float
+    """Of that window, in seconds since 1970."""
+    growth: float
+    headroom: float
+    required: float
+    meanwhile: float | None
+    """Its mean in the window that the work is from; None where that is not known."""
+
+    @property
+    def arithmetic(self) -> str:
+        """Return how the required value comes about."""
+        measured = show(self.measured, self.unit)
+        if self.growth == 1 and not self.headroom:
+            return measured
+        terms = [measured]
+        terms += [f"{self.growth:g} growth"] if self.growth != 1 else []
+        terms += [f"{1 + self.headroom:g} headroom"] if self.headroom else []
+        return f"{' x '.join(terms)} = {show(self.required, self.unit)}"
+
+
+class Requirement(Noun):
+    """What a machine has to do for a database to fit on it."""
+
+    growth: float
+    headroom: float
+    """0.3 is 30 %."""
+    percentile: float
+    """100 is the busiest window."""
+    window: float
+    """Seconds; not shorter than what the profile's values average."""
+    leading: str
+    """The name of the resource whose busiest window the work is from."""
+    begin: float
+    end: float
+    """Of that window, in seconds since 1970."""
+    needs: tuple[Need, ...]
+    work: Work
+    """As measured: without growth and headroom."""
+    transactions: float | None
+    """A second, as measured; None where they are not counted."""
+    cpu_seconds_per_transaction: float | None
+    working_set_bytes: int | None
+    working_set_method: str
+    database_bytes: int | None
+    cores: float | None
+    """Of the source."""
+    memory_bytes: int | None
+    """Of the source."""
+    probes: dict[str, float]
+    notes: tuple[str, ...]
+    """What to know about it, assumptions of the work included."""
+    not_tested: tuple[str, ...]
+    """What was not in the profile, or no load can do."""
+
+    @property
+    def factor(self) -> float:
+        """Return what measured rates are multiplied with."""
+        return self.growth * (1 + self.headroom)
+
+    def need(self, name: str) -> Need | None:
+        """Return what is needed of a resource; None where the profile does not know it."""
+        return next((one for one in self.needs if one.name == name), None)
+
+    def rate(self, table_blocks: int) -> float:
+        """Return the statements a second required on tables of so many blocks."""
+        return self.factor * self.work.rate(table_blocks)
+
+
+def of(
+    profile: Profile,
+    *,
+    growth: float = 1.0,
+    headroom: float = 0.0,
+    percentile: float = 100.0,
+    window: float = MINUTE,
+    by: str = "",
+) -> Requirement:
+    """Return what a profile requires; `by` names the resource that leads, if not the first known.
+
+    Raises Impossible, in one sentence, for factors that are none, and for a profile without load.
+    """
+    _check(growth, headroom, percentile, window)
+    leader = _leader(profile, by)
+    moment = usage.moment(profile, leader, percentile=percentile, window=window)
+    if moment is None:
+        raise Impossible(
+            f"no {show_duration(window)} of {leader.title} is known in this profile as a whole: "
+            f"ask for a shorter window, or profile the source without gaps"
+        )
+    done = work.of(
+        moment.columns, block_bytes=profile.source.block_bytes, hot=hot_share(profile.tables)
+    )
+    scaled = _Scale(growth, headroom)
+    needs = tuple(_needs(profile, moment, scaled, percentile, window))
+    rate = work.transactions(moment.columns)
+    return Requirement(
+        growth=growth,
+        headroom=headroom,
+        percentile=percentile,
+        window=moment.end - moment.begin,
+        leading=leader.name,
+        begin=moment.begin,
+        end=moment.end,
+        needs=needs,
+        work=done,
+        transactions=rate,
+        cpu_seconds_per_transaction=done.cpu_cores / rate if done.cpu_cores and rate else None,
+        working_set_bytes=_working_set(profile),
+        working_set_method=_method(profile),
+        database_bytes=_database_bytes(profile),
+        cores=profile.source.cores,
+        memory_bytes=profile.source.memory_bytes,
+        probes=dict(profile.source.probes),
+        notes=(*_notes(leader, moment, needs, window), *done.assumptions),
+        not_tested=tuple(_not_tested(profile, moment.columns)),
+    )
+
+
+def _check(growth: float, headroom: float, percentile: float, window: float) -> None:
+    if not 0 < growth <= 1000:
+        raise Impossible(f"growth is {growth:g}: it must be above 0, such as 1.5, and at most 1000")
+    if not 0 <= headroom <= 100:
+        raise Impossible(f"headroom is {headroom:.0%}: it must be 0% or more, such as 30%")
+    if not 0 < percentile <= 100:
+        raise Impossible(f"percentile is {percentile:g}: it must be above 0 and at most 100")
+    if not 1 <= window <= 86400:
+        raise Impossible(f"window is {window:g} s: it must be from 1 s to 24 h")
+
+
+def _leader(profile: Profile, by: str) -> Resource:
+    if by:
+        if by not in NAMED:
+            raise NotFound(f"there is no resource {by!r}{nearest(by, NAMED)}")
+        return NAMED[by]
+    leader = usage.leading(profile)
+    if leader is None:
+        raise Impossible(
+            "nothing was read, written, committed or computed in this profile, so that no size "
+            "follows from it: profile the source while it is in use"
+        )
+    return leader
+
+
+class _Scale(NamedTuple):
+    """What measured loads are multiplied with; memory and data stay as they are."""
+
+    growth: float = 1.0
+    headroom: float = 0.0
+
+
+def _needs(
+    profile: Profile, moment: Moment, scale: _Scale, percentile: float, window: float
+) -> Iterable[Need]:
+    for name in _NEEDED:
+        resource = NAMED[name]
+        most = usage.moment(profile, resource, percentile=percentile, window=window)
+        measured = None if most is None else most.value(resource)
+        if most is None or measured is None:
+            continue
+        growth, headroom = scale if resource.load else _Scale()
+        yield Need(
+            name=name,
+            title=resource.title,
+            unit=resource.unit,
+            measured=measured,
+            begin=most.begin,
+            end=most.end,
+            growth=growth,
+            headroom=headroom,
+            required=measured * growth * (1 + headroom),
+            meanwhile=moment.value(resource),
+        )
+
+
+def hot_share(tables: Iterable[TableUse]) -> str:
+    """Return the share of the data that gets 80 % of the accesses, as `20%/80%`; "" if not known.
+
+    Tables are taken whole, those with the most accesses a byte first: inside of one nothing is
+    known, so the true share is smaller.
+    """
+    used = [(one.bytes, one.blocks_hit + one.blocks_read) for one in tables if one.bytes]
+    bytes_, accesses = (sum(column) for column in zip(*used, strict=True)) if used else (0, 0)
+    if not accesses:
+        return ""
+    used.sort(key=lambda one: one[1] / one[0], reverse=True)
+    size = reached = 0.0
+    for table_bytes, table_accesses in used:
+        part = min(1.0, (_HOT_ACCESSES * accesses - reached) / table_accesses)
+        size += part * table_bytes
+        reached += part * table_accesses
+        if part < 1:
+            break
+    share = size / bytes_
+    return f"{max(share, 0.001):.2%}/{_HOT_ACCESSES:.0%}" if share <= _EVEN else ""
+
+
+def _database_bytes(profile: Profile) -> int | None:
+    if profile.source.database_bytes is not None:
+        return profile.source.database_bytes
+    sizes = usage.signal(profile, NAMED["database"]).values
+    return int(sizes[-1]) if len(sizes) else None
+
+
+def _working_set(profile: Profile) -> int | None:
+    known = profile.working_set
+    if known is not None and known.bytes is not None:
+        return known.bytes
+    return _database_bytes(profile)
+
+
+def _method(profile: Profile) -> str:
+    known = profile.working_set
+    if known is not None and known.bytes is not None:
+        return known.method
+    if _database_bytes(profile) is None:
+        return "neither it nor the size of the data is known"
+    return "not known, so that it is taken to be all of the data"
+
+
+def _notes(leader: Resource, moment: Moment, needs: Iterable[Need], window: float) -> Iterable[str]:
+    length = moment.end - moment.begin
+    if length > window * 1.1:
+        yield (
+            f"the profile's values are averages over {show_duration(length)}, so this is the "
+            f"busiest {show_duration(length)}: a minute in it may have needed several times as much"
+        )
+    for need in needs:
+        if not NAMED[need.name].load or need.meanwhile is None:
+            continue
+        if need.measured > _APART * need.meanwhile and need.name != leader.name:
+            times = need.measured / need.meanwhile if need.meanwhile else math.inf
+            many = f"{times:.3g} times as much as" if times < 1000 else "far more than"
+            yield (
+                f"{need.title} ({need.unit}): at {clock(need.end)} it was {many} in the window "
+                f"that the load imitates: `--by {need.name}` imitates that one"
+            )
+
+
+def _not_tested(profile: Profile, columns: Mapping[str, float]) -> Iterable[str]:
+    yield from UNTESTED
+    for part in usage.completeness(profile).parts:
+        if part.share <= 0:
+            yield f"{part.title}: not in the profile, so {part.without}"
+    if not usage.signal(profile, NAMED["cpu"]).seconds and "server_cpu_cores" not in columns:
+        yield "the CPU that the source's transactions cost, which is not known"
+    if columns.get("temp_mbps"):
+        yield f"temporary files, of which the source wrote {columns['temp_mbps']:.3g} MB/s"
+    if columns.get("lock_waits") or columns.get("sessions_waiting_lock"):
+        yield "locks of the application, for which sessions of the source waited"
+    if columns.get("net_in_mbps") or columns.get("net_out_mbps"):
+        yield "the network between the application and the database"
+    if _working_set(profile) is None:
+        yield "the size of the working set, which is not known"
+
+
+def show(value: float, unit: str) -> str:
+    """Return a value of a resource with its unit."""
+    if unit == "bytes":
+        return show_size(value)
+    number = f"{value:,.0f}" if abs(value) >= 1000 or value == int(value) else three(value)
+    return f"{number}{unit[1:]}" if unit.startswith("1/") else f"{number} {unit}"
+
+
+def clock(second: float) -> str:
+    """Return a second since 1970 as a date and a time of day, as the profile's source has them."""
+    return datetime.fromtimestamp(round(second), UTC).strftime("%Y-%m-%d %H:%M:%S")

@@ -1,0 +1,255 @@
+"""windows: means, percentiles and the busiest of any length are the rows', without the gaps."""
+
+import itertools
+import random
+from math import isfinite
+
+import numpy as np
+import pytest
+
+from replayer.analysis import usage, windows
+from replayer.results.profile import Profile, Source, WorkingSet
+
+START = 1_795_000_000.0
+
+
+def signal(rows, start=START):
+    """Return a signal of (end, span, value)."""
+    ends, spans, values = (np.array(column, dtype=float) for column in zip(*rows, strict=True))
+    return windows.signal(ends + start, spans, values)
+
+
+def seconds(values, start=START):
+    """Return a signal of a value each second."""
+    return signal([(i + 1.0, 1.0, value) for i, value in enumerate(values)], start)
+
+
+def random_rows(draw, many):
+    """Return rows of many lengths, some of them not known, with gaps between some."""
+    at, rows = 0.0, []
+    for _ in range(many):
+        at += draw.choice([0, 0, 0, 0.5, 7.25])
+        span = draw.choice([0.25, 1, 1, 2, 5])
+        at += span
+        rows.append((at, span, draw.choice([float("nan"), draw.uniform(0, 1e6)])))
+    return rows
+
+
+def brute(rows, low, high):
+    """Return a mean over a time, and how much of it is known, in steps that divide every row."""
+    step = 0.25
+    known = []
+    for i in range(round((high - low) / step)):
+        middle = low + (i + 0.5) * step
+        known += [v for end, span, v in rows if end - span < middle < end and isfinite(v)]
+    return (sum(known) / len(known) if known else None), len(known) * step
+
+
+def test_a_window_has_the_mean_of_what_is_known_in_it():
+    """Against a mean in small steps, for rows of many lengths with gaps, at any offset of time."""
+    draw = random.Random(1)
+    for _ in range(15):
+        rows = random_rows(draw, 40)
+        if not any(isfinite(v) for *_, v in rows):
+            continue
+        made = windows.sliding(signal(rows), 5.0)
+        for end, mean in zip(made.ends, made.means, strict=True):
+            expected, known = brute(rows, end - START - 5, end - START)
+            assert known >= 4.5
+            assert mean == pytest.approx(expected, rel=1e-6)
+
+
+def test_the_most_of_a_window_is_found_wherever_it_begins():
+    """A burst over the edge of two minutes is one busy minute, not two halves of one."""
+    values = [0.0] * 600
+    values[90:150] = [413.0] * 60
+
+    most = windows.spread(windows.sliding(seconds(values), 60.0))
+
+    assert most.most == 413.0
+    assert most.most_end == START + 150
+
+
+def test_no_window_of_any_place_holds_more_than_the_most():
+    """Windows at random places are never above it."""
+    draw = random.Random(2)
+    rows = [(float(i + 1) * 2, 2.0, draw.uniform(0, 100)) for i in range(200)]
+    most = windows.spread(windows.sliding(signal(rows), 7.0)).most
+    one = signal(rows)
+    for _ in range(500):
+        begin = START + draw.uniform(0, 390)
+        assert windows.mean_between(one, begin, begin + 7) <= most + 1e-9
+
+
+def test_an_hours_mean_says_nothing_of_a_minute():
+    """58 MB/s over an hour may hold a minute at 413: minutes are not known, and it is said why."""
+    hours = signal([(3600.0 * (i + 1), 3600.0, 58.0) for i in range(24)])
+
+    assert windows.reason_unknown(hours, 60.0) == "values are averages over 1 h 00 min"
+    assert windows.reason_unknown(hours, 3600.0) == ""
+    assert not len(windows.sliding(hours, 60.0).means)
+
+
+def test_seconds_that_are_a_little_long_are_still_seconds():
+    """A profiler's second is 1.03 s now and then; one of 3 s is left out of the seconds."""
+    rows = [(1.03, 1.03, 1.0), (2.0, 0.97, 2.0), (5.0, 3.0, 100.0), (6.0, 1.0, 3.0)]
+    made = windows.sliding(signal(rows), 1.0)
+
+    assert made.means[made.shares > 0].max() == 3.0
+    assert windows.sliding(signal(rows), 3.0).means.max() == 100.0
+
+
+def test_a_gap_is_no_zero():
+    """A minute of which nine tenths are known has their mean; one with less is not there."""
+    values = [100.0] * 55
+    rows = [(i + 1.0, 1.0, v) for i, v in enumerate(values)]
+    resumed = [(100.0 + i, 1.0, 100.0) for i in range(60)]
+    made = windows.sliding(signal(rows + resumed), 60.0)
+
+    assert set(made.means.tolist()) == {100.0}
+    assert len(windows.sliding(signal(rows[:40]), 60.0).means) == 0
+
+
+def test_percentiles_are_weighted_by_time():
+    """One row of 90 s at 1 and ten of 1 s at 100: half the time it is 1, and p95 is 100."""
+    values, weights = np.array([100.0] * 10 + [1.0]), np.array([1.0] * 10 + [90.0])
+
+    assert windows.quantiles(values, weights, (50, 90, 95, 100)) == (1.0, 1.0, 100.0, 100.0)
+
+
+def test_percentiles_of_equal_rows_are_numpys_inverted_cdf():
+    """For rows of one length they are the textbook's."""
+    values = np.random.default_rng(3).random(997)
+    for percentile in (1, 50, 95, 99, 100):
+        expected = np.percentile(values, percentile, method="inverted_cdf")
+        assert windows.quantile(values, np.ones(997), percentile) == expected
+
+
+def test_minutes_above_a_level_are_of_a_day():
+    """A level that is passed for a tenth of the known time is passed for 144 minutes a day."""
+    made = windows.sliding(seconds([10.0] * 900 + [50.0] * 100), 1.0)
+
+    assert windows.minutes_above(made, 20.0) == pytest.approx(144.0)
+    assert windows.minutes_above(made, 50.0) == 0.0
+    assert windows.minutes_above(made, 0.0) == pytest.approx(1440.0)
+
+
+def test_the_curve_of_levels_agrees_with_minutes_above():
+    """Each of its points is what minutes_above says, and it falls to 0."""
+    made = windows.sliding(seconds(np.random.default_rng(4).random(5000) * 100), 1.0)
+    levels, minutes = windows.exceedance(made)
+
+    assert len(levels) <= 200
+    assert minutes[-1] == 0
+    assert all(b <= a for a, b in itertools.pairwise(minutes))
+    for level, above in itertools.islice(zip(levels, minutes, strict=True), 0, None, 20):
+        assert above == pytest.approx(windows.minutes_above(made, level), abs=1e-9)
+
+
+def test_a_mean_of_waits_is_that_of_the_requests():
+    """1 request that waited 100 ms beside 99 that waited 1 ms: 1.99 ms, not 50."""
+    one = windows.signal(
+        np.array([1.0, 2.0]), np.ones(2), np.array([100.0, 1.0]), np.array([1.0, 99.0])
+    )
+
+    assert windows.sliding(one, 2.0).means[0] == pytest.approx(1.99)
+
+
+def test_a_window_in_which_nothing_was_weighed_is_not_known():
+    """Nobody waited for a read where there was none."""
+    one = windows.signal(np.array([1.0, 2.0]), np.ones(2), np.array([0.0, 5.0]), np.zeros(2))
+
+    assert not len(windows.sliding(one, 1.0).means)
+
+
+@pytest.mark.parametrize("many", [0, 1, 2, 50])
+def test_any_rows_at_all_give_windows_or_none(many):
+    """Rows of every length, all NaN or zero: no warning, no error, no mean outside the rows."""
+    draw = random.Random(many)
+    for _ in range(60):
+        rows = random_rows(draw, many) or [(1.0, 1.0, float("nan"))]
+        one = signal(rows)
+        for length in (1.0, 2.0, 60.0, 600.0):
+            made = windows.sliding(one, length)
+            spread = windows.spread(made)
+            windows.exceedance(made)
+            assert windows.minutes_above(made, 1.0) <= 1440.0
+            if spread is not None:
+                assert one.values.min() <= min(spread.percentiles)
+                assert max(spread.percentiles) <= spread.most <= one.values.max()
+
+
+def profile(seconds_=120, **columns):
+    """Return a profile of seconds."""
+    return Profile(
+        Source(kind="live", averaged_seconds=1.0),
+        START + 1.0 + np.arange(seconds_, dtype=float),
+        np.ones(seconds_),
+        {name: np.broadcast_to(np.asarray(v, float), seconds_) for name, v in columns.items()},
+    )
+
+
+def test_a_sum_is_known_where_all_of_its_columns_are():
+    """Reads and writes together are not known where one of them is not; rollbacks may lack."""
+    reads = np.full(120, 10.0)
+    reads[:30] = np.nan
+    one = profile(read_iops=reads, write_iops=5.0, commits=7.0)
+    known = {use.resource.name: use for use in usage.usages(one)}
+
+    assert known["iops"].share == 0.75
+    assert known["iops"].spreads[1.0].most == 15.0
+    assert known["transactions"].spreads[1.0].most == 7.0
+    assert "cpu" not in known
+
+
+def test_the_busiest_minute_is_that_of_the_transactions_where_these_are_known():
+    """And every column's mean in it is there."""
+    commits = np.full(600, 10.0)
+    commits[200:260] = 100.0
+    moment = usage.moment(
+        one := profile(600, commits=commits, cpu_cores=commits / 50), usage.leading(one)
+    )
+
+    assert (moment.begin, moment.end) == (START + 200, START + 260)
+    assert moment.columns == {"commits": 100.0, "cpu_cores": 2.0}
+
+
+FULL = dict.fromkeys(
+    [
+        *("cpu_cores", "memory_bytes", "read_iops", "write_iops", "read_mbps", "commits"),
+        *("tuples_inserted", "blocks_hit", "wal_mbps", "sessions", "net_in_mbps"),
+    ],
+    1.0,
+)
+
+
+def day(**columns):
+    """Return a profile of a day in minutes."""
+    many = 1440
+    return Profile(
+        Source(kind="live", averaged_seconds=60.0),
+        START + 60.0 * (1 + np.arange(many, dtype=float)),
+        np.full(many, 60.0),
+        {name: np.broadcast_to(np.asarray(v, float), many) for name, v in columns.items()},
+        working_set=WorkingSet(bytes=1 << 30, method="counted"),
+    )
+
+
+def test_a_whole_day_of_everything_is_whole():
+    """And each thing that lacks makes it less, and is said with what it means."""
+    assert usage.completeness(day(**FULL)).grade is usage.Grade.WHOLE
+    for name in FULL:
+        rest = {key: value for key, value in FULL.items() if key != name}
+        less = usage.completeness(day(**rest))
+        assert less.grade is not usage.Grade.WHOLE
+        assert len(less.reasons) == 1
+    few = usage.completeness(day(sessions=1.0))
+    assert few.grade is usage.Grade.POOR
+
+
+def test_half_a_day_of_cpu_is_said():
+    """A resource that is known for a part of the time is named with its share."""
+    half = np.where(np.arange(1440) < 720, 1.0, np.nan)
+    reasons = usage.completeness(day(**FULL | {"cpu_cores": half})).reasons
+
+    assert [reason for reason in reasons if reason.startswith("CPU: known for 50%")]
