@@ -16,7 +16,7 @@ from types import ModuleType
 from replayer.errors import NotFound, nearest
 
 _HERE = Path(__file__).parent
-KINDS = ("collectors", "commands", "imports", "probes", "steps")
+KINDS = ("collectors", "commands", "imports", "probes", "profiles", "steps")
 
 
 def names(kind: str) -> list[str]:

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -296,3 +297,81 @@ def _unknown_set(profile: Profile) -> Iterable[str]:
             if profile.source.database_bytes or "database_bytes" in profile.columns
             else "working set: not known, and the size of the data neither, so neither is tested"
         )
+
+
+class Ratios(NamedTuple):
+    """What kind of work it was, over the whole time; None is what is not known."""
+
+    reads_of_requests: float | None
+    """The device's reads / its reads and writes."""
+    reads_of_bytes: float | None
+    read_bytes: float | None
+    """Of one read of the device, in the middle."""
+    write_bytes: float | None
+    hit_ratio: float | None
+    rollbacks: float | None
+    """Of the transactions."""
+    statements: float | None
+    """A transaction."""
+    rows_read: float | None
+    """A transaction."""
+    rows_written: float | None
+    wal_bytes: float | None
+    """A transaction."""
+    cpu_seconds: float | None
+    """A transaction: the server's processes', or the host's where they were not told apart."""
+
+
+_ENDED = ("commits", "rollbacks")
+
+
+def ratios(profile: Profile) -> Ratios:
+    """Return what kind of work a profile has."""
+    ended = _ENDED if "rollbacks" in profile.columns else _ENDED[:1]
+    cpu = "server_cpu_cores" if "server_cpu_cores" in profile.columns else "cpu_cores"
+
+    def ratio(above: Sequence[str], below: Sequence[str], factor: float = 1.0) -> float | None:
+        over = _sum(profile, above)
+        under = _sum(profile, below)
+        known = np.isfinite(over) & np.isfinite(under)
+        total = float((under * profile.spans)[known].sum())
+        return factor * float((over * profile.spans)[known].sum()) / total if total else None
+
+    return Ratios(
+        reads_of_requests=ratio(["read_iops"], ["read_iops", "write_iops"]),
+        reads_of_bytes=ratio(["read_mbps"], ["read_mbps", "write_mbps"]),
+        read_bytes=ratio(["read_mbps"], ["read_iops"], 1e6),
+        write_bytes=ratio(["write_mbps"], ["write_iops"], 1e6),
+        hit_ratio=ratio(["blocks_hit"], ["blocks_hit", "blocks_read"]),
+        rollbacks=ratio(["rollbacks"], _ENDED),
+        statements=ratio(["statements"], ended),
+        rows_read=ratio(["tuples_returned"], ended),
+        rows_written=ratio(["tuples_inserted", "tuples_updated", "tuples_deleted"], ended),
+        wal_bytes=ratio(["wal_mbps"], ended, 1e6),
+        cpu_seconds=ratio([cpu], ended),
+    )
+
+
+_KINDS = ("selects", "inserts", "updates", "deletes")
+_WRITTEN = {"tuples_inserted": "rows inserted", "tuples_updated": "rows updated",
+            "tuples_deleted": "rows deleted"}  # fmt: skip
+
+
+def kinds(profile: Profile) -> dict[str, float]:
+    """Return kind of statement -> share of the statements, or of the rows written; may be empty."""
+    if profile.statements:
+        return {one.kind: one.share for one in profile.statements}
+    for names in ({name: name for name in _KINDS}, _WRITTEN):
+        means = {title: profile.mean(name) for name, title in names.items()}
+        known = {title: mean for title, mean in means.items() if mean > 0}
+        if known:
+            return {title: mean / sum(known.values()) for title, mean in known.items()}
+    return {}
+
+
+def clock(second: float) -> str:
+    """Return a second since 1970 as a date and a time of day, as the profile's source has them."""
+    try:
+        return datetime.fromtimestamp(round(second), UTC).strftime("%Y-%m-%d %H:%M:%S")
+    except (OverflowError, OSError, ValueError):
+        return f"second {second:.0f}"

@@ -246,3 +246,23 @@ def mean_between(one: Signal, begin: float, end: float) -> float | None:
     if known < ENOUGH * (end - begin) or not weights.sum() > 0:
         return None
     return float((one.values[inside] * weights).sum() / weights.sum())
+
+
+def grid(one: Signal, edges: Numbers) -> tuple[Numbers, Numbers]:
+    """Return the mean between each two edges, and the largest value of a row that ends there.
+
+    NaN where nothing is known.
+    """
+    means = np.full(len(edges) - 1, np.nan)
+    if not len(one.ends):
+        return means, means
+    zero = edges[0]
+    begins, ends, at = one.begins - zero, one.ends - zero, edges - zero
+    known = _Integral(begins, ends, np.ones_like(ends)).between(at[:-1], at[1:])
+    area = _Integral(begins, ends, one.values).between(at[:-1], at[1:])
+    some = known > 1e-6 * np.diff(at)
+    means[some] = np.clip(area[some] / known[some], one.values.min(), one.values.max())
+    most = np.full(len(means), -np.inf)
+    place = np.clip(np.searchsorted(at, ends - 1e-6) - 1, 0, len(means) - 1)
+    np.maximum.at(most, place, one.values)
+    return means, np.where(some, np.maximum(most, means), np.nan)

@@ -1,8 +1,9 @@
-"""Profile what a database needs over time, of a source that runs.
+"""Profile what a database needs over time: a source that runs, or what other tools recorded.
 
 A source is watched and never touched: nothing is written, no setting is changed, and its user needs
 no more than pg_monitor (PostgreSQL) or PROCESS (MariaDB and MySQL).  The profile is saved every
-minute; Ctrl-C ends it with what there is.
+minute; Ctrl-C ends it with what there is.  Files of other tools are known by their beginning; what
+they do not say is left out, and what cannot be read is counted and named.
 """
 
 from __future__ import annotations
@@ -13,9 +14,13 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from replayer import registry
 from replayer.engines import engine
 from replayer.errors import Impossible
+from replayer.report import files, profile_page, screen
+from replayer.report import profile as report
 from replayer.report.words import clean
+from replayer.results import imported, profile
 from replayer.sizing import recording, source
 from replayer.units import duration
 
@@ -23,29 +28,64 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable
 
+    from replayer.results.profile import Profile
+
 EPILOG = """\
 examples:
   replayer profile postgresql://monitor@db.example/shop --for 24h
   replayer profile postgresql:///shop?host=/run/postgresql --for 10min --out shop.profile
+  replayer profile --from iostat.txt --out shop.profile
+  replayer profile show shop.profile
+  replayer profile show shop.profile --html shop.html --above read_iops=3000
+
+files:
 """
 _ENDING = ".profile"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    parser.epilog = EPILOG
+    parser.epilog = EPILOG + "".join(
+        f"  {tool:<9}{registry.about('profiles', tool).splitlines()[0].partition(': ')[2]}\n"
+        for tool in registry.names("profiles")
+    )
     add = parser.add_argument
-    add("what", metavar="URL", help="the database to profile")
+    add("what", nargs="?", metavar="URL", help="the database to profile; or show, and a FILE")
+    add("file", nargs="?", metavar="FILE", help="with show: the profile to show")
     add("--for", default="24h", metavar="TIME", dest="seconds", help="how long (default: 24h)")
     add("--every", default="1s", metavar="TIME", help="one row each (default: 1s)")
     add("--out", metavar="FILE", help="where the profile is written")
+    group = parser.add_argument_group("a profile of what was recorded")
+    add = group.add_argument
+    add("--from", dest="source", metavar="FILE", help="what to make it of; - is stdin")
+    add("--device", action="append", default=[], metavar="NAME", help="the disk of the data, "
+        "where the file has several; may be repeated")  # fmt: skip
+    group = parser.add_argument_group("what a profile says")
+    add = group.add_argument
+    add("--above", action="append", default=[], metavar="RESOURCE=LEVEL", help="how many minutes "
+        "a day a level is passed, as read_iops=3000")  # fmt: skip
+    add("--html", metavar="FILE", help="write one self-contained page with charts")
+    add("--csv", metavar="FILE", help="write every percentile (- is stdout)")
+    add("--markdown", metavar="FILE", help="write tables for a ticket (- is stdout)")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Watch a source and save its profile."""
+    """Watch a source and save its profile, make one of a file, or show one."""
+    if args.source is not None:
+        if args.what is not None:
+            raise Impossible(f"either {clean(args.what)!r} or --from can be asked for, not both")
+        return _made(args)
+    if args.what == "show" and args.file is not None:
+        return _shown(args)
+    if args.what is None or args.what == "show" or args.file is not None:
+        raise Impossible(
+            "what is to be done is not said: `replayer profile URL`, `profile show FILE`, or "
+            "`profile --from FILE`"
+        )
     if "://" not in args.what:
         raise Impossible(
-            "a source is given by its URL, such as postgresql://monitor@db.example/shop"
+            "a source is given by its URL, such as postgresql://monitor@db.example/shop; a "
+            "profile is shown by `replayer profile show FILE`"
         )
     return _watched(args)
 
@@ -72,3 +112,49 @@ def _say(text: str) -> None:
 def _asker() -> Callable[[str], str] | None:
     """Return what asks for a password where somebody sits at a terminal, else None."""
     return getpass.getpass if sys.stdin.isatty() and sys.stderr.isatty() else None
+
+
+def _made(args: argparse.Namespace) -> int:
+    file = imported.opened(Path(args.source))
+    made = _read(file, args.device)
+    stem = "stdin" if args.source == "-" else Path(args.source).name.partition(".")[0]
+    path = Path(args.out or f"{stem or 'imported'}{_ENDING}")
+    profile.save(path, made)
+    for sentence in (*file.unread.all(), *made.notes):
+        _say(f"note: {sentence}")
+    print(clean(f"{path}  {len(made.ends):,} rows of {', '.join(made.columns)}"))  # noqa: T201
+    return 0
+
+
+def _read(file: imported.Source, devices: list[str]) -> Profile:
+    """Return the profile of a file, of whichever tool it is.
+
+    Raises Impossible for a file of none.
+    """
+    if file.head.startswith('{"profile"'):
+        raise Impossible(f"{file.name} is a profile already: `replayer profile show` shows it")
+    tools = registry.names("profiles")
+    for tool in tools:
+        reader = registry.load("profiles", tool)
+        if reader.SIGN.search(file.head):
+            made: Profile = reader.read(file, devices)
+            return made
+    raise Impossible(
+        f"{file.name} is of none of {', '.join(tools)}: `replayer profile --help` says what "
+        f"is read"
+    )
+
+
+def _shown(args: argparse.Namespace) -> int:
+    one = report.summary(profile.load(Path(args.file)), args.above)
+    asked = [
+        (args.html, profile_page.page),
+        (args.csv, report.as_csv),
+        (args.markdown, report.as_markdown),
+    ]
+    for wanted, made in asked:
+        if wanted is not None and (path := files.put(wanted, made(one))):
+            print(f"written: {path}", file=sys.stderr)  # noqa: T201
+    if not any(wanted for wanted, _ in asked):
+        screen.write(report.render(one))
+    return 0

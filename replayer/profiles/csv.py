@@ -9,7 +9,8 @@ Columns that a file need not have are those of `replayer.results.profile.COLUMNS
     cpu_percent          of all of them, where cpu_cores is not known
     memory_total_bytes   memory of the machine
     memory_free_bytes    of that available, where memory_bytes is not known
-    NAME_max             the busiest minute in the row, beside the row's mean in NAME
+    NAME_max             the busiest minute in the row, beside the row's mean in NAME (also
+                         cpu_percent_max)
 """
 
 import csv
@@ -28,10 +29,11 @@ from replayer.results.imported import Source, words
 from replayer.results.profile import KNOWN, MOST_ROWS, Profile
 
 SIGN = re.compile(
-    r"\A(?!\s{0,80}[{\[])(?=[^\n]{0,4000}[,;\t])[^\n]{0,4000}?\b(time|begin)\b", re.IGNORECASE
+    r"\A(?!\s{0,80}[{\[]|Linux )(?=[^\n]{0,4000}[,;\t])[^\n]{0,4000}?\b(time|begin)\b",
+    re.IGNORECASE,
 )
 
-_OWN = ("cores", "cpu_percent", "memory_total_bytes", "memory_free_bytes")
+_OWN = ("cores", "cpu_percent", "cpu_percent_max", "memory_total_bytes", "memory_free_bytes")
 _TIMES = ("time", "begin", "seconds")
 _MAX = "_max"
 _MINUTE = 60.0
@@ -200,8 +202,10 @@ class _Reader:
 def _derived(own: Mapping[str, float], values: Mapping[str, float]) -> dict[str, float]:
     """Return columns of a profile made of those that only a CSV has."""
     derived = {}
-    if "cpu_percent" in own and math.isnan(values.get("cpu_cores", math.nan)):
-        derived["cpu_cores"] = own["cpu_percent"] / 100 * own.get("cores", math.nan)
+    for suffix in ("", _MAX):
+        name = f"cpu_cores{suffix}"
+        if f"cpu_percent{suffix}" in own and math.isnan(values.get(name, math.nan)):
+            derived[name] = own[f"cpu_percent{suffix}"] / 100 * own.get("cores", math.nan)
     if "memory_free_bytes" in own and math.isnan(values.get("memory_bytes", math.nan)):
         total = own.get("memory_total_bytes", math.nan)
         derived["memory_bytes"] = max(0.0, total - own["memory_free_bytes"])

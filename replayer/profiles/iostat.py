@@ -3,6 +3,7 @@
 The first report is passed over, as it is since the boot unless -y was given.
 """
 
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
@@ -48,6 +49,8 @@ class _Taken(NamedTuple):
     """What is kept of a report."""
 
     seconds: float
+    span: float
+    """NaN where it follows from the others' times."""
     cores: int | None
     cpu: Mapping[str, float]
     devices: Mapping[str, Mapping[str, float]]
@@ -61,7 +64,7 @@ def read(file: Source, devices: Sequence[str]) -> Profile:
     rows = intervals.Rows()
     for one in taken:
         _add(rows, one, chosen)
-    notes = [f"of the devices {', '.join(names[:20])} {', '.join(chosen[:20])} was taken"]
+    notes = [f"taken of the devices {', '.join(names[:20])}: {', '.join(chosen[:20])}"]
     notes += [_NO_X] if "read_iops" not in rows.values and names else []
     cores = taken[-1].cores
     notes += [] if cores else [_NO_CORES]
@@ -83,17 +86,22 @@ def _taken(file: Source) -> tuple[sysstat.Clock, list[_Taken]]:
     before: Mapping[str, object] | None = None
     machines: set[str] = set()
     undated = 0
+    started = math.nan
     for report, cores in _reports(file, clock):
         machines.add(str(report.host.get("host.name", "")))
         first, before = report.host is not before, report.host
-        if first or not (report.cpu or report.devices):
+        if not (report.cpu or report.devices):
             continue
         try:
             seconds = clock.seconds(report.stamp)
         except ValueError:
-            undated += 1
+            undated += not first
             continue
-        taken.append(_Taken(seconds, cores, report.cpu, report.devices))
+        span, started = (seconds - started if seconds > started else math.nan), math.nan
+        if first:
+            started = seconds
+        else:
+            taken.append(_Taken(seconds, span, cores, report.cpu, report.devices))
     if len(machines) > 1:
         raise Impossible(f"{file.name} is of {len(machines)} machines: a profile is of one")
     if not taken:
@@ -144,7 +152,7 @@ def _reports(file: Source, clock: sysstat.Clock) -> Iterator[tuple[Report, int |
 def _add(rows: intervals.Rows, one: _Taken, chosen: Sequence[str]) -> None:
     values = {**_cpu(one), **_device([one.devices[name] for name in chosen if name in one.devices])}
     values = {name: value for name, value in values.items() if value >= 0}
-    rows.add(one.seconds, values)
+    rows.add(one.seconds, values, one.span)
 
 
 def _cpu(one: _Taken) -> dict[str, float]:

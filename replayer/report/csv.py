@@ -2,7 +2,7 @@
 
 import csv
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from replayer.analysis.comparison import Comparison
 from replayer.analysis.samples import Side
@@ -20,9 +20,14 @@ _COMPARED = (*_ROW, "p_holm", "verdict", "more")
 
 def table(sides: Sequence[Side], comparison: Comparison | None) -> str:
     """Return the comparison's rows if there is one, else every measurement of every repeat."""
+    return written(_compared(comparison) if comparison else _measured(sides))
+
+
+def written(rows: Iterable[Sequence[object]]) -> str:
+    """Return rows as comma-separated values in which no spreadsheet finds a formula."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    for row in _compared(comparison) if comparison else _measured(sides):
+    for row in rows:
         writer.writerow([_cell(value) for value in row])
     return text.getvalue()
 

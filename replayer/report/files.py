@@ -40,13 +40,21 @@ def write(
     for wanted, kind in ((html, "html"), (csv, "csv"), (markdown, "markdown")):
         if wanted is None:
             continue
-        text = _text(kind, sides, comparison, refused)
-        if wanted == "-":
-            sys.stdout.write(text)
-            on_stdout = True
-        else:
-            files.append(_file(Path(wanted), text))
+        path = put(wanted, _text(kind, sides, comparison, refused))
+        files += [path] if path else []
+        on_stdout |= path is None
     return Written(files, on_stdout)
+
+
+def put(wanted: str, text: str) -> Path | None:
+    """Write a text into a file and return where it is; `-` is stdout, and None.
+
+    Raises Impossible for a file that cannot be written.
+    """
+    if wanted == "-":
+        sys.stdout.write(text)
+        return None
+    return _file(Path(wanted), text)
 
 
 def _text(kind: str, sides: Sequence[Side], comparison: Comparison | None, refused: str) -> str:

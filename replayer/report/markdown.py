@@ -20,13 +20,13 @@ def page(sides: Sequence[Side], comparison: Comparison | None, refused: str = ""
     if comparison:
         parts = _comparison(comparison)
     else:
-        parts = iter([*([f"Not compared: {_text(refused)}"] if refused else []), *_runs(sides)])
+        parts = iter([*([f"Not compared: {plain(refused)}"] if refused else []), *_runs(sides)])
     return "\n\n".join(parts) + "\n"
 
 
 def _comparison(comparison: Comparison) -> Iterator[str]:
-    yield f"**{_text(sentence(comparison))}**"
-    yield _text(comparison.worth)
+    yield f"**{plain(sentence(comparison))}**"
+    yield plain(comparison.worth)
     names = [comparison.base.name, comparison.other.name]
     facts = [
         [SORTS[one.sort], one.key, values(one.base), values(one.other)]
@@ -34,9 +34,9 @@ def _comparison(comparison: Comparison) -> Iterator[str]:
         if one.sort is not Sort.NOISE
     ]
     if facts:
-        yield _table(["what else differs", "fact", *names], facts)
+        yield table(["what else differs", "fact", *names], facts)
     if comparison.warnings:
-        yield "\n".join(f"- {_text(words)}" for words in comparison.warnings)
+        yield "\n".join(f"- {plain(words)}" for words in comparison.warnings)
     rows = [
         [
             row.title,
@@ -49,13 +49,13 @@ def _comparison(comparison: Comparison) -> Iterator[str]:
         ]
         for row in comparison.rows
     ]
-    yield _table(["metric", *names, "ratio", "95 % interval", "p", "verdict"], rows)
-    yield " ".join(_text(words) for words in explained(comparison))
+    yield table(["metric", *names, "ratio", "95 % interval", "p", "verdict"], rows)
+    yield " ".join(plain(words) for words in explained(comparison))
 
 
 def _runs(sides: Sequence[Side]) -> Iterator[str]:
     for side in sides:
-        yield f"**{_text(side.name)}**: {', '.join(_text(run.id) for run in side.runs)}"
+        yield f"**{plain(side.name)}**: {', '.join(plain(run.id) for run in side.runs)}"
         values_of: dict[tuple[str, str, str], list[float]] = {}
         for run in side.runs:
             for step in run.steps:
@@ -70,17 +70,18 @@ def _runs(sides: Sequence[Side]) -> Iterator[str]:
             ]
             for (step, metric, unit), all_ in values_of.items()
         ]
-        yield _table(["step", "metric", "median", "least", "most", "n"], rows)
+        yield table(["step", "metric", "median", "least", "most", "n"], rows)
 
 
-def _table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+def table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return rows under headings."""
     lines = [headings, ["---"] * len(headings)]
-    lines[0] = [_text(text) for text in headings]
-    lines += [[_text(text) for text in row] for row in rows]
+    lines[0] = [plain(text) for text in headings]
+    lines += [[plain(text) for text in row] for row in rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def _text(words: object) -> str:
+def plain(words: object) -> str:
     """Return text in which nothing is markup, with what is harmless inside words left readable."""
     return _SPECIAL.sub(_escaped, clean(words))
 

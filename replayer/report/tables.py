@@ -306,6 +306,22 @@ class Spark:
         yield Text.assemble(" " * INDENT, (label, "dim"), line, span, no_wrap=True, end="\n")
 
 
+@dataclass(frozen=True)
+class Sparks:
+    """Labels, each with a column of a series as a line of blocks and words about it."""
+
+    rows: Sequence[tuple[str, Sequence[float | None], str]]
+    room: int
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Yield the lines below each other."""
+        blocks = _PLAIN_BLOCKS if options.ascii_only else _BLOCKS
+        yield indented(
+            (label, f"{spark(values, self.room, blocks)}  {words}")
+            for label, values, words in self.rows
+        )
+
+
 def spark(values: Sequence[float | None], room: int, blocks: str = _BLOCKS) -> str:
     """Return values as blocks, averaged where there are more than `room`; a gap is a space."""
     width = min(room, len(values))

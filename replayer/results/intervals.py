@@ -74,8 +74,6 @@ def profile(
     if not rows.ends:
         raise Impossible(f"{file.name} has no row with a time and a value")
     order = _Order(file.name, rows, zoned=zoned, in_order=in_order)
-    ends, spans, gaps = _spans(file.name, order.ends, np.array(rows.spans)[order.chosen])
-    gaps += order.gaps
     columns = {
         name: np.array(rows.values[name])[order.chosen]
         for name in (f"{column.name}{suffix}" for suffix in ("", "_max") for column in COLUMNS)
@@ -84,6 +82,8 @@ def profile(
     columns = {name: values for name, values in columns.items() if np.isfinite(values).any()}
     if not columns:
         raise Impossible(f"{file.name} has no value of anything that a profile knows")
+    ends, spans, gaps = _spans(file.name, order.ends, np.array(rows.spans)[order.chosen])
+    gaps += order.gaps
     return Profile(
         Source.model_validate({**source, "averaged_seconds": float(np.median(spans))}),
         ends=ends,
@@ -105,7 +105,7 @@ class _Order:
             self.notes.append(
                 f"{name} does not say in which zone its times are: they are shown as they stand"
             )
-            ends = self._without_summer_time(ends)
+            ends = self._without_summer_time(ends, rows)
         if in_order:
             ends = self._without_steps(ends)
         chosen = np.argsort(ends, kind="stable")
@@ -120,15 +120,17 @@ class _Order:
         self.chosen = chosen[first]
         self.ends = ends[first]
 
-    def _without_summer_time(self, ends: Floats) -> Floats:
+    def _without_summer_time(self, ends: Floats, rows: Rows) -> Floats:
         """Return stamps that go on where those of the file go back by an hour, as in autumn."""
         distances = np.diff(ends)
         usual = _usual(distances)
         back = np.flatnonzero(np.abs(distances + HOUR - usual) <= max(1.0, usual / 2))
         # A file that goes back elsewhere, too, is in no order at all.
-        if len(back) != 1 or (distances < 0).sum() > 1 or usual >= HOUR:
+        if len(back) != 1 or (distances < 0).sum() > 1 or usual > HOUR:
             return ends
         row = int(back[0])
+        if not distances[row] and all(_alike(v[row], v[row + 1]) for v in rows.values.values()):
+            return ends  # hours of which one was written twice
         self.notes.append(
             f"its times go back by an hour after {_clock(ends[row])}, which is taken for the end "
             f"of summer time: later ones are counted on"
@@ -149,6 +151,10 @@ class _Order:
             )
             self.gaps.append(Gap(begin=moved[row], end=moved[row], reason=words))
         return moved
+
+
+def _alike(one: float, other: float) -> bool:
+    return one == other or (np.isnan(one) and np.isnan(other))
 
 
 def _usual(distances: Floats) -> float:

@@ -6,7 +6,6 @@ another resource needed in a minute of its own stands in that resource's need.
 
 import math
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
 from typing import NamedTuple
 
 from replayer.analysis import usage
@@ -18,7 +17,7 @@ from replayer.model import Noun
 from replayer.results.profile import Profile, TableUse
 from replayer.sizing import work
 from replayer.sizing.work import Work
-from replayer.units import show_duration, show_size, three
+from replayer.units import show, show_duration
 
 _NEEDED = (
     *("cpu", "server_cpu", "memory", "transactions", "statements"),
@@ -275,8 +274,8 @@ def _notes(leader: Resource, moment: Moment, needs: Iterable[Need], window: floa
             times = need.measured / need.meanwhile if need.meanwhile else math.inf
             many = f"{times:.3g} times as much as" if times < 1000 else "far more than"
             yield (
-                f"{need.title} ({need.unit}): at {clock(need.end)} it was {many} in the window "
-                f"that the load imitates: `--by {need.name}` imitates that one"
+                f"{need.title} ({need.unit}): at {usage.clock(need.end)} it was {many} in the "
+                f"window that the load imitates: `--by {need.name}` imitates that one"
             )
 
 
@@ -295,16 +294,3 @@ def _not_tested(profile: Profile, columns: Mapping[str, float]) -> Iterable[str]
         yield "the network between the application and the database"
     if _working_set(profile) is None:
         yield "the size of the working set, which is not known"
-
-
-def show(value: float, unit: str) -> str:
-    """Return a value of a resource with its unit."""
-    if unit == "bytes":
-        return show_size(value)
-    number = f"{value:,.0f}" if abs(value) >= 1000 or value == int(value) else three(value)
-    return f"{number}{unit[1:]}" if unit.startswith("1/") else f"{number} {unit}"
-
-
-def clock(second: float) -> str:
-    """Return a second since 1970 as a date and a time of day, as the profile's source has them."""
-    return datetime.fromtimestamp(round(second), UTC).strftime("%Y-%m-%d %H:%M:%S")

@@ -20,6 +20,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from replayer.errors import Impossible
 from replayer.load.mix import Mix
 from replayer.model import Noun
 
@@ -32,7 +33,10 @@ _LARGE = 131_072
 _ONE_ROW = 1.5
 _LONGEST_RANGE = 10_000
 _LARGEST_ROW = 4000
+_MOST_ROWS = 1_000_000
 _ROW_BYTES = 200
+_LONGEST = 3600.0
+"""Seconds of CPU of a statement."""
 
 
 class Work(Noun):
@@ -61,10 +65,15 @@ class Work(Noun):
     def mix(self, table_blocks: int) -> Mix:
         """Return the proportions of the statements on tables of so many blocks.
 
-        Raises pydantic's ValidationError where there is nothing to do at all.
+        Raises Impossible where nothing is known that a statement could do.
         """
         rate = self.rate(table_blocks)
-        cpu = self.cpu_cores / rate if self.cpu_cores and rate else None
+        if not rate:
+            raise Impossible(
+                "the profile knows of no row, block, request or transaction, so that no load can "
+                "be made of it: profile the database itself with `replayer profile URL`"
+            )
+        cpu = min(_LONGEST, self.cpu_cores / rate) if self.cpu_cores else None
         return Mix(
             point=self.point,
             range=self.range,
@@ -150,7 +159,7 @@ def _writes(counted: _Counted) -> dict[str, Any]:
         counted.assume("a row that is deleted is taken for one that is updated")
     rows = inserted + changed
     most = transactions(counted.columns)
-    if most is None or rows <= most:
+    if not most or rows <= most:
         if rows:
             counted.assume("each row that is written is taken to be a transaction of its own")
         return {"insert": inserted, "update": changed}
@@ -169,7 +178,7 @@ def _bundled(inserted: float, changed: float, transactions_: float) -> dict[str,
     return {
         "insert": inserts,
         "update": updates,
-        "update_rows": max(1, round(changed / updates)) if updates else 1,
+        "update_rows": min(_MOST_ROWS, max(1, round(changed / updates))) if updates else 1,
         "insert_bytes": min(_LARGEST_ROW, max(1, round(bytes_))),
     }
 

@@ -113,11 +113,15 @@
     const entry = data.series[index];
     const place = document.getElementById("series");
     if (!entry || !place) return null;
-    const x = seconds(entry.times);
+    // A series that knows its day is drawn over the time of day.
+    const when = (at) => (entry.epoch === undefined ? at : entry.epoch + 1000 * at);
+    const x = seconds(entry.times).map(when);
     const traces = [];
     const panels = [...entry.panels];
     if (entry.marks.length) panels.push({ title: "events", events: true, lines: [] });
     const layout = { ...base(), hovermode: "x unified", xaxis: axis("seconds") };
+    if (entry.epoch !== undefined) layout.xaxis = { ...axis(""), type: "date" };
+    if (entry.height) place.style.height = `${entry.height}px`;
     const weights = panels.map((panel, i) => (panel.events ? 0.35 : i === 0 ? 1.5 : 1));
     const total = weights.reduce((sum, weight) => sum + weight, 0);
     let top = 1;
@@ -135,7 +139,7 @@
         traces.push({
           ...styled({
             type: "scatter", mode: x.length < 30 ? "lines+markers" : "lines", name: line.name, x,
-            y: unpack(line), color,
+            y: unpack(line), color: line.color ?? color, dash: line.dash,
           }),
           yaxis: name, xaxis: "x", connectgaps: false,
           ...(panel.stacked ? { stackgroup: name } : {}),
@@ -146,7 +150,7 @@
         traces.push({
           ...styled({
             type: "scatter", mode: "markers", name: "events", color,
-            x: entry.marks.map((mark) => mark[0]), y: entry.marks.map(() => 0),
+            x: entry.marks.map((mark) => when(mark[0])), y: entry.marks.map(() => 0),
             text: entry.marks.map((mark) => `${mark[1]}: ${mark[2]}`),
           }),
           yaxis: name, xaxis: "x", hovertemplate: "%{text}<extra></extra>",
@@ -155,7 +159,7 @@
     });
     layout.xaxis.anchor = panels.length > 1 ? `y${panels.length}` : "y";
     layout.shapes = entry.marks.map((mark) => ({
-      type: "line", xref: "x", yref: "paper", x0: mark[0], x1: mark[0], y0: 0, y1: 1,
+      type: "line", xref: "x", yref: "paper", x0: when(mark[0]), x1: when(mark[0]), y0: 0, y1: 1,
       line: { color: variable("--quiet"), width: 1, dash: "dot" },
     }));
     if (entry.window) {

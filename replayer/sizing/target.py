@@ -1,0 +1,364 @@
+"""Limits of a target that are known and cannot be measured there: `--target FILE`.
+
+What a cloud grants is often a base rate, a higher rate for as long as credits last, and credits
+that are earned at the base rate while less is used.  A measurement of minutes sees the higher rate
+only: a gp2 volume of 100 GiB holds 5.4 million credits, and so gives 3,000 IOPS for half an hour
+over a base of 300.  A file of such limits is TOML, all of it optional:
+
+    name = "gp2, 100 GiB"
+
+    [volume]
+    baseline_iops = 300
+    burst_iops = 3000         # while there are credits
+    iops_credits = 5_400_000  # requests beyond the base rate that a full bucket is good for
+    baseline_mbps = 128       # 10^6 bytes a second; burst_mbps and mbps_credits (10^6 bytes) too
+    request_size = "256k"     # a larger request counts as several
+
+    [cpu]
+    cores = 2                 # what it has while there are credits
+    baseline_cores = 0.4      # a t3.medium's 20 % of each
+    credits = 576             # a credit is a minute of one core
+
+    [memory]
+    size = "4G"
+
+    [network]
+    baseline_mbps = 32        # burst_mbps and mbps_credits too; of the larger of both directions
+"""
+
+import math
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, ClassVar, NamedTuple
+
+import numpy as np
+from pydantic import AfterValidator, ConfigDict, Field, ValidationError, model_validator
+
+from replayer import assets
+from replayer.analysis import usage
+from replayer.analysis.usage import NAMED
+from replayer.analysis.windows import Numbers
+from replayer.errors import Impossible, nearest
+from replayer.model import Noun
+from replayer.results.profile import Profile
+from replayer.sizing.requirement import Requirement
+from replayer.units import Size, show, show_duration
+
+_MINUTE = 60.0
+_TIMES = 1e6
+"""The multiple beyond which it is only said that it is larger."""
+_LARGEST = 1e15
+
+
+def _finite(value: float) -> float:
+    if not value <= _LARGEST:
+        raise ValueError("it must be a number that a machine has")
+    return value
+
+
+Rate = Annotated[float, Field(gt=0), AfterValidator(_finite)]
+
+
+class _Strict(Noun):
+    model_config = ConfigDict(use_attribute_docstrings=True)
+
+    BUCKETS: ClassVar[tuple[tuple[str, str, str], ...]] = ()
+    """Names of a burst rate, its base rate and its credits."""
+
+    @model_validator(mode="after")
+    def _complete(self) -> "_Strict":
+        for burst, baseline, credits_ in self.BUCKETS:
+            rate, base, held = (getattr(self, name) for name in (burst, baseline, credits_))
+            if held is not None and (rate is None or base is None):
+                raise ValueError(f"{credits_} needs {baseline} and {burst} beside it")
+            if rate is not None and base is not None and rate < base:
+                raise ValueError(f"{burst} is below {baseline}: it is the rate while credits last")
+            if rate is not None and base is not None and rate > base and held is None:
+                raise ValueError(f"{burst} needs {credits_}: how long it lasts follows from them")
+        return self
+
+
+class Volume(_Strict):
+    """A disk."""
+
+    BUCKETS = (("burst_iops", "baseline_iops", "iops_credits"),
+                ("burst_mbps", "baseline_mbps", "mbps_credits"))  # fmt: skip
+
+    baseline_iops: Rate | None = None
+    burst_iops: Rate | None = None
+    iops_credits: Rate | None = None
+    baseline_mbps: Rate | None = None
+    burst_mbps: Rate | None = None
+    mbps_credits: Rate | None = None
+    request_size: Annotated[Size, Field(gt=0)] | None = None
+
+
+class Cpu(_Strict):
+    """Processors."""
+
+    BUCKETS = (("cores", "baseline_cores", "credits"),)
+
+    cores: Rate
+    baseline_cores: Rate | None = None
+    credits: Rate | None = None
+
+
+class Memory(_Strict):
+    """Memory of the machine."""
+
+    size: Annotated[Size, Field(gt=0)]
+
+
+class Network(_Strict):
+    """Network of the machine."""
+
+    BUCKETS = (("burst_mbps", "baseline_mbps", "mbps_credits"),)
+
+    baseline_mbps: Rate | None = None
+    burst_mbps: Rate | None = None
+    mbps_credits: Rate | None = None
+
+
+class Target(_Strict):
+    """What is known of a target."""
+
+    name: str = ""
+    volume: Volume | None = None
+    cpu: Cpu | None = None
+    memory: Memory | None = None
+    network: Network | None = None
+
+
+class Fit(StrEnum):
+    """A verdict in the words of `replayer compare`: what is not shown either way is unclear."""
+
+    FITS = "fits"
+    DOES_NOT_FIT = "does not fit"
+    UNCLEAR = "unclear"
+
+
+class Limit(Noun):
+    """A rate that may be had for good, and a higher one for as long as credits last."""
+
+    resource: str
+    """A name of usage.RESOURCES."""
+    baseline: float
+    burst: float
+    credits: float = 0.0
+    """In units of the rate times seconds."""
+
+    @property
+    def bursts(self) -> bool:
+        """Tell whether there is a higher rate for a while."""
+        return self.burst > self.baseline
+
+    def lasts(self, rate: float) -> float:
+        """Return for how many seconds a full bucket gives a rate; infinite at the base rate."""
+        if rate <= self.baseline:
+            return math.inf
+        return self.credits / (rate - self.baseline) if rate <= self.burst else 0.0
+
+
+class Judgement(Noun):
+    """What a limit means for a requirement."""
+
+    resource: str
+    title: str
+    unit: str
+    required: float | None
+    """None where the profile does not know it."""
+    limit: Limit
+    fit: Fit
+    multiple: float | None
+    """How many times the requirement the limit allows."""
+    words: str
+    """The arithmetic, without a full stop."""
+
+
+def load(path: Path) -> Target:
+    """Read a target's file; raise Impossible, in one sentence that names it, for what is none."""
+    try:
+        return Target.model_validate(assets.toml(path))
+    except ValidationError as error:
+        raise Impossible(f"{path}: {_explain(error)}") from error
+
+
+def _explain(error: ValidationError) -> str:
+    first = error.errors()[0]
+    where = [str(part) for part in first["loc"]]
+    section = f"[{'.'.join(where[:-1])}] " if where[:-1] else ""
+    key = where[-1] if where else ""
+    if first["type"] == "extra_forbidden":
+        return f"{section}{key}: there is no such key{nearest(key, _keys(where[:-1]))}"
+    if first["type"] == "missing":
+        return f"{section}the key {key!r} is missing"
+    wanted = str(first["msg"]).removeprefix("Value error, ").removeprefix("Input ")
+    return f"{section}{key}: {wanted}"
+
+
+_SECTIONS: dict[str, type[_Strict]] = {
+    "volume": Volume,
+    "cpu": Cpu,
+    "memory": Memory,
+    "network": Network,
+}
+
+
+def _keys(section: list[str]) -> list[str]:
+    kind: type[_Strict] = _SECTIONS.get(section[0], Target) if section else Target
+    return list(kind.model_fields)
+
+
+def limits(target: Target) -> tuple[Limit, ...]:
+    """Return the limits of a target as rates of a profile's resources."""
+    made = []
+    if (disk := target.volume) is not None:
+        made.append(_limit("iops", disk.baseline_iops, disk.burst_iops, disk.iops_credits))
+        made.append(_limit("mbps", disk.baseline_mbps, disk.burst_mbps, disk.mbps_credits))
+    if (cpu := target.cpu) is not None:
+        credits_ = None if cpu.credits is None else cpu.credits * _MINUTE
+        made.append(_limit("cpu", cpu.baseline_cores or cpu.cores, cpu.cores, credits_))
+    if target.memory is not None:
+        made.append(_limit("memory", float(target.memory.size), None, None))
+    if (net := target.network) is not None:
+        rates = (net.baseline_mbps, net.burst_mbps, net.mbps_credits)
+        made += [_limit(name, *rates) for name in ("net_in", "net_out")]
+    return tuple(one for one in made if one is not None)
+
+
+def _limit(
+    name: str, baseline: float | None, burst: float | None, credits_: float | None
+) -> Limit | None:
+    base = burst if baseline is None else baseline
+    if base is None:
+        return None
+    most = base if burst is None else burst
+    return Limit(resource=name, baseline=base, burst=most, credits=credits_ or 0.0)
+
+
+def judge(target: Target, requirement: Requirement, profile: Profile) -> tuple[Judgement, ...]:
+    """Return what each limit of a target means for what a profile requires.
+
+    Credits are those of a full bucket at the profile's begin, spent and earned as its load, times
+    growth and headroom, would; time of which nothing is known neither spends nor earns any.
+    """
+    size = target.volume.request_size if target.volume else None
+    return tuple(_judged(limit, requirement, profile, size) for limit in limits(target))
+
+
+def _judged(
+    limit: Limit, requirement: Requirement, profile: Profile, request_size: int | None
+) -> Judgement:
+    resource = NAMED[limit.resource]
+    name = (
+        "server_cpu" if limit.resource == "cpu" and not requirement.need("cpu") else resource.name
+    )
+    need = requirement.need(name)
+    spent = _spent(profile, name, request_size)
+    if need is None or not len(spent.demand):
+        return _without(limit, f"{resource.title}: not in the profile, so not compared")
+    asked = _Asked(need.required * spent.times, requirement.factor if resource.load else 1.0)
+    multiple = _multiple(limit, asked, spent)
+    fit = Fit.FITS if multiple >= 1 else Fit.DOES_NOT_FIT
+    if fit is Fit.FITS and asked.rate > limit.baseline and _short(profile):
+        fit = Fit.UNCLEAR
+    return Judgement(
+        resource=limit.resource,
+        title=resource.title,
+        unit=resource.unit,
+        required=asked.rate,
+        limit=limit,
+        fit=fit,
+        multiple=multiple,
+        words=_words(limit, resource.unit, asked, spent, fit),
+    )
+
+
+def _without(limit: Limit, words: str) -> Judgement:
+    resource = NAMED[limit.resource]
+    return Judgement(
+        resource=limit.resource, title=resource.title, unit=resource.unit, required=None,
+        limit=limit, fit=Fit.UNCLEAR, multiple=None, words=words,
+    )  # fmt: skip
+
+
+class _Asked(NamedTuple):
+    """What is required of a resource."""
+
+    rate: float
+    factor: float
+    """Growth and headroom, by which the profile's rates are multiplied."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Spent:
+    """A resource's rates over a profile, as a bucket counts them."""
+
+    demand: Numbers
+    seconds: Numbers
+    ends: Numbers
+    times: float = 1.0
+    """How many times as many requests are counted as there were, at the most."""
+
+    def runs_out(self, limit: Limit, factor: float) -> float | None:
+        """Return when the credits of a full bucket are spent; None if they never are."""
+        change = (limit.baseline - factor * self.demand) * self.seconds
+        level = np.cumsum(change)
+        # What is earned while the bucket is full is lost.
+        lost = np.maximum.accumulate(np.maximum(level, 0.0))
+        empty = np.flatnonzero(limit.credits + level - lost < -1e-6 * limit.credits)
+        return float(self.ends[empty[0]]) if empty.size else None
+
+
+def _spent(profile: Profile, name: str, request_size: int | None) -> _Spent:
+    rows = usage.signal(profile, NAMED[name])
+    demand, times = rows.values, 1.0
+    if name == "iops" and request_size is not None:
+        bytes_ = usage.signal(profile, NAMED["mbps"])
+        if len(bytes_.ends) == len(rows.ends):
+            counted = np.maximum(demand, bytes_.values * 1e6 / request_size)
+            times = float(counted.max() / demand.max()) if demand.size and demand.max() else 1.0
+            demand = counted
+    return _Spent(demand=demand, seconds=rows.lengths, ends=rows.ends, times=max(1.0, times))
+
+
+def _short(profile: Profile) -> bool:
+    """Tell whether a profile is shorter than a day, in which credits are spent and earned."""
+    return profile.whole_seconds < 0.95 * usage.DAY
+
+
+def _multiple(limit: Limit, asked: _Asked, spent: _Spent) -> float:
+    """Return how many times the requirement a limit allows."""
+    if asked.rate <= 0:
+        return _TIMES
+    most = min(_TIMES, limit.burst / asked.rate)
+    if not limit.bursts or spent.runs_out(limit, asked.factor * most) is None:
+        return most
+    low, high = 0.0, most
+    for _ in range(40):
+        middle = (low + high) / 2
+        if spent.runs_out(limit, asked.factor * middle) is None:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+def _words(limit: Limit, unit: str, asked: _Asked, spent: _Spent, fit: Fit) -> str:
+    required = asked.rate
+    base, need = show(limit.baseline, unit), show(required, unit)
+    if required <= limit.baseline:
+        return f"{need} of {base}"
+    if not limit.bursts:
+        return f"{need} of {base}, which is too little"
+    if required > limit.burst:
+        return f"{need} of {show(limit.burst, unit)}, which is too little even with credits"
+    lasts = show_duration(limit.lasts(required))
+    held = f"{need} over a base of {base}: a full bucket lasts {lasts} of it"
+    empty = spent.runs_out(limit, asked.factor)
+    if empty is not None:
+        return f"{held}, and would be empty at {usage.clock(empty)} of the profile"
+    if fit is Fit.UNCLEAR:
+        return f"{held}, which the profile, shorter than a day, does not spend: a day may"
+    return f"{held}, which the profile never spends"

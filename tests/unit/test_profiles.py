@@ -1,0 +1,338 @@
+"""profiles of other tools: their numbers in our units, gaps where nothing is known."""
+
+import random
+import re
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from replayer import registry
+from replayer.analysis import usage
+from replayer.errors import Impossible, NotFound
+from replayer.report import profile as report
+from replayer.report import profile_page
+from replayer.results import imported, profile
+from tests.unit.test_imports_hostile import mutate
+
+FILES = Path(__file__).parents[1] / "fixtures" / "profiles"
+TOOLS = registry.names("profiles")
+EVERY = [(tool, path) for tool in TOOLS for path in sorted((FILES / tool).iterdir())]
+CASES = 60
+
+
+def read(tool, path, devices=()):
+    """Return the profile of a file, and the sentences about what was not understood."""
+    file = imported.opened(path)
+    return registry.load("profiles", tool).read(file, devices), file.unread.all()
+
+
+def written(tmp_path, text, name="file"):
+    """Return where a text was written."""
+    path = tmp_path / name
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return path
+
+
+def csv(tmp_path, text, **how):
+    """Return the profile of a CSV, and what was said."""
+    return read("csv", written(tmp_path, text), **how)
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+def test_every_tool_has_fixtures(tool):
+    """A tool without a fixture would be tested by nothing below."""
+    assert list((FILES / tool).iterdir())
+
+
+@pytest.mark.parametrize(("tool", "path"), EVERY)
+def test_a_file_is_known_by_its_beginning_and_by_no_other_tool(tool, path):
+    """Nobody has to say which tool a file is of."""
+    head = imported.opened(path).head
+    known = [name for name in TOOLS if registry.load("profiles", name).SIGN.search(head)]
+
+    assert known == [tool]
+
+
+@pytest.mark.parametrize(("tool", "path"), EVERY)
+def test_a_profile_of_a_file_can_be_saved_read_and_shown(tool, path, tmp_path):
+    """Whatever comes from a file is a profile like replayer's own."""
+    made, _ = read(tool, path)
+    profile.save(tmp_path / "x.profile", made)
+    loaded = profile.load(tmp_path / "x.profile")
+    one = report.summary(loaded)
+
+    assert loaded.ends.size == made.ends.size
+    assert report.as_csv(one)
+    assert report.as_markdown(one)
+    assert "<h2>" in profile_page.page(one)
+
+
+def test_iostats_numbers_are_those_of_its_report():
+    """r/s as it stands, kB of 1,024 bytes as MB of a million, percent as processors."""
+    made, unread = read("iostat", FILES / "iostat" / "extended.txt")
+    text = (FILES / "iostat" / "extended.txt").read_text(encoding="utf-8")
+    last = [line for line in text.splitlines() if line.startswith("vda")][-1].split()
+    cpu = re.findall(r"avg-cpu:.*\n +(\S+) +(\S+) +(\S+)", text)[-1]
+
+    assert not unread
+    assert made.source.cores == 2
+    assert made.source.device == "vda"
+    assert made.ends.size == 3  # the first of four reports is since the boot
+    assert made.columns["read_iops"][-1] == float(last[1])
+    assert made.columns["read_mbps"][-1] == pytest.approx(float(last[2]) * 1024 / 1e6)
+    assert made.columns["write_iops"][-1] == float(last[7])
+    assert made.columns["read_await_ms"][-1] == float(last[5])
+    assert made.columns["cpu_cores"][-1] == pytest.approx(sum(map(float, cpu)) / 50)
+
+
+def test_iostats_text_and_json_of_the_same_reports_are_the_same_profile(tmp_path):
+    """Made of one another, they differ in no value."""
+    made, _ = read("iostat", FILES / "iostat" / "json.json")
+    cut = (FILES / "iostat" / "json.json").read_text(encoding="utf-8")
+    shorter, unread = read("iostat", written(tmp_path, cut[: int(len(cut) * 0.8)]))
+
+    assert set(made.columns) == set(read("iostat", FILES / "iostat" / "extended.txt")[0].columns)
+    # Cut off in the middle, as by a kill: what stands before is taken.
+    assert shorter.ends.size == made.ends.size - 1
+    assert len(unread) == 1
+    assert "cut off" in unread[0]
+
+
+IOSTAT = """Linux 6.1.0 (db1) \t{date} \t_x86_64_\t(8 CPU)
+
+{stamps}"""
+REPORT = """{stamp}
+Device            r/s     rkB/s     w/s     wkB/s
+{devices}
+
+"""
+
+
+def iostat(stamps, date="11/21/2026", devices="sda  {i}.00 8.00 1.00 1.00"):
+    """Return what iostat prints at these stamps; the first report is since the boot."""
+    reports = [
+        REPORT.format(stamp=stamp, devices=devices.format(i=i)) for i, stamp in enumerate(stamps)
+    ]
+    return IOSTAT.format(date=date, stamps="".join(reports))
+
+
+@pytest.mark.parametrize(
+    ("date", "stamps"),
+    [
+        (
+            "11/30/2026",
+            ["11/30/2026 11:59:58 PM", "11/30/2026 11:59:59 PM", "12/01/2026 12:00:00 AM"],
+        ),
+        ("30/11/26", ["30/11/26 23:59:58", "30/11/26 23:59:59", "01/12/26 00:00:00"]),
+        ("30.11.2026", ["30.11.2026 23:59:58", "30.11.2026 23:59:59", "01.12.2026 00:00:00"]),
+        (
+            "2026-11-30",
+            ["2026-11-30T23:59:58+0000", "2026-11-30T23:59:59+0000", "2026-12-01T00:00:00+0000"],
+        ),
+        ("11/30/2026", ["Time: 11:59:58 PM", "Time: 11:59:59 PM", "Time: 12:00:00 AM"]),
+    ],
+)  # fmt: skip
+def test_midnight_is_passed_in_every_locale(date, stamps, tmp_path):
+    """The night from November to December is a second long, however its dates are written."""
+    made, _ = read("iostat", written(tmp_path, iostat(stamps, date)))
+
+    assert usage.clock(made.ends[-1]) == "2026-12-01 00:00:00"
+    assert np.diff(made.ends).tolist() == [1.0]
+
+
+def test_a_clock_that_is_set_back_is_a_gap_and_no_negative_time(tmp_path):
+    """Rows go on after it, and the reason is named."""
+    stamps = [f"11/21/2026 10:00:{s:02}" for s in (10, 11, 12, 13, 5, 6, 7)]
+    made, _ = read("iostat", written(tmp_path, iostat(stamps)))
+
+    assert np.diff(made.ends).tolist() == [1.0] * 5
+    assert len(made.gaps) == 1
+    assert "set back by 8 s" in made.gaps[0].reason
+
+
+def test_the_hour_in_autumn_that_comes_twice_is_two_hours(tmp_path):
+    """Local times that go back by an hour are counted on, and it is said."""
+    times = [f"2026-10-25 02:{m:02}:00" for m in range(60)] * 2
+    rows = "\n".join(f"{time},{i}" for i, time in enumerate(times))
+    made, _ = csv(tmp_path, f"time,read_iops\n{rows}\n")
+
+    assert made.ends.size == 120
+    assert np.diff(made.ends).tolist() == [60.0] * 119
+    assert made.columns["read_iops"].tolist() == list(range(120))
+    assert any("end of summer time" in note for note in made.notes)
+
+
+def test_the_hour_in_spring_that_is_not_there_is_a_gap(tmp_path):
+    """Nothing is known of it, which is not the same as nothing done."""
+    times = [f"2026-03-29 01:{m:02}:00" for m in range(60)]
+    times += [f"2026-03-29 03:{m:02}:00" for m in range(60)]
+    rows = "\n".join(f"{time},5" for time in times)
+    made, _ = csv(tmp_path, f"time,read_iops\n{rows}\n")
+
+    assert made.seconds == 120 * 60
+    assert [round(gap.end - gap.begin) for gap in made.gaps] == [3600]
+
+
+def test_iostat_without_times_is_refused_with_what_to_do(tmp_path):
+    """A profile without a clock is none."""
+    text = iostat(["", "", ""])
+    with pytest.raises(Impossible, match="has no times: record it with `iostat -x -t -y 1`"):
+        read("iostat", written(tmp_path, text))
+
+
+def test_partitions_volumes_and_loops_are_counted_once(tmp_path):
+    """sda1's requests are sda's, and dm-0's were counted at sda; one device alone can be taken."""
+    devices = "\n".join(
+        f"{name}  10.00 8.00 1.00 1.00"
+        for name in ("sda", "sda1", "nvme0n1", "nvme0n1p1", "dm-0", "md127", "loop3", "vg-root")
+    )
+    path = written(
+        tmp_path, iostat(["11/21/2026 10:00:10", "11/21/2026 10:00:11"], devices=devices)
+    )
+
+    assert read("iostat", path)[0].columns["read_iops"].tolist() == [20.0]
+    assert read("iostat", path)[0].source.device == "sda+nvme0n1"
+    assert read("iostat", path, ["dm-0"])[0].columns["read_iops"].tolist() == [10.0]
+    with pytest.raises(NotFound, match="no device 'sdb' - did you mean"):
+        read("iostat", path, ["sdb"])
+
+
+def test_sars_activities_are_one_profile():
+    """CPU, memory, devices and network of one recording, and a start of the machine as a gap."""
+    made, unread = read("sadf", FILES / "sadf" / "several.json")
+
+    assert not unread
+    assert {"cpu_cores", "memory_bytes", "read_iops", "write_mbps", "net_in_mbps"} <= set(
+        made.columns
+    )
+    assert made.columns["cpu_cores"][0] == pytest.approx((59.69 + 14.80) / 50)
+    assert made.columns["write_iops"][0] == 7902
+    assert made.columns["write_mbps"][0] == pytest.approx(503140 * 1024 / 1e6)
+    # MemTotal was 24,684,092 kB, which sar does not write; avail was 23,761,592.
+    assert made.source.memory_bytes == pytest.approx(24684092 * 1024, rel=0.005)
+    assert made.columns["memory_bytes"][0] == pytest.approx((24636396 - 23761592) * 1024, rel=1e-4)
+    assert [gap.reason for gap in made.gaps] == ["the machine was started"]
+
+
+def test_a_csv_of_a_database_keeps_the_busiest_minute_of_an_hour():
+    """An hour at 58 MB/s with a minute at 413 has both: the minute, and the mean."""
+    made, unread = read("csv", FILES / "csv" / "awr.csv")
+    hour = made.columns["read_mbps"][:60]
+
+    assert made.ends.size == 240
+    assert hour.max() == 413.0
+    assert hour.mean() == pytest.approx(58.0)
+    assert made.columns["cpu_cores"][:60].max() == pytest.approx(16 * 0.48)
+    assert any("end of summer time" in note for note in made.notes)
+    assert "snap_id" in unread[0]
+
+
+def test_a_clouds_csv_is_sorted_without_doubles_and_with_its_gaps():
+    """Rows come in any order; empty cells and missing rows are not known."""
+    made, _ = read("csv", FILES / "csv" / "cloudwatch.csv")
+
+    assert np.all(np.diff(made.ends) > 0)
+    assert made.columns["read_iops"][:2].tolist() == [1101.9, 1204.2]
+    assert np.isnan(made.columns["read_iops"][3])
+    assert made.columns["cpu_cores"][0] == pytest.approx(8 * 0.382)
+    assert made.columns["memory_bytes"][0] == 34359738368 - 9126805504
+    assert len(made.gaps) == 1
+    assert sum("sorted" in note or "another one" in note for note in made.notes) == 2
+
+
+def test_cells_that_are_no_number_are_counted(tmp_path):
+    """A row without a time is named; a cell without a number is not known."""
+    made, unread = read("csv", FILES / "csv" / "epoch.csv")
+
+    assert made.columns["commits"][:2].tolist() == [10, 11]
+    assert np.isnan(made.columns["commits"][2])
+    assert "line 5 cannot be read" in unread[0]
+    assert "2 cells are no number" in unread[1]
+
+
+@pytest.mark.parametrize(
+    "times",
+    [
+        ["1795219200", "1795219260"],
+        ["1795219200000", "1795219260000"],
+        ["2026-11-21T00:00:00Z", "2026-11-21T00:01:00Z"],
+        ["2026-11-21 01:00:00+01:00", "2026-11-21 01:01:00+01:00"],
+        ["2026-11-21 00:00", "2026-11-21 00:01"],
+    ],
+)
+def test_times_may_be_written_as_people_do(times, tmp_path):
+    """ISO with and without a zone, seconds and milliseconds since 1970."""
+    made, _ = csv(tmp_path, f"time,commits\n{times[0]},1\n{times[1]},2\n")
+
+    assert [usage.clock(end) for end in made.ends] == ["2026-11-21 00:00:00", "2026-11-21 00:01:00"]
+    assert made.spans.tolist() == [60.0, 60.0]
+
+
+def test_begins_are_turned_into_ends(tmp_path):
+    """What a cloud calls the time of a value is where its interval begins."""
+    made, _ = csv(tmp_path, "begin,commits\n600,1\n660,2\n")
+
+    assert made.ends.tolist() == [660.0, 720.0]
+
+
+def test_one_row_needs_its_length(tmp_path):
+    """How long it is an average of cannot be guessed."""
+    with pytest.raises(Impossible, match="one row only"):
+        csv(tmp_path, "time,commits\n600,1\n")
+    made, _ = csv(tmp_path, "time,seconds,commits\n600,300,1\n")
+
+    assert made.seconds == 300.0
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("time,foo\n1,2\n", "no value of anything"),
+        ("zeit,commits\n1,2\n", "no column named time or begin"),
+        ("time,commits\n", "no row"),
+        ("time,commits\nnever,2\n", "no row"),
+        ("", "no column named time"),
+    ],
+)
+def test_a_csv_that_is_none_is_refused_in_a_sentence(text, words, tmp_path):
+    """It names the file and what is missing."""
+    with pytest.raises(Impossible, match=words) as refused:
+        csv(tmp_path, text)
+    assert str(tmp_path) in str(refused.value)
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+def test_a_changed_file_is_read_or_refused(tool, tmp_path):
+    """Of files with chance changes each is a profile that can be kept and shown, or a sentence."""
+    draw = random.Random(f"replayer profile {tool}")  # the same cases on every machine
+    files = [path for name, path in EVERY if name == tool]
+    path = tmp_path / "file"
+    kept = 0
+    for case in range(CASES):
+        path.write_bytes(mutate(draw.choice(files).read_bytes(), draw))
+        try:
+            made, unread = read(tool, path)
+        except Impossible:
+            continue
+        assert len(unread) <= 21
+        profile.save(tmp_path / f"{case}.profile", made)
+        one = report.summary(profile.load(tmp_path / f"{case}.profile"))
+        assert report.as_csv(one)
+        kept += 1
+    assert kept
+
+
+def test_a_day_of_seconds_is_read_in_time(tmp_path):
+    """86,400 reports of three devices, as text, within the minute of work that a file may take."""
+    many = 4000
+    stamps = [f"11/21/2026 {s // 3600:02}:{s // 60 % 60:02}:{s % 60:02}" for s in range(many)]
+    devices = "\n".join(f"{name}  {{i}}.00 8.00 1.00 1.00" for name in ("sda", "sdb", "sdc"))
+    path = written(tmp_path, iostat(stamps, devices=devices))
+
+    begin = time.process_time()
+    made, _ = read("iostat", path)
+
+    assert made.ends.size == many - 1
+    assert (time.process_time() - begin) * 86400 / many < 45

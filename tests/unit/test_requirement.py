@@ -1,0 +1,270 @@
+"""requirement: the busiest minute times growth times headroom, and the work that makes it."""
+
+import random
+
+import numpy as np
+import pytest
+
+from replayer.errors import Impossible, NotFound
+from replayer.results.profile import KNOWN, Gap, Profile, Source, TableUse, WorkingSet
+from replayer.sizing import requirement, work
+from replayer.sizing.requirement import hot_share
+
+START = 1_795_000_000.0
+
+
+def profile(seconds=600, span=1.0, **columns):
+    """Return a profile of rows of one length."""
+    return Profile(
+        Source(kind="live", averaged_seconds=span, database_bytes=10 << 30),
+        START + span * (1.0 + np.arange(seconds, dtype=float)),
+        np.full(seconds, span),
+        {name: np.broadcast_to(np.asarray(v, float), seconds) for name, v in columns.items()},
+    )
+
+
+def step(low, high, begin=200, end=260, many=600):
+    """Return a value each second that is high for a minute."""
+    values = np.full(many, float(low))
+    values[begin:end] = high
+    return values
+
+
+def test_the_requirement_is_the_busiest_minute_times_growth_times_headroom():
+    """And it is printed as that."""
+    made = requirement.of(
+        profile(commits=step(100, 400), read_iops=step(10, 2000)), growth=1.5, headroom=0.3
+    )
+    need = made.need("read_iops")
+
+    assert need.measured == 2000.0
+    assert need.required == pytest.approx(2000 * 1.5 * 1.3)
+    assert need.arithmetic == "2,000/s x 1.5 growth x 1.3 headroom = 3,900/s"
+    assert (made.begin, made.end) == (START + 200, START + 260)
+    assert made.transactions == 400
+    assert made.need("cpu") is None
+
+
+def test_a_percentile_is_of_the_windows_asked_for():
+    """p50 of minutes is the usual minute, not the busiest; of seconds it is another."""
+    one = profile(1200, commits=step(100, 400, many=1200))
+
+    assert requirement.of(one, percentile=50).need("transactions").measured == 100
+    assert requirement.of(one, percentile=99.99).need("transactions").measured > 390
+    assert requirement.of(one, window=10.0).need("transactions").measured == 400
+    # Nine tenths of a window suffice at the profile's edge, so that it is no more than near 130.
+    assert requirement.of(one, window=600.0).need("transactions").measured == pytest.approx(
+        130, rel=0.03
+    )
+
+
+def test_memory_and_data_do_not_grow_with_the_load():
+    """Growth is of the load; what is stored is as it was measured."""
+    made = requirement.of(
+        profile(commits=10.0, memory_bytes=8e9, database_bytes=1e11), growth=2, headroom=1
+    )
+
+    assert made.need("memory").required == 8e9
+    assert made.need("memory").arithmetic == "7.45 GiB"
+    assert made.need("database").required == 1e11
+    assert made.need("transactions").required == 40
+
+
+def test_a_busier_minute_of_another_resource_is_told():
+    """A batch at night reads more than the busiest minute of the day: each need is its own."""
+    made = requirement.of(
+        profile(commits=step(100, 400), read_iops=step(50, 5000, 500, 560), write_iops=1.0)
+    )
+
+    assert made.need("read_iops").measured == 5000
+    assert made.need("read_iops").meanwhile == 50
+    assert any("device reads (1/s)" in note and "--by read_iops" in note for note in made.notes)
+    by = requirement.of(
+        profile(commits=step(100, 400), read_iops=step(50, 5000, 500, 560)), by="read_iops"
+    )
+    assert by.begin == START + 500
+
+
+def test_averages_over_long_intervals_are_named():
+    """The busiest ten minutes are not the busiest minute."""
+    made = requirement.of(profile(144, 600.0, commits=50.0))
+
+    assert made.window == 600.0
+    assert "averages over 10 min" in made.notes[0]
+
+
+def test_a_window_of_two_wide_gaps_is_refused():
+    """Where no minute is known there is no busiest one."""
+    ends = START + 100.0 * np.arange(1, 20)
+    one = Profile(
+        Source(kind="live", averaged_seconds=1.0), ends, np.ones(19), {"commits": np.ones(19)},
+        gaps=(Gap(begin=START, end=START + 99, reason="test"),),
+    )  # fmt: skip
+    with pytest.raises(Impossible, match="is known in this profile as a whole"):
+        requirement.of(one)
+
+
+@pytest.mark.parametrize(
+    ("how", "words"),
+    [
+        ({"growth": 0.0}, "growth is 0"),
+        ({"growth": float("nan")}, "growth is nan"),
+        ({"headroom": -0.1}, "headroom is -10%"),
+        ({"percentile": 0}, "percentile is 0"),
+        ({"window": 0.1}, "window is 0.1 s"),
+        ({"by": "iosp"}, "did you mean iops"),
+    ],
+)
+def test_factors_that_are_none_are_refused(how, words):
+    """In a sentence that says what they must be."""
+    with pytest.raises((Impossible, NotFound), match=words):
+        requirement.of(profile(commits=1.0, read_iops=1.0, write_iops=1.0), **how)
+
+
+def test_no_load_gives_no_size():
+    """A profile of an idle source is refused with what to do."""
+    with pytest.raises(Impossible, match="profile the source while it is in use"):
+        requirement.of(profile(commits=0.0, cpu_cores=0.0))
+
+
+# pgbench: what one transaction of each of its scripts does, as PostgreSQL counts it.
+SELECT_ONLY = {"commits": 1000.0, "tuples_fetched": 1000.0, "tuples_returned": 1000.0,
+               "blocks_hit": 3800.0, "blocks_read": 200.0, "tuples_inserted": 0.0,
+               "tuples_updated": 0.0, "tuples_deleted": 0.0}  # fmt: skip
+TPC_B = {"commits": 500.0, "tuples_fetched": 2000.0, "tuples_returned": 2000.0,
+         "tuples_inserted": 500.0, "tuples_updated": 1500.0, "tuples_deleted": 0.0,
+         "blocks_hit": 12_000.0, "blocks_read": 300.0}  # fmt: skip
+
+
+def test_pgbench_select_only_is_a_point_read_a_transaction():
+    """1,000 transactions a second are 1,000 point reads a second and nothing else."""
+    made = work.of(SELECT_ONLY)
+
+    assert made.point == 1000.0
+    assert (made.range, made.update, made.insert, made.scanned_blocks) == (0, 0, 0, 0)
+    assert made.hit_ratio == 0.95
+    assert made.mix(10_000).weights == {"point": 1000.0}
+
+
+def test_pgbench_tpc_b_commits_as_often_and_writes_as_many_rows():
+    """A transaction of three updates, an insert and a read is one commit, in whatever statement."""
+    made = work.of(TPC_B)
+
+    assert made.insert + made.update == pytest.approx(500)
+    assert made.update * made.update_rows == pytest.approx(1500)
+    assert made.insert * made.insert_bytes == pytest.approx(500 * 200)
+    assert made.point == pytest.approx(500)
+    assert any("4 rows that a transaction writes" in words for words in made.assumptions)
+
+
+def test_long_reads_are_ranges_of_their_mean_length():
+    """100 statements that read 30 rows each, in blocks of their own, are ranges of 30."""
+    made = work.of(
+        {"commits": 100.0, "selects": 100.0, "tuples_fetched": 3000.0, "tuples_returned": 3000.0,
+         "blocks_hit": 3400.0, "blocks_read": 100.0}
+    )  # fmt: skip
+
+    assert (made.range, made.work_unit, made.point) == (100.0, 30, 0.0)
+
+
+def test_rows_that_share_blocks_are_fewer_blocks():
+    """3,000 rows out of 700 accesses to blocks lie together: no load of 3,000 blocks is made."""
+    made = work.of(
+        {"commits": 100.0, "selects": 100.0, "tuples_fetched": 3000.0, "tuples_returned": 3000.0,
+         "blocks_hit": 600.0, "blocks_read": 100.0}
+    )  # fmt: skip
+
+    assert made.range * made.work_unit == pytest.approx(400, rel=0.01)
+
+
+def test_rows_read_without_an_index_are_scans():
+    """5 million rows a second beside a few point reads are read by scans, 50 in a block."""
+    made = work.of(
+        {"commits": 10.0, "tuples_fetched": 10.0, "tuples_returned": 5_000_010.0,
+         "blocks_hit": 20_000.0, "blocks_read": 90_000.0}
+    )  # fmt: skip
+
+    assert made.scanned_blocks == pytest.approx(100_000, rel=0.01)
+    assert made.mix(50_000).weights["scan"] == pytest.approx(2.0, rel=0.01)
+    assert made.rate(50_000) == pytest.approx(12.0, rel=0.01)
+
+
+def test_a_device_alone_gives_reads_scans_and_updates():
+    """What iostat saw: bytes and requests are those of the load, and what is guessed is said."""
+    made = work.of({"read_iops": 1000.0, "read_mbps": 8.192, "write_iops": 200.0})
+    large = work.of({"read_iops": 1000.0, "read_mbps": 131.072})
+
+    assert (made.point, made.update) == (1000.0, 100.0)
+    assert made.scanned_blocks == pytest.approx(0, abs=1e-6)
+    assert large.point == pytest.approx(0, abs=1e-6)
+    assert large.scanned_blocks == pytest.approx(16_000)
+    assert len(made.assumptions) == 2
+
+
+def test_the_cpu_of_the_server_is_burnt_and_not_that_of_the_host():
+    """Where both are known the server's own counts; of the host's alone it is said."""
+    both = work.of(SELECT_ONLY | {"server_cpu_cores": 2.0, "cpu_cores": 3.0})
+    host = work.of(SELECT_ONLY | {"cpu_cores": 3.0})
+
+    assert both.mix(1).cpu == pytest.approx(0.002)
+    assert host.mix(1).cpu == pytest.approx(0.003)
+    assert any("all CPU of the source's host" in words for words in host.assumptions)
+
+
+def test_any_counters_give_work_that_is_finite_and_not_negative():
+    """Whatever columns there are, and whatever stands in them: no error, no negative rate."""
+    draw = random.Random(5)
+    for _ in range(3000):
+        names = draw.sample(sorted(KNOWN), draw.randint(0, 30))
+        columns = {
+            name: draw.choice([0.0, draw.random(), 10 ** draw.uniform(-6, 15)]) for name in names
+        }
+        made = work.of(columns, block_bytes=draw.choice([None, 1, 512, 8192, 1 << 20]))
+        rates = (made.point, made.range, made.update, made.insert, made.scanned_blocks)
+        assert all(0 <= rate < 1e17 for rate in rates)
+        if made.rate(1000):
+            assert made.mix(1000).total > 0
+
+
+def test_the_hot_share_is_that_of_the_tables_with_most_accesses():
+    """A tenth of the bytes with nine tenths of the accesses: 80 % of them go to a ninth."""
+    tables = (
+        TableUse(name="orders", bytes=10 << 30, blocks_hit=900.0),
+        TableUse(name="history", bytes=90 << 30, blocks_read=100.0),
+    )
+
+    assert hot_share(tables) == "8.89%/80%"
+    assert hot_share(tables[:1]) == ""
+    assert hot_share(()) == ""
+
+
+def test_the_working_set_is_all_of_the_data_where_nobody_knows_better():
+    """And which of them it is, is said."""
+    known = profile(commits=1.0)
+    from_profile = Profile(
+        known.source, known.ends, known.spans, known.columns,
+        working_set=WorkingSet(bytes=1 << 30, method="tables that were read"),
+    )  # fmt: skip
+
+    assert requirement.of(known).working_set_bytes == 10 << 30
+    assert requirement.of(from_profile).working_set_bytes == 1 << 30
+    assert requirement.of(from_profile).working_set_method == "tables that were read"
+
+
+def test_what_is_not_in_the_profile_is_not_tested():
+    """Each missing thing stands in the list, beside what no mix can do."""
+    words = " | ".join(requirement.of(profile(commits=5.0)).not_tested)
+
+    assert "joins" in words
+    assert "CPU: not in the profile" in words
+    assert "network: not in the profile" in words
+    few = requirement.of(profile(commits=5.0, temp_mbps=3.0, lock_waits=2.0)).not_tested
+    assert any("temporary files, of which the source wrote 3 MB/s" in one for one in few)
+    assert any("locks of the application" in one for one in few)
+
+
+def test_a_requirement_is_a_record_that_can_be_kept():
+    """It is a noun: as JSON and back it is the same."""
+    made = requirement.of(profile(**TPC_B), growth=1.5)
+
+    assert requirement.Requirement.model_validate_json(made.model_dump_json()) == made

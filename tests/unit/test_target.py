@@ -1,0 +1,191 @@
+"""target: limits that cannot be measured take part in the verdict, credits with arithmetic."""
+
+import random
+
+import numpy as np
+import pytest
+
+from replayer.errors import Impossible
+from replayer.results.profile import Profile, Source
+from replayer.sizing import requirement, target
+from replayer.sizing.target import Fit, Limit
+
+START = 1_795_000_000.0
+GP2 = """
+name = "gp2, 100 GiB"
+[volume]
+baseline_iops = 300
+burst_iops = 3000
+iops_credits = 5_400_000
+"""
+
+
+def loaded(tmp_path, text):
+    """Return the target of a text."""
+    path = tmp_path / "target.toml"
+    path.write_text(text, encoding="utf-8")
+    return target.load(path)
+
+
+def profile(minutes=1440, **columns):
+    """Return a profile of minutes."""
+    return Profile(
+        Source(kind="live", averaged_seconds=60.0),
+        START + 60.0 * (1.0 + np.arange(minutes, dtype=float)),
+        np.full(minutes, 60.0),
+        {name: np.broadcast_to(np.asarray(v, float), minutes) for name, v in columns.items()},
+    )
+
+
+def judged(tmp_path, text, one, **how):
+    """Return name -> judgement of a profile by a target."""
+    made = target.judge(loaded(tmp_path, text), requirement.of(one, **how), one)
+    return {judgement.resource: judgement for judgement in made}
+
+
+def busy(minutes, rate, base=100.0, many=1440):
+    """Return reads a second: a base, and a rate for so many minutes from the 600th on."""
+    values = np.full(many, base)
+    values[600 : 600 + minutes] = rate
+    return values
+
+
+def test_a_gp2_volume_bursts_for_half_an_hour():
+    """5.4 million credits at 3,000 over a base of 300 are 2,000 s."""
+    gp2 = Limit(resource="iops", baseline=300, burst=3000, credits=5_400_000)
+
+    assert gp2.lasts(3000) == 2000
+    assert gp2.lasts(300) == float("inf")
+    assert gp2.lasts(3001) == 0
+
+
+@pytest.mark.parametrize(
+    ("minutes", "rate", "fit"),
+    [(20, 3000, Fit.FITS), (40, 3000, Fit.DOES_NOT_FIT), (5, 3100, Fit.DOES_NOT_FIT),
+     (1, 299, Fit.FITS)],
+)  # fmt: skip
+def test_credits_last_as_long_as_they_do(minutes, rate, fit, tmp_path):
+    """Twenty minutes at 3,000 IOPS fit a gp2 of 100 GiB, forty do not, and 3,100 never do."""
+    one = profile(read_iops=busy(minutes, rate), write_iops=0.0)
+    made = judged(tmp_path, GP2, one)["iops"]
+
+    assert made.fit is fit
+    assert (made.multiple >= 1) is (fit is Fit.FITS)
+    assert made.required == max(rate, 100)
+
+
+def test_growth_empties_the_bucket(tmp_path):
+    """What fits today does not with 1.15 times the load, and the multiple says so beforehand."""
+    one = profile(read_iops=busy(38, 2500), write_iops=0.0)
+    today = judged(tmp_path, GP2, one)["iops"]
+    later = judged(tmp_path, GP2, one, growth=1.15)["iops"]
+
+    assert today.fit is Fit.FITS
+    assert later.fit is Fit.DOES_NOT_FIT
+    assert 1 < today.multiple < 1.15
+    assert later.multiple == pytest.approx(today.multiple / 1.15, rel=1e-3)
+    assert "would be empty at" in later.words
+
+
+def by_the_minute(demand, baseline, credits_):
+    """Return whether a bucket ever is empty, minute by minute."""
+    level = credits_
+    for rate in demand:
+        level = min(credits_, level + (baseline - rate) * 60)
+        if level < 0:
+            return True
+    return False
+
+
+def test_the_bucket_is_that_of_a_loop_over_the_minutes(tmp_path):
+    """Against earning and spending minute by minute, for loads of every kind."""
+    draw = random.Random(7)
+    both = set()
+    for _ in range(60):
+        demand = np.array([draw.choice([0, 100, 400, draw.uniform(0, 3000)]) for _ in range(300)])
+        text = GP2.replace("5_400_000", str(draw.choice([10_000, 100_000, 3_000_000])))
+        one = profile(300, read_iops=demand, write_iops=0.0)
+        made = judged(tmp_path, text, one)["iops"]
+        limit = made.limit
+        empty = by_the_minute(demand, limit.baseline, limit.credits)
+        assert (made.fit is Fit.DOES_NOT_FIT) is empty
+        both.add(empty)
+    assert both == {True, False}
+
+
+def test_a_profile_of_an_hour_cannot_prove_that_credits_last(tmp_path):
+    """What a day does to the bucket is not known, so it is unclear; below the base it fits."""
+    hour = profile(60, read_iops=1000.0, write_iops=0.0)
+    short = profile(10, read_iops=1000.0, write_iops=0.0)
+    below = profile(10, read_iops=200.0, write_iops=0.0)
+
+    assert judged(tmp_path, GP2, hour)["iops"].fit is Fit.UNCLEAR
+    assert judged(tmp_path, GP2, short)["iops"].fit is Fit.UNCLEAR
+    assert judged(tmp_path, GP2, below)["iops"].fit is Fit.FITS
+
+
+def test_large_requests_count_as_several(tmp_path):
+    """A gp2 counts 256 KiB at a time: 100 reads of 1 MiB a second are 400."""
+    one = profile(read_iops=100.0, write_iops=0.0, read_mbps=104.8576, write_mbps=0.0)
+    text = GP2 + 'request_size = "256k"\n'
+
+    assert judged(tmp_path, text, one)["iops"].required == pytest.approx(400)
+    assert judged(tmp_path, GP2, one)["iops"].required == 100
+
+
+def test_every_kind_of_limit_takes_part(tmp_path):
+    """CPU with credits, memory, network, throughput; what the profile lacks is unclear."""
+    text = """
+    [volume]
+    baseline_mbps = 100
+    [cpu]
+    cores = 2
+    baseline_cores = 0.4
+    credits = 576
+    [memory]
+    size = "4G"
+    [network]
+    baseline_mbps = 10
+    """
+    one = profile(
+        read_mbps=80.0, write_mbps=30.0, cpu_cores=busy(120, 1.9, 0.2), memory_bytes=5.0 * 2**30,
+        net_in_mbps=1.0,
+    )  # fmt: skip
+    made = judged(tmp_path, text, one)
+
+    assert made["mbps"].fit is Fit.DOES_NOT_FIT
+    assert made["cpu"].fit is Fit.FITS
+    assert made["memory"].fit is Fit.DOES_NOT_FIT
+    assert made["net_in"].fit is Fit.FITS
+    assert made["net_in"].multiple == pytest.approx(10)
+    assert made["net_out"].fit is Fit.UNCLEAR
+    assert "not in the profile" in made["net_out"].words
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("[volume]\nbaseline_iosp = 1\n", r"\[volume\] baseline_iosp: .* mean baseline_iops"),
+        ("[disk]\nx = 1\n", "disk: there is no such key"),
+        ("[cpu]\nbaseline_cores = 1\n", r"\[cpu\] the key 'cores' is missing"),
+        ("[volume]\nbaseline_iops = 0\n", "greater than 0"),
+        ("[volume]\nbaseline_iops = inf\n", "a number that a machine has"),
+        ("[volume]\nbaseline_iops = nan\n", "greater than 0"),
+        ("[volume]\nburst_iops = 5\niops_credits = 5\n", "needs baseline_iops"),
+        ("[volume]\nbaseline_iops = 9\nburst_iops = 5\n", "burst_iops is below baseline_iops"),
+        ("[volume]\nbaseline_iops = 1\nburst_iops = 5\n", "burst_iops needs iops_credits"),
+        ('[memory]\nsize = "much"\n', "a size such as 8k"),
+        ("[memory", "target.toml"),
+        ("volume = 3\n", "volume: "),
+    ],
+)  # fmt: skip
+def test_a_target_that_is_wrong_is_refused_in_a_sentence(text, words, tmp_path):
+    """Which names the file, the section and the key."""
+    with pytest.raises(Impossible, match=words) as refused:
+        loaded(tmp_path, text)
+    assert "target.toml" in str(refused.value)
+
+
+def test_a_target_that_says_nothing_limits_nothing(tmp_path):
+    """An empty file is a target without limits."""
+    assert target.limits(loaded(tmp_path, "")) == ()
