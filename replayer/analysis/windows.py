@@ -260,7 +260,8 @@ def grid(one: Signal, edges: Numbers) -> tuple[Numbers, Numbers]:
     begins, ends, at = one.begins - zero, one.ends - zero, edges - zero
     known = _Integral(begins, ends, np.ones_like(ends)).between(at[:-1], at[1:])
     area = _Integral(begins, ends, one.values).between(at[:-1], at[1:])
-    some = known > 1e-6 * np.diff(at)
+    # Below that it may be what the sums have lost in their last digits.
+    some = known > np.minimum(1e-3, 1e-6 * np.diff(at))
     means[some] = np.clip(area[some] / known[some], one.values.min(), one.values.max())
     most = np.full(len(means), -np.inf)
     place = np.clip(np.searchsorted(at, ends - 1e-6) - 1, 0, len(means) - 1)

@@ -334,7 +334,8 @@ def _sparks(one: Summary) -> Iterator[RenderableType]:
     for resource in known:
         means, _ = windows.grid(usage.signal(one.profile, resource), edges(one.profile, _POINTS))
         values = [None if np.isnan(mean) else float(mean) for mean in means]
-        rows.append((titled(resource), values, f"to {show_count(float(np.nanmax(means)))}"))
+        most = max((value for value in values if value is not None), default=0.0)
+        rows.append((titled(resource), values, f"to {show_count(most)}"))
     if rows:
         yield ""
         yield Sparks(rows, _SPARK)

@@ -128,7 +128,7 @@ def statistics(file: Source) -> Iterator[tuple[Mapping[str, Any], Mapping[str, A
         raise Impossible(f"{file.name} is JSON, but not that of sysstat's iostat or sadf")
     before = 0
     while begin is not None:
-        about = {key: json.loads(value) for key, value in _pairs(text[before : begin.start()])}
+        about = dict(_pairs(text[before : begin.start()]))
         at = begin.end()
         while (match := _NEXT.match(text, at)) and text[match.end()] == "{":
             try:
@@ -143,9 +143,10 @@ def statistics(file: Source) -> Iterator[tuple[Mapping[str, Any], Mapping[str, A
         yield from ((about, Restart(stamp)) for stamp in _restarts(text[at:end]))
 
 
-def _pairs(text: str) -> Iterator[tuple[str, str]]:
+def _pairs(text: str) -> Iterator[tuple[str, str | int]]:
     for match in _PAIR.finditer(text[-4000:]):
-        yield match[1], match[2] if "\\" not in match[2] else '""'
+        number = match[2].isdigit()
+        yield match[1], int(match[2]) if number else words(match[2].strip('"'))
 
 
 def _restarts(text: str) -> Iterator[Mapping[str, Any]]:
