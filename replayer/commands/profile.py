@@ -49,6 +49,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         f"  {tool:<9}{registry.about('profiles', tool).splitlines()[0].partition(': ')[2]}\n"
         for tool in registry.names("profiles")
     )
+    about = registry.about("profiles", "csv").partition("\n\n")[2]
+    parser.epilog += f"\n{about}\n\nand of what was recorded:\n\n{_columns()}\n"
     add = parser.add_argument
     add("what", nargs="?", metavar="URL", help="the database to profile; or show, and a FILE")
     add("file", nargs="?", metavar="FILE", help="with show: the profile to show")
@@ -67,6 +69,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--html", metavar="FILE", help="write one self-contained page with charts")
     add("--csv", metavar="FILE", help="write every percentile (- is stdout)")
     add("--markdown", metavar="FILE", help="write tables for a ticket (- is stdout)")
+
+
+def _columns() -> str:
+    """Return every column with its unit and meaning."""
+    width = max(len(column.name) for column in profile.COLUMNS)
+    return "\n".join(
+        f"    {column.name:{width}}  {column.meaning}"
+        + ("" if column.unit in column.meaning else f", {column.unit}")
+        for column in profile.COLUMNS
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -140,8 +152,7 @@ def _read(file: imported.Source, devices: list[str]) -> Profile:
             made: Profile = reader.read(file, devices)
             return made
     raise Impossible(
-        f"{file.name} is of none of {', '.join(tools)}: `replayer profile --help` says what "
-        f"is read"
+        f"{file.name} is of none of {', '.join(tools)}: `replayer profile --help` says what is read"
     )
 
 

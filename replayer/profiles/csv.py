@@ -1,6 +1,6 @@
 """csv: a header of replayer's own column names, for what databases and clouds record by themselves.
 
-Columns that a file need not have are those of `replayer.results.profile.COLUMNS`, and these:
+Columns of a CSV, in any order:
 
     time                 the end of the interval: ISO 8601, or seconds or milliseconds since 1970
     begin                its begin, instead of the end or beside it
