@@ -107,7 +107,9 @@ class Case:
     def tables(self) -> tuple[int, int]:
         """Return the bytes that the workload needs on disk, about, and the most it wants cached."""
         prints = list(_footprints(self.workload, self.engine.block_size))
-        disk = {one.data: one.disk_bytes for one in prints}
+        disk: dict[object, int] = {}
+        for one in prints:
+            disk[one.data] = max(one.disk_bytes, disk.get(one.data, 0))
         return sum(disk.values()), max((one.cached_bytes for one in prints), default=0)
 
 

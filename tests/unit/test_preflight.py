@@ -129,3 +129,11 @@ def test_every_question_is_asked_once():
     assert len(names) == len(set(names))
     assert {"server", "free_space", "drop_caches", "leftovers"} <= set(names)
     assert names[0] == "server"
+
+
+def test_room_of_probes_is_that_of_the_largest():
+    """A probe's files are gone when the next one's are made."""
+    case = Case(Host(), workload="storage")
+    sizes = [footprint.disk_bytes for footprint in preflight._footprints("storage", 8192)]
+
+    assert min(sizes) < max(sizes) == case.tables[0]

@@ -9,8 +9,10 @@ from typing import Any
 
 from replayer import registry
 from replayer.errors import Impossible, NotFound
+from replayer.machine.host import Host
 from replayer.model import StepSpec
 from replayer.run.context import Context
+from replayer.run.footprint import Footprint
 from replayer.run.probe_context import ProbeContext, ProbeSpec
 from replayer.storage import device
 from replayer.storage.files import Workspace, enough
@@ -35,6 +37,14 @@ def spec_of(table: dict[str, Any]) -> type[StepSpec]:
         raise NotFound('a probe step needs a line such as probe = "orion"')
     spec: type[StepSpec] = registry.load("probes", name.replace("-", "_")).Spec
     return spec
+
+
+def footprint(spec: ProbeSpec, _block_size: int) -> Footprint:
+    """Return what the probe's files take; those of another probe are gone by then."""
+    needs = getattr(_module(spec), "needs", None)
+    if needs is None or spec.device:
+        return Footprint("files of probes", 0)
+    return Footprint("files of probes", spec.clients * needs(spec, Host()))
 
 
 def check(spec: ProbeSpec, context: Context) -> None:
