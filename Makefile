@@ -8,9 +8,9 @@ BIN    := $(VENV)/bin
 demo: $(VENV)/.ready
 	$(BIN)/replayer run demo
 
-# Two files of tests at a time, then, one by one, the tests that count what the whole machine does.
+# Three files of tests at a time, as they wait for servers half of it; then, one by one, the tests that count what the whole machine does.
 test: $(VENV)/.ready-dev
-	$(BIN)/pytest -n 2 --dist loadfile -m "not slow and not alone"
+	$(BIN)/pytest -n 3 --dist loadfile -m "not slow and not alone"
 	$(BIN)/pytest -m "alone and not slow"
 
 # What takes long, and servers of other versions, which are installed into a cache folder first.

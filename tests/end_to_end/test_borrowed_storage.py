@@ -97,6 +97,7 @@ def _on_innodb(path: Path) -> str:
     return kept
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", _CASES, ids=str)
 def test_rows_are_those_of_plain_python(socket, borrowed, surroundings, own_home, case):
     """Built twice, over what is there, the rows are right; a scan counts them; a drop ends it."""

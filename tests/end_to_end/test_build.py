@@ -387,6 +387,7 @@ def test_too_little_space_is_refused_with_both_numbers(context, database, no_tab
     assert persons.state(database) is None
 
 
+@pytest.mark.slow
 def test_estimate_is_at_least_what_is_taken(context, database):
     """The space that is asked for is enough, and not absurd: at most three times what is used."""
     for keys in ({"compression": "pglz"}, {"compression": "none"}, {"layout": "rowstore"}):
@@ -458,6 +459,7 @@ def test_unknown_layout_names_the_nearest(context):
 # Another server
 
 
+@pytest.mark.slow
 def test_debian_15_builds_with_lz4(surroundings, server_home, postgres15):
     """PostgreSQL 15 from Debian has lz4, uses it by default, and gives the same rows."""
     with open_server(
@@ -485,6 +487,7 @@ def _fill(ballast):
             file.write(bytes(1 << 20))
 
 
+@pytest.mark.slow
 @pytest.mark.root
 def test_disk_that_fills_keeps_the_whole_doublings(surroundings, server_home):
     """When the disk is full one sentence says so and what is kept; with space the build goes on."""

@@ -226,13 +226,19 @@ def test_foreign_table_is_refused_and_kept(context, database):
 
 
 def test_flush_proves_that_nothing_is_dirty(context, database):
-    """Afterwards no page of the buffer pool and none of the page cache is dirty."""
+    """Afterwards no page of the table is dirty, in the buffer pool or in the page cache."""
     performed(build, build_of(), context)
     outcome = performed(flush, flush.Spec(step="flush"), context)
 
     assert outcome.facts["proven"] is True
     assert outcome.facts["files"] == SEGMENTS + CATALOGUE
-    assert database.execute("dirty")[0]["dirty"] == 0
+    # Of the table: the server's own housekeeping writes to its dictionary at any time.
+    (row,) = database.query(
+        "SELECT COUNT(*) AS pages, SUM(oldest_modification > 0) AS dirty "
+        "FROM information_schema.innodb_buffer_page WHERE table_name LIKE '`replayer`.%'"
+    )
+    assert row["pages"] > SEGMENTS
+    assert row["dirty"] == 0
 
 
 def test_flush_without_the_checkpoint_statement(context, database):

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from replayer.errors import Impossible
+from replayer.machine import processes
 from replayer.storage import device, reference_tools
 from replayer.storage.files import PREFIX
 
@@ -140,6 +141,7 @@ def last_words(stderr):
     return line.removeprefix("replayer: error: ")
 
 
+@pytest.mark.slow
 def test_every_storage_probe_runs_and_says_it_in_its_tools_words(workload, run, disk):
     """Each probe works on real files, finds what its tool finds, and leaves nothing behind."""
     path = workload(
@@ -236,6 +238,7 @@ def test_clients_are_printed_each_and_as_their_sum(workload, run, disk):
     assert values(result["steps"][0])["io.iops"] == rows[3]["iops"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("tool", "table"),
     [
@@ -281,12 +284,25 @@ ORION = (
 )
 
 
+def workers_of(pid):
+    """Return how many worker processes a replayer has."""
+    return sum(b"spawn_main" in command_of(child) for child in processes.family(pid)[1:])
+
+
+def command_of(pid):
+    """Return a process's arguments, b"" if it is gone."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_interrupted_probe_keeps_its_finished_rows(workload, start, disk, tmp_path, number):
     """Ctrl-C ends with 130; the points that were done are in the result, the files are gone."""
     process = start(workload(ORION), disk)
-    eventually(lambda: list(disk.glob(f"{PREFIX}*/orion-0/file.0")))
-    time.sleep(1.8)
+    # One process for each of the few threads: with three at work, depths 1 and 2 are done.
+    eventually(lambda: workers_of(process.pid) >= 3)
     process.send_signal(number)
     stdout, stderr = process.communicate(timeout=30)
     result = json.loads(stdout)

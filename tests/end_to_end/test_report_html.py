@@ -331,6 +331,7 @@ def test_it_prints_light_and_as_wide_as_paper(opened, left):
     assert pdf.startswith(b"%PDF")
 
 
+@pytest.mark.slow
 def test_a_thousand_repeats_of_ten_minutes_stay_under_15_mb(browser, run_of, tmp_path):
     """1,000 repeats with 600 s of series make a page under 15 MB with all repeats in it."""
     ten_minutes = series(600)

@@ -476,6 +476,7 @@ def _hanging_is_an_error(monkeypatch):
     signal.signal(signal.SIGALRM, before)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_hanging_is_an_error")
 @pytest.mark.parametrize("kind", KINDS)
 def test_spoiled_input_is_answered_in_a_sentence(kind, tmp_path, monkeypatch, capsys):
