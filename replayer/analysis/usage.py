@@ -10,7 +10,7 @@ import numpy as np
 
 from replayer.analysis import windows
 from replayer.analysis.windows import MINUTE, Numbers, Signal, Spread, Windows
-from replayer.results.profile import Profile
+from replayer.results.profile import SELDOM, SELDOM_SECONDS, Profile
 from replayer.units import show_duration
 
 DAY = 86400.0
@@ -110,7 +110,10 @@ def signal(profile: Profile, resource: Resource) -> Signal:
     for name in resource.also:
         values = values + np.nan_to_num(profile.column(name), nan=0.0)
     weights = profile.column(resource.weight) if resource.weight in profile.columns else None
-    return windows.signal(profile.ends, profile.spans, values, weights)
+    rows = windows.signal(profile.ends, profile.spans, values, weights)
+    if profile.source.kind == "live" and not SELDOM.isdisjoint(resource.columns):
+        return windows.joined(rows, max(SELDOM_SECONDS, profile.source.averaged_seconds))
+    return rows
 
 
 def _sum(profile: Profile, names: Sequence[str]) -> Numbers:
@@ -138,7 +141,7 @@ def _usage(profile: Profile, resource: Resource, rows: Signal, lengths: Sequence
         reason = windows.reason_unknown(rows, length)
         measured = None if reason else windows.spread(windows.sliding(rows, length))
         if measured is None:
-            unknown[length] = reason or "shorter than that, or with too many gaps"
+            unknown[length] = reason or "the profile is shorter than that, or has too many gaps"
         else:
             spreads[length] = measured
     whole = profile.whole_seconds
@@ -183,7 +186,7 @@ def moment(
 
 
 def at(profile: Profile, begin: float, end: float) -> Moment:
-    """Return the mean of each column over a time, of those of which nine tenths are known."""
+    """Return the mean of each column over a time, of those of which four fifths are known."""
     inside = np.flatnonzero((profile.ends > begin) & (profile.ends - profile.spans < end))
     part = slice(int(inside[0]), int(inside[-1]) + 1) if inside.size else slice(0, 0)
     ends, spans = profile.ends[part], profile.spans[part]

@@ -2,7 +2,7 @@
 
 A row holds from `end - span` to `end`.  Time that no row covers, or whose row is NaN, is not known:
 it is in no mean, no percentile and no share.  A window's mean is weighted by time, so that rows of
-any length may stand beside each other, and a window counts where nine tenths of it are known.
+any length may stand beside each other, and a window counts where four fifths of it are known.
 
 A row cannot tell of a window that is shorter than itself: an hour at 58 MB/s once held a minute at
 413.  Such windows are not known, rather than as flat as the row.
@@ -22,8 +22,12 @@ SECOND, MINUTE, TEN_MINUTES = 1.0, 60.0, 600.0
 WINDOWS = (SECOND, MINUTE, TEN_MINUTES)
 PERCENTILES = (50.0, 95.0, 99.0)
 MINUTES_A_DAY = 1440.0
-ENOUGH = 0.9
+ENOUGH = 0.8
 """The part of a window that must be known."""
+_EDGE = 0.05
+"""The part of a window that may lie before the first row or after the last."""
+_TOUCHING = 0.05
+"""Seconds between two rows that follow each other: stamps are rounded."""
 _JITTER = 1.1
 """A row of 1.05 s still tells of a second."""
 _MOST_POINTS = 200
@@ -95,6 +99,24 @@ def signal(
     return Signal(begins[known], ends[known], values[known], weights[known])
 
 
+def joined(one: Signal, most: float) -> Signal:
+    """Return rows that follow each other with the same value as one, of so many seconds at most.
+
+    For values that are averages of several rows' time, and stand in each of these rows.
+    """
+    if not len(one.ends):
+        return one
+    new = np.ones(len(one.ends), dtype=bool)
+    new[1:] = (np.diff(one.values) != 0) | (one.begins[1:] > one.ends[:-1] + _TOUCHING)
+    first = one.begins[np.maximum.accumulate(np.where(new, np.arange(len(new)), 0))]
+    # A row that ends late belongs to those before it, if it began early enough.
+    part = np.floor((one.begins - first) / most + 1e-6)
+    new[1:] |= np.diff(part) != 0
+    starts = np.flatnonzero(new)
+    lasts = np.append(starts[1:], len(new)) - 1
+    return Signal(one.begins[starts], one.ends[lasts], one.values[starts], one.weights[starts])
+
+
 def resolution(one: Signal) -> float:
     """Return the length of the row in the middle of the known time: what its values average."""
     lengths = one.lengths
@@ -141,6 +163,7 @@ class _Moving:
         self, begins: Numbers, ends: Numbers, values: Numbers, weights: Numbers, length: float
     ) -> None:
         self._length = length
+        self._from, self._to = begins[0] + length * (1 - _EDGE), ends[-1] + length * _EDGE
         self._least, self._most = values.min(), values.max()
         self._time = _Integral(begins, ends, np.ones_like(values))
         alike = bool((weights == 1).all())
@@ -150,7 +173,7 @@ class _Moving:
     def means(self, ends: Numbers) -> tuple[Numbers, NDArray[np.bool_]]:
         """Return the means over the windows with these ends, and which of them are known."""
         known = self._time.between(ends - self._length, ends)
-        counts = known >= ENOUGH * self._length
+        counts = (known >= ENOUGH * self._length) & (ends >= self._from) & (ends <= self._to)
         high = ends[counts]
         low = high - self._length
         heavy = self._weight.between(low, high) if self._weight else known[counts]
@@ -238,7 +261,7 @@ def exceedance(windows: Windows) -> tuple[Sequence[float], Sequence[float]]:
 
 
 def mean_between(one: Signal, begin: float, end: float) -> float | None:
-    """Return the mean over a time of which nine tenths are known; None where less is."""
+    """Return the mean over a time of which four fifths are known; None where less is."""
     lengths = np.minimum(one.ends, end) - np.maximum(one.begins, begin)
     inside = lengths > 0
     known = float(lengths[inside].sum())

@@ -199,12 +199,14 @@ def _numbers(one: Usage, spread: Spread) -> Iterator[str]:
 
 def reasons(usages: Iterable[Usage], length: float) -> Iterator[str]:
     """Yield why windows of that length are not known, and of what."""
+    usages = tuple(usages)
     unknown: dict[str, list[str]] = {}
     for one in usages:
         if length in one.unknown:
             unknown.setdefault(one.unknown[length], []).append(titled(one.resource))
     for reason, titles in unknown.items():
-        yield f"not known: {'; '.join(titles)}: {reason}"
+        which = f"{'; '.join(titles)}: " if len(titles) < len(usages) else ""
+        yield f"not known: {which}{reason}"
 
 
 def _moment(one: Summary) -> Iterator[RenderableType]:

@@ -124,6 +124,11 @@ COLUMNS = tuple(
 
 KNOWN: Mapping[str, Column] = {column.name: column for column in COLUMNS}
 
+SELDOM_SECONDS = 10.0
+SELDOM = frozenset({"server_cpu_cores", "statements"})
+"""Columns that a live profile may have less often, as reading them costs more: each of their values
+is the average of SELDOM_SECONDS and stands in all the rows of that time."""
+
 
 class Source(Noun):
     """What was profiled, and how."""

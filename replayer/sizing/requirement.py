@@ -28,7 +28,7 @@ _NEEDED = (
 _APART = 1.25
 """A resource's own busiest window, over its mean in the leading one, from which it is told."""
 _HOT_ACCESSES = 0.8
-_EVEN = 0.7
+_EVEN = 0.5
 """The share of the data from which on 80 % of the accesses are no hot part of it."""
 
 
@@ -131,7 +131,10 @@ def of(
             f"ask for a shorter window, or profile the source without gaps"
         )
     done = work.of(
-        moment.columns, block_bytes=profile.source.block_bytes, hot=hot_share(profile.tables)
+        moment.columns,
+        statements=profile.statements,
+        block_bytes=profile.source.block_bytes,
+        hot=hot_share(profile.tables),
     )
     scaled = _Scale(growth, headroom)
     needs = tuple(_needs(profile, moment, scaled, percentile, window))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from replayer.engines.verbs import Asked
 from replayer.machine import processes
-from replayer.results.profile import StatementUse, WorkingSet
+from replayer.results.profile import SELDOM_SECONDS, StatementUse, WorkingSet
 from replayer.sizing import working_set
 from replayer.sizing.readings import Reading
 from replayer.sizing.survey import CALLS
@@ -28,7 +28,7 @@ _RELATIONS = Asked("profile/relations")
 _STATEMENTS = Asked("profile/statements")
 _WORKING_SET = Asked("profile/working_set")
 
-OFTEN = 10.0
+OFTEN = SELDOM_SECONDS
 """Seconds between readings that become rates of the rows in between."""
 _EACH_MINUTE = 60.0
 _SELDOM = 300.0

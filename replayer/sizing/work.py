@@ -7,22 +7,26 @@ not settle is an assumption, in a sentence:
 
     writes       rows inserted, updated and deleted; a deleted row is an updated one.  As many
                  statements as rows, but at most as many as transactions, as each commits by itself
-    reads        rows fetched by an index, less those that were then updated or deleted.  As many
-                 statements as the profile counts; where it counts none, one a transaction
+    reads        rows fetched by an index, less those that were then updated or deleted, and no
+                 fewer than the rows that reading statements gave back.  As many statements as the
+                 profile counts; where it counts none, one a transaction
     point, range a read of at most 1.5 rows is of one row; else all are as long as their mean
     blocks       rows that lie in one block count once, as far as the accesses to blocks tell
-    scan         rows read and not fetched by an index, 50 of them in a block
+    scan         rows read and not fetched by an index, 50 of them in a block; but no more blocks
+                 than were not in the buffers and not of rows read by an index: scans of what was
+                 there are CPU only, which is burnt anyway
     device only  where no database was asked: a small read of the device is a row, a large one a
                  part of a scan; two writes are an update, one of the log and one of the block
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from replayer.errors import Impossible
 from replayer.load.mix import Mix
 from replayer.model import Noun
+from replayer.results.profile import StatementUse
 
 _INDEX_LEVELS = 3
 """Blocks of an index on the way to a row: that of a hundred million rows has so many."""
@@ -92,9 +96,12 @@ class Work(Noun):
 class _Counted:
     """The columns of one window of a profile, and what was assumed while reading them."""
 
-    def __init__(self, columns: Mapping[str, float], block_bytes: int) -> None:
+    def __init__(
+        self, columns: Mapping[str, float], block_bytes: int, statements: Sequence[StatementUse]
+    ) -> None:
         self.columns = columns
         self.block_bytes = block_bytes
+        self.kinds = {one.kind: one for one in statements}
         self.assumptions: list[str] = []
 
     def known(self, *names: str) -> bool:
@@ -107,9 +114,18 @@ class _Counted:
         self.assumptions.append(sentence)
 
 
-def of(columns: Mapping[str, float], *, block_bytes: int | None = None, hot: str = "") -> Work:
-    """Return the work of one window of a profile, whose columns are means over it."""
-    counted = _Counted(columns, block_bytes or _BLOCK)
+def of(
+    columns: Mapping[str, float],
+    *,
+    statements: Sequence[StatementUse] = (),
+    block_bytes: int | None = None,
+    hot: str = "",
+) -> Work:
+    """Return the work of one window of a profile, whose columns are means over it.
+
+    `statements` are those of the whole profile, whose kinds are taken to be as frequent in it.
+    """
+    counted = _Counted(columns, block_bytes or _BLOCK, statements)
     writes = _writes(counted)
     reads = _reads(counted, writes)
     return Work(
@@ -205,6 +221,7 @@ def _reads(counted: _Counted, writes: Mapping[str, Any]) -> dict[str, Any]:
         return _guessed_reads(counted)
     fetched = counted.sum("tuples_fetched")
     rows = max(0.0, fetched - counted.sum("tuples_updated", "tuples_deleted"))
+    rows = max(rows, _rows_given(counted))
     statements = _read_statements(counted, rows)
     scanned_rows = max(0.0, counted.sum("tuples_returned") - fetched)
     rows, scanned = _in_blocks(counted, writes, rows, statements, scanned_rows)
@@ -216,6 +233,8 @@ def _read_statements(counted: _Counted, rows: float) -> float:
     most = transactions(counted.columns)
     if counted.known("selects"):
         statements = counted.sum("selects")
+    elif counted.known("statements") and "select" in counted.kinds:
+        statements = counted.kinds["select"].share * counted.sum("statements")
     elif counted.known("statements"):
         written = _STATEMENTS if counted.known(*_STATEMENTS) else _ROWS
         statements = max(0.0, counted.sum("statements") - counted.sum(*written))
@@ -228,6 +247,18 @@ def _read_statements(counted: _Counted, rows: float) -> float:
         counted.assume("statements are not counted: each row is taken to be read by one of its own")
     # One that reads no row of a table by an index costs CPU only, which is burnt anyway.
     return min(statements, rows)
+
+
+def _rows_given(counted: _Counted) -> float:
+    """Return rows a second that reading statements gave back, one for each of them at most.
+
+    More of them may be of a scan.
+    """
+    reading = counted.kinds.get("select")
+    if reading is None or not reading.calls or reading.rows is None:
+        return 0.0
+    calls = reading.share * counted.sum("statements")
+    return calls * min(1.0, reading.rows / reading.calls)
 
 
 def _in_blocks(
@@ -253,7 +284,18 @@ def _in_blocks(
     if rows > left:
         counted.assume("rows that are read together are taken to lie together in blocks")
         rows = max(left, min(rows, statements))
-    return rows, min(scanned, max(0.0, accesses - rows))
+    return rows, _missed(counted, scanned, rows + written)
+
+
+def _missed(counted: _Counted, scanned: float, by_index: float) -> float:
+    """Return blocks a second that scans read and that were not in the buffers."""
+    # Of a row that is found by an index, its own block and the last one of the index may be missed.
+    left = max(0.0, counted.sum("blocks_read") - 2 * by_index)
+    large = counted.sum("io_read_bulk_mbps") * 1e6 / counted.block_bytes
+    missed = min(scanned, max(left, large))
+    if missed < 0.9 * scanned:
+        counted.assume("scans of blocks that were in the buffers are taken to cost CPU only")
+    return missed
 
 
 def _lengths(counted: _Counted, rows: float, statements: float) -> dict[str, Any]:
