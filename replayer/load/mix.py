@@ -6,11 +6,13 @@ A mix is a table of a workload file, or the same as a text, which is how `--set`
 
 import re
 from collections.abc import Iterator, Mapping
+from decimal import Decimal
 from typing import Any, NamedTuple
 
-from pydantic import ConfigDict, Field, field_validator, model_validator
+from pydantic import ConfigDict, Field, field_validator, model_serializer, model_validator
 
 from replayer import units
+from replayer.errors import nearest
 from replayer.model import Noun
 
 KINDS = ("point", "range", "update", "insert", "scan")
@@ -37,39 +39,48 @@ class Mix(Noun):
 
     model_config = ConfigDict(use_attribute_docstrings=True)
 
-    point: float = Field(0.0, ge=0)
+    point: float = Field(default=0.0, ge=0)
     """Weight of reads of one row by its key."""
-    range: float = Field(0.0, ge=0)
+    range: float = Field(default=0.0, ge=0)
     """Weight of reads of `work_unit` rows by an index."""
-    update: float = Field(0.0, ge=0)
+    update: float = Field(default=0.0, ge=0)
     """Weight of updates of `update_rows` rows, committed one by one."""
-    insert: float = Field(0.0, ge=0)
+    insert: float = Field(default=0.0, ge=0)
     """Weight of inserts of one row into a table of their own, committed one by one."""
-    scan: float = Field(0.0, ge=0)
+    scan: float = Field(default=0.0, ge=0)
     """Weight of sequential scans of a whole table."""
-    work_unit: int = Field(255, ge=1, le=1_000_000)
+    work_unit: int = Field(default=255, ge=1, le=1_000_000)
     """Rows, and so blocks, that a range read reads."""
-    update_rows: int = Field(1, ge=1, le=1_000_000)
+    update_rows: int = Field(default=1, ge=1, le=1_000_000)
     """Rows that an update changes."""
-    insert_bytes: int = Field(200, ge=1, le=4000)
+    insert_bytes: int = Field(default=200, ge=1, le=4000)
     """Bytes of a row that is inserted, beside its two numbers."""
     hot: str = ""
     """Share of the rows / share of the accesses that goes to them, such as 20%/80%."""
-    cpu: units.Duration | None = Field(None, gt=0)
+    cpu: units.Duration | None = Field(default=None, gt=0)
     """CPU time of the server that a statement is to cost; what it lacks is burnt in it."""
-    hit_ratio: float | None = Field(None, ge=0, le=1)
+    hit_ratio: float | None = Field(default=None, ge=0, le=1)
     """Share of the blocks that the source finds in its buffers; printed beside what was got."""
 
     @model_validator(mode="before")
     @classmethod
     def _of_text(cls, value: Any) -> Any:
-        if not isinstance(value, str):
-            return value
-        pairs = [word.partition("=") for word in re.split(r"[\s,]+", value.strip()) if word]
-        wrong = next((name for name, equals, number in pairs if not equals or not number), None)
-        if wrong is not None:
-            raise ValueError(f"{wrong!r} must be name=number, as in point=80 update=20")
-        return {name: number for name, _, number in pairs}
+        table = _table(value) if isinstance(value, str) else value
+        unknown = [name for name in table if name not in cls.model_fields] if table else []
+        if unknown:
+            raise ValueError(f"{unknown[0]} is unknown{nearest(unknown[0], cls.model_fields)}")
+        return table
+
+    @model_serializer
+    def _as_text(self) -> str:
+        """Return the text that means this mix."""
+        fields = type(self).model_fields
+        values = {name: getattr(self, name) for name in fields}
+        return " ".join(
+            f"{name}={_written(value)}"
+            for name, value in values.items()
+            if value != fields[name].default
+        )
 
     @field_validator("hot")
     @classmethod
@@ -138,6 +149,19 @@ def carried(cpu_seconds: float, speed_there: float, speed_here: float) -> float:
     The speeds are of one core, by the same probe on both machines (`cpu`: passes a second).
     """
     return cpu_seconds * speed_there / speed_here
+
+
+def _table(text: str) -> dict[str, str]:
+    pairs = [word.partition("=") for word in re.split(r"[\s,]+", text.strip()) if word]
+    wrong = next((name for name, equals, number in pairs if not equals or not number), None)
+    if wrong is not None:
+        raise ValueError(f"{wrong!r} must be name=number, as in point=80 update=20")
+    return {name: number for name, _, number in pairs}
+
+
+def _written(value: float | str) -> str:
+    """Return a value so that it is read again as the same, and without an exponent."""
+    return value if isinstance(value, str) else f"{Decimal(str(value)).normalize():f}"
 
 
 def _hot(text: str) -> Hot:

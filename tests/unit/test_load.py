@@ -58,6 +58,8 @@ def test_a_mix_is_a_table_or_a_text():
     assert not Mix(point=1).writes
     assert table.hot_share == (0.2, 0.8)
     assert table.cpu == 0.002
+    assert Mix.model_validate(table.model_dump()) == table
+    assert table.model_dump() == "point=70 update=20 insert=10 hot=20%/80% cpu=0.002"
     assert Mix(point=1, range=1, work_unit=16).longest == 16
     assert Mix(point=1, work_unit=16).longest == 1
 
@@ -68,7 +70,7 @@ def test_a_mix_is_a_table_or_a_text():
         ("", "a mix needs a weight above 0 of one of point"),
         ("point", "'point' must be name=number"),
         ("point=-1", "greater than or equal to 0"),
-        ("point=1 pint=2", "Extra inputs"),
+        ("point=1 pint=2", "pint is unknown - did you mean point"),
         ({"point": 1, "hot": "20/80"}, "such as 20%/80%"),
         ({"point": 1, "hot": "100%/80%"}, "below 100%"),
         ({"point": 1, "cpu": "0s"}, "greater than 0"),

@@ -1,20 +1,33 @@
-"""pgio's line, as it is: programs look for it; and the sessions' shares."""
+"""pgio's line, as it is: programs look for it; the sessions' shares; and what a load came to."""
+
+from collections.abc import Iterator
 
 from replayer.model import StepResult, Verdict
-from replayer.run.display import Form, Labelled, Part, Verbatim
-from replayer.units import show_count
+from replayer.run.display import Form, Labelled, Part, Rows, Sentence, Tone, Verbatim
+from replayer.units import show, show_count, show_duration
 
 _GLOSSES = {
     "sessions.riops": "blocks that the server missed in its own buffers",
     "sessions.cache_hits": "blocks that it found there",
+    "sessions.hit_ratio": "of the blocks were in the server's buffers",
     "sessions.device_reads": "reads of the device, all processes",
     "sessions.operations": "work units",
     "sessions.client_cpu": "used by replayer's side of the sessions",
+    "sessions.statement_cpu": "of the server's processes, for each statement",
+    "sessions.in_flight": "with a statement under way, on average",
+    "sessions.completed": "statements answered within the window",
+    "sessions.offered": "intended starts within the window",
+    "sessions.begun": "of those, begun sooner or later",
 }
+_LOAD = ("sessions.offered", "sessions.begun", "sessions.completed")
 
 
 def form(result: StepResult) -> Form:
-    """Return the lines and how evenly the sessions worked."""
+    """Return the lines and how evenly the sessions worked, or what a mix or a rate came to."""
+    return _load(result) if "sessions.sustained" in result.facts else _slices(result)
+
+
+def _slices(result: StepResult) -> Form:
     lines: list[Part] = [Verbatim(text) for texts in result.printed.values() for text in texts]
     rows = result.tables.get("sessions", ())
     done = [row["operations"] for row in rows if isinstance(row.get("operations"), int)]
@@ -32,3 +45,56 @@ def form(result: StepResult) -> Form:
         glosses=_GLOSSES,
         charted_alone=True,
     )
+
+
+def _load(result: StepResult) -> Form:
+    at_a_rate = result.value("sessions.offered") is not None
+    verdict: list[Part] = [_verdict(result)] if at_a_rate else []
+    times = "response" if at_a_rate else "service"
+    return Form(
+        [*verdict, *_kinds(result)],
+        verdict,
+        metrics=frozenset(_LOAD) if at_a_rate else frozenset(),
+        tables=frozenset({"kinds"}),
+        facts=frozenset({"memory.kind", "block_size_bytes", "sessions.sustained"}),
+        headline=("sessions.completed", f"sessions.{times}.p50", f"sessions.{times}.p99"),
+        glosses=_GLOSSES,
+        charted_alone=True,
+    )
+
+
+def _verdict(result: StepResult) -> Part:
+    """Return in one line whether the rate was sustained."""
+    offered, begun, completed = (show(result.value(name) or 0.0, "1/s") for name in _LOAD)
+    sustained = bool(result.facts.get("sessions.sustained"))
+    words = "sustained" if sustained else "NOT SUSTAINED"
+    text = f"{offered} asked, {begun} begun, {completed} answered in the window: {words}"
+    return Sentence(text, Tone.GOOD if sustained else Tone.BAD)
+
+
+def _kinds(result: StepResult) -> Iterator[Part]:
+    """Yield the mix as it was: the kinds of statements and their service times."""
+    rows = result.tables.get("kinds", ())
+    if rows:
+        headings = ("statements", "asked", "share", "per second", "service p50", "p99")
+        yield Rows(headings, [_kind(row) for row in rows])
+
+
+def _kind(row: dict[str, object]) -> list[str]:
+    shares = [_percent(row.get(name)) for name in ("asked_share", "share")]
+    times = [_duration(row.get(f"service_{name}_s")) for name in ("p50", "p99")]
+    rate = row.get("per_second")
+    return [
+        str(row.get("kind", "")),
+        *shares,
+        show_count(rate) if isinstance(rate, int | float) else "-",
+        *times,
+    ]
+
+
+def _percent(share: object) -> str:
+    return f"{share:.2%}" if isinstance(share, int | float) else "-"
+
+
+def _duration(seconds: object) -> str:
+    return show_duration(seconds) if isinstance(seconds, int | float) else "-"

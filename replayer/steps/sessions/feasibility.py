@@ -12,6 +12,7 @@ from replayer.errors import Impossible, Skip
 from replayer.model import MemoryKind
 from replayer.run.context import Context
 from replayer.servers import protocol
+from replayer.steps.sessions.mixed import mix_of
 from replayer.steps.sessions.spec import ServerMemory, Spec, engine_keys
 from replayer.tables import pgio, relations
 from replayer.tables.pgio import TableSet
@@ -59,7 +60,7 @@ def _kinds() -> Sequence[MemoryKind]:
 def check_numbers(spec: Spec, block_size: int) -> None:
     """Raise Impossible for tables that are smaller than a work unit, or too large."""
     rows = spec.rows(block_size)
-    longest = max(spec.work_unit, spec.update_work_unit if spec.update_pct else 1)
+    longest = mix_of(spec).longest
     if rows < longest:
         raise Impossible(
             f"scale = {spec.scale!r} is {rows:,} blocks, less than one work unit of {longest:,}"

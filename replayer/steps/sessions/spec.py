@@ -3,11 +3,13 @@
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, model_validator
 
 from replayer import units
 from replayer.engines.engine_spec import Sessions
 from replayer.errors import Impossible
+from replayer.load.arrivals import Arrivals
+from replayer.load.mix import Mix
 from replayer.model import MemoryKind, StepSpec, Verdict
 from replayer.run.context import Context
 from replayer.tables.pgio import TableSet
@@ -22,6 +24,10 @@ def _scale(value: str | int) -> str | int:
     except Impossible as error:
         raise ValueError(str(error)) from error
     return value
+
+
+def _not_given(value: object) -> bool:
+    return value is None
 
 
 class Spec(StepSpec):
@@ -40,6 +46,14 @@ class Spec(StepSpec):
     scale: Annotated[str | int, AfterValidator(_scale)] = "1G"
     """Size of each table: bytes with a unit such as 1G, or a bare number of blocks."""
     run_time: units.Duration = Field(120.0, gt=0)
+    rate: float | None = Field(None, gt=0, le=10_000_000, exclude_if=_not_given)
+    """Statements a second over all sessions, each with an intended start that is never moved."""
+    arrivals: Arrivals = Field("poisson", exclude_if=lambda value: value == "poisson")
+    """When the statements of a `rate` arrive: at random, or evenly."""
+    mix: Mix | None = Field(None, exclude_if=_not_given)
+    """Kinds of statements, as `point=70 range=10 update=15 insert=4 scan=1`: their weights, and
+    `work_unit`, `update_rows`, `insert_bytes`, `hot=20%/80%` (rows / accesses), `cpu=2ms` (of the
+    server, for each statement), `hit_ratio=0.97`.  Without it: SELECTs and UPDATEs as above."""
     operations: units.Count | None = Field(None, ge=1)
     """A fixed number of statements for each session, instead of a run time."""
     access: Literal["index", "planner"] = "index"
@@ -53,6 +67,17 @@ class Spec(StepSpec):
     """What a cgroup leaves to the server and its page cache."""
     keep: units.Size = Field(1 << 30, ge=64 << 20)
     """Memory that huge pages or ballast leave free."""
+
+    @model_validator(mode="after")
+    def _one_way(self) -> "Spec":
+        if self.loads and self.operations is not None:
+            raise ValueError("operations has no meaning with rate or mix: give run_time")
+        return self
+
+    @property
+    def loads(self) -> bool:
+        """Tell whether clients send the statements, instead of a loop inside the server."""
+        return self.rate is not None or self.mix is not None
 
     def lasts(self) -> float:
         """Return the run time, 0 for a number of operations."""

@@ -3,9 +3,18 @@
 Every session runs a loop inside the server, in slices of 1/4 to 2 seconds.  RIOPS are the blocks
 that the server missed in its own buffers, per second of the server's clock; the ledger says how
 many of them came from the page cache and how many from the device.
+
+With `rate` or `mix` clients send single statements instead: as fast as they are answered, or each
+at an intended start that is never moved, so that a stall is in the response time of all that came
+meanwhile.
 """
 
+from collections.abc import Callable
+
+from replayer.engines.connection import Database
+from replayer.load import dataset, level
 from replayer.load.dataset import serving
+from replayer.model import Cold
 from replayer.run.context import Context
 from replayer.run.footprint import Footprint
 from replayer.servers import protocol
@@ -16,6 +25,7 @@ from replayer.steps.sessions.feasibility import (
     no_direct_reads,
     possible_kind,
 )
+from replayer.steps.sessions.mixed import asked_of, measure_mix, mix_of, record_level
 from replayer.steps.sessions.outcome import record
 from replayer.steps.sessions.preparation import (
     bounded_memory,
@@ -27,6 +37,7 @@ from replayer.steps.sessions.preparation import (
 )
 from replayer.steps.sessions.spec import Spec
 from replayer.steps.sessions.window import SLICE, measure_window
+from replayer.tables.pgio import TableSet
 
 
 def footprint(spec: Spec, block_size: int) -> Footprint:
@@ -42,7 +53,10 @@ def check(spec: Spec, context: Context) -> None:
     physical reads can take its place: the other steps go on.
     """
     check_numbers(spec, context.engine.block_size)
-    context.engine.needs(SLICE)
+    if spec.loads:
+        level.check(asked_of(spec, spec.tables(context.engine.block_size)), context.engine)
+    else:
+        context.engine.needs(SLICE)
     possible_kind(spec, context)
 
 
@@ -52,9 +66,10 @@ def run(spec: Spec, context: Context) -> None:
     spec, instead = possible_kind(spec, context)
     wanted = spec.tables(context.engine.block_size)
     findings = context.findings
-    findings.writes = spec.update_pct > 0
+    findings.writes = mix_of(spec).writes
     # With the server's ordinary settings: direct I/O would write block by block.
-    findings.notes += provide_tables(wanted, context)
+    provide = dataset.provide_tables if spec.loads else provide_tables
+    findings.notes += provide(wanted, context)
     refused = no_direct_reads(wanted, context) if spec.memory == "direct" else ""
     if refused:
         spec, instead = instead_of_direct(refused, spec, context)
@@ -64,10 +79,10 @@ def run(spec: Spec, context: Context) -> None:
         with bounded_memory(spec, context) as taken:
             cold = bring_to_temperature(spec, files, context)
             with out_of_memory_told(taken):
-                window = measure_window(spec, wanted, context, database)
+                tell = _measured(spec, wanted, context, database, cold)
             findings.notes += displaced(spec, files)
         shown = {row["name"]: row["value"] for row in database.execute(protocol.SETTINGS)}
-    record(spec, context, window, cold)
+    tell()
     findings.facts |= {f"settings.{name}": shown[name] for name in settings if name in shown}
     findings.facts |= {
         "memory.kind": spec.memory,
@@ -77,3 +92,14 @@ def run(spec: Spec, context: Context) -> None:
         findings.facts |= {"memory.bytes": taken.bytes, "memory.how": taken.how}
     # First of all that there is to say.
     findings.notes[:0] = instead
+
+
+def _measured(
+    spec: Spec, wanted: TableSet, context: Context, database: Database, cold: Cold
+) -> Callable[[], None]:
+    """Measure, and return what writes the result down, once the memory is given back."""
+    if spec.loads:
+        reached = measure_mix(spec, wanted, context, database)
+        return lambda: record_level(spec, context, reached, cold)
+    window = measure_window(spec, wanted, context, database)
+    return lambda: record(spec, context, window, cold)

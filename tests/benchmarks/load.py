@@ -1,0 +1,118 @@
+"""What the clients of a load cost at 5,000 statements a second, and pgbench -R beside them."""
+
+import contextlib
+import io
+import statistics
+import subprocess
+
+from replayer import shell
+from replayer.engines import engine
+from replayer.engines.connection import Database
+from replayer.load import dataset
+from replayer.load.level import Asked, measure_level
+from replayer.load.mix import Mix
+from replayer.machine.host import Host
+from replayer.model import Workload
+from replayer.report.progress import Lines
+from replayer.run.context import Context
+from replayer.servers.open import open_server
+from replayer.tables.pgio import TableSet
+from replayer.watch.sampler import Sampler
+
+NAME = "load"
+SAMPLES = 3
+SECONDS = 10
+TABLES = TableSet(1, 8192, 1)
+RATE = 5000
+PEER_RATE = 200
+WORK_UNIT = 2000
+SESSIONS = 8
+PINNED = "-c plan_cache_mode=force_generic_plan -c enable_seqscan=off -c enable_bitmapscan=off"
+
+
+def run(workdir):
+    """Return all rows; one server with all tables in its buffers."""
+    host = Host()
+    with (
+        open_server(engine.load("postgres"), data_dir=workdir / "data") as server,
+        server.settings({"shared_buffers": "256MB"}),
+        Sampler(host, host.device_of(workdir)) as sampler,
+    ):
+        context = Context(
+            host=host,
+            workload=Workload(name="bench", source="", description="", comment="", steps=()),
+            progress=Lines(io.StringIO()),
+            sampler=sampler,
+            storage=workdir,
+            database_server=server,
+        )
+        dataset.provide_tables(TABLES, context)
+        with context.database() as database:
+            return [*costs(context, database), *agreement(context, database, workdir)]
+
+
+def level(context, database, **keys):
+    """Measure one level."""
+    asked = Asked(seconds=SECONDS, tables=TABLES, **{"sessions": SESSIONS, **keys})
+    return measure_level(asked, context, database)
+
+
+def costs(context, database):
+    """Return the CPU of the clients, and how well the rate was kept."""
+    levels = [level(context, database, rate=RATE, mix=Mix(point=1)) for _ in range(SAMPLES)]
+    used = [one.use.client for one in levels]
+    kept = [one.completed / RATE for one in levels]
+    title = f"clients at {RATE:,} reads of one row a second, {SESSIONS} sessions"
+    return [
+        {"what": title, "against": "one core", "bar": "<= 0.10", "unit": "cores",
+         "ratio": statistics.median(used), "samples": used},
+        {"what": "statements answered", "against": "the rate asked for",
+         "bar": ">= 0.995, <= 1.005", "ratio": statistics.median(kept), "samples": kept},
+    ]  # fmt: skip
+
+
+def agreement(context, database, workdir):
+    """Hold response times against those of pgbench -R with the same statement, in turn."""
+    what = {"p50": 50, "p99": 99}
+    peer = f"pgbench -M prepared -R {PEER_RATE}"
+    bar = ">= 0.90, <= 1.10"
+    pgbench = shell.find("pgbench", context.server.programs.folder)
+    if pgbench is None:
+        return [{"what": "response time", "against": peer, "bar": bar, "ratio": None,
+                 "samples": [], "skipped": "pgbench is not installed"}]  # fmt: skip
+    mix = Mix(range=1, work_unit=WORK_UNIT)
+    pairs = {name: [] for name in what}
+    for number in range(SAMPLES + 2):
+        theirs = peer_times(pgbench, context, database, workdir)
+        ours = level(context, database, rate=PEER_RATE, mix=mix, seed=number + 1)
+        for name, percent in what.items():
+            mine = ours.response.percentile_ns(percent) / 1e9
+            pairs[name].append((mine, theirs[min(len(theirs) - 1, len(theirs) * percent // 100)]))
+    return [
+        {"what": f"response time, {name}", "against": peer, "bar": bar,
+         "ratio": statistics.median(mine / other for mine, other in pairs[name]),
+         "samples": pairs[name]}
+        for name in what
+    ]  # fmt: skip
+
+
+def peer_times(pgbench, context, database, workdir):
+    """Return pgbench's times from the intended start in seconds, sorted."""
+    script = workdir / "peer.sql"
+    script.write_text(
+        f"\\set k random(1, {TABLES.rows - WORK_UNIT + 1})\n"
+        f"SELECT sum(scratch) FROM replayer.pgio1 WHERE mykey BETWEEN :k AND :k+{WORK_UNIT - 1};\n"
+    )
+    url = context.server.start()
+    for old in workdir.glob("times.*"):
+        old.unlink()
+    shell.run(
+        [pgbench, "-n", "-M", "prepared", "-c", str(SESSIONS), "-j", "1", "-T", str(SECONDS),
+         "-R", str(PEER_RATE), "-l", f"--log-prefix={workdir / 'times'}", "-f", str(script),
+         "-h", str(url.query["host"]), "-p", str(url.query.get("port", 5432)),
+         "-U", str(url.username), str(url.database)],
+        environment={"PGOPTIONS": PINNED},
+    )  # fmt: skip
+    lines = [line.split() for path in workdir.glob("times.*") for line in path.open()]
+    # Client, number, latency without the schedule's lag, script, second, microsecond, lag.
+    return sorted((int(line[2])) / 1e6 for line in lines)
