@@ -136,10 +136,12 @@ class Level:
 
     @property
     def little(self) -> float | None:
-        """Return throughput times mean time over sessions under way: 1 by Little's law."""
-        if not self.in_flight:
-            return None
-        return self.completed * self.service.mean_ns / 1e9 / self.in_flight
+        """Return throughput times mean time over what is under way: 1 by Little's law.
+
+        In a closed loop that are all sessions, all the time.
+        """
+        under_way = self.asked.sessions if self.asked.rate is None else self.in_flight
+        return self.completed * self.service.mean_ns / 1e9 / under_way if under_way else None
 
 
 def check(asked: Asked, engine: Engine) -> None:
@@ -335,7 +337,7 @@ def _level(  # noqa: PLR0917 - what it is made of
         service=Latencies.of(tally.service.values()),
         response=tally.response,
         service_by_kind=tally.service,
-        in_flight=sum(result.busy_seconds for result in results) / asked.seconds,
+        in_flight=tally.busy_ns / 1e9 / asked.seconds,
         lag=tuple(_lags(tally)),
         answers=tuple(tally.answers.tolist()),
         sustained=not reason,

@@ -37,6 +37,8 @@ class Tally:
     """From the intended start to the answer."""
     completed: Mapping[str, int] = field(default_factory=dict)
     """By kind: answers that came within the window."""
+    busy_ns: int = 0
+    """Sum over all sessions of the time with a statement under way, within the window."""
     failed: int = 0
     """Statements that the server refused for a deadlock or the like."""
     begun: Whole = field(default_factory=_none)
@@ -57,6 +59,7 @@ class Tally:
             },
             response=Latencies.of(part.response for part in parts),
             completed={kind: sum(part.completed.get(kind, 0) for part in parts) for kind in kinds},
+            busy_ns=sum(part.busy_ns for part in parts),
             failed=sum(part.failed for part in parts),
             begun=_stacked([part.begun for part in parts]).sum(axis=0),
             lag_ns=_stacked([part.lag_ns for part in parts]).sum(axis=0),
@@ -68,6 +71,7 @@ class Tally:
 class Tallying:
     """Counts records, in a thread of its own where that would hold up what is being measured."""
 
+    FIELDS = _FIELDS
     ENOUGH = _FIELDS << 17
     """Numbers of as many records as are worth the effort, 4 MiB of them."""
 
@@ -78,7 +82,7 @@ class Tallying:
         self._service = {kind: Recorder() for kind in dict.fromkeys(kinds)}
         self._response = Recorder()
         self._completed = dict.fromkeys(self._service, 0)
-        self._failed = 0
+        self._busy_ns = self._failed = 0
         self._lags: list[tuple[Whole, Whole, Whole, Whole]] = [(_none(),) * 4]
         self._waiting: queue.SimpleQueue[tuple[array[int], int] | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
@@ -108,6 +112,7 @@ class Tallying:
             service={kind: recorder.recorded() for kind, recorder in self._service.items()},
             response=self._response.recorded(),
             completed=self._completed,
+            busy_ns=self._busy_ns,
             failed=self._failed,
             begun=begun.sum(axis=0),
             lag_ns=lag_ns.sum(axis=0),
@@ -123,7 +128,9 @@ class Tallying:
         rows, kind = rows[~refused], kind[~refused]
         intended, begun, done = rows[:, 1], rows[:, 2], rows[:, 3]
         self._response.add(done - intended)
-        inside = done < begin_ns + round(self._seconds * _SECOND)
+        end_ns = begin_ns + round(self._seconds * _SECOND)
+        self._busy_ns += int((np.minimum(done, end_ns) - np.minimum(begun, end_ns)).sum())
+        inside = done < end_ns
         for name, recorder in self._service.items():
             own = kind == KINDS.index(name)
             recorder.add((done - begun)[own])

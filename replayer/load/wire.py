@@ -89,7 +89,7 @@ class Postgres:
             types = [_INT8] * len(statement.names)
             result = self._pg.prepare(name, statement.text.encode(), types)
             if result.status not in self._fine:
-                raise Gone(_sentence(result.error_message))
+                raise Gone(f"the database said: {_sentence(result.error_message)}")
             self._names.append(name)
             self._formats.append([1] * len(statement.names))
 

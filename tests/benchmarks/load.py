@@ -1,13 +1,10 @@
 """What the clients of a load cost at 5,000 statements a second, and pgbench -R beside them."""
 
-import contextlib
 import io
 import statistics
-import subprocess
 
 from replayer import shell
 from replayer.engines import engine
-from replayer.engines.connection import Database
 from replayer.load import dataset
 from replayer.load.level import Asked, measure_level
 from replayer.load.mix import Mix
@@ -114,5 +111,5 @@ def peer_times(pgbench, context, database, workdir):
         environment={"PGOPTIONS": PINNED},
     )  # fmt: skip
     lines = [line.split() for path in workdir.glob("times.*") for line in path.open()]
-    # Client, number, latency without the schedule's lag, script, second, microsecond, lag.
-    return sorted((int(line[2])) / 1e6 for line in lines)
+    # Client, number, microseconds from the scheduled start, script, second, microsecond, lag.
+    return sorted(int(line[2]) / 1e6 for line in lines)

@@ -196,6 +196,8 @@ def test_times_become_counts_and_lags():
 
     assert tally.completed == {"point": 1, "update": 1}
     assert (tally.response.operations, tally.failed) == (3, 1)
+    # The last one began at 1.9 of a window of 2 s.
+    assert tally.busy_ns == round(0.6 * SECOND)
     assert tally.service["point"].total_ns == round(0.7 * SECOND)
     assert tally.service["update"].total_ns == round(0.4 * SECOND)
     assert tally.response.total_ns == round(2.8 * SECOND)

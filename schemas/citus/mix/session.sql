@@ -1,0 +1,2 @@
+-- a columnar table is append-only and has no block that holds one row: the SLOB method needs both.
+-- Heap tables of the same server are measured with --engine postgres.
