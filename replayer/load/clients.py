@@ -30,11 +30,11 @@ from replayer.load.wire import Gone, Session
 from replayer.watch.workers import Barrier, Report
 
 _NEVER = 1 << 62
-_AHEAD_NS = 300_000
+_AHEAD_NS = 400_000
 """Requests are drawn ahead where nothing is due for so long: drawing them takes half of it."""
 _REPORT_NS = 1_000_000_000
 _LONGEST_WAIT = 0.5
-_WAKE_UPS = 1500
+_WAKE_UPS = 1000
 """A second that one process may need for statements that are due: each sets a timer, which costs
 10 to 20 us in a virtual machine, more than to send and to receive."""
 
@@ -42,8 +42,8 @@ _WAKE_UPS = 1500
 def grain_ns(rate: float) -> int:
     """Return how long after a start a process of that rate sleeps at least, if nothing is answered.
 
-    None up to 1,500 statements a second; what is due meanwhile is begun up to 0.67 ms late, which
-    is in its lag and in its response time.
+    None up to 1,000 statements a second; what is due meanwhile is begun up to 1 ms late, which is
+    in its lag and in its response time.
     """
     return max(0, round(1e9 / _WAKE_UPS - 1e9 / rate))
 
@@ -137,10 +137,10 @@ def _session(job: ClientJob, names: Sequence[str]) -> Session:
     session = wire.connect(job.connector, (*job.first, *names))
     session.prepare(job.statements)
     # So that neither plans nor caches are made in the window.
-    nothing = (0).to_bytes(8, "big")
+    nothing = session.packing.prefix + bytes(8)
     for place, statement in enumerate(job.statements):
         if statement.kind not in {"scan", "insert"}:
-            session.send(place, [nothing] * len(statement.names))
+            session.send(place, nothing * len(statement.names))
             while session.receive() is False:
                 select.select([session], [], [])
     session.execute(job.settle)
@@ -164,8 +164,8 @@ class _Clients:
         self._alarm = Alarm()
         self._poll.register(self._alarm.fd, select.EPOLLIN | select.EPOLLET)
         self._by_fd[self._alarm.fd] = -1
-        order = sessions[0].order
-        self._requests = Requests(job.statements, job.keys, job.process, job.seed, order)
+        packing = sessions[0].packing
+        self._requests = Requests(job.statements, job.keys, job.process, job.seed, packing)
         self._ready: list[Request] = []
         self._ahead: list[Request] = []
         self._times = self._intended_starts()
@@ -220,7 +220,8 @@ class _Clients:
                     due = self._next_start()
                 earliest = now + grain
             if due > now:
-                self._last_empty = min(now, self._end)
+                # Nobody waits until then; what the end left is no longer of the window.
+                self._last_empty = min(due, self._end) if now < self._end else self._last_empty
             elif now - due > patience:
                 self._given_up, due = len(self._times) + 1, _NEVER
                 self._times = array("q")
@@ -255,24 +256,23 @@ class _Clients:
     def _look_ahead(self, idle_ns: int) -> None:
         """Draw the next requests where there is time for it."""
         if idle_ns > _AHEAD_NS and not self._ahead:
-            self._ahead = list(self._requests.batch())
+            self._ahead = self._requests.batch()
 
     def _start(self, number: int, intended: int, now: int) -> None:
         if not self._ready:
-            self._ready = self._ahead or list(self._requests.batch())
+            self._ready = self._ahead or self._requests.batch()
             self._ahead = []
-        place, values = self._ready.pop()
+        place, payload = self._ready.pop()
         self._under_way[number] = (place, intended, now)
-        self._sessions[number].send(place, values)
+        self._sessions[number].send(place, payload)
 
     def _take(self, events: list[tuple[int, int]]) -> None:
         """Take the answers that came."""
         done = self._seen = time.monotonic_ns()
         for fd, _ in events:
             number = self._by_fd[fd]
-            # The alarm needs no answer.
-            answer = number >= 0 and self._sessions[number].receive()
-            if answer is not False:
+            # The alarm has no answer.
+            if number >= 0 and (answer := self._sessions[number].receive()) is not False:
                 place, intended, begun = self._under_way[number]
                 self._records.extend((place if answer else -1, intended, begun, done))
                 self._free.append(number)

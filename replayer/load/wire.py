@@ -4,6 +4,7 @@ One class for each driver of engines/driver.py.  They import little: worker proc
 """
 
 import contextlib
+import os
 import struct
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol
@@ -11,13 +12,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 from replayer.engines import driver
 from replayer.engines.driver import Connector
 from replayer.errors import ReplayerError
-from replayer.load.requests import Statement
+from replayer.load.requests import Packing, Statement
 
 if TYPE_CHECKING:
     import socket
 
-_INT8 = 20
-"""PostgreSQL's type bigint."""
 _AGAIN = frozenset({"40P01", "40001", "1213", "1205"})
 """What servers say to one who is to try again: a deadlock, an update that came too late, a lock."""
 
@@ -29,8 +28,7 @@ class Gone(ReplayerError):
 class Session(Protocol):
     """One connection, with at most one statement under way."""
 
-    order: str
-    """How the wire has the bytes of a number: > or <."""
+    packing: Packing
 
     def prepare(self, statements: Sequence[Statement]) -> None:
         """Make the statements ready; they are called by their places from then on."""
@@ -40,7 +38,7 @@ class Session(Protocol):
         """Return the descriptor that can be read when something came."""
         ...
 
-    def send(self, place: int, values: list[bytes]) -> None:
+    def send(self, place: int, payload: bytes) -> None:
         """Send a statement with its parameters."""
         ...
 
@@ -63,44 +61,75 @@ class Session(Protocol):
 def connect(connector: Connector, first: Sequence[str]) -> Session:
     """Return a session on which `first` was executed; raise ReplayerError if there can be none."""
     connection = driver.connect(connector, *first)
-    return Postgres(connection) if connector.module == "psycopg" else MySQL(connection)
+    if connector.module != "psycopg":
+        return MySQL(connection)
+    return Encrypted(connection) if connection.pgconn.ssl_in_use else Postgres(connection)
 
 
-class Postgres:
-    """A session over libpq: binary parameters and results, no row is looked at."""
+_INT8 = 20
+"""PostgreSQL's type bigint."""
+_PREFIX = struct.pack(">i", 8)
+_FINE = frozenset({1, 2})
+"""PGRES_COMMAND_OK and PGRES_TUPLES_OK."""
 
-    order = ">"
+
+class _Libpq:
+    """What both kinds of sessions of PostgreSQL leave to psycopg."""
+
+    packing = Packing(">", _PREFIX)
 
     def __init__(self, connection: Any) -> None:
         driver.sleep_soundly(connection)
         self._connection = connection
         self._pg = connection.pgconn
-        # As numbers, which a comparison is done with sooner than with an enum.
-        self._fine = frozenset({1, 2})
-        self._names: list[bytes] = []
-        self._formats: list[list[int]] = []
-        self._send = self._pg.send_query_prepared
         self._error: type[Exception] = driver.driver_error(Connector("psycopg", {}))
 
     def prepare(self, statements: Sequence[Statement]) -> None:
         """Prepare them on the server."""
         for place, statement in enumerate(statements):
-            name = b"r%d" % place
             types = [_INT8] * len(statement.names)
-            result = self._pg.prepare(name, statement.text.encode(), types)
-            if result.status not in self._fine:
+            result = self._pg.prepare(b"r%d" % place, statement.text.encode(), types)
+            if result.status not in _FINE:
                 raise Gone(f"the database said: {_sentence(result.error_message)}")
-            self._names.append(name)
-            self._formats.append([1] * len(statement.names))
 
     def fileno(self) -> int:
         """Return the socket."""
         return int(self._pg.socket)
 
-    def send(self, place: int, values: list[bytes]) -> None:
-        """Send Bind, Execute and Sync."""
+    def execute(self, texts: Sequence[str]) -> None:
+        """Execute them by psycopg."""
         try:
-            self._send(self._names[place], values, self._formats[place], 1)
+            with self._connection.cursor() as cursor:
+                for text in texts:
+                    cursor.execute(text)
+        except self._error as error:
+            raise Gone(driver.explain(error)) from error
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._connection.close()
+
+
+class Encrypted(_Libpq):
+    """A session over TLS, whose bytes only libpq can read: binary, and no row is looked at."""
+
+    def __init__(self, connection: Any) -> None:
+        super().__init__(connection)
+        self._calls: list[tuple[bytes, list[slice], list[int]]] = []
+
+    def prepare(self, statements: Sequence[Statement]) -> None:
+        """Prepare them on the server."""
+        super().prepare(statements)
+        for place, statement in enumerate(statements):
+            many = len(statement.names)
+            parts = [slice(12 * number + 4, 12 * number + 12) for number in range(many)]
+            self._calls.append((b"r%d" % place, parts, [1] * many))
+
+    def send(self, place: int, payload: bytes) -> None:
+        """Send Bind, Execute and Sync."""
+        name, parts, formats = self._calls[place]
+        try:
+            self._pg.send_query_prepared(name, [payload[part] for part in parts], formats, 1)
         except self._error as error:
             raise Gone(driver.explain(error)) from error
 
@@ -116,25 +145,102 @@ class Postgres:
             pg.get_result()
         except self._error as error:
             raise Gone(driver.explain(error)) from error
-        if result is not None and result.status in self._fine:
+        if result is not None and result.status in _FINE:
             return True
         if result is None:
             raise Gone("the connection has no answer")
         _check_refusal((result.error_field(ord("C")) or b"").decode(), result.error_message)
         return None
 
-    def execute(self, texts: Sequence[str]) -> None:
-        """Execute them by psycopg."""
-        try:
-            with self._connection.cursor() as cursor:
-                for text in texts:
-                    cursor.execute(text)
-        except self._error as error:
-            raise Gone(driver.explain(error)) from error
 
-    def close(self) -> None:
-        """Close the connection."""
-        self._connection.close()
+_READ = 1 << 14
+_TYPE_AND_LENGTH = struct.Struct(">BI")
+_READY = ord("Z")
+_REFUSED = ord("E")
+_EXECUTE_AND_SYNC = b"E" + struct.pack(">I", 9) + b"\0" + bytes(4) + b"S" + struct.pack(">I", 4)
+_ENDS = {
+    "point": b"SELECT 1",
+    "range": b"SELECT 1",
+    "scan": b"SELECT 1",
+    "insert": b"INSERT 0 1",
+    "update": b"UPDATE 1",
+}
+"""How the answer to most statements of a kind ends; any other is read message by message."""
+
+
+class Postgres(_Libpq):
+    """A session whose messages are written here, which costs a third less than through libpq.
+
+    Messages as in the chapter Frontend/Backend Protocol: a letter, a length, what it has.
+    """
+
+    def __init__(self, connection: Any) -> None:
+        super().__init__(connection)
+        self._fd = self.fileno()
+        self._messages: list[tuple[bytes, bytes, bytes]] = []
+        """Of each statement: how its message begins and ends, and how its answer ends."""
+        self._end = self._came = b""
+
+    def prepare(self, statements: Sequence[Statement]) -> None:
+        """Prepare them on the server, and their messages here."""
+        super().prepare(statements)
+        for place, statement in enumerate(statements):
+            many = len(statement.names)
+            name = b"\0r%d\0" % place
+            # Parameters and results are binary.
+            bind = name + struct.pack(">HHH", 1, 1, many)
+            length = 4 + len(bind) + many * 12 + 4
+            tag = _ENDS[statement.kind] + b"\0"
+            end = b"C" + struct.pack(">I", 4 + len(tag)) + tag + b"Z" + struct.pack(">I", 5) + b"I"
+            head = b"B" + struct.pack(">I", length) + bind
+            self._messages.append((head, struct.pack(">HH", 1, 1) + _EXECUTE_AND_SYNC, end))
+
+    def send(self, place: int, payload: bytes) -> None:
+        """Send Bind, Execute and Sync."""
+        head, tail, self._end = self._messages[place]
+        message = head + payload + tail
+        try:
+            if os.write(self._fd, message) != len(message):
+                raise Gone("the connection takes no whole statement")
+        except OSError as error:
+            # The server may have said why it closes the connection.
+            while self.receive() is False:
+                pass
+            raise Gone(f"the connection broke: {error.strerror}") from error
+
+    def receive(self) -> bool | None:
+        """Take what came."""
+        try:
+            part = os.read(self._fd, _READ)
+        except (BlockingIOError, InterruptedError):
+            return False
+        except OSError as error:
+            raise Gone(f"the connection broke: {error.strerror}") from error
+        if not part:
+            raise Gone("the server closed the connection unexpectedly")
+        if not self._came and part.endswith(self._end):
+            return True
+        self._came += part
+        return self._by_message()
+
+    def _by_message(self) -> bool | None:
+        """Look at each message that came, and tell what they say together."""
+        place, refused = 0, False
+        while place + _TYPE_AND_LENGTH.size <= len(self._came):
+            kind, length = _TYPE_AND_LENGTH.unpack_from(self._came, place)
+            after = place + 1 + length
+            if after > len(self._came):
+                return False
+            if kind == _REFUSED:
+                fields = self._came[place + 5 : after].split(b"\0")
+                by_letter = {field[:1]: field[1:] for field in fields}
+                _check_refusal(by_letter.get(b"C", b"").decode(), by_letter.get(b"M", b""))
+                refused = True
+            if kind == _READY:
+                self._came = b""
+                return None if refused else True
+            place = after
+        return False
 
 
 def _check_refusal(code: str, message: bytes) -> None:
@@ -153,7 +259,6 @@ _LONGLONG = 8
 _OK, _EOF, _ERR = 0x00, 0xFE, 0xFF
 _EOF_BYTES = 9
 _HEADER = 4
-_READ = 1 << 16
 
 
 class MySQL:
@@ -162,17 +267,13 @@ class MySQL:
     Packets as in the MySQL client/server protocol: 3 bytes of length, a number, the payload.
     """
 
-    order = "<"
+    packing = Packing("<")
 
     def __init__(self, connection: Any) -> None:
         self._connection = connection
         self._socket: socket.socket = connection._sock  # noqa: SLF001 - it has no other face
         self._heads: list[bytes] = []
-        self._bound: set[int] = set()
-        self._types: list[bytes] = []
         self._came = b""
-        self._ends_wanted = 0
-        self._seen_first = False
         self._error: type[Exception] = driver.driver_error(Connector("pymysql", {}))
 
     def prepare(self, statements: Sequence[Statement]) -> None:
@@ -182,10 +283,10 @@ class MySQL:
                 number = self._prepare(statement)
             except self._error as error:
                 raise Gone(driver.explain(error)) from error
-            self._heads.append(struct.pack("<BIBI", _COM_STMT_EXECUTE, number, 0, 1))
             nulls = bytes((len(statement.names) + 7) // 8)
             types = struct.pack("<BB", _LONGLONG, 0) * len(statement.names)
-            self._types.append(nulls + b"\x01" + types if statement.names else b"")
+            head = struct.pack("<BIBI", _COM_STMT_EXECUTE, number, 0, 1)
+            self._heads.append(head + (nulls + b"\x01" + types if statement.names else b""))
 
     def _prepare(self, statement: Statement) -> int:
         connection = self._connection
@@ -201,12 +302,12 @@ class MySQL:
         """Return the socket."""
         return self._socket.fileno()
 
-    def send(self, place: int, values: list[bytes]) -> None:
+    def send(self, place: int, payload: bytes) -> None:
         """Send COM_STMT_EXECUTE; all parameters are whole numbers of 8 bytes."""
-        payload = self._heads[place] + self._types[place] + b"".join(values)
+        whole = self._heads[place] + payload
         self._came = b""
         try:
-            self._socket.sendall(struct.pack("<I", len(payload)) + payload)
+            self._socket.sendall(struct.pack("<I", len(whole)) + whole)
         except OSError as error:
             raise Gone(f"the connection broke: {error.strerror or error}") from error
 

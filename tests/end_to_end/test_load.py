@@ -266,12 +266,14 @@ def test_a_killed_backend_ends_the_level_in_one_sentence(loaded, database):
     """A session that the server ended is told, with what the server said of it."""
 
     def kill():
-        time.sleep(1.0)
+        killed = []
         with contextlib.closing(Database(database.engine, database.url)) as other:
-            other.query(
-                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
-                "WHERE application_name = 'replayer session 2'"
-            )
+            while not killed:
+                time.sleep(0.1)
+                killed = other.query(
+                    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name "
+                    "= 'replayer session 2' AND query_start - backend_start > '1.5s'"
+                )
 
     thread = threading.Thread(target=kill)
     thread.start()

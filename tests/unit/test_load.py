@@ -8,7 +8,7 @@ from scipy import stats
 from replayer.load import mix as mixes
 from replayer.load.arrivals import starts
 from replayer.load.mix import Mix
-from replayer.load.requests import Keys, Requests, Statement
+from replayer.load.requests import Keys, Packing, Requests, Statement
 from replayer.load.tally import Tally, Tallying
 
 SECOND = 10**9
@@ -95,14 +95,21 @@ def test_work_is_carried_by_the_speed_of_a_core():
     assert mixes.carried(0.002, 100.0, 50.0) == 0.004
 
 
+def unpacked(payload):
+    """Return the numbers of a request, each of which has the wire's prefix."""
+    cells = [payload[start : start + 12] for start in range(0, len(payload), 12)]
+    assert all(cell.startswith(b"len:") for cell in cells)
+    return [int.from_bytes(cell[4:], "big", signed=True) for cell in cells]
+
+
 def requests_of(*statements, rows=1000, hot=None, process=0, seed=1, number=40_000):
     """Return the places of many requests, and their parameters as rows of numbers."""
-    made = Requests(statements, Keys(rows, hot), process, seed, ">")
+    made = Requests(statements, Keys(rows, hot), process, seed, Packing(">", b"len:"))
     places, numbers = [], []
     while len(places) < number:
-        for place, values in made.batch():
+        for place, payload in made.batch():
             places.append(place)
-            numbers.append([int.from_bytes(value, "big", signed=True) for value in values])
+            numbers.append(unpacked(payload))
     return np.array(places), numbers
 
 
