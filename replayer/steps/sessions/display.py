@@ -9,10 +9,13 @@ from replayer.units import show, show_count, show_duration
 _GLOSSES = {
     "sessions.riops": "blocks that the server missed in its own buffers",
     "sessions.cache_hits": "blocks that it found there",
-    "sessions.hit_ratio": "of the blocks were in the server's buffers",
     "sessions.device_reads": "reads of the device, all processes",
     "sessions.operations": "work units",
     "sessions.client_cpu": "used by replayer's side of the sessions",
+}
+_OF_A_LOAD = {
+    **{metric: words for metric, words in _GLOSSES.items() if metric != "sessions.operations"},
+    "sessions.hit_ratio": "of the blocks were in the server's buffers",
     "sessions.statement_cpu": "of the server's processes, for each statement",
     "sessions.in_flight": "with a statement under way, on average",
     "sessions.completed": "statements answered within the window",
@@ -58,7 +61,7 @@ def _load(result: StepResult) -> Form:
         tables=frozenset({"kinds"}),
         facts=frozenset({"memory.kind", "block_size_bytes", "sessions.sustained"}),
         headline=("sessions.completed", f"sessions.{times}.p50", f"sessions.{times}.p99"),
-        glosses=_GLOSSES,
+        glosses=_OF_A_LOAD,
         charted_alone=True,
     )
 
