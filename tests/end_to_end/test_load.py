@@ -21,8 +21,6 @@ from replayer.steps.sessions import step as sessions
 from replayer.tables.pgio import TableSet
 from tests.performed import performed
 
-pytestmark = pytest.mark.alone
-
 TABLES = TableSet(2, 2048, 1)
 EVERY_KIND = Mix(point=50, range=20, update=20, insert=8, scan=2, work_unit=16, hot="20%/80%")
 
@@ -231,7 +229,7 @@ def test_hot_rows_are_found_in_the_buffers(loaded, context):
     ratios = []
     with context.server.settings(small), context.database() as database:
         for hot in ("", "5%/95%"):
-            asked = Asked(sessions=2, seconds=2.0, mix=Mix(point=1, hot=hot), tables=TABLES)
+            asked = Asked(sessions=2, seconds=1.0, mix=Mix(point=1, hot=hot), tables=TABLES)
             measure_level(asked, context, database)
             ratios.append(measure_level(asked, context, database).hit_ratio)
     del loaded
@@ -240,6 +238,7 @@ def test_hot_rows_are_found_in_the_buffers(loaded, context):
     assert ratios[1] > ratios[0] + 0.05
 
 
+@pytest.mark.alone
 def test_a_statement_burns_what_it_costs_elsewhere(loaded, context, database):
     """The CPU of the server for each statement is the one asked for, measured over the window."""
     mix = Mix(point=3, range=1, update=1, work_unit=8, cpu="3ms")
@@ -292,7 +291,7 @@ def test_a_killed_server_ends_the_level_in_one_sentence(server_home, surrounding
         server.start()
         context = surroundings(server)
         dataset.provide_tables(TABLES, context)
-        thread = threading.Timer(2.5, lambda: os.kill(server.pids()[0], signal.SIGKILL))
+        thread = threading.Timer(1.5, lambda: os.kill(server.pids()[0], signal.SIGKILL))
         with context.database() as database:
             thread.start()
             asked = Asked(sessions=4, seconds=60.0, rate=300, mix=EVERY_KIND, tables=TABLES)
@@ -435,7 +434,7 @@ def test_the_report_says_whether_the_rate_was_sustained(running):
 def test_ctrl_c_in_the_middle_leaves_nothing(running):
     """It ends at once, says so in a sentence, and neither processes nor notes are left."""
     replayer = running(60)
-    time.sleep(12)
+    time.sleep(9)
     replayer.send_signal(signal.SIGINT)
     began = time.monotonic()
     _, errors = replayer.communicate(timeout=60)
