@@ -6,7 +6,6 @@ The first report is passed over, as it is since the boot unless -y was given.
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
 
 import numpy as np
 
@@ -45,70 +44,100 @@ _NO_X = "without -x iostat does not tell reads from writes: their number a secon
 _NO_CORES = "how many processors there are is not said: the CPU is not known"
 
 
-class _Taken(NamedTuple):
-    """What is kept of a report."""
-
-    seconds: float
-    span: float
-    """NaN where it follows from the others' times."""
-    cores: int | None
-    cpu: Mapping[str, float]
-    devices: Mapping[str, Mapping[str, float]]
-
-
 def read(file: Source, devices: Sequence[str]) -> Profile:
     """Return the profile of a file: of one machine, as iostat saw it."""
-    clock, taken = _taken(file)
-    names = list(dict.fromkeys(name for one in taken for name in one.devices))
-    chosen = sysstat.disks(names, devices, file.name)
-    rows = intervals.Rows()
-    for one in taken:
-        _add(rows, one, chosen)
-    notes = [f"taken of the devices {', '.join(names[:20])}: {', '.join(chosen[:20])}"]
-    notes += [_NO_X] if "read_iops" not in rows.values and names else []
-    cores = taken[-1].cores
-    notes += [] if cores else [_NO_CORES]
-    return intervals.profile(
-        file,
-        rows,
-        {"kind": "iostat", "place": file.name, "cores": cores, "device": "+".join(chosen) or None},
-        in_order=True,
-        zoned=clock.zoned,
-        notes=notes if len(names) > len(chosen) else notes[1:],
-    )
-
-
-def _taken(file: Source) -> tuple[sysstat.Clock, list[_Taken]]:
-    """Return the reports of a file, without the first one after each start of iostat."""
     text = file.data.decode("utf-8", errors="replace")
-    clock = sysstat.Clock(sysstat.order_of(_dates(text)))
-    taken: list[_Taken] = []
-    before: Mapping[str, object] | None = None
-    machines: set[str] = set()
-    undated = 0
-    started = math.nan
-    for report, cores in _reports(file, clock):
-        machines.add(str(report.host.get("host.name", "")))
-        first, before = report.host is not before, report.host
+    reader = _Reader(file, sysstat.Clock(sysstat.order_of(_dates(text))), devices)
+    del text
+    for report, cores in _reports(file, reader.clock, devices):
+        reader.add(report, cores)
+    return reader.profile()
+
+
+class _Reader:
+    """The rows so far; a report is not kept, as a day has 86,400."""
+
+    def __init__(self, file: Source, clock: sysstat.Clock, devices: Sequence[str]) -> None:
+        self.clock = clock
+        self._file = file
+        self._wanted = devices
+        self._rows = intervals.Rows()
+        self._names: dict[str, None] = {}
+        self._chosen: dict[tuple[str, ...], list[str]] = {}
+        self._machine: Mapping[str, object] | None = None
+        self._machines: set[str] = set()
+        self._cores: int | None = None
+        self._began = math.nan
+        """When the report ended that is since the boot, until the next one is there."""
+        self._undated = 0
+
+    def add(self, report: Report, cores: int | None) -> None:
+        """Add a report; the first one after each start of iostat is not taken."""
+        self._machines.add(str(report.host.get("host.name", "")))
+        first, self._machine = report.host is not self._machine, report.host
         if not (report.cpu or report.devices):
-            continue
+            return
         try:
-            seconds = clock.seconds(report.stamp)
+            seconds = self.clock.seconds(report.stamp)
         except ValueError:
-            undated += not first
-            continue
-        span, started = (seconds - started if seconds > started else math.nan), math.nan
+            self._undated += not first
+            return
         if first:
-            started = seconds
-        else:
-            taken.append(_Taken(seconds, span, cores, report.cpu, report.devices))
-    if len(machines) > 1:
-        raise Impossible(f"{file.name} is of {len(machines)} machines: a profile is of one")
-    if not taken:
-        raise Impossible(f"{file.name} {_why_none(undated, before)}")
-    if undated:
-        file.unread.say(f"{undated:,} reports have no time of their own: they are left out")
-    return clock, taken
+            self._began = seconds
+            return
+        span, self._began = seconds - self._began, math.nan
+        self._names |= dict.fromkeys(report.devices)
+        self._cores = cores
+        chosen = self._devices(tuple(report.devices))
+        known = _cpu(report.cpu, cores) | _device([report.devices[name] for name in chosen])
+        values = {name: value for name, value in known.items() if not value < 0}
+        self._rows.add(seconds, values, span if span > 0 else math.nan)
+
+    def _devices(self, names: tuple[str, ...]) -> list[str]:
+        """Return those of a report's devices that are added up."""
+        if names not in self._chosen:
+            self._chosen[names] = (
+                [name for name in names if name in self._wanted]
+                if self._wanted
+                else sysstat.disks(names, (), self._file.name)
+            )
+        return self._chosen[names]
+
+    def profile(self) -> Profile:
+        """Return the profile of all reports; raise Impossible where there is none."""
+        name = self._file.name
+        if len(self._machines) > 1:
+            raise Impossible(f"{name} is of {len(self._machines)} machines: a profile is of one")
+        if not self._rows.ends:
+            raise Impossible(f"{name} {_why_none(self._undated, self._machine)}")
+        if self._undated:
+            self._file.unread.say(
+                f"{self._undated:,} reports have no time of their own: they are left out"
+            )
+        names = list(self._names)
+        chosen = sysstat.disks(names, self._wanted, name)
+        return intervals.profile(
+            self._file,
+            self._rows,
+            {
+                "kind": "iostat",
+                "place": name,
+                "cores": self._cores,
+                "device": "+".join(chosen) or None,
+            },
+            in_order=True,
+            zoned=self.clock.zoned,
+            notes=self._notes(names, chosen),
+        )
+
+    def _notes(self, names: Sequence[str], chosen: Sequence[str]) -> list[str]:
+        notes = []
+        if len(names) > len(chosen):
+            some = f"{', '.join(names[:20])}{', …' if len(names) > 20 else ''}"
+            notes.append(f"taken of the devices {some}: {', '.join(chosen[:20])}")
+        if names and "read_iops" not in self._rows.values:
+            notes.append(_NO_X)
+        return notes if self._cores else [*notes, _NO_CORES]
 
 
 def _why_none(undated: int, host: object) -> str:
@@ -124,11 +153,13 @@ def _dates(text: str) -> Iterator[str]:
         yield match[0][-80:] if not match[0].startswith("Linux") else match[0].partition(")")[2]
 
 
-def _reports(file: Source, clock: sysstat.Clock) -> Iterator[tuple[Report, int | None]]:
+def _reports(
+    file: Source, clock: sysstat.Clock, devices: Sequence[str]
+) -> Iterator[tuple[Report, int | None]]:
     """Yield reports, and how many processors the machine has."""
     if file.data.lstrip()[:1] != b"{":
         head = ""
-        for report in iostat.of_text(file):
+        for report in iostat.of_text(file, only=devices):
             if report.head != head:
                 head = report.head
                 clock.date(head.partition(")")[2])
@@ -149,18 +180,12 @@ def _reports(file: Source, clock: sysstat.Clock) -> Iterator[tuple[Report, int |
         yield report, cores if isinstance(cores, int) else None
 
 
-def _add(rows: intervals.Rows, one: _Taken, chosen: Sequence[str]) -> None:
-    values = {**_cpu(one), **_device([one.devices[name] for name in chosen if name in one.devices])}
-    values = {name: value for name, value in values.items() if value >= 0}
-    rows.add(one.seconds, values, one.span)
-
-
-def _cpu(one: _Taken) -> dict[str, float]:
+def _cpu(percent: Mapping[str, float], cores: int | None) -> dict[str, float]:
     """Return processors in use, of the shares in percent of all."""
-    shares = {name.lstrip("%"): value for name, value in one.cpu.items()}
-    if not one.cores or "idle" not in shares:
+    shares = {name.lstrip("%"): value for name, value in percent.items()}
+    if not cores or "idle" not in shares:
         return {}
-    share = one.cores / 100
+    share = cores / 100
     known = {name: shares.get(name, 0.0) * share for name in ("iowait", "steal", "system")}
     user = (shares.get("user", 0.0) + shares.get("nice", 0.0)) * share
     return {

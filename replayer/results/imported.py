@@ -300,7 +300,10 @@ def stamp(since: object) -> str:
 
 def words(value: object) -> str:
     """Return a text of another tool as it may stand in a result: one line, not too long."""
-    line = " ".join(_clean(str(value)[: 4 * _LONGEST_WORDS]).split())
+    text = str(value)
+    if len(text) <= _LONGEST_WORDS and text.isascii() and text.isalnum():
+        return text
+    line = " ".join(_clean(text[: 4 * _LONGEST_WORDS]).split())
     return line if len(line) <= _LONGEST_WORDS else f"{line[: _LONGEST_WORDS - 1]}…"
 
 

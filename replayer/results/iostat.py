@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
@@ -12,6 +12,7 @@ from replayer.results import imported
 from replayer.results.imported import Source, number, words
 
 _CLOCK = re.compile(r"(?:^|[ T])(\d{1,2}):(\d\d):(\d\d)(?: ?([AP])M)?")
+_PLAIN = re.compile(r"[0-9]{1,15}(?:\.[0-9]{1,9})?")
 _DAY = 86400
 _MOST_COLUMNS = 64
 _MOST_VALUES = 4_000_000
@@ -52,6 +53,7 @@ class _Reader:
     reports: list[Report] = field(default_factory=list)
     """Those that nobody has had yet; the last may not be complete."""
     values: int = 0
+    only: Collection[str] = ()
 
     def start(self) -> None:
         """Begin a report."""
@@ -65,9 +67,12 @@ def reports(source: Source) -> list[Report]:
     return list(of_text(source, _MOST_VALUES))
 
 
-def of_text(source: Source, most: float = math.inf) -> Iterator[Report]:
-    """Yield the reports of a text, of as many values at most; other lines are noted."""
-    reader = _Reader()
+def of_text(source: Source, most: float = math.inf, only: Collection[str] = ()) -> Iterator[Report]:
+    """Yield the reports of a text, of as many values at most; other lines are noted.
+
+    With `only` the values of no other device are read.
+    """
+    reader = _Reader(only=only)
     for at, line in source.lines():
         if reader.values > most:
             source.unread.say(f"what follows line {at:,} is more than can be held")
@@ -113,7 +118,8 @@ def _header(reader: _Reader, parts: Sequence[str]) -> bool:
     columns = parts[:-1] if reader.last else [part for part in parts[1:] if part != ":"]
     if not columns or len(columns) > _MOST_COLUMNS:
         return False
-    reader.names, reader.cpu, reader.device = columns, (), ""
+    # Made harmless once and not at each of a day's millions of values.
+    reader.names, reader.cpu, reader.device = [words(name) for name in columns], (), ""
     if not reader.reports or reader.reports[-1].devices or not reader.reports[-1].cpu:
         reader.start()
     return True
@@ -130,14 +136,19 @@ def _device(reader: _Reader, parts: Sequence[str]) -> bool:
         name, values = parts[-1], parts[:-1]
     else:
         name, values = parts[0], parts[1:]
-    pairs = zip(reader.names, values, strict=True)
-    reader.reports[-1].devices[words(name)] = {words(n): _value(v) for n, v in pairs}
+    if reader.only and name not in reader.only:
+        reader.reports[-1].devices[words(name)] = {}
+        return True
+    pairs = zip(reader.names, map(_value, values), strict=True)
+    reader.reports[-1].devices[words(name)] = dict(pairs)
     reader.values += len(values)
     return True
 
 
 def _value(text: str) -> float:
     """Return a value, also with a comma, a percent sign or the unit of -h."""
+    if _PLAIN.fullmatch(text):
+        return float(text)
     plain = text.rstrip("%").replace(",", ".")
     factor = _SUFFIXES.get(plain[-1:], 0.0)
     return number(plain[:-1]) * factor if factor else number(plain)

@@ -6,7 +6,8 @@ row belonged to which statement.  `of(columns)` is the derivation; each step tha
 not settle is an assumption, in a sentence:
 
     writes       rows inserted, updated and deleted; a deleted row is an updated one.  As many
-                 statements as rows, but at most as many as transactions, as each commits by itself
+                 statements as rows, but at most as many as transactions, as each commits by itself;
+                 of MariaDB and MySQL, which count no commit that was not sent, as many as syncs
     reads        rows fetched by an index, less those that were then updated or deleted, and no
                  fewer than the rows that reading statements gave back.  As many statements as the
                  profile counts; where it counts none, one a transaction
@@ -174,7 +175,7 @@ def _writes(counted: _Counted) -> dict[str, Any]:
     if counted.sum(names[2]):
         counted.assume("a row that is deleted is taken for one that is updated")
     rows = inserted + changed
-    most = transactions(counted.columns)
+    most = _write_transactions(counted)
     if not most or rows <= most:
         if rows:
             counted.assume("each row that is written is taken to be a transaction of its own")
@@ -184,6 +185,20 @@ def _writes(counted: _Counted) -> dict[str, Any]:
         f"which transactions only read is not known"
     )
     return _bundled(inserted, changed, most)
+
+
+def _write_transactions(counted: _Counted) -> float | None:
+    """Return how many transactions a second may have written; None where nobody counted any.
+
+    MariaDB and MySQL count a COMMIT only where one was sent.  A statement that commits by itself
+    syncs the log, so there are as many as that, and no more than statements that write.
+    """
+    ended = transactions(counted.columns)
+    if not counted.known(*_STATEMENTS):
+        return ended
+    statements = counted.sum(*_STATEMENTS)
+    synced = counted.sum("wal_syncs") if counted.known("wal_syncs") else statements
+    return max(ended or 0.0, min(statements, synced))
 
 
 def _bundled(inserted: float, changed: float, transactions_: float) -> dict[str, Any]:

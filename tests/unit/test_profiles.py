@@ -216,6 +216,18 @@ def test_sars_activities_are_one_profile():
     assert [gap.reason for gap in made.gaps] == ["the machine was started"]
 
 
+def test_the_files_of_several_days_behind_each_other_are_one_profile(tmp_path):
+    """`cat` of what sadf wrote of each day is read as a whole, with the night as a gap."""
+    text = (FILES / "sadf" / "several.json").read_text(encoding="utf-8")
+    later = text.replace("2026-11-21", "2026-11-22")
+    made, unread = read("sadf", written(tmp_path, text + later))
+
+    assert not unread
+    assert made.ends.size == 22
+    assert [gap.reason for gap in made.gaps].count("the machine was started") == 2
+    assert sum("no rows for" in gap.reason for gap in made.gaps) == 1
+
+
 def test_a_csv_of_a_database_keeps_the_busiest_minute_of_an_hour():
     """An hour at 58 MB/s with a minute at 413 has both: the minute, and the mean."""
     made, unread = read("csv", FILES / "csv" / "awr.csv")

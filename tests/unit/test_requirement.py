@@ -165,6 +165,17 @@ def test_pgbench_tpc_b_commits_as_often_and_writes_as_many_rows():
     assert any("4 rows that a transaction writes" in words for words in made.assumptions)
 
 
+def test_statements_that_commit_by_themselves_are_no_part_of_a_transaction():
+    """MariaDB counts 10 COMMITs beside 500 updates that each commit and sync by themselves."""
+    columns = {"commits": 10.0, "updates": 500.0, "inserts": 0.0, "deletes": 0.0,
+               "tuples_updated": 500.0, "wal_syncs": 490.0}  # fmt: skip
+    one_by_one = work.of(columns)
+    together = work.of(columns | {"wal_syncs": 10.0})
+
+    assert (one_by_one.update, one_by_one.update_rows) == (490.0, 1)
+    assert (together.update, together.update_rows) == (10.0, 50)
+
+
 def test_long_reads_are_ranges_of_their_mean_length():
     """100 statements that read 30 rows each, in blocks of their own, are ranges of 30."""
     made = work.of(
