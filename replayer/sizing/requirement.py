@@ -8,6 +8,8 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+import numpy as np
+
 from replayer.analysis import usage
 from replayer.analysis.usage import NAMED, Moment, Resource
 from replayer.analysis.windows import MINUTE
@@ -27,9 +29,9 @@ _NEEDED = (
 """Resources of which a machine has to offer so much."""
 _APART = 1.25
 """A resource's own busiest window, over its mean in the leading one, from which it is told."""
-_HOT_ACCESSES = 0.8
-_EVEN = 0.5
-"""The share of the data from which on 80 % of the accesses are no hot part of it."""
+_APART_SHARES = 0.1
+"""How far the share of the accesses must exceed that of the data for this to be a hot part."""
+_LEAST_HOT = 0.001
 
 
 class Need(Noun):
@@ -219,25 +221,21 @@ def _needs(
 
 
 def hot_share(tables: Iterable[TableUse]) -> str:
-    """Return the share of the data that gets 80 % of the accesses, as `20%/80%`; "" if not known.
+    """Return the share of the data that is hot and that of the accesses it gets, as `10%/90%`.
 
-    Tables are taken whole, those with the most accesses a byte first: inside of one nothing is
-    known, so the true share is smaller.
+    Tables are taken whole, those with the most accesses a byte first, and parted in two where the
+    shares are furthest apart; "" where that is not far.  Inside of a table nothing is known.
     """
     used = [(one.bytes, one.blocks_hit + one.blocks_read) for one in tables if one.bytes]
-    bytes_, accesses = (sum(column) for column in zip(*used, strict=True)) if used else (0, 0)
-    if not accesses:
-        return ""
     used.sort(key=lambda one: one[1] / one[0], reverse=True)
-    size = reached = 0.0
-    for table_bytes, table_accesses in used:
-        part = min(1.0, (_HOT_ACCESSES * accesses - reached) / table_accesses)
-        size += part * table_bytes
-        reached += part * table_accesses
-        if part < 1:
-            break
-    share = size / bytes_
-    return f"{max(share, 0.001):.2%}/{_HOT_ACCESSES:.0%}" if share <= _EVEN else ""
+    bytes_, accesses = np.cumsum(np.array(used, dtype=np.float64).reshape(-1, 2), axis=0).T
+    if not accesses.size or not accesses[-1] > 0:
+        return ""
+    size, got = bytes_ / bytes_[-1], accesses / accesses[-1]
+    knee = int(np.argmax(got - size))
+    if got[knee] - size[knee] < _APART_SHARES:
+        return ""
+    return f"{max(size[knee], _LEAST_HOT):.2%}/{got[knee]:.1%}"
 
 
 def _database_bytes(profile: Profile) -> int | None:

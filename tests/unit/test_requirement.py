@@ -262,16 +262,24 @@ def test_any_counters_give_work_that_is_finite_and_not_negative():
             assert made.mix(1000).total > 0
 
 
-def test_the_hot_share_is_that_of_the_tables_with_most_accesses():
-    """A tenth of the bytes with nine tenths of the accesses: 80 % of them go to a ninth."""
+def test_the_hot_share_parts_the_tables_where_the_accesses_part():
+    """A tenth of the bytes with nine tenths of the accesses is 10%/90%, a mix takes it so."""
     tables = (
-        TableUse(name="orders", bytes=10 << 30, blocks_hit=900.0),
         TableUse(name="history", bytes=90 << 30, blocks_read=100.0),
+        TableUse(name="orders", bytes=10 << 30, blocks_hit=900.0),
+    )
+    pgbench = (
+        TableUse(name="accounts", bytes=313_540_608, blocks_hit=209_493.0, blocks_read=15_524.0),
+        TableUse(name="tellers", bytes=32_768, blocks_hit=57_889.0),
+        TableUse(name="branches", bytes=24_576, blocks_hit=44_905.0),
     )
 
-    assert hot_share(tables) == "8.89%/80%"
+    assert hot_share(tables) == "10.00%/90.0%"
+    assert hot_share(pgbench) == "0.10%/31.4%"
     assert hot_share(tables[:1]) == ""
     assert hot_share(()) == ""
+    assert hot_share([TableUse(name="unused", bytes=5)]) == ""
+    assert work.Work(point=1.0, hot=hot_share(tables)).mix(10).hot_share == (0.1, 0.9)
 
 
 def test_the_working_set_is_all_of_the_data_where_nobody_knows_better():
