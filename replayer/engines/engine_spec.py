@@ -73,6 +73,13 @@ class Connect(Noun):
     """Parameters of the URL that are added where the user gives none."""
 
 
+class Profile(Connect):
+    """What every connection of `replayer profile` begins with, instead of [connect]."""
+
+    own: tuple[str, ...] = ()
+    """Columns of a profile in which each statement of the profiler itself counts."""
+
+
 class Password(Noun):
     """Where a password is looked for that is not in the URL; the first that is there is taken."""
 
@@ -275,8 +282,7 @@ class EngineSpec(Noun):
     """What the report says of every run."""
     recognise: Recognise | None = None
     connect: Connect = Connect()
-    profile: Connect = Connect()
-    """What the connection of `replayer profile` begins with instead."""
+    profile: Profile = Profile()
     password: Password = Password()
     server: ServerSpec = ServerSpec(starts=False)
     sessions: Sessions = Sessions()

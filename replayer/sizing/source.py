@@ -94,7 +94,7 @@ class Watch:
         self._session: Session | None = session
         self._due = dict.fromkeys(self._tasks, 0.0)
         self._rows = Rows(notes=list(self._seen.notes))
-        self._own = Own("commits", "statements")
+        self._own = Own(*self._engine.spec.profile.own)
         self._last: _Instant | None = None
         self._lost = ""
         self._tries = 0
@@ -126,12 +126,13 @@ class Watch:
         begin = saved = due = time.monotonic()
         deadline = begin + self._order.seconds
         while True:
-            filled = self._read_all()
+            self._read_all()
             now = time.monotonic()
             if now >= deadline:
                 return
-            if filled and now - saved >= SAVED_SECONDS - self._every / 2:
+            if now - saved >= SAVED_SECONDS - self._every / 2:
                 saved = now
+                self._fill_up()
                 self._pace()
                 yield
             due = _next(due, self._every, time.monotonic())
@@ -142,10 +143,7 @@ class Watch:
         if self._lost and self._last is not None:
             end = self._last.end + time.monotonic() - self._last.reading.clock
             self._rows.gaps.append(Gap(begin=self._last.end, end=end, reason=self._lost))
-        if self._session is not None and not self._lost and self._last is not None:
-            with contextlib.suppress(Lost):
-                for task in list(self._due):
-                    self._work(self._session, task)
+        self._fill_up(math.inf)
 
     def unsaved(self) -> Profile:
         """Return what was not yet saved, with what is known of tables and statements so far."""
@@ -183,22 +181,27 @@ class Watch:
         except ReplayerError as error:
             raise Impossible(str(error)) from error
 
-    def _read_all(self) -> bool:
-        """Read what is due; return whether all rows have what is read less often than they are."""
+    def _read_all(self) -> None:
+        """Read what is due."""
         try:
             session = self._session or self._connected()
-            if session is None:
-                return True
-            self._beat(session)
-            now = time.monotonic()
-            due = [task for task, at in self._due.items() if now >= at]
-            for task in due:
-                self._work(session, task)
+            if session is not None:
+                self._beat(session)
+                now = time.monotonic()
+                for task in [task for task, at in self._due.items() if now >= at]:
+                    self._work(session, task)
         except Lost as lost:
             self._lose(str(lost))
-            return True
-        often = [task for task in self._due if task.every == seldom.OFTEN]
-        return not often or any(task in due for task in often)
+
+    def _fill_up(self, every: float = seldom.OFTEN) -> None:
+        """Read what is read so often or oftener, so that no row is saved without it."""
+        if self._session is None or self._last is None:
+            return
+        try:
+            for task in [task for task in self._due if task.every <= every]:
+                self._work(self._session, task)
+        except Lost as lost:
+            self._lose(str(lost))
 
     def _beat(self, session: Session) -> None:
         """Add a row of what was done since the reading before, or a gap."""
@@ -206,7 +209,9 @@ class Watch:
             reading = session.reading(self._seen.beats)
         except ReplayerError as error:
             raise Lost(str(error)) from error
-        self._own.did(session.counted())
+        mine = session.counted()
+        # What it did before the first reading is in that reading's totals.
+        self._own.did(mine if self._last is not None else 0)
         totals = self._machine()
         end = self._add(reading, totals)
         self._last = _Instant(reading, totals, end)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from sqlalchemy.engine import URL
 
     from replayer.engines.connection import Row
+    from replayer.engines.engine import Engine
     from replayer.machine.host import Host
     from replayer.model import Fact
     from replayer.sizing.session import Session
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 _TOTALS = Asked("profile/database")
 _BEATS = {
     _TOTALS: "what the databases did",
+    Asked("profile/transactions"): "the number of transactions",
     Asked("profile/sessions"): "what sessions do",
     Asked("profile/wal"): "the log",
     Asked("profile/io"): "I/O by who does it",
@@ -98,7 +100,7 @@ class _Look:
             kind="live",
             engine=engine.name,
             version=str(self._session.rows(protocol.VERSION)[0]["version"]),
-            place=credentials.show(url.difference_update_query(list(engine.spec.profile.query))),
+            place=credentials.show(url.difference_update_query(_added(engine))),
             averaged_seconds=every,
             block_bytes=int(about["block_bytes"]),
             cores=_cores(self._host) if here else None,
@@ -119,7 +121,7 @@ class _Look:
         """Note each right that this user lacks."""
         for right in self._rows(_RIGHTS, "what this user may see"):
             if not right["allowed"]:
-                self._notes.append(f"this database user may not {right['what']}: {right['grants']}")
+                self._notes.append(f"{right['what']} cannot be seen: {right['grants']} would help")
 
     def _can_be_read(self, verb: Asked) -> bool:
         if self._session.engine.verb(verb) is None:
@@ -178,6 +180,11 @@ class _Look:
         if not self._session.answers():
             raise error
         self._notes.append(f"{words} is not read: {error}")
+
+
+def _added(engine: Engine) -> list[str]:
+    """Return the parameters of a URL that replayer adds itself."""
+    return [*engine.spec.connect.query, *engine.spec.profile.query]
 
 
 def _cores(host: Host) -> float:

@@ -5,6 +5,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 from contextlib import closing
 from pathlib import Path
@@ -145,3 +146,189 @@ def test_known_rates_are_found_again(server, shop, owner, profiler, tmp_path):
         assert read == pytest.approx(reads * (1 - 512 / blocks), rel=0.02), column
     assert loaded.gaps == ()
     assert "of a core" in text
+
+
+def no_spike(loaded, column="commits", most=2000):
+    """Hold that no row says more than the load can have been."""
+    assert np.nanmax(loaded.column(column)) < most
+
+
+def load_of(shop, seconds, rate=200):
+    """Start pgbench with a load of reads that takes some seconds, and return its process."""
+    url = shop.set(drivername="postgresql").render_as_string(hide_password=False)
+    words = ("-n", "-S", "-R", str(rate), "-T", str(seconds), "-c", "2")
+    return subprocess.Popen([PGBENCH, *words, url], stdout=subprocess.DEVNULL)
+
+
+def test_resets_and_lost_connections_are_gaps(server, shop, owner, profiler):
+    """A reset, a killed session, a crash and a restart: a gap each, and the rows go on after it."""
+    pgbench(shop, "-i", "-q")
+    before = owner("SELECT pg_snapshot_xmax(pg_current_snapshot())::text AS x")[0]["x"]
+    with load_of(shop, 9):
+        running = profiler()
+        time.sleep(3)
+        owner("SELECT pg_stat_reset()")
+        time.sleep(3)
+        mine = owner(
+            "SELECT pg_terminate_backend(pid) AS done, usename, state, application_name "
+            "FROM pg_stat_activity WHERE usename = 'monitor'"
+        )
+        time.sleep(4)
+    server.stop()
+    server.start()
+    time.sleep(4)
+    after = owner("SELECT pg_snapshot_xmax(pg_current_snapshot())::text AS x")[0]["x"]
+    running.send_signal(signal.SIGINT)
+    loaded, text = ended(running)
+
+    assert [row["application_name"] for row in mine] == ["replayer profile"]
+    assert mine[0]["state"] == "idle"
+    assert before == after, "the profiler's own session took a transaction id"
+    reasons = [gap.reason for gap in loaded.gaps]
+    assert len(reasons) == 3, reasons
+    assert "statistics were reset" in reasons[0]
+    assert "terminating connection due to administrator command" in reasons[1]
+    assert all("\n" not in reason for reason in reasons)
+    assert 0.5 < loaded.gaps[0].end - loaded.gaps[0].begin < 3
+    no_spike(loaded)
+    for gap in loaded.gaps:
+        begins = loaded.ends - loaded.spans
+        assert not ((loaded.ends > gap.begin + 0.01) & (begins < gap.end - 0.01)).any()
+        assert (begins > gap.end - 0.01).sum() >= 1, "no row after a gap"
+    assert loaded.seconds + sum(gap.end - gap.begin for gap in loaded.gaps) == (
+        pytest.approx(loaded.whole_seconds, abs=0.1)
+    )
+    assert "3 gaps" in text
+
+
+def test_a_server_that_stands_still_for_seconds_is_one_long_row(server, shop, profiler):
+    """Stopped for 3 s it has no gap and no spike: the row is as long as it took."""
+    pgbench(shop, "-i", "-q")
+    with load_of(shop, 9):
+        running = profiler("--for", "9s")
+        time.sleep(3)
+        halted(server, 3)
+        loaded, _ = ended(running)
+
+    assert loaded.gaps == ()
+    assert 2 < loaded.spans.max() < 6
+    no_spike(loaded)
+    assert loaded.whole_seconds == pytest.approx(loaded.seconds, abs=0.01)
+
+
+def halted(server, seconds):
+    """Halt all processes of the server for some seconds."""
+    pids = server.pids()
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        time.sleep(seconds)
+    finally:
+        for pid in pids:
+            os.kill(pid, signal.SIGCONT)
+
+
+@pytest.mark.slow
+def test_a_silent_server_is_a_gap_and_ctrl_c_ends_it_with_what_there_is(server, shop, profiler):
+    """Halted for longer than anybody waits it is a gap, and Ctrl-C ends the wait."""
+    running, other = profiler(), profiler()
+    time.sleep(3)
+    stopper = threading.Timer(4.0, other.send_signal, (signal.SIGINT,))
+    stopper.start()
+    halted(server, 32)
+    time.sleep(6)
+    running.send_signal(signal.SIGINT)
+    loaded, _ = ended(running)
+    early, text = ended(other)
+
+    assert len(loaded.gaps) == 1
+    assert "went silent" in loaded.gaps[0].reason
+    assert loaded.gaps[0].end - loaded.gaps[0].begin > 25
+    assert loaded.ends[-1] > loaded.gaps[0].end
+    assert early.ends.size >= 2
+    assert text.startswith("stopped: ")
+
+
+def test_a_kill_loses_what_was_not_saved_and_no_more(shop, profiler):
+    """After a kill -9 the file holds every lot that was saved; SIGTERM ends as Ctrl-C does."""
+    patch = "import replayer.sizing.source as s; s.SAVED_SECONDS = 3.0; s.MOST_COST = 1.0"
+    killed, stopped = profiler(patch=patch), profiler(patch=patch)
+    time.sleep(9)
+    at = time.time()
+    killed.kill()
+    stopped.send_signal(signal.SIGTERM)
+    full, text = ended(stopped)
+    killed.wait()
+    part = profile.load(killed.out)
+
+    # Saved every 3 s; a busy machine is given as long again.
+    assert at - part.ends[-1] < 3 + 3
+    assert at - full.ends[-1] < 1 + 2
+    assert "stopped: " in text
+
+
+def test_a_role_without_rights_is_told_what_it_cannot_see(shop, owner, profiler):
+    """What is hidden is unknown and not 0; a view that is refused is a note."""
+    owner("REVOKE SELECT ON pg_stat_wal FROM PUBLIC")
+    try:
+        running = profiler("--for", "3s", user="nobody_special")
+        loaded, text = ended(running)
+    finally:
+        owner("GRANT SELECT ON pg_stat_wal TO PUBLIC")
+
+    assert np.isnan(loaded.column("sessions")).all()
+    assert "wal_mbps" not in loaded.columns
+    assert not np.isnan(loaded.column("commits")).any()
+    notes = "\n".join(loaded.notes)
+    assert "what other users' sessions do cannot be seen: GRANT pg_monitor TO nobody_sp" in notes
+    assert len(re.findall("^the log is not read: .*permission denied", notes, re.MULTILINE)) == 1
+    assert text.count("the log is not read") == 1
+
+
+def test_what_cannot_be_profiled_is_one_sentence(shop, owner, profiler, tmp_path):
+    """No server, a time without a row, a file that is there: status 2 and one line."""
+    url = shop.set(username="monitor", drivername="postgresql")
+    here = url.render_as_string(hide_password=False)
+    (tmp_path / "there").write_text("mine", encoding="utf-8")
+    for words, reason in (
+        (["postgresql://localhost:1/x"], "refused a connection"),
+        (["mysql-server"], "URL"),
+        ([here, "--every", "1ms"], "--every"),
+        ([here, "--out", str(tmp_path / "there")], "already there"),
+        ([here, "--out", "/proc/none"], "cannot be written"),
+        (["singlestore://root@localhost:1/x"], "refused a connection"),
+    ):
+        done = subprocess.run(
+            [sys.executable, "-m", "replayer", "profile", *words],
+            capture_output=True, text=True, check=False, timeout=60,
+        )  # fmt: skip
+        assert done.returncode == 2, done.stderr
+        assert reason in done.stderr
+        assert "Traceback" not in done.stderr
+    assert (tmp_path / "there").read_text(encoding="utf-8") == "mine"
+
+
+def test_tables_that_are_locked_or_many_do_not_hold_it_up(server, shop, owner, profiler):
+    """An exclusive lock on a table and a blocked session: the profile goes on and counts both."""
+    pgbench(shop, "-i", "-q")
+    with (
+        closing(Database(server.engine, shop, first=())) as holder,
+        closing(Database(server.engine, shop, first=())) as waiter,
+    ):
+        holder.query("BEGIN")
+        holder.query("LOCK TABLE pgbench_accounts IN ACCESS EXCLUSIVE MODE")
+        blocked = threading.Thread(
+            target=lambda: waiter.query("SELECT count(*) FROM pgbench_accounts")
+        )
+        blocked.start()
+        running = profiler("--for", "4s")
+        loaded, _ = ended(running)
+        holder.query("COMMIT")
+        blocked.join()
+
+    assert loaded.gaps == ()
+    assert loaded.spans.max() < 3
+    for column in ("lock_waits", "sessions_waiting_lock", "sessions_waiting", "sessions_active"):
+        assert loaded.column(column)[-1] == 1, column
+    assert loaded.column("sessions_idle_in_transaction")[-1] == 1
+    assert loaded.column("sessions")[-1] >= 2

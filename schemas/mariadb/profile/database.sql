@@ -1,6 +1,5 @@
 -- What the server has done, as totals; a counter that it does not have is NULL, which is not 0.
-SELECT SUM(IF(variable_name = 'COM_COMMIT', variable_value, NULL)) AS commits,
-       SUM(IF(variable_name = 'COM_ROLLBACK', variable_value, NULL)) AS rollbacks,
+SELECT SUM(IF(variable_name = 'COM_ROLLBACK', variable_value, NULL)) AS rollbacks,
        SUM(IF(variable_name = 'QUESTIONS', variable_value, NULL)) AS statements,
        SUM(IF(variable_name = 'COM_SELECT', variable_value, NULL)) AS selects,
        SUM(IF(variable_name IN ('COM_INSERT', 'COM_INSERT_SELECT', 'COM_REPLACE', 'COM_REPLACE_SELECT', 'COM_LOAD'),

@@ -1,7 +1,7 @@
--- What needs a right that not every user has: in words, whether this user has it, and what gives it.
-SELECT 'see what other users'' sessions do' AS what,
+-- What is not to be seen by every user: in words, whether this one sees it, and what helps.
+SELECT 'what other users'' sessions do' AS what,
        pg_has_role('pg_read_all_stats', 'USAGE') AS allowed,
        format('GRANT pg_monitor TO %I', current_user) AS grants
 UNION ALL
-SELECT 'see where the server''s files are', pg_has_role('pg_read_all_settings', 'USAGE'),
+SELECT 'where the server''s files are', pg_has_role('pg_read_all_settings', 'USAGE'),
        format('GRANT pg_monitor TO %I', current_user)
