@@ -78,6 +78,8 @@ class Profile(Connect):
 
     own: tuple[str, ...] = ()
     """Columns of a profile in which each statement of the profiler itself counts."""
+    late: bool = False
+    """A session's work is counted some time after it was done."""
 
 
 class Password(Noun):

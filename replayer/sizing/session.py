@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 _ERA = ("started", "resets")
 _PATIENCE = 5.0
+_AT_FIRST = 4
+"""Statements that SQLAlchemy executes on a new connection."""
 
 
 class Session:
@@ -42,6 +44,7 @@ class Session:
             self._database = stack.enter_context(
                 contextlib.closing(Database(engine, url, first=first))
             )
+            self._statements = len(first) + _AT_FIRST
             self._open = stack.pop_all()
 
     def close(self) -> None:

@@ -210,8 +210,9 @@ class Watch:
         except ReplayerError as error:
             raise Lost(str(error)) from error
         mine = session.counted()
-        # What it did before the first reading is in that reading's totals.
-        self._own.did(mine if self._last is not None else 0)
+        # What it did before the first reading may be in that reading's totals already.
+        if self._last is not None or self._engine.spec.profile.late:
+            self._own.did(mine)
         totals = self._machine()
         end = self._add(reading, totals)
         self._last = _Instant(reading, totals, end)

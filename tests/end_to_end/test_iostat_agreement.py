@@ -6,10 +6,15 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
+import time
 
+import numpy as np
 import pytest
 
+from replayer.engines import engine as engines
 from replayer.machine.host import Host
+from replayer.sizing import source
 from replayer.watch.sampler import Sampler
 
 pytestmark = pytest.mark.alone
@@ -190,3 +195,70 @@ def test_cpu_agrees_with_mpstat(device, load):
         return apart(theirs, ours, rounded=0.5)
 
     agree(measure)
+
+
+@pytest.fixture
+def watch(server, device):
+    """Return the private server's profiler, with rows that are short beside iostat's one."""
+    url = server.start().set(drivername="postgresql").render_as_string(hide_password=False)
+    one = source.Watch(source.Order(engines.of_url(url), url, 3.0 * SECONDS + 6, 0.1))
+    if one.source.device != device:
+        pytest.skip("the test's folder and the server's data are on two disks")
+    yield one
+    one.close()
+
+
+def between(profile, column, begin, end):
+    """Return a column's mean from one time to another, of which rows may have a part."""
+    starts = profile.ends - profile.spans
+    shares = np.minimum(profile.ends, end) - np.maximum(starts, begin)
+    within = shares > 0
+    assert shares[within].sum() == pytest.approx(end - begin, rel=0.01)
+    return float((profile.column(column) * shares)[within].sum() / shares[within].sum())
+
+
+def test_a_profile_agrees_with_iostat_and_vmstat(device, load, server, watch):
+    """What a profile says of the source's machine is what both say of the same seconds."""
+    needs("iostat")
+    needs("vmstat")
+    rows = threading.Thread(target=lambda: list(watch.run()))
+    rows.start()
+    found = []
+    time.sleep(1.5)
+    long = ["iostat", "-x", "-y", "-o", "JSON", device, str(SECONDS), "1"]
+    for _ in range(3):
+        begin = time.time()
+        printed, _ = beside(device, long, ["vmstat", str(SECONDS), "2"])
+        found.append((begin, begin + SECONDS, printed))
+    rows.join()
+    profile = watch.unsaved()
+
+    differences = [_compared(profile, *one) for one in found]
+    assert not all(differences), differences
+
+
+def _compared(profile, begin, end, printed):
+    """Return what differs between a profile, iostat and vmstat by more than 3 percent."""
+    theirs = disk(printed[0])
+    names, *lines = [line.split() for line in printed[1].splitlines()[1:]]
+    shown = dict(zip(names, map(int, lines[-1]), strict=True))
+    mean = {name: between(profile, name, begin, end) for name in COLUMNS}
+    cores = profile.source.cores
+    ours = {
+        "r/s": mean["read_iops"],
+        "w/s": mean["write_iops"],
+        "rkB/s": mean["read_mbps"] * 1e6 / 1024,
+        "wkB/s": mean["write_mbps"] * 1e6 / 1024,
+        "aqu-sz": mean["queue_depth"],
+    }
+    shares = {"us": "cpu_user", "sy": "cpu_system", "st": "cpu_steal", "wa": "cpu_iowait"}
+    processors = {name: 100 * mean[column] / cores for name, column in shares.items()}
+    blocks = {"bi": ours["rkB/s"], "bo": ours["wkB/s"]}
+    assert theirs["r/s"] > 50
+    return apart(theirs, ours, rounded=0.011) | apart(shown, processors | blocks, rounded=1)
+
+
+COLUMNS = (
+    *("read_iops", "write_iops", "read_mbps", "write_mbps", "queue_depth"),
+    *("cpu_user", "cpu_system", "cpu_steal", "cpu_iowait"),
+)

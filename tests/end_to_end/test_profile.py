@@ -13,8 +13,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from replayer.engines import engine as engines
 from replayer.engines.connection import Database
 from replayer.results import profile
+from replayer.servers.open import open_server
+from replayer.sizing import source
+from tests import servers
 from tests.conftest import missing
 
 PGBENCH = Path("/usr/lib/postgresql/15/bin/pgbench")
@@ -332,3 +336,92 @@ def test_tables_that_are_locked_or_many_do_not_hold_it_up(server, shop, owner, p
         assert loaded.column(column)[-1] == 1, column
     assert loaded.column("sessions_idle_in_transaction")[-1] == 1
     assert loaded.column("sessions")[-1] >= 2
+
+
+def test_statements_are_counted_where_their_extension_is(server, shop, owner, profiler):
+    """pg_stat_statements: as many as pgbench made, without the profiler's own, and their mix."""
+    with server.settings({"shared_preload_libraries": "pg_stat_statements"}):
+        owner("CREATE EXTENSION pg_stat_statements")
+        pgbench(shop, "-i", "-q")
+        running = profiler()
+        time.sleep(2)
+        done = pgbench(shop, "-n", "-N", "-R", "100", "-T", "9", "-c", "2")
+        time.sleep(2)
+        running.send_signal(signal.SIGINT)
+        loaded, _ = ended(running)
+
+    # BEGIN, UPDATE, SELECT, INSERT and END of each transaction.
+    assert total(loaded, "statements") == pytest.approx(5 * done, rel=0.02)
+    mix = {use.kind: use for use in loaded.statements}
+    assert mix["update"].calls == done
+    assert mix["insert"].calls == done
+    assert mix["other"].calls >= 2 * done
+    assert mix["select"].calls >= done
+    assert sum(use.share for use in loaded.statements) == pytest.approx(1)
+    assert mix["update"].wal_bytes > 100 * done
+    (accounts,) = [use for use in loaded.tables if use.name == "public.pgbench_accounts"]
+    assert accounts.tuples_written == done
+    assert accounts.blocks_hit + accounts.blocks_read > 4 * done
+    # Each transaction touches one of 100,000 rows, at random, through the index.
+    assert 0 < loaded.working_set.bytes < loaded.source.database_bytes
+
+
+DONE = {
+    "postgres": (
+        ("blocks_hit", "tuples_returned", "wal_mbps", "sessions", "blocks_written_by_backends"),
+        {14: ("wal_syncs", "wal_records"), 16: ("io_extend_mbps",), 0: ("commits", "checkpoints")},
+    ),
+    "mysql": (("blocks_hit", "commits", "selects", "wal_syncs", "tuples_returned"), {}),
+    "mariadb": (("blocks_hit", "selects", "io_fsyncs", "tuples_returned"), {}),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [*servers.NAMES, "postgresql-15", "mariadb-10"])
+def test_every_version_is_profiled(name, other_server, request, own_home, tmp_path):
+    """The views of each version say what 300 statements did, and every column is known."""
+    kind, version = name.split("-")
+    engine = {"postgresql": "postgres"}.get(kind, kind)
+    own = {"postgresql-15": "postgres15", "mariadb-10": "mariadbd"}.get(name)
+    folder = request.getfixturevalue(own) if own else other_server(name)
+    folder = folder.parent if folder.is_file() else folder
+    with open_server(engines.load(engine), bindir=folder) as server:
+        there = server.start()
+        scheme = "postgresql" if engine == "postgres" else "mysql"
+        url = there.set(drivername=scheme).render_as_string(hide_password=False)
+        watch = source.Watch(source.Order(engines.of_url(url), url, 7.0, 1.0))
+        with closing(watch):
+            rows = threading.Thread(target=lambda: list(watch.run()))
+            rows.start()
+            time.sleep(1.5)
+            # A session of PostgreSQL tells at its end, or once a second, what it has done.
+            with closing(Database(server.engine, there)) as database:
+                database.query("CREATE TABLE things (id int PRIMARY KEY, v int)")
+                for number in range(100):
+                    database.query(f"INSERT INTO things VALUES ({number}, 1)")
+                    database.query(f"UPDATE things SET v = 2 WHERE id = {number}")
+                    database.query(f"SELECT v FROM things WHERE id = {number}")
+            rows.join()
+            watch.finish()
+            made = watch.unsaved()
+        with closing(Database(server.engine, there)) as database:
+            database.query("DROP TABLE things")
+
+    assert made.source.version.startswith(version)
+    assert made.gaps == ()
+    always, since = DONE[engine]
+    for column in (
+        *always,
+        *(c for first, more in since.items() if int(version) >= first for c in more),
+    ):
+        assert not np.isnan(made.column(column)).any(), column
+    for column in ("tuples_inserted", "tuples_updated"):
+        assert total(made, column) == pytest.approx(100, abs=30), column
+    if "commits" in made.columns:
+        assert total(made, "commits") == pytest.approx(300, abs=25)
+    assert total(made, "wal_mbps") > 0.01
+    assert made.source.database_bytes > 1e6
+    assert made.source.device is not None
+    assert np.nanmax(made.column("server_cpu_cores")) > 0
+    refusals = [note for note in made.notes if "is not read" in note or "no longer" in note]
+    assert refusals == []
