@@ -129,12 +129,12 @@ def test_known_rates_are_found_again(server, shop, owner, profiler, tmp_path):
         running = profiler()
         time.sleep(1.5)
         before = wal_position(owner)
-        writes = pgbench(shop, "-n", "-N", "-R", "150", "-T", "6", "-c", "2")
+        writes = pgbench(shop, "-n", "-N", "-R", "200", "-T", "4", "-c", "2")
         bytes_of_log = wal_position(owner) - before
         # A session tells what it has done once a second, and when it ends.
         time.sleep(2.5)
         changed = time.time() - 1
-        reads = pgbench(shop, "-n", "-R", "1000", "-T", "6", "-c", "2", "-f", str(script))
+        reads = pgbench(shop, "-n", "-R", "1000", "-T", "4", "-c", "2", "-f", str(script))
         time.sleep(2.5)
         running.send_signal(signal.SIGINT)
         loaded, text = ended(running)
