@@ -535,7 +535,8 @@ def _watched(result: StepResult, run: Run, begin: str = "") -> Iterator[Renderab
     own = sorted(name for name in series.columns if name.startswith(f"{result.step}."))
     for name in own:
         if len(series.seconds) > 1:
-            yield Spark(clean(name.partition(".")[2]), series.columns[name])
+            label, unit = clean(name.partition(".")[2]), forms.of(result).units.get(name, "")
+            yield Spark(label, series.columns[name], unit)
     for mark in series.marks:
         yield line(f"at {mark.at:.0f} s: {clean(mark.kind)}: {clean(mark.text)}", "dim")
     if listed:

@@ -288,6 +288,8 @@ class Spark:
 
     label: str
     values: Sequence[float | None]
+    unit: str = ""
+    """Counts per second if it is not given."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Yield the line, as wide as there is room for."""
@@ -295,8 +297,9 @@ class Spark:
         if not read:
             return
         label = f"{self.label:{_LABEL}}{' ' * _GAP}"
+        unit = self.unit or ("bytes/s" if self.label == "bytes" else "")
         shown = [
-            show(value, "bytes/s") if self.label == "bytes" else f"{show_count(round(value))}/s"
+            show(value, unit) if unit else f"{show_count(round(value))}/s"
             for value in (min(read), max(read))
         ]
         span = f"  {shown[0]} to {shown[1]}"

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -353,7 +354,7 @@ def test_a_step_at_a_rate_has_both_times_and_the_lag(context):
     assert 0 <= values["sessions.hit_ratio"] <= 100
     assert values["sessions.commits"] >= 250
     assert outcome.writes
-    assert len(outcome.series.columns["sessions.lag_s"]) == len(outcome.series.seconds)
+    assert len(outcome.series.columns["sessions.lag"]) == len(outcome.series.seconds)
     assert any("50.00% were asked for" in note for note in outcome.notes)
     assert any("not tested by this mix: joins" in note for note in outcome.notes)
     assert [row["kind"] for row in outcome.tables["kinds"]] == ["point", "update", "insert"]
@@ -429,6 +430,7 @@ def test_the_report_says_whether_the_rate_was_sustained(running):
     assert "answered in the window: sustained" in report
     assert "response" in report
     assert "service p50" in report
+    assert re.search(r"^  lag  .* [mu]?s to .* [mu]?s$", report, re.MULTILINE)
 
 
 def test_ctrl_c_in_the_middle_leaves_nothing(running):

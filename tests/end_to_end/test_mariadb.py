@@ -15,6 +15,9 @@ from replayer.engines import driver
 from replayer.engines import engine as engines
 from replayer.engines.connection import Database
 from replayer.errors import Impossible, ReplayerError
+from replayer.load import dataset
+from replayer.load.level import Asked, measure_level
+from replayer.load.mix import Mix
 from replayer.model import Temperature, Verdict
 from replayer.servers.open import open_server
 from replayer.steps.build import doubling
@@ -486,3 +489,61 @@ def test_missing_server_says_what_to_install(monkeypatch, own_home):
         open_server(dataclasses.replace(engine, spec=spec)),
     ):
         pass
+
+
+# A mix of statements
+
+
+EVERY_KIND = Mix(point=50, range=20, update=20, insert=8, scan=2, work_unit=8, insert_bytes=60)
+
+
+def test_a_mix_at_a_rate_is_kept_and_counted(context, database):
+    """As on PostgreSQL: the rate, the proportions, what was written, and nothing left behind."""
+    wanted = TableSet(2, 600, 1)
+    dataset.provide_tables(wanted, context)
+    status = "SHOW GLOBAL STATUS LIKE 'Handler_update'"
+    before = int(database.query(status)[0]["Value"])
+    level = measure_level(
+        Asked(sessions=4, seconds=3.0, rate=300, mix=EVERY_KIND, tables=wanted), context, database
+    )
+    after = int(database.query(status)[0]["Value"])
+    done = {kind: seen.operations for kind, seen in level.service_by_kind.items()}
+
+    assert level.sustained, level.reason
+    assert level.completed == pytest.approx(300, rel=0.01)
+    assert sum(done.values()) + level.failures == 900
+    for kind, share in EVERY_KIND.shares.items():
+        assert done[kind] / 900 == pytest.approx(share, abs=0.06)
+    assert after - before >= done["update"]
+    assert level.activity.commits >= done["update"] + done["insert"]
+    assert level.activity.wal_bytes > 0
+    assert level.activity.hits + level.activity.reads > 600 * done["scan"]
+    assert {row["name"] for row in database.execute("slob/tables")} == set(wanted.names)
+
+
+def test_a_mix_in_a_closed_loop_burns_cpu_in_the_server(context, database):
+    """Units of CPU make a statement longer by what they cost, all of it in the server."""
+    wanted = TableSet(1, 600, 1)
+    dataset.provide_tables(wanted, context)
+    asked = Asked(sessions=1, seconds=1.0, mix=Mix(point=1), tables=wanted)
+    bare, burning = (
+        measure_level(dataclasses.replace(asked, burn=units), context, database)
+        for units in (0.0, 200.0)
+    )
+
+    assert bare.little == pytest.approx(1, abs=0.02)
+    assert burning.service.mean_ns > 3 * bare.service.mean_ns
+    costs = [level.use.server / level.completed for level in (bare, burning)]
+    assert costs[1] > 3 * costs[0]
+
+
+def test_sessions_that_update_one_row_wait_for_its_lock(context, database):
+    """Who waits for a row is seen waiting for it, and the server counts it."""
+    wanted = TableSet(1, 600, 1)
+    dataset.provide_tables(wanted, context)
+    one_row = Mix(update=1, hot="0.17%/100%")
+    asked = Asked(sessions=8, seconds=2.0, mix=one_row, tables=wanted, burn=200.0)
+    level = measure_level(asked, context, database)
+
+    assert level.activity.lock_waits > 10
+    assert level.lock_waiting > 0.5, level.waits

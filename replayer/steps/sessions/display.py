@@ -62,6 +62,7 @@ def _load(result: StepResult) -> Form:
         facts=frozenset({"memory.kind", "block_size_bytes", "sessions.sustained"}),
         headline=("sessions.completed", f"sessions.{times}.p50", f"sessions.{times}.p99"),
         glosses=_OF_A_LOAD,
+        units={"sessions.lag": "s"},
         charted_alone=True,
     )
 

@@ -169,7 +169,7 @@ def _series(context: Context, level: Level) -> Series:
     series = context.sampler.series(level.begin_ns, level.end_ns, {"sessions.completed": points})
     if level.asked.rate is None:
         return series
-    columns = {**series.columns, "sessions.lag_s": tuple(_lags(level, series.seconds))}
+    columns = {**series.columns, "sessions.lag": tuple(_lags(level, series.seconds))}
     return series.model_copy(update={"columns": columns})
 
 

@@ -1,7 +1,10 @@
--- What the sessions that have a statement under way do; only a lock is told from the rest for certain.
-SELECT IF(t.trx_state = 'LOCK WAIT', 'Lock:row', COALESCE(NULLIF(p.state, ''), 'CPU')) AS wait,
-       COUNT(*) AS sessions
-FROM information_schema.processlist AS p
-LEFT JOIN information_schema.innodb_trx AS t ON t.trx_mysql_thread_id = p.id
-WHERE p.command IN ('Execute', 'Query') AND p.id <> CONNECTION_ID() AND p.db = DATABASE()
+-- What the sessions that have a statement under way do, and how many wait for a row's lock, which are
+-- among those that are `Updating`.
+SELECT 'Lock:row' AS wait, CAST(variable_value AS SIGNED) AS sessions
+-- include parts/status
+WHERE variable_name = 'INNODB_ROW_LOCK_CURRENT_WAITS' AND variable_value > 0
+UNION ALL
+SELECT COALESCE(NULLIF(state, ''), 'CPU'), COUNT(*)
+FROM information_schema.processlist
+WHERE command IN ('Execute', 'Query') AND id <> CONNECTION_ID() AND db = DATABASE()
 GROUP BY 1
