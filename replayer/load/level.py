@@ -44,6 +44,14 @@ _STATEMENTS = {
     "insert": Verb("mix/insert"),
     "scan": Verb("mix/scan"),
 }
+_BURNING = {
+    "point": Verb("mix/burning/point"),
+    "range": Verb("mix/burning/range"),
+    "update": Verb("mix/burning/update"),
+    "insert": Verb("mix/burning/insert"),
+    "scan": _STATEMENTS["scan"],
+}
+"""The same, and they burn CPU on each row."""
 _RATE_OF_A_PROCESS = 12_000
 """Statements a second that one process of clients sends without being busy all the time."""
 _CORES_OF_A_PROCESS = 4
@@ -148,7 +156,7 @@ def check(asked: Asked, engine: Engine) -> None:
     """Raise Skip where the engine has no such statements, or a session cannot prepare them all."""
     engine.needs(_SESSION)
     for kind in asked.mix.weights:
-        engine.needs(_STATEMENTS[kind])
+        engine.needs(_said(asked)[kind])
     kinds = len(asked.mix.weights)
     if kinds * asked.tables.tables > _MOST_STATEMENTS:
         raise Skip(
@@ -288,6 +296,10 @@ def _processes(asked: Asked) -> int:
     return max(1, min(wanted, asked.sessions))
 
 
+def _said(asked: Asked) -> Mapping[str, Verb]:
+    return _BURNING if asked.burn else _STATEMENTS
+
+
 def _statements(asked: Asked, database: Database) -> Iterator[Statement]:
     mix = asked.mix
     spans = {"range": mix.work_unit, "update": mix.update_rows, "insert": mix.insert_bytes}
@@ -295,7 +307,7 @@ def _statements(asked: Asked, database: Database) -> Iterator[Statement]:
     for kind, weight in mix.weights.items():
         tables = [INSERTED] if kind == "insert" else asked.tables.names
         for table in tables:
-            (text,) = database.engine.needs(_STATEMENTS[kind]).statements(table=table)
+            (text,) = database.engine.needs(_said(asked)[kind]).statements(table=table)
             numbered, names = database.numbered(text)
             yield Statement(
                 kind=kind,

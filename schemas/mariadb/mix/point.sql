@@ -1,4 +1,1 @@
--- One row by its key; its text goes through MD5 `burn` times, which costs CPU and nothing else.
-SELECT scratch +
--- include parts/burn
-FROM {{table}} FORCE INDEX (mykey) WHERE mykey = :first
+SELECT scratch FROM {{table}} FORCE INDEX (mykey) WHERE mykey = :first

@@ -1,3 +1,1 @@
-SELECT SUM(scratch +
--- include parts/burn
-) FROM {{table}} FORCE INDEX (mykey) WHERE mykey BETWEEN :first AND :last
+SELECT SUM(scratch) FROM {{table}} FORCE INDEX (mykey) WHERE mykey BETWEEN :first AND :last

@@ -1,6 +1,3 @@
 -- Of `last` bytes, beside the two numbers.
 INSERT INTO {{table}} (mykey, scratch, filler)
-SELECT :first, 0 *
--- include parts/burn
-, left(filler, CAST(:last AS int))
-FROM (SELECT repeat('0123456789abcdef', 256) AS filler OFFSET 0) AS made
+VALUES (:first, 0, left(repeat('0123456789abcdef', 256), CAST(:last AS int)))

@@ -1,3 +1,1 @@
-SELECT sum(scratch +
--- include parts/burn
-) FROM {{table}} WHERE mykey BETWEEN :first AND :last
+SELECT sum(scratch) FROM {{table}} WHERE mykey BETWEEN :first AND :last

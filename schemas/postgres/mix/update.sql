@@ -1,3 +1,1 @@
-UPDATE {{table}} SET scratch = scratch + 1 + 0 *
--- include parts/burn
-WHERE mykey BETWEEN :first AND :last
+UPDATE {{table}} SET scratch = scratch + 1 WHERE mykey BETWEEN :first AND :last
