@@ -1,0 +1,276 @@
+"""What gives first: simulated closed networks of queues, and the words of the answer."""
+
+import dataclasses
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from replayer.analysis import saturation
+from replayer.analysis.saturation import Line, Mean, Point, Use
+
+LEVELS = (1, 2, 4, 8, 16, 32)
+LINES = {
+    "CPU": Line.CPU,
+    "device reads": Line.READS,
+    "log flushes": Line.LOG,
+    "row locks": Line.LOCKS,
+}
+
+
+def solved(demands, sessions, think=0.0):
+    """Return throughput, response and mean queues of a closed network, by mean value analysis.
+
+    Exact for a product-form network of single servers (Reiser and Lavenberg, 1980).
+    """
+    queues = dict.fromkeys(demands, 0.0)
+    throughput = response = 0.0
+    for number in range(1, sessions + 1):
+        times = {name: demand * (1 + queues[name]) for name, demand in demands.items()}
+        response = sum(times.values())
+        throughput = number / (response + think)
+        queues = {name: throughput * time for name, time in times.items()}
+    return throughput, response, queues
+
+
+def measured(demands, *, seed=1, noise=0.01, repeats=3, levels=LEVELS, think=0.0, **changed):
+    """Return the points of a ramp on such a network, with noise as a share, as it is measured."""
+    random = np.random.default_rng(seed)
+    points = []
+    for sessions in levels:
+        for _ in range(repeats):
+            throughput, response, queues = solved(demands, sessions, think)
+            throughput *= random.normal(1, noise)
+            uses = {}
+            for name, demand in demands.items():
+                busy = min(1.0, throughput * demand * random.normal(1, noise / 2))
+                uses[name] = Use(busy, 1.0, "busy", frozenset({LINES[name]}))
+            standing = {
+                LINES[name]: max(0.0, queue * random.normal(1, 0.1))
+                for name, queue in queues.items()
+            }
+            points.append(
+                Point(
+                    sessions,
+                    throughput,
+                    response,
+                    throughput * response * random.normal(1, 0.002),
+                    {**uses, **changed},
+                    standing,
+                )
+            )
+    return points
+
+
+@pytest.mark.parametrize("slowest", list(LINES))
+def test_slowest_resource_is_named(slowest):
+    """The one with the largest demand, 1.5 times the next, in 20 of 20 noisy ramps; its cap too."""
+    for seed in range(20):
+        demands = {name: 0.001 if name == slowest else 0.0006 for name in LINES}
+        found = saturation.first(measured(demands, seed=seed, levels=(*LEVELS, 64)))
+
+        assert found.resource == slowest, found.proof
+        assert found.proof.startswith(f"{slowest} ")
+        assert found.proof.count("\n") == 0
+        lead = found.loads[0]
+        assert lead.name == slowest
+        assert lead.demand.value == pytest.approx(0.001, rel=0.02)
+        assert lead.bound == pytest.approx(1000, rel=0.02)
+        assert found.highest.value == pytest.approx(lead.bound, rel=0.1)
+        assert found.flat
+        assert found.knee in {8, 16, 32}
+
+
+def test_two_alike_are_unclear():
+    """Two of the same demand saturate together: in 18 of 20 ramps neither is named."""
+    answers = Counter()
+    for seed in range(20):
+        demands = {"CPU": 0.001, "device reads": 0.001, "log flushes": 0.0002}
+        found = saturation.first(measured(demands, seed=seed, levels=(*LEVELS, 64)))
+        answers[found.resource] += 1
+        if found.resource is None:
+            assert found.proof.startswith("unclear: ")
+            assert "CPU" in found.proof
+            assert "device reads" in found.proof
+
+    assert answers[None] >= 18, answers
+
+
+def test_line_tells_apart_what_is_busy_alike():
+    """One hot row: its holder flushes the log all the time, but the others wait for the row."""
+    points = measured({"CPU": 0.0001, "row locks": 0.001})
+    made = []
+    for point in points:
+        locks = point.uses["row locks"]
+        flushes = dataclasses.replace(locks, lines=frozenset({Line.LOG}))
+        standing = {**point.standing, Line.LOG: min(1.0, locks.busy)}
+        uses = {**point.uses, "log flushes": flushes}
+        made.append(dataclasses.replace(point, uses=uses, standing=standing))
+
+    found = saturation.first(made)
+
+    assert found.resource == "row locks"
+    assert "waited for it" in found.proof
+
+
+def test_what_is_used_through_a_full_resource_is_held_up_by_that():
+    """The log is busy all the time because the device's writes are limited: these give first."""
+    made = []
+    for point in measured({"CPU": 0.0001, "log flushes": 0.001}):
+        flushes = point.uses["log flushes"]
+        both = frozenset({Line.LOG, Line.WRITES})
+        writes = dataclasses.replace(flushes, lines=both)
+        through = dataclasses.replace(flushes, through=frozenset({"device writes"}))
+        uses = {**point.uses, "log flushes": through, "device writes": writes}
+        made.append(dataclasses.replace(point, uses=uses))
+    idle = [
+        dataclasses.replace(
+            point,
+            uses={
+                **point.uses,
+                "device writes": dataclasses.replace(point.uses["device writes"], busy=0.1),
+            },
+        )
+        for point in made
+    ]
+
+    assert saturation.first(made).resource == "device writes"
+    assert saturation.first(idle).resource == "log flushes"
+
+
+def test_what_others_keep_busy_is_not_what_gives():
+    """All processors are busy with others' work, and the sessions stand at the device."""
+    made = [
+        dataclasses.replace(
+            point,
+            uses={**point.uses, "CPU": Use(1.99, 2.0, "cores", frozenset({Line.CPU}), own=0.1)},
+        )
+        for point in measured({"CPU": 0.00005, "device reads": 0.001})
+    ]
+
+    assert saturation.first(made).resource == "device reads"
+
+
+def test_line_for_something_else_is_a_contradiction():
+    """A resource that looks full while the sessions stand elsewhere is not named."""
+    points = [
+        dataclasses.replace(point, standing={Line.INTERNAL: 0.9 * point.sessions, Line.CPU: 0.1})
+        for point in measured({"CPU": 0.001, "device reads": 0.0001})
+    ]
+    found = saturation.first(points)
+
+    assert found.resource is None
+    assert "the server's own locks" in found.proof
+
+
+def test_nothing_is_named_while_throughput_grows():
+    """Four sessions on a machine for a hundred: it grows to the end, and nothing is full."""
+    demands = {"CPU": 0.0001, "device reads": 0.0001}
+    found = saturation.first(measured(demands, levels=(1, 2, 4), think=0.05))
+
+    assert found.resource is None
+    assert "still grows" in found.proof
+    assert not found.flat
+    assert found.knee == 4
+
+
+def test_full_resource_is_named_though_throughput_grows():
+    """Group commit: the log is busy all the time from two sessions on, and throughput grows."""
+    points = []
+    for sessions in (1, 2, 4, 8):
+        for repeat in range(3):
+            busy = 0.5 if sessions == 1 else 0.97 + 0.005 * repeat
+            uses = {
+                "log flushes": Use(busy, 1.0, "busy", frozenset({Line.LOG})),
+                "CPU": Use(0.1 * sessions, 2.0, "cores", frozenset({Line.CPU})),
+            }
+            standing = {Line.LOG: 0.95 * sessions, Line.CPU: 0.05 * sessions}
+            points.append(Point(sessions, 50.0 * sessions, 0.02, sessions, uses, standing))
+    found = saturation.first(points)
+
+    assert found.resource == "log flushes"
+    assert not found.flat
+
+
+def test_device_without_a_known_ceiling_is_named_by_its_line():
+    """Throughput is flat, nothing whose capacity is known is full, and all stand at the device."""
+    points = []
+    for sessions in LEVELS:
+        for _ in range(3):
+            throughput, response, _ = solved({"disk": 0.002, "CPU": 0.0001}, sessions)
+            uses = {
+                "device reads": Use(throughput * 30, None, "1/s", frozenset({Line.READS})),
+                "CPU": Use(throughput * 0.0001, 2.0, "cores", frozenset({Line.CPU})),
+            }
+            standing = {Line.READS: 0.95 * sessions}
+            in_flight = throughput * response
+            points.append(Point(sessions, throughput, response, in_flight, uses, standing))
+    found = saturation.first(points)
+
+    assert found.resource == "device reads"
+    assert "ceiling is not known" in found.proof
+    assert [load.name for load in found.loads] == ["CPU", "device reads"]
+
+
+def test_memory_is_held_and_has_no_demand():
+    """It is full from 97 percent on, and no throughput follows from it."""
+    memory = Use(9.0, 10.0, "bytes", frozenset(), held=True)
+    found = saturation.first(measured({"CPU": 0.001}, memory=memory))
+    full = dataclasses.replace(memory, busy=9.9)
+    also = saturation.first(measured({"CPU": 0.0001}, memory=full, think=0.01, levels=(1, 2)))
+
+    assert found.resource == "CPU"
+    assert {load.name: load.demand for load in found.loads}["memory"] is None
+    assert {load.name: load.bound for load in found.loads}["memory"] is None
+    assert also.loads[0].name == "memory"
+
+
+def test_bound_is_what_others_leave():
+    """Half a core is taken by others: the rest bounds the throughput, and they are in the busy."""
+    points = [
+        Point(
+            sessions,
+            100.0 * min(sessions, 3),
+            0.01,
+            float(sessions),
+            {
+                "CPU": Use(
+                    0.5 + 0.5 * min(sessions, 3),
+                    2.0,
+                    "cores",
+                    frozenset({Line.CPU}),
+                    own=0.5 * min(sessions, 3),
+                )
+            },
+            {Line.CPU: float(sessions)},
+        )
+        for sessions in (1, 2, 3, 4)
+        for _ in range(3)
+    ]
+    found = saturation.first(points)
+
+    assert found.resource == "CPU"
+    assert "by others" in found.proof
+    assert found.loads[0].demand.value == pytest.approx(0.005)
+    assert found.loads[0].bound == pytest.approx(300)
+
+
+@pytest.mark.parametrize(
+    ("throughput", "response", "in_flight", "missed"),
+    [(100.0, 0.04, 4.0, 0.0), (100.0, 0.03, 3.0, 0.0), (100.0, 0.04, 3.9, 0.025)],
+)
+def test_little_counts_sessions_twice(throughput, response, in_flight, missed):
+    """Throughput times response, and sessions under way, differ by a share of all sessions."""
+    point = Point(4, throughput, response, in_flight)
+
+    assert point.little == pytest.approx(missed)
+
+
+def test_one_repeat_has_no_interval():
+    """A single point names what is full, and its interval has no end."""
+    point = measured({"CPU": 0.001}, repeats=1, levels=(8,))
+    found = saturation.first(point)
+
+    assert found.resource == "CPU"
+    assert Mean.of([1.0]).high == float("inf")
+    assert "(" not in found.proof.partition(";")[0]
