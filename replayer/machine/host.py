@@ -162,14 +162,16 @@ class Host:
 
     def cpu_limit(self) -> float | None:
         """Return the tightest limit of this process's cgroup and its parents in cores, or None."""
-        limits = []
-        for folder in self.cgroups("cpu"):
+        return min((cores for cores, _ in self.cpu_quotas()), default=None)
+
+    def cpu_quotas(self, process: int | str = "self") -> Iterator[tuple[float, str]]:
+        """Yield every CPU quota that a process is under: cores, and the cgroup's folder."""
+        for folder in self.cgroups("cpu", process):
             quota, _, period = self.read(f"{folder}/cpu.max").partition(" ")
             quota = quota or self.read(f"{folder}/cpu.cfs_quota_us")
             period = period or self.read(f"{folder}/cpu.cfs_period_us")
             if quota.isdecimal() and period.isdecimal() and int(period):
-                limits.append(int(quota) / int(period))
-        return min(limits, default=None)
+                yield int(quota) / int(period), folder
 
     def boot_id(self) -> str:
         """Return the id that the kernel drew at boot, or ""."""
@@ -279,9 +281,9 @@ class Host:
             " ".join(sorted(types))
         ]
 
-    def cgroups(self, controller: str) -> Iterator[str]:
-        """Yield this process's folder of a controller and every parent that it sees, own first."""
-        for line in self.read("proc/self/cgroup").splitlines():
+    def cgroups(self, controller: str, process: int | str = "self") -> Iterator[str]:
+        """Yield a process's folder of a controller and every parent that we see, own first."""
+        for line in self.read(f"proc/{process}/cgroup").splitlines():
             number, _, rest = line.partition(":")
             controllers, colon, path = rest.partition(":")
             if not (number.isdecimal() and colon):

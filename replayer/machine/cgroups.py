@@ -1,0 +1,144 @@
+"""What the cgroups of a process allow it: processor time, and reads and writes of a disk.
+
+Version 1 (cpu.cfs_quota_us, blkio.throttle.*) and 2 (cpu.max, io.max); the tightest limit on the
+way to the root counts.
+"""
+
+import re
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from replayer.machine.host import Host
+
+_IO = {
+    "read_iops": ("blkio.throttle.read_iops_device", "riops"),
+    "write_iops": ("blkio.throttle.write_iops_device", "wiops"),
+    "read_bytes": ("blkio.throttle.read_bps_device", "rbps"),
+    "write_bytes": ("blkio.throttle.write_bps_device", "wbps"),
+}
+"""Limit -> the file of version 1, and the key in io.max of version 2."""
+
+
+class _Served(NamedTuple):
+    """Where it is counted what a group had of a disk."""
+
+    file: str
+    word: str
+    """In the file of version 1."""
+    key: str
+    """In io.stat of version 2."""
+
+
+_SERVED = (
+    _Served("blkio.throttle.io_serviced", "Read", "rios"),
+    _Served("blkio.throttle.io_serviced", "Write", "wios"),
+    _Served("blkio.throttle.io_service_bytes", "Read", "rbytes"),
+    _Served("blkio.throttle.io_service_bytes", "Write", "wbytes"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a process may use; None where nothing limits it."""
+
+    cores: float | None = None
+    read_iops: float | None = None
+    """Per second, of one disk, as are all of these."""
+    write_iops: float | None = None
+    read_bytes: float | None = None
+    write_bytes: float | None = None
+
+
+class Throttled(NamedTuple):
+    """How often a CPU quota was used up so far."""
+
+    periods: int
+    throttled: int
+    """Periods in which somebody had to wait for the next."""
+    seconds: float
+    """That processors of the group waited, added up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """What the groups of a process had until now of what is limited; None where nothing is."""
+
+    throttled: Throttled | None
+    reads: int | None
+    """Of the one disk, as are all of these."""
+    writes: int | None
+    read_bytes: int | None
+    write_bytes: int | None
+
+
+def account(host: Host, process: int, device: str | None) -> Account:
+    """Return what is counted of a process's groups, those with the innermost limit of the disk."""
+    number = _number(host, device)
+    for folder in _io_folders(host, process) if number else ():
+        if any(_limit(host, folder, number, *where) for where in _IO.values()):
+            counts = [_served(host, folder, number, where) for where in _SERVED]
+            return Account(throttled(host, process), *counts)
+    return Account(throttled(host, process), None, None, None, None)
+
+
+def limits(host: Host, process: int, device: str | None) -> Limits:
+    """Return what the cgroups of a process leave to it; `device` as in /proc/diskstats."""
+    cores = min((cores for cores, _ in host.cpu_quotas(process)), default=None)
+    number = _number(host, device)
+    if not number:
+        return Limits(cores=cores)
+    folders = _io_folders(host, process)
+    io = {
+        name: min(
+            (most for f in folders if (most := _limit(host, f, number, *where)) is not None),
+            default=None,
+        )
+        for name, where in _IO.items()
+    }
+    return Limits(cores=cores, **io)
+
+
+def throttled(host: Host, process: int) -> Throttled | None:
+    """Return how often the tightest CPU quota of a process was used up; None without a quota."""
+    quota = min(host.cpu_quotas(process), default=None)
+    if quota is None:
+        return None
+    counts = dict(
+        pair for line in host.read(f"{quota[1]}/cpu.stat").splitlines()
+        if len(pair := line.split()) == 2
+    )  # fmt: skip
+    if not {"nr_periods", "nr_throttled"} <= set(counts):
+        return None
+    seconds = int(counts.get("throttled_time", 0)) / 1e9  # version 1 has ns
+    seconds += int(counts.get("throttled_usec", 0)) / 1e6
+    return Throttled(int(counts["nr_periods"]), int(counts["nr_throttled"]), seconds)
+
+
+def _number(host: Host, device: str | None) -> str:
+    """Return a disk's major:minor, "" if it is not known."""
+    return host.read(f"sys/class/block/{device.replace('/', '!')}/dev") if device else ""
+
+
+def _io_folders(host: Host, process: int) -> list[str]:
+    """Return the groups of a process that may limit a disk, its own first."""
+    return list(dict.fromkeys([*host.cgroups("blkio", process), *host.cgroups("io", process)]))
+
+
+def _limit(host: Host, folder: str, number: str, file: str, key: str) -> float | None:
+    """Return a limit of a disk in a folder, None if it has none."""
+    first = rf"^{re.escape(number)} (\d+)$"
+    second = rf"^{re.escape(number)} .*\b{key}=(\d+)"
+    match = re.search(first, host.read(f"{folder}/{file}"), re.MULTILINE) or re.search(
+        second, host.read(f"{folder}/io.max"), re.MULTILINE
+    )
+    return float(match[1]) if match else None
+
+
+def _served(host: Host, folder: str, number: str, where: _Served) -> int | None:
+    """Return what a group had of a disk so far."""
+    first = rf"^{re.escape(number)} {where.word} (\d+)$"
+    second = rf"^{re.escape(number)} .*\b{where.key}=(\d+)"
+    match = re.search(first, host.read(f"{folder}/{where.file}"), re.MULTILINE) or re.search(
+        second, host.read(f"{folder}/io.stat"), re.MULTILINE
+    )
+    return int(match[1]) if match else None

@@ -1,0 +1,83 @@
+"""Limits of a process by its cgroups, on recorded trees of both versions."""
+
+import pytest
+
+from replayer.machine import cgroups
+from replayer.machine.host import Host
+
+V1 = {
+    "proc/77/cgroup": "7:blkio:/db/inner\n1:cpu,cpuacct:/db\n0::/\n",
+    "proc/78/cgroup": "7:blkio:/\n1:cpu,cpuacct:/\n0::/\n",
+    "proc/self/mountinfo": (
+        "30 25 0:26 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu,cpuacct\n"
+        "36 25 0:32 / /sys/fs/cgroup/blkio rw - cgroup cgroup rw,blkio\n"
+        "41 25 0:38 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n"
+    ),
+    "sys/fs/cgroup/cpu/cpu.cfs_quota_us": "-1\n",
+    "sys/fs/cgroup/cpu/cpu.cfs_period_us": "100000\n",
+    "sys/fs/cgroup/cpu/db/cpu.cfs_quota_us": "50000\n",
+    "sys/fs/cgroup/cpu/db/cpu.cfs_period_us": "100000\n",
+    "sys/fs/cgroup/cpu/db/cpu.stat": "nr_periods 40\nnr_throttled 30\nthrottled_time 1500000000\n",
+    "sys/fs/cgroup/blkio/blkio.throttle.read_iops_device": "",
+    "sys/fs/cgroup/blkio/db/blkio.throttle.read_iops_device": "254:0 900\n",
+    "sys/fs/cgroup/blkio/db/blkio.throttle.write_bps_device": "254:16 1000000\n",
+    "sys/fs/cgroup/blkio/db/inner/blkio.throttle.read_iops_device": "254:16 10\n254:0 500\n",
+    "sys/fs/cgroup/blkio/db/inner/blkio.throttle.io_serviced": (
+        "254:0 Read 7\n254:0 Write 8\n254:16 Read 1\nTotal 16\n"
+    ),
+    "sys/fs/cgroup/blkio/db/inner/blkio.throttle.io_service_bytes": (
+        "254:0 Read 70\n254:0 Write 80\n254:16 Read 1\nTotal 151\n"
+    ),
+    "sys/class/block/vda/dev": "254:0\n",
+}
+V2 = {
+    "proc/77/cgroup": "0::/db\n",
+    "proc/78/cgroup": "0::/\n",
+    "proc/self/mountinfo": "30 23 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n",
+    "sys/fs/cgroup/db/cpu.max": "50000 100000\n",
+    "sys/fs/cgroup/db/cpu.stat": (
+        "usage_usec 9\nnr_periods 40\nnr_throttled 30\nthrottled_usec 1500000\n"
+    ),
+    "sys/fs/cgroup/db/io.max": (
+        "254:0 rbps=max wbps=max riops=500 wiops=max\n254:16 rbps=5 wbps=1000000 riops=5 wiops=5\n"
+    ),
+    "sys/fs/cgroup/db/io.stat": "254:0 rbytes=70 wbytes=80 rios=7 wios=8 dbytes=0 dios=0\n",
+    "sys/class/block/vda/dev": "254:0\n",
+}
+
+
+@pytest.fixture(params=[V1, V2], ids=["version 1", "version 2"])
+def host(request, tmp_path):
+    """Return a machine with a limited process 77 and a free one 78."""
+    for path, text in request.param.items():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(text)
+    return Host(tmp_path)
+
+
+def test_tightest_limit_on_the_way_to_the_root_counts(host):
+    """Half a core and 500 reads a second of vda; the limits of another disk do not count."""
+    assert cgroups.limits(host, 77, "vda") == cgroups.Limits(cores=0.5, read_iops=500)
+    assert cgroups.limits(host, 77, None) == cgroups.Limits(cores=0.5)
+    assert cgroups.limits(host, 77, "vdz") == cgroups.Limits(cores=0.5)
+
+
+def test_process_without_limits_has_none(host):
+    """A process at the root is free, and nothing counts how often it was throttled."""
+    assert cgroups.limits(host, 78, "vda") == cgroups.Limits()
+    assert cgroups.throttled(host, 78) is None
+    assert cgroups.limits(host, 99, "vda") == cgroups.Limits()
+
+
+def test_throttling_is_counted(host):
+    """Both versions count periods; one counts nanoseconds, the other microseconds."""
+    assert cgroups.throttled(host, 77) == cgroups.Throttled(40, 30, 1.5)
+
+
+def test_what_a_limited_group_had_is_counted(host):
+    """Reads, writes and their bytes of the limited disk; nothing is counted without a limit."""
+    throttled = cgroups.Throttled(40, 30, 1.5)
+
+    assert cgroups.account(host, 77, "vda") == cgroups.Account(throttled, 7, 8, 70, 80)
+    assert cgroups.account(host, 77, None) == cgroups.Account(throttled, None, None, None, None)
+    assert cgroups.account(host, 78, "vda") == cgroups.Account(None, None, None, None, None)
