@@ -301,14 +301,15 @@ def _drawn(chart: display.Chart, sides: Sequence[Side]) -> Chart:
 def _traced(trace: display.Trace, sides: Sequence[Side]) -> Trace:
     drawn: Trace = {
         "type": "bar" if trace.kind == "bar" else "scatter",
-        "name": word(sides[trace.side].name),
+        "name": word(" ".join(filter(None, (sides[trace.side].name, trace.name)))),
         "x": [word(value) if isinstance(value, str) else value for value in trace.x],
         "y": list(trace.y),
         "color": trace.side,
     }
     if trace.kind == "bar":
         return {**drawn, "pattern": trace.side}
-    return {**drawn, "mode": "lines+markers", "text": [word(text) for text in trace.texts]}
+    texts = [word(text) for text in trace.texts]
+    return {**drawn, "mode": "lines+markers", "text": texts, "dash": trace.style}
 
 
 def series(sides: Sequence[Side]) -> tuple[list[dict[str, Any]], int]:

@@ -99,6 +99,10 @@ class Trace:
     x: Sequence[Any]
     y: Sequence[float]
     texts: Sequence[str] = ()
+    name: str = ""
+    """What tells it from others of the same side."""
+    style: int = 0
+    """Of a line: which of the page's dashes; lines of one style belong together."""
 
 
 @dataclass(frozen=True)
