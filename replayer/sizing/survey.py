@@ -94,6 +94,11 @@ class _Look:
         if here is not None:
             with contextlib.suppress(OSError):
                 device = self._host.block_device(here.directory)
+            if device is None:
+                self._notes.append(
+                    f"the disk of {here.directory} is not known or may not be seen, so its reads "
+                    f"and writes are not in the profile: root or the server's user may see it"
+                )
         cache = about["cache_bytes"]
         engine = self._session.engine
         source = Source(

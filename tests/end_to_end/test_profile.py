@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from contextlib import closing
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import numpy as np
@@ -17,12 +18,14 @@ from replayer.engines import engine as engines
 from replayer.engines.connection import Database
 from replayer.results import profile
 from replayer.servers.open import open_server
-from replayer.sizing import source
+from replayer.sizing import session, source
 from tests import servers
 from tests.conftest import missing
 
 PGBENCH = Path("/usr/lib/postgresql/15/bin/pgbench")
 BLOCK = 8192
+SECRET = "hunter2-hunter2"
+"""A password in the URL, which no server here asks for."""
 
 
 @pytest.fixture
@@ -59,7 +62,8 @@ def profiler(shop, tmp_path):
 
     def start(*words, user="monitor", patch="", engine="postgresql"):
         out = tmp_path / f"{len(started)}.jsonl"
-        url = shop.set(username=user, drivername=engine).render_as_string(hide_password=False)
+        named = shop.set(username=user, password=SECRET, drivername=engine)
+        url = named.render_as_string(hide_password=False)
         code = f"import sys; {patch}\nfrom replayer.__main__ import main; sys.exit(main())"
         command = [sys.executable, "-c", code, "profile", url, "--out", str(out), *words]
         process = subprocess.Popen(
@@ -83,6 +87,8 @@ def ended(process, status=0, timeout=120):
     out, err = process.communicate(timeout=timeout)
     assert process.returncode == status, out + err
     assert "Traceback" not in err
+    assert SECRET not in process.first + out + err
+    assert SECRET not in process.out.read_text(encoding="utf-8")
     loaded = profile.load(process.out)
     for name, values in loaded.columns.items():
         assert not (values < 0).any(), name
@@ -203,6 +209,39 @@ def test_resets_and_lost_connections_are_gaps(server, shop, owner, profiler):
         pytest.approx(loaded.whole_seconds, abs=0.1)
     )
     assert "3 gaps" in text
+
+
+def test_a_clock_that_is_set_is_a_gap_and_times_never_come_twice(server, monkeypatch, tmp_path):
+    """Set back a minute and forward an hour: two gaps, times that rise, and rates as before."""
+    offset = [timedelta(0)]
+
+    class Clock(datetime):
+        @classmethod
+        def now(cls, tz=None):
+            return datetime.now(tz) + offset[0]
+
+    monkeypatch.setattr(session, "datetime", Clock)
+    url = server.start().set(drivername="postgresql").render_as_string(hide_password=False)
+    watch = source.Watch(source.Order(engines.of_url(url), url, 4.0, 0.2))
+    with closing(watch):
+        rows = threading.Thread(target=lambda: list(watch.run()))
+        rows.start()
+        for seconds in (-60, 3600):
+            time.sleep(1.2)
+            offset[0] = timedelta(seconds=seconds)
+        rows.join()
+        made = watch.unsaved()
+    profile.save(tmp_path / "a.profile", made)
+    loaded = profile.load(tmp_path / "a.profile")
+
+    back, forward = loaded.gaps
+    assert "clock was set back 60.0 s" in back.reason
+    assert "clock was set forward 3660.0 s" in forward.reason
+    assert back.end - back.begin < 2
+    assert forward.end - forward.begin == pytest.approx(3660, abs=2)
+    assert (np.diff(loaded.ends) > 0).all()
+    assert loaded.spans.max() < 2
+    assert loaded.seconds == pytest.approx(4, abs=1.5)
 
 
 def test_a_server_that_stands_still_for_seconds_is_one_long_row(server, shop, profiler):

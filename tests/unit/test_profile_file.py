@@ -5,6 +5,7 @@ import os
 import resource
 import time
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -22,6 +23,7 @@ from replayer.results.profile import (
     Writer,
 )
 
+FIXTURES = Path(__file__).parents[1] / "fixtures" / "profiles"
 START = 1_795_000_000.0
 SOURCE = Source(kind="live", engine="postgres", version="18.6", averaged_seconds=1.0)
 
@@ -279,3 +281,27 @@ def test_the_table_of_columns_can_be_a_header():
         assert column.unit
         assert column.meaning
         assert column.kind in {"rate", "gauge"}
+
+
+def test_every_format_has_a_fixture_that_loads_with_all_that_it_holds():
+    """Each format from the first to today's has a file that still loads, whole."""
+    names = [path.name for path in sorted(FIXTURES.glob("format-*.profile"))]
+
+    assert names == [f"format-{number}.profile" for number in range(1, profile.FORMAT + 1)]
+    for name in names:
+        loaded = profile.load(FIXTURES / name)
+        assert loaded.ends.size == 12
+        assert loaded.mean("cpu_cores") > 0
+        assert loaded.source.probes
+        assert loaded.gaps[0].reason
+        assert loaded.tables[0].blocks_read == 2
+        assert loaded.statements[0].calls == 10
+        assert loaded.working_set.bytes == 1 << 20
+        assert len(loaded.notes) == 1
+
+
+def test_the_history_names_every_format():
+    """The docstring's history has a line for each format, so that it is never forgotten."""
+    numbers = [line.split()[0] for line in profile.__doc__.splitlines() if line[:1].isdigit()]
+
+    assert numbers == [str(number) for number in range(profile.FORMAT, 0, -1)]
