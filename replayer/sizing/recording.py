@@ -64,7 +64,7 @@ class _Recording:
             saved = (
                 f"{self._rows:,} rows of {self._seconds:,.0f} s{gaps} are in {self._writer.path}"
             )
-            return f"{ended}: {saved}", _told(self._watch.cost())
+            return f"{ended}: {saved}", _sentence(self._watch.cost())
 
     def _save(self) -> None:
         """Save what is new; where that is refused it is tried again with the next minute's."""
@@ -88,7 +88,7 @@ class _Recording:
                 self._say(f"a gap of {gap.end - gap.begin:.1f} s: {gap.reason}")
 
 
-def _told(cost: Cost) -> str:
+def _sentence(cost: Cost) -> str:
     """Return what profiling took, in one sentence."""
     seconds = max(cost.seconds, 1e-9)
     own = f"{100 * cost.own / seconds:.2f} % its own"

@@ -223,17 +223,17 @@ def test_a_profile_agrees_with_iostat_and_vmstat(device, load, server, watch):
     needs("vmstat")
     rows = threading.Thread(target=lambda: list(watch.run()))
     rows.start()
-    found = []
+    windows = []
     time.sleep(1.5)
     long = ["iostat", "-x", "-y", "-o", "JSON", device, str(SECONDS), "1"]
     for _ in range(3):
         begin = time.time()
         printed, _ = beside(device, long, ["vmstat", str(SECONDS), "2"])
-        found.append((begin, begin + SECONDS, printed))
+        windows.append((begin, begin + SECONDS, printed))
     rows.join()
     profile = watch.unsaved()
 
-    differences = [_compared(profile, *one) for one in found]
+    differences = [_compared(profile, *one) for one in windows]
     assert not all(differences), differences
 
 

@@ -162,10 +162,10 @@ def test_tables_have_their_indexes_in_them():
 )
 def test_the_working_set_is_the_blocks_that_random_accesses_touch(done, blocks, near):
     """N(1 - exp(-A/N)) by simulation's own law; whole where a scan read all."""
-    found = estimated([relation(**done)], BLOCK, math.inf, 60)
+    estimate = estimated([relation(**done)], BLOCK, math.inf, 60)
 
-    assert found.bytes / BLOCK == pytest.approx(blocks, abs=near)
-    assert "at random" in found.method
+    assert estimate.bytes / BLOCK == pytest.approx(blocks, abs=near)
+    assert "at random" in estimate.method
 
 
 def test_the_formula_is_what_a_simulation_gives():
@@ -180,10 +180,10 @@ def test_the_formula_is_what_a_simulation_gives():
 
 def test_the_working_set_is_no_more_than_the_buffers_and_what_was_read():
     """A million hits without a read fit into the server's own buffers."""
-    found = estimated([relation(blocks_hit=1e6, blocks_read=10.0)], BLOCK, 200.0 * BLOCK, 60)
+    estimate = estimated([relation(blocks_hit=1e6, blocks_read=10.0)], BLOCK, 200.0 * BLOCK, 60)
 
-    assert found.bytes == 210 * BLOCK
-    assert "bounded" in found.method
+    assert estimate.bytes == 210 * BLOCK
+    assert "bounded" in estimate.method
 
 
 @pytest.mark.parametrize(
