@@ -162,12 +162,12 @@ def _usual(distances: Floats) -> float:
     return float(np.median(rising)) if len(rising) else 1.0
 
 
-def _spans(name: str, ends: Floats, said: Floats) -> tuple[Floats, Floats, list[Gap]]:
+def _spans(name: str, ends: Floats, stated: Floats) -> tuple[Floats, Floats, list[Gap]]:
     """Return ends, spans and the gaps between the rows.
 
     A span is what the tool says of it, else the time since the row before, or a usual one.
     """
-    if len(ends) == 1 and not np.isfinite(said[0]):
+    if len(ends) == 1 and not np.isfinite(stated[0]):
         raise Impossible(
             f"{name} has one row only, and does not say over how many seconds its values are "
             f"averages"
@@ -176,8 +176,8 @@ def _spans(name: str, ends: Floats, said: Floats) -> tuple[Floats, Floats, list[
     usual = _near_medians(distances) if len(distances) else np.empty(0)
     usual = np.concatenate((usual[:1], usual))
     since = np.concatenate(([np.inf], distances))
-    guessed = np.where(since <= _LATE * usual, since, usual) if len(distances) else said
-    spans = np.where(np.isfinite(said), np.minimum(said, since), guessed)
+    guessed = np.where(since <= _LATE * usual, since, usual) if len(distances) else stated
+    spans = np.where(np.isfinite(stated), np.minimum(stated, since), guessed)
     missing = since[1:] - spans[1:]
     late = np.flatnonzero(missing > spans[1:] * (_LATE - 1))[:_MOST_GAPS]
     gaps = [

@@ -4,6 +4,7 @@ The work that a load has to do is that of one minute, the busiest of the resourc
 another resource needed in a minute of its own stands in that resource's need.
 """
 
+import collections
 import math
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
@@ -16,7 +17,7 @@ from replayer.analysis.windows import MINUTE
 from replayer.errors import Impossible, NotFound, nearest
 from replayer.load.mix import UNTESTED
 from replayer.model import Noun
-from replayer.results.profile import Profile, TableUse
+from replayer.results.profile import KNOWN, Profile, TableUse
 from replayer.sizing import work
 from replayer.sizing.work import Work
 from replayer.units import show, show_duration
@@ -29,6 +30,8 @@ _NEEDED = (
 """Resources of which a machine has to offer so much."""
 _APART = 1.25
 """A resource's own busiest window, over its mean in the leading one, from which it is told."""
+_MOST = collections.defaultdict(lambda: 1e12, {"bytes": 1e18})
+"""Unit -> what no machine has more of."""
 _APART_SHARES = 0.1
 """How far the share of the accesses must exceed that of the data for this to be a hot part."""
 _LEAST_HOT = 0.001
@@ -132,6 +135,7 @@ def of(
             f"no {show_duration(window)} of {leader.title} is known in this profile as a whole: "
             f"ask for a shorter window, or profile the source without gaps"
         )
+    _refuse_wild(moment.columns)
     done = work.of(
         moment.columns,
         statements=profile.statements,
@@ -173,6 +177,18 @@ def _check(growth: float, headroom: float, percentile: float, window: float) -> 
         raise Impossible(f"percentile is {percentile:g}: it must be above 0 and at most 100")
     if not 1 <= window <= 86400:
         raise Impossible(f"window is {window:g} s: it must be from 1 s to 24 h")
+
+
+def _refuse_wild(columns: Mapping[str, float]) -> None:
+    """Raise Impossible for a value that no machine has ever had."""
+    wild = next(
+        (name for name, value in columns.items() if not value <= _MOST[KNOWN[name].unit]), ""
+    )
+    if wild:
+        raise Impossible(
+            f"{wild} is {columns[wild]:.3g} {KNOWN[wild].unit} in the profile's busiest window, "
+            f"and no machine does so much: something else wrote that file"
+        )
 
 
 def _leader(profile: Profile, by: str) -> Resource:

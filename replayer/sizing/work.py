@@ -41,6 +41,7 @@ _LARGEST_ROW = 4000
 _MOST_ROWS = 1_000_000
 _ROW_BYTES = 200
 _LONGEST = 3600.0
+_SHORTEST = 1e-9
 """Seconds of CPU of a statement."""
 
 
@@ -78,7 +79,7 @@ class Work(Noun):
                 "the profile knows of no row, block, request or transaction, so that no load can "
                 "be made of it: profile the database itself with `replayer profile URL`"
             )
-        cpu = min(_LONGEST, self.cpu_cores / rate) if self.cpu_cores else None
+        cpu = min(_LONGEST, self.cpu_cores / rate) if self.cpu_cores else 0.0
         return Mix(
             point=self.point,
             range=self.range,
@@ -89,7 +90,7 @@ class Work(Noun):
             update_rows=self.update_rows,
             insert_bytes=self.insert_bytes,
             hot=self.hot,
-            cpu=cpu,
+            cpu=cpu if cpu >= _SHORTEST else None,
             hit_ratio=self.hit_ratio,
         )
 

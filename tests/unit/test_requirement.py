@@ -5,7 +5,10 @@ import random
 import numpy as np
 import pytest
 
-from replayer.errors import Impossible, NotFound
+from replayer.errors import Impossible, NotFound, ReplayerError
+from replayer.report import profile as report
+from replayer.report import profile_page, screen
+from replayer.results import profile as profiles
 from replayer.results.profile import (
     KNOWN,
     Gap,
@@ -17,6 +20,7 @@ from replayer.results.profile import (
 )
 from replayer.sizing import requirement, work
 from replayer.sizing.requirement import hot_share
+from tests.unit.test_imports_hostile import NUMBER, mutate
 
 START = 1_795_000_000.0
 
@@ -133,6 +137,12 @@ def test_no_load_gives_no_size():
     """A profile of an idle source is refused with what to do."""
     with pytest.raises(Impossible, match="profile the source while it is in use"):
         requirement.of(profile(commits=0.0, cpu_cores=0.0))
+
+
+def test_rates_that_no_machine_has_are_refused():
+    """A file that says so is wrong, and the sentence names the column."""
+    with pytest.raises(Impossible, match=r"read_iops is 1e\+300 1/s in the profile's busiest"):
+        requirement.of(profile(commits=1.0, read_iops=1e300))
 
 
 # pgbench: what one transaction of each of its scripts does, as PostgreSQL counts it.
@@ -305,6 +315,35 @@ def test_what_is_not_in_the_profile_is_not_tested():
     few = requirement.of(profile(commits=5.0, temp_mbps=3.0, lock_waits=2.0)).not_tested
     assert any("temporary files, of which the source wrote 3 MB/s" in one for one in few)
     assert any("locks of the application" in one for one in few)
+
+
+def test_a_profile_with_chance_changes_is_shown_and_sized_or_refused(tmp_path):
+    """Whatever stands in a profile's file: a report, a page and a requirement, or a sentence."""
+    draw = random.Random(11)
+    made = profile(90, commits=50.0, read_iops=9.0, write_iops=3.0, cpu_cores=1.0, blocks_hit=7.0,
+                   read_await_ms=1.0, blocks_read=2.0)  # fmt: skip
+    path = tmp_path / "x.profile"
+    profiles.save(path, made)
+    data, kept = path.read_bytes(), 0
+    for case in range(80):
+        path.write_bytes(mutate(data, draw) if case % 2 else _number(data, draw))
+        try:
+            one = profiles.load(path)
+            summary = report.summary(one)
+            screen.text(report.render(summary))
+            profile_page.page(summary)
+            requirement.of(one, growth=1.5).work.mix(1000)
+            kept += 1
+        except ReplayerError:
+            continue
+    assert kept
+
+
+def _number(data, draw):
+    """Return data with another number in the place of one."""
+    place = draw.choice(list(NUMBER.finditer(data)))
+    number = draw.choice([b"1e300", b"1e17", b"0", b"-1", b"1e-300", b"5e-324", b"1e12", b"null"])
+    return data[: place.start()] + number + data[place.end() :]
 
 
 def test_a_requirement_is_a_record_that_can_be_kept():
