@@ -282,7 +282,7 @@ class MySQL:
             try:
                 number = self._prepare(statement)
             except self._error as error:
-                raise Gone(driver.explain(error)) from error
+                raise Gone(f"the database said: {driver.explain(error)}") from error
             nulls = bytes((len(statement.names) + 7) // 8)
             types = struct.pack("<BB", _LONGLONG, 0) * len(statement.names)
             head = struct.pack("<BIBI", _COM_STMT_EXECUTE, number, 0, 1)

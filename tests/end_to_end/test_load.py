@@ -3,6 +3,7 @@
 import contextlib
 import os
 import re
+import select
 import signal
 import subprocess
 import sys
@@ -11,12 +12,15 @@ import time
 
 import pytest
 
+from replayer.engines import driver
 from replayer.engines import engine as engines
 from replayer.engines.connection import Database
 from replayer.errors import ReplayerError, Skip
-from replayer.load import burn, dataset
+from replayer.load import burn, dataset, wire
 from replayer.load.level import Asked, check, measure_level
 from replayer.load.mix import Mix
+from replayer.load.requests import Statement
+from replayer.load.wire import Gone
 from replayer.servers.open import open_server
 from replayer.steps.sessions import step as sessions
 from replayer.tables.pgio import TableSet
@@ -306,6 +310,54 @@ def test_a_killed_server_ends_the_level_in_one_sentence(server_home, surrounding
 
     assert "\n" not in str(gone.value)
     assert left == set(TABLES.names)
+
+
+AGAIN = """
+CREATE FUNCTION pg_temp.again(bigint) RETURNS bigint LANGUAGE plpgsql AS
+$$ BEGIN RAISE EXCEPTION 'a deadlock' USING ERRCODE = '40P01'; END $$
+"""
+SPOKEN = {
+    "SELECT $1": True,
+    "SELECT $1 WHERE $1 < 0": True,
+    "SELECT $1, repeat('x', 300000)": True,
+    "SELECT generate_series(1, $1 + 20000)": True,
+    "SELECT pg_temp.again($1)": None,
+}
+
+
+def answer(session, place, number=5):
+    """Send a statement and return what its answer says."""
+    session.send(place, session.packing.prefix + number.to_bytes(8, "big"))
+    while (end := session.receive()) is False:
+        select.select([session], [], [], 10)
+    return end
+
+
+@pytest.mark.parametrize("kind", [wire.Postgres, wire.Encrypted])
+def test_answers_of_every_shape_are_taken_to_their_end(server, database, kind):
+    """Over libpq and by our own messages: one row, none, long ones, many, refusals, and the end."""
+    server.start()
+    connection = driver.connect(database.connector(), AGAIN)
+    with contextlib.closing(kind(connection)) as session:
+        texts = [*SPOKEN, "SELECT 1 / ($1 - 5)"]
+        session.prepare([Statement("point", text, ("first",), 1, 1, 0) for text in texts])
+        for _ in range(2):
+            ends = [answer(session, place) for place in range(len(SPOKEN))]
+            assert ends == list(SPOKEN.values())
+        with pytest.raises(Gone, match=r"the database said: .*division by zero"):
+            answer(session, len(SPOKEN))
+    gone = kind(driver.connect(database.connector()))
+    with contextlib.closing(gone) as session:
+        session.prepare([Statement("point", "SELECT $1", ("first",), 1, 1, 0)])
+        database.query(f"SELECT pg_terminate_backend({connection_id(session)})")
+        time.sleep(0.2)
+        with pytest.raises(Gone, match="terminating connection due to administrator command"):
+            answer(session, 0)
+
+
+def connection_id(session):
+    """Return the server's process of a session."""
+    return session._connection.info.backend_pid
 
 
 def test_an_engine_without_such_statements_says_so():

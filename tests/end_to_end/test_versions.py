@@ -30,10 +30,10 @@ def average():
     return fmean(ids)
 
 
-def replayer(folder, name, bindir, *words):
-    """Run the smoke workload on a version with its own programs; return the run."""
+def replayer(folder, name, bindir, *words, workload="smoke"):
+    """Run a workload on a version with its own programs; return the run."""
     engine = {"postgresql": "postgres", "mysql": "mysql"}[name.partition("-")[0]]
-    command = [sys.executable, "-m", "replayer", "run", "smoke", "--json", "--engine", engine]
+    command = [sys.executable, "-m", "replayer", "run", str(workload), "--json", "--engine", engine]
     done = subprocess.run(
         [*command, "--bindir", str(bindir), "--results", str(folder), *words],
         capture_output=True,
@@ -92,3 +92,35 @@ def test_what_no_way_can_do_is_skipped_and_the_rest_runs(other_server, own_home,
     assert steps["physical"]["status"] == "skipped"
     for kind in ("direct", *memory_bound.KINDS):
         assert f"memory = '{kind}'" in steps["physical"]["reason"]
+
+
+RATE = """
+# A mix at a rate.
+description = "a mix at a rate"
+[[step]]
+step = "sessions"
+num_schemas = 2
+num_threads = 2
+scale = "8M"
+memory = "cached"
+run_time = "3s"
+rate = 200
+mix = "point=60 range=10 update=20 insert=9 scan=1 work_unit=8 cpu=1ms"
+"""
+
+
+@pytest.mark.parametrize("name", servers.NAMES)
+def test_a_mix_at_a_rate_is_sustained(name, other_server, own_home, tmp_path):
+    """Every kind of statement, the CPU that it burns and what the server counts of it."""
+    workload = tmp_path / "rate.toml"
+    workload.write_text(RATE)
+    run = replayer(tmp_path, name, other_server(name), workload=workload)
+    (step,) = run["steps"]
+    values = {m["metric"]: m["value"] for m in step["measurements"]}
+
+    assert step["status"] == "done", step["reason"]
+    assert step["facts"]["sessions.sustained"] is True
+    assert values["sessions.completed"] == pytest.approx(200, rel=0.02)
+    assert values["sessions.commits"] > 50
+    assert values["sessions.wal_bytes"] > 1000
+    assert values["sessions.statement_cpu"] == pytest.approx(0.001, rel=0.4)
