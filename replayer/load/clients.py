@@ -34,18 +34,6 @@ _AHEAD_NS = 400_000
 """Requests are drawn ahead where nothing is due for so long: drawing them takes half of it."""
 _REPORT_NS = 1_000_000_000
 _LONGEST_WAIT = 0.5
-_WAKE_UPS = 1000
-"""A second that one process may need for statements that are due: each sets a timer, which costs
-10 to 20 us in a virtual machine, more than to send and to receive."""
-
-
-def grain_ns(rate: float) -> int:
-    """Return how long after a start a process of that rate sleeps at least, if nothing is answered.
-
-    None up to 1,000 statements a second; what is due meanwhile is begun up to 1 ms late, which is
-    in its lag and in its response time.
-    """
-    return max(0, round(1e9 / _WAKE_UPS - 1e9 / rate))
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +54,8 @@ class ClientJob:
     rate: float | None
     """Statements a second of this process; None is a closed loop."""
     arrivals: Arrivals
+    resolution: float
+    """Seconds between two looks at what is due and answered; 0 looks at once."""
     patience: float
     """Seconds of lag upon which a load that cannot be sustained is given up."""
     seed: int
@@ -201,34 +191,37 @@ class _Clients:
         if self._job.rate is None:
             self._run_closed()
         else:
-            self._run_open(self._job.rate)
+            self._run_open()
         user, system = _cpu()
         self._cpu = (user - before[0], system - before[1])
         self._tallying.add(self._records, self._begin)
 
-    def _run_open(self, rate: float) -> None:
+    def _run_open(self) -> None:
         clock, free, patience = time.monotonic_ns, self._free, round(self._job.patience * 1e9)
-        everybody = len(free)
-        grain = grain_ns(rate)
-        due = self._next_start()
-        armed = earliest = 0
+        everybody, pause = len(free), self._job.resolution
+        due, armed = self._next_start(), 0
         while due != _NEVER or len(free) < everybody:
             now = clock()
-            if due <= now and free:
-                while due <= now and free:
-                    self._start(free.popleft(), due, now)
-                    due = self._next_start()
-                earliest = now + grain
+            while due <= now and free:
+                self._start(free.popleft(), due, now)
+                due = self._next_start()
             if due > now:
                 # Nobody waits until then; what the end left is no longer of the window.
                 self._last_empty = min(due, self._end) if now < self._end else self._last_empty
             elif now - due > patience:
                 self._given_up, due = len(self._times) + 1, _NEVER
                 self._times = array("q")
-            if free and due != _NEVER and armed != (armed := max(due, earliest)):
-                self._look_ahead(armed - now)
-                self._alarm.set(armed)
-            self._take(self._poll.poll(_LONGEST_WAIT))
+            # Where statements wait for a session, each answer counts.
+            if pause and free:
+                self._look_ahead(_NEVER)
+                time.sleep(pause)
+                self._take(self._poll.poll(0))
+            else:
+                if free and due not in {_NEVER, armed}:
+                    armed = due
+                    self._look_ahead(due - now)
+                    self._alarm.set(due)
+                self._take(self._poll.poll(_LONGEST_WAIT))
             if now >= self._next_report:
                 self._tell(now, due)
 

@@ -76,6 +76,9 @@ class Asked:
     """Statements a second over all sessions; None has each send when it has its last answer."""
     arrivals: Arrivals = "poisson"
     seed: int = 1
+    resolution: float = 0.0
+    """Seconds between two looks at what is due and answered, while sessions are free: times are up
+    to twice so much too long, and the clients need less CPU.  0 looks at once."""
     patience: float = 5.0
     """Seconds of lag upon which a rate that cannot be had is given up."""
     burn: float = 0.0
@@ -282,6 +285,7 @@ def _jobs(asked: Asked, database: Database) -> Iterator[ClientJob]:
             seconds=asked.seconds,
             rate=None if asked.rate is None else asked.rate * len(own) / asked.sessions,
             arrivals=asked.arrivals,
+            resolution=asked.resolution,
             patience=asked.patience,
             seed=asked.seed,
         )

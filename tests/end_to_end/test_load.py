@@ -92,6 +92,20 @@ def test_the_same_seed_sends_the_same_statements(loaded):
     assert counts[0] != counts[2]
 
 
+def test_clients_that_look_less_often_need_less_cpu_and_keep_the_rate(loaded):
+    """What is due or answered is seen up to 2 ms late, which is in the times; nothing is lost."""
+    at_once, later = (
+        loaded(rate=2000, seconds=2.0, sessions=16, resolution=seconds) for seconds in (0, 0.002)
+    )
+
+    for level in (at_once, later):
+        assert level.sustained, level.reason
+        assert level.begun == 2000
+        assert level.completed == pytest.approx(2000, rel=0.01)
+    assert later.use.client < 0.8 * at_once.use.client
+    assert later.response.percentile_ns(50) > at_once.response.percentile_ns(50)
+
+
 @contextlib.contextmanager
 def stopped(server, after, seconds):
     """Stop all processes of a server for a while, some seconds after the `with` block began."""

@@ -32,6 +32,7 @@ def asked_of(spec: Spec, wanted: TableSet) -> Asked:
         rate=spec.rate,
         arrivals=spec.arrivals,
         seed=spec.seed,
+        resolution=spec.resolution,
         title=_TITLE,
     )
 

@@ -50,6 +50,9 @@ class Spec(StepSpec):
     """Statements a second over all sessions, each with an intended start that is never moved."""
     arrivals: Arrivals = Field("poisson", exclude_if=lambda value: value == "poisson")
     """When the statements of a `rate` arrive: at random, or evenly."""
+    resolution: units.Duration = Field(0.0, ge=0, le=1, exclude_if=lambda value: not value)
+    """How often clients look at what is due and answered: 0 at once.  To be woken for each costs
+    more than the statement, so that 2ms halves the clients' CPU; times get longer by as much."""
     mix: Mix | None = Field(None, exclude_if=_not_given)
     """Kinds of statements, as `point=70 range=10 update=15 insert=4 scan=1`: their weights, and
     `work_unit`, `update_rows`, `insert_bytes`, `hot=20%/80%` (rows / accesses), `cpu=2ms` (of the
