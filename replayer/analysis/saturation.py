@@ -42,6 +42,8 @@ class Line(StrEnum):
     INTERNAL = "the server's own locks"
     CLIENTS = "their turn between clients and server"
     """Of the clients' processes, or of the server's before it knows of a statement."""
+    UNTOLD = "what the server does not name"
+    """Of a server that tells only that a statement is under way."""
     OTHER = "something else"
 
 

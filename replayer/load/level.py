@@ -61,7 +61,6 @@ _MOST_STATEMENTS = 512
 _EMPTY_IN_LAST = 0.25
 """A load is sustained if nobody waited at some time in this last part of its window."""
 _BUSY_CLIENT = 0.9
-_SAMPLE_SECONDS = 0.2
 
 
 @dataclass(frozen=True)
@@ -83,6 +82,8 @@ class Asked:
     """Seconds of lag upon which a rate that cannot be had is given up."""
     burn: float = 0.0
     """Units of CPU that a statement burns in the server: see burn.calibrate."""
+    sample_seconds: float = 0.2
+    """How often the sessions are asked what they wait for."""
     title: str = "load"
     """What the progress display calls it."""
 
@@ -133,6 +134,10 @@ class Level:
     """The server's own counters, from before the first statement to after the last answer."""
     waits: Mapping[str, float]
     """What sessions with a statement under way waited for -> how many did so on average."""
+    moments: Sequence[Mapping[str, float]]
+    """The same, for each time they were asked."""
+    clients: int
+    """Processes of clients, each of which can use one processor."""
     use: Use
 
     @property
@@ -196,8 +201,7 @@ class _Window:
         self._context = context
         self._database = database
         self._pool = pool
-        self._waits: dict[str, float] = {}
-        self._samples = 0
+        self._waits: list[Mapping[str, float]] = []
 
     def measure(self) -> Level:
         """Open the barrier, watch until the end, take the accounts at both ends."""
@@ -213,15 +217,14 @@ class _Window:
         lasted = max([1e-9, *(result.ended for result in results)])
         cpu = [sum(times) for times in zip(*(result.cpu for result in results), strict=True)]
         used = usage.use(context, before, after, (cpu[0], cpu[1]), lasted)
-        waits = {wait: amount / self._samples for wait, amount in sorted(self._waits.items())}
         marks = (before.mark_ns, after.mark_ns)
-        return _level(self._asked, results, marks, activity, waits, used)
+        return _level(self._asked, results, marks, activity, self._waits, used)
 
     def _watch(self, end_ns: int, task: Task) -> None:
         """Listen to the clients and ask what they wait for, until the window's end."""
-        sampled = time.monotonic()
+        sampled, pause = time.monotonic(), self._asked.sample_seconds
         while (left := (end_ns - time.monotonic_ns()) / 1e9) > 0:
-            reports = self._pool.reports(timeout=min(left, _SAMPLE_SECONDS))
+            reports = self._pool.reports(timeout=min(left, pause))
             try:
                 report = next(reports)
             except StopIteration:
@@ -230,7 +233,7 @@ class _Window:
                 self._lose(report)
             if isinstance(report, Point):
                 task.update(done=report.seconds, note=_note(report))
-            if time.monotonic() - sampled >= _SAMPLE_SECONDS and left > 2 * _SAMPLE_SECONDS:
+            if time.monotonic() - sampled >= pause and left > 2 * pause:
                 self._sample()
                 sampled = time.monotonic()
 
@@ -245,10 +248,7 @@ class _Window:
         except ReplayerError:
             # A server that is lost is told by those who work on it.
             return
-        self._samples += 1
-        for row in rows:
-            name = str(row["wait"])
-            self._waits[name] = self._waits.get(name, 0.0) + float(row["sessions"])
+        self._waits.append({str(row["wait"]): float(row["sessions"]) for row in rows})
 
     def _kept(self, results: Sequence[ClientResult | Lost]) -> list[ClientResult]:
         for result in results:
@@ -333,13 +333,14 @@ def _level(  # noqa: PLR0917 - what it is made of
     results: Sequence[ClientResult],
     marks: tuple[int, int],
     activity: Activity,
-    waits: Mapping[str, float],
+    waits: Sequence[Mapping[str, float]],
     used: Use,
 ) -> Level:
     tally = Tally.of([result.tally for result in results])
     offered = sum(result.offered for result in results)
     given_up = sum(result.given_up for result in results)
     reason = _unsustained(asked, results, tally, offered)
+    names = sorted({name for sample in waits for name in sample})
     return Level(
         asked=asked,
         seconds=asked.seconds,
@@ -359,7 +360,9 @@ def _level(  # noqa: PLR0917 - what it is made of
         sustained=not reason,
         reason=reason,
         activity=activity,
-        waits=waits,
+        waits={name: sum(one.get(name, 0.0) for one in waits) / len(waits) for name in names},
+        moments=waits,
+        clients=len(results),
         use=used,
     )
 

@@ -8,7 +8,7 @@ from typing import Any
 from replayer.engines.connection import Database
 from replayer.engines.verbs import Asked
 from replayer.errors import Interrupted, ReplayerError
-from replayer.machine import processors
+from replayer.machine import cgroups, processors
 from replayer.machine.processes import CpuSeconds
 from replayer.model import Foreign
 from replayer.run.context import Context
@@ -20,6 +20,21 @@ from replayer.watch.sampler import DeviceDelta
 _ACTIVITY = Asked("mix/activity")
 _TICK = os.sysconf("SC_CLK_TCK")
 _BUSY = ("usr", "nice", "sys", "irq", "soft", "guest", "gnice")
+
+
+@dataclass(frozen=True, slots=True)
+class Granted:
+    """What the server's cgroups had of what they limit, per second; None where nothing is limited.
+
+    All but the first are of the data's device.
+    """
+
+    stopped: float | None = None
+    """The share of periods in which the CPU quota was used up."""
+    reads: float | None = None
+    writes: float | None = None
+    read_bytes: float | None = None
+    write_bytes: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +66,7 @@ class Use:
     memory_bytes: int | None
     """Memory of the machine that was in use at the end, without what can be given back at once."""
     foreign: Foreign | None = None
+    granted: Granted = Granted()
 
     @property
     def server(self) -> float | None:
@@ -100,6 +116,8 @@ class Moment:
     processors: int
     server: CpuSeconds
     accounts: foreign.Point
+    groups: cgroups.Account | None
+    """Of the server's processes; None if they are elsewhere."""
 
 
 @dataclass(frozen=True)
@@ -114,9 +132,16 @@ def moment(context: Context) -> Moment:
     """Read the machine's accounts now; the mark of the sampler is the last of it."""
     accounts = foreign.point(context.host, foreign.pids_of(context.server))
     times = processors.ticks(context.host.read(processors.FILE).encode())
-    server = context.server.cpu_seconds()
+    server, pids = context.server.cpu_seconds(), context.server.pids()
+    device = context.sampler.device
+    groups = cgroups.account(context.host, pids[0], device) if pids else None
     return Moment(
-        context.sampler.mark(), times.get("cpu", {}), max(1, len(times) - 1), server, accounts
+        mark_ns=context.sampler.mark(),
+        ticks=times.get("cpu", {}),
+        processors=max(1, len(times) - 1),
+        server=server,
+        accounts=accounts,
+        groups=groups,
     )
 
 
@@ -178,4 +203,26 @@ def use(
         own_write_bytes=own.write_bytes if own else None,
         memory_bytes=memory or None,
         foreign=foreign.between(before.accounts, after.accounts, delta),
+        granted=_granted(before.groups, after.groups, seconds),
     )
+
+
+def _granted(
+    before: cgroups.Account | None, after: cgroups.Account | None, seconds: float
+) -> Granted:
+    if before is None or after is None:
+        return Granted()
+    rates: dict[str, float] = {}
+    for name in ("reads", "writes", "read_bytes", "write_bytes"):
+        first, last = getattr(before, name), getattr(after, name)
+        # A server that was moved to another group has other counters.
+        if first is not None and last is not None and last >= first:
+            rates[name] = (last - first) / seconds
+    return Granted(_stopped(before.throttled, after.throttled), **rates)
+
+
+def _stopped(before: cgroups.Throttled | None, after: cgroups.Throttled | None) -> float | None:
+    """Return the share of periods in which a quota was used up."""
+    if before is None or after is None or after.periods <= before.periods:
+        return None
+    return max(0.0, (after.throttled - before.throttled) / (after.periods - before.periods))

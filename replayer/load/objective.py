@@ -1,0 +1,59 @@
+"""What response times are asked for: `p99=20ms`, or several, `p50=5ms p99.9=200ms`."""
+
+import re
+from typing import Annotated, NamedTuple
+
+from pydantic import AfterValidator
+
+from replayer import units
+from replayer.errors import Impossible
+from replayer.units import show_duration
+from replayer.watch.histogram import Latencies
+
+_GOAL = re.compile(r"p(\d{1,2}(?:\.\d+)?)\s*(?:=|<=?)\s*(\S+)")
+
+
+class Goal(NamedTuple):
+    """A percentile of the response time, and what it may be at most."""
+
+    percent: float
+    seconds: float
+
+    @property
+    def words(self) -> str:
+        """Return it as it is written."""
+        return f"p{self.percent:g}={show_duration(self.seconds).replace(' ', '')}"
+
+
+def goals(text: str) -> tuple[Goal, ...]:
+    """Return the goals of an objective; raise Impossible for what is none."""
+    parts = [part for part in re.split(r"[,;]|\s+(?=p\d)", text.strip()) if part.strip()]
+    matches = [_GOAL.fullmatch(part.strip()) for part in parts]
+    if not parts or None in matches:
+        raise Impossible(f"{text!r} is no objective such as p99=20ms")
+    made = [Goal(float(match[1]), units.duration(match[2])) for match in matches if match]
+    if any(not goal.seconds or not goal.percent for goal in made):
+        raise Impossible(f"{text!r} asks for nothing: an objective is such as p99=20ms")
+    return tuple(made)
+
+
+def missed(wanted: tuple[Goal, ...], response: Latencies) -> str:
+    """Return which goals response times miss, "" if none."""
+    over = [
+        f"p{goal.percent:g} {show_duration(seconds)} > {show_duration(goal.seconds)}"
+        for goal in wanted
+        if (seconds := response.percentile_ns(goal.percent) / 1e9) > goal.seconds
+    ]
+    return ", ".join(over)
+
+
+def _checked(text: str) -> str:
+    try:
+        goals(text)
+    except Impossible as error:
+        raise ValueError(str(error)) from error
+    return text
+
+
+Objective = Annotated[str, AfterValidator(_checked)]
+"""Goals as a workload file has them."""

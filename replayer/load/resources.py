@@ -1,0 +1,239 @@
+"""Which resources a level of load used, of how much there is, and where its sessions stood in line.
+
+Levels become the points of analysis/saturation.py here.  What a device can do is not what its
+%util says: that is the share of time with any request under way, and a device that works on many
+at a time is not busy then.  So its capacity is a limit of the server's cgroup, what the workload
+says, or what a probe of the same run had of it; without any of these it is not known.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from replayer.analysis.saturation import Line, Point, Use
+from replayer.engines.connection import Database
+from replayer.load.level import Asked, Level, measure_level
+from replayer.load.usage import Granted
+from replayer.machine import cgroups
+from replayer.model import Status, StepResult
+from replayer.run.context import Context
+from replayer.units import show_size
+
+MACHINE = "CPU of the machine"
+QUOTA = "CPU quota"
+CLIENTS = "CPU of the clients"
+READS = "device reads"
+WRITES = "device writes"
+READ_BYTES = "bytes read"
+WRITE_BYTES = "bytes written"
+LOG = "log flushes"
+LOCKS = "row locks"
+MEMORY = "memory"
+
+_LINES = (
+    (Line.CPU, re.compile(r"CPU")),
+    (Line.LOG, re.compile(r"(IO:WAL|LWLock:WALWrite|.*\bcommit)", re.IGNORECASE)),
+    (Line.LOCKS, re.compile(r"Lock:")),
+    (
+        Line.WRITES,
+        re.compile(r"IO:(DataFile(Write|Extend|Flush|Sync|ImmediateSync)|BufFileWrite)"),
+    ),
+    (Line.READS, re.compile(r"(IO:(DataFile|Aio|BufFileRead)|IPC:BufferIO|LWLock:Aio)")),
+    (Line.INTERNAL, re.compile(r"(LWLock|BufferPin|IPC):")),
+)
+"""What a server calls a wait -> the line that it is; the first that matches counts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ceiling:
+    """How much of a device there is, per second, and who says so."""
+
+    most: float
+    source: str
+    used: float | None = None
+    """What was used of it, where who sets it counts that; else it is what the machine counts."""
+    stopped: float | None = None
+    """The share of the time in which nothing was left of it, where that is counted."""
+
+
+Ceilings = Mapping[str, Ceiling]
+"""By the resource: READS, WRITES, READ_BYTES, WRITE_BYTES, QUOTA."""
+
+
+def measure_point(
+    asked: Asked, given: Mapping[str, float | None], context: Context, database: Database
+) -> tuple[Level, Point]:
+    """Measure a level, and return it with what it used of each resource, as a point of its curve.
+
+    `given` are the ceilings that the workload names, by resource; None is one that it does not.
+    """
+    level = measure_level(asked, context, database)
+    known = ceilings(context, given, level.use.granted)
+    return level, point(level, known, context.host.usable_memory_bytes())
+
+
+def ceilings(context: Context, given: Mapping[str, float | None], granted: Granted) -> Ceilings:
+    """Return what is known of the ceilings of the server's processes, the tightest of each."""
+    candidates = [
+        *((name, Ceiling(most, "ceiling given")) for name, most in given.items() if most),
+        *_limits(context, granted),
+        *_probed(context.done, context.sampler.device, context.engine.block_size),
+    ]
+    tightest: dict[str, Ceiling] = {}
+    for name, ceiling in candidates:
+        if name not in tightest or ceiling.most < tightest[name].most:
+            tightest[name] = ceiling
+    return tightest
+
+
+def _limits(context: Context, granted: Granted) -> Iterator[tuple[str, Ceiling]]:
+    """Yield the limits of the server's cgroups; none if the server is elsewhere."""
+    pids = context.server.pids()
+    if not pids:
+        return
+    limits = cgroups.limits(context.host, pids[0], context.sampler.device)
+    source = "limit of the server's cgroup"
+    if limits.cores:
+        yield QUOTA, Ceiling(limits.cores, source, stopped=granted.stopped)
+    for name, most, used in (
+        (READS, limits.read_iops, granted.reads),
+        (WRITES, limits.write_iops, granted.writes),
+        (READ_BYTES, limits.read_bytes, granted.read_bytes),
+        (WRITE_BYTES, limits.write_bytes, granted.write_bytes),
+    ):
+        if most:
+            yield name, Ceiling(most, source, used)
+
+
+def _probed(
+    done: Sequence[StepResult], device: str | None, block_size: int
+) -> Iterator[tuple[str, Ceiling]]:
+    """Yield the most that probes of this run had of the device in blocks of the database's size."""
+    names = {"read": READS, "write": WRITES}
+    best: dict[str, Ceiling] = {}
+    for result in done:
+        if result.status is not Status.DONE or result.facts.get("storage.device") != device:
+            continue
+        for row in result.tables.get("io", ()):
+            name = names.get(str(row.get("operation")))
+            alike = (row.get("access"), row.get("direct"), row.get("block_bytes")) == (
+                "random",
+                True,
+                block_size,
+            )
+            rate = row.get("iops")
+            if name and alike and rate and (name not in best or rate > best[name].most):
+                size = show_size(block_size).replace(".00", "")
+                words = f"probe of {size} random {row['operation']}s at depth {row['depth']}"
+                best[name] = Ceiling(rate, words)
+    yield from best.items()
+
+
+def point(level: Level, known: Ceilings, memory_bytes: int) -> Point:
+    """Return a level of a closed loop as a point of its curve; `memory_bytes` is all there is."""
+    return Point(
+        sessions=level.asked.sessions,
+        throughput=level.completed,
+        response=level.service.mean_ns / 1e9,
+        # In a closed loop a session begins its next statement when it has the answer of its last.
+        in_flight=level.asked.sessions if level.asked.rate is None else level.in_flight,
+        uses=dict(_uses(level, known, memory_bytes)),
+        standing=_standing(level),
+    )
+
+
+def line_of(wait: str) -> Line:
+    """Return the line that a wait of the server's is.
+
+    Wait events have a colon in their names; states, such as MariaDB's `Sending data`, are no waits.
+    """
+    unknown = Line.OTHER if ":" in wait else Line.UNTOLD
+    return next((line for line, known in _LINES if known.match(wait)), unknown)
+
+
+def _uses(level: Level, known: Ceilings, memory_bytes: int) -> Iterator[tuple[str, Use]]:
+    use = level.use
+    yield from _processors(level, known)
+    if use.device is not None and use.device.seconds > 0:
+        for name, amount, unit, line in (
+            (READS, use.device.reads, "1/s", Line.READS),
+            (WRITES, use.device.writes, "1/s", Line.WRITES),
+            (READ_BYTES, use.device.read_bytes, "bytes/s", Line.READS),
+            (WRITE_BYTES, use.device.write_bytes, "bytes/s", Line.WRITES),
+        ):
+            ceiling = known.get(name)
+            if ceiling is not None or unit == "1/s":
+                yield name, _device(amount / use.device.seconds, ceiling, unit, line)
+    if level.moments:
+        log, locks = frozenset({Line.LOG, Line.UNTOLD}), frozenset({Line.LOCKS})
+        writes = frozenset({WRITES, WRITE_BYTES})
+        yield LOG, Use(_anybody(level, Line.LOG), 1.0, "of the time", log, through=writes)
+        yield LOCKS, Use(_anybody(level, Line.LOCKS), 1.0, "of the time", locks)
+    if use.memory_bytes is not None and memory_bytes:
+        yield (
+            MEMORY,
+            Use(float(use.memory_bytes), float(memory_bytes), "bytes", frozenset(), held=True),
+        )
+
+
+def _processors(level: Level, known: Ceilings) -> Iterator[tuple[str, Use]]:
+    use = level.use
+    own = use.client + (use.server or 0.0)
+    # Clock ticks are counted at other moments than the window's ends.
+    busy = min(float(use.processors), max(own, use.busy + use.steal))
+    # A process that is not let on a processor does not know of a statement that has come.
+    both = frozenset({Line.CPU, Line.CLIENTS, Line.UNTOLD})
+    here = both if use.server is not None else frozenset({Line.CLIENTS})
+    # A server that is held to its quota does not want for the machine's processors.
+    held = frozenset({QUOTA})
+    yield MACHINE, Use(busy, float(use.processors), "cores", here, own=own, through=held)
+    quota = known.get(QUOTA)
+    if quota is not None and use.server is not None and quota.most < use.processors:
+        yield (
+            QUOTA,
+            Use(
+                use.server,
+                quota.most,
+                "cores",
+                both,
+                ceiling=quota.source,
+                stopped=quota.stopped,
+            ),
+        )
+    clients, through = frozenset({Line.CLIENTS}), frozenset({MACHINE})
+    yield CLIENTS, Use(use.client, float(level.clients), "cores", clients, through=through)
+
+
+def _device(per_second: float, ceiling: Ceiling | None, unit: str, line: Line) -> Use:
+    # A log flush is a write as well, and who waits for one says so.
+    lines = frozenset({line, Line.UNTOLD, *({Line.LOG} if line is Line.WRITES else ())})
+    if ceiling is None:
+        return Use(per_second, None, unit, lines)
+    used = per_second if ceiling.used is None else ceiling.used
+    return Use(used, ceiling.most, unit, lines, ceiling=ceiling.source)
+
+
+def _anybody(level: Level, line: Line) -> float:
+    """Return the share of the time in which at least one session stood in a line.
+
+    What is done one at a time, as a flush of the log or the work on a locked row, is busy then.
+    """
+    with_some = sum(any(line_of(wait) is line for wait in moment) for moment in level.moments)
+    return with_some / len(level.moments)
+
+
+def _standing(level: Level) -> dict[Line, float]:
+    """Return how many sessions stood in each line.
+
+    A statement that is under way and that the server does not work on is with the clients.
+    """
+    if not level.moments:
+        return {}
+    standing = dict.fromkeys(Line, 0.0)
+    for wait, sessions in level.waits.items():
+        standing[line_of(wait)] += sessions
+    # A session that is in a state which tells nothing may wait for a lock all the same.
+    standing[Line.UNTOLD] = max(0.0, standing[Line.UNTOLD] - standing[Line.LOCKS])
+    away = level.in_flight - sum(standing.values())
+    standing[Line.CLIENTS] += max(0.0, away)
+    return {line: amount for line, amount in standing.items() if amount}

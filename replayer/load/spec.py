@@ -1,0 +1,179 @@
+"""The keys that steps share which put levels of load on a database, and making it ready for them.
+
+A step takes `with ready(spec, sessions, context) as (database, asked)` and measures what it likes
+of `asked`, with other sessions, seconds and rates.
+"""
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Annotated, Literal, NamedTuple
+
+from pydantic import AfterValidator, Field
+
+from replayer import units
+from replayer.conditions import temperature
+from replayer.engines.connection import Database
+from replayer.errors import Impossible, Skip
+from replayer.load import burn, dataset
+from replayer.load.level import Asked, check
+from replayer.load.mix import Mix
+from replayer.load.resources import READS, WRITES
+from replayer.model import StepSpec, Temperature
+from replayer.run.context import Context
+from replayer.run.footprint import Footprint
+from replayer.tables import pgio, relations
+from replayer.tables.pgio import TableSet
+
+_ORDINARY_SESSIONS = 350
+"""More sessions than this need a higher limit of connections."""
+
+
+def _scale(value: str | int) -> str | int:
+    try:
+        if units.size(value) <= 0:
+            raise ValueError("it must be more than nothing")
+    except Impossible as error:
+        raise ValueError(str(error)) from error
+    return value
+
+
+class LoadSpec(StepSpec):
+    """The tables, the mix of statements on them, and what of them is in memory."""
+
+    mix: Mix = Mix(point=1)
+    """Kinds of statements, as `point=70 range=10 update=15 insert=4 scan=1`: their weights, and
+    what else a mix has: see the step `sessions`."""
+    num_schemas: int = Field(4, ge=1, le=8192)
+    """Tables."""
+    scale: Annotated[str | int, AfterValidator(_scale)] = "256M"
+    """Size of each table: bytes with a unit such as 1G, or a bare number of blocks."""
+    seed: int = Field(1, ge=0, le=1 << 31)
+    memory: Literal["cached", "direct"] = "cached"
+    """`cached` reads what is not in the server's buffers from the page cache, `direct` from the
+    device."""
+    shared_buffers: units.Size | None = Field(None, ge=128 << 10)
+    """The server's own cache; as it is configured unless it is given."""
+    read_ceiling: float | None = Field(None, gt=0)
+    """Reads a second that the data's device can do, where that is known: without it the limit of
+    the server's cgroup, or a probe before this step in the workload."""
+    write_ceiling: float | None = Field(None, gt=0)
+    """The same of its writes."""
+
+    @property
+    def given_ceilings(self) -> dict[str, float | None]:
+        """Return the ceilings that the keys name, by resource."""
+        return {READS: self.read_ceiling, WRITES: self.write_ceiling}
+
+    def tables(self, block_size: int) -> TableSet:
+        """Return the tables that these keys ask for."""
+        bare = isinstance(self.scale, int) or self.scale.strip().isdigit()
+        rows = int(self.scale) if bare else units.size(self.scale) // block_size
+        return TableSet(self.num_schemas, rows, self.seed)
+
+    def footprint(self, block_size: int) -> Footprint:
+        """Return what the tables take, and how much of them is kept in memory."""
+        tables = self.tables(block_size)
+        size = tables.tables * tables.rows * block_size
+        return Footprint(tables, size, size if self.memory == "cached" else 0)
+
+    def asked(self, block_size: int) -> Asked:
+        """Return a level of one session, to be changed into those that are measured."""
+        tables = self.tables(block_size)
+        return Asked(sessions=1, seconds=1, mix=self.mix, tables=tables, seed=self.seed)
+
+
+class Ready(NamedTuple):
+    """A server on which levels can be measured."""
+
+    database: Database
+    asked: Asked
+
+
+def check_load(spec: LoadSpec, context: Context) -> None:
+    """Raise Impossible for tables that are too small or too large, Skip for what is not had here.
+
+    Direct I/O is a setting of the server: one that is not replayer's own is left as it is.
+    """
+    block_size = context.engine.block_size
+    rows = spec.tables(block_size).rows
+    if rows < spec.mix.longest:
+        raise Impossible(
+            f"scale = {spec.scale!r} is {rows:,} blocks, less than one statement of "
+            f"{spec.mix.longest:,}"
+        )
+    if rows > pgio.MOST_ROWS:
+        raise Impossible(
+            f"scale = {spec.scale!r} is {rows:,} blocks for each table, and at most "
+            f"{pgio.MOST_ROWS:,} can be: use more tables (num_schemas)"
+        )
+    check(spec.asked(block_size), context.engine)
+    keys = context.engine.spec.sessions.memory.get("direct")
+    if spec.memory == "direct" and context.server.can_stop:
+        if keys is None:
+            raise Skip(f"{context.engine.title} has no direct I/O setting in its engine.toml")
+        if context.server.version < keys.since:
+            raise Skip(
+                f"direct I/O came with {context.engine.title} {keys.since}, and this one is "
+                f"{context.server.version}: memory = 'cached' remains"
+            )
+
+
+@contextlib.contextmanager
+def ready(spec: LoadSpec, sessions: int, context: Context) -> Iterator[Ready]:
+    """Load the tables if they are not there, and have the server run as the keys ask for it.
+
+    `sessions` is the largest number of them that is to connect at a time.
+    """
+    wanted = spec.tables(context.engine.block_size)
+    context.findings.writes = spec.mix.writes
+    context.findings.notes += dataset.provide_tables(wanted, context)
+    settings = _settings(spec, sessions, context)
+    with dataset.serving(settings, context), context.database() as database:
+        if spec.memory == "cached":
+            _warm(wanted, context, database)
+        context.findings.facts |= {f"settings.{name}": value for name, value in settings.items()}
+        context.findings.facts |= {"memory.kind": spec.memory}
+        asked = spec.asked(context.engine.block_size)
+        if spec.mix.cpu:
+            burnt = burn.calibrate(asked, context, database)
+            context.findings.note(burnt.words)
+            asked = replace(asked, burn=burnt.units)
+        context.findings.note(f"not tested by this mix: {'; '.join(spec.mix.untested())}")
+        yield Ready(database, asked)
+
+
+def _settings(spec: LoadSpec, sessions: int, context: Context) -> dict[str, str]:
+    keys = context.engine.spec.sessions
+    settings = {
+        name: setting.value
+        for name, setting in keys.settings.items()
+        if context.server.version >= setting.since
+    }
+    settings |= keys.of(spec.memory).settings
+    if keys.buffers and spec.shared_buffers is not None:
+        size = max(keys.buffers.least, spec.shared_buffers)
+        settings[keys.buffers.setting] = f"{size >> 10}{keys.buffers.unit}"
+    if keys.connections and sessions > _ORDINARY_SESSIONS:
+        settings[keys.connections] = str(sessions + 50)
+    return settings
+
+
+def _warm(wanted: TableSet, context: Context, database: Database) -> None:
+    """Read the tables into the page cache, if they are on this machine."""
+    folder = context.server.data_directory()
+    if folder is None:
+        return
+    files = [
+        file
+        for name in wanted.names
+        for file in relations.files(database, folder, pgio.FILES, name=name)
+    ]
+    with context.progress.task("warm page cache", sum(f.stat().st_size for f in files)) as task:
+        context.findings.cold = temperature.make_files(
+            Temperature.HOT,
+            files,
+            context.host,
+            others=not context.server.can_stop,
+            done=task.advance,
+        )

@@ -1,0 +1,1 @@
+"""The step `capacity`: the highest rate that is sustained within an objective."""

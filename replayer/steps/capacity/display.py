@@ -1,0 +1,159 @@
+"""The trials in the order in which they were run, the multiple with its interval, the hold."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from replayer.model import StepResult
+from replayer.run.display import Chart, Form, Part, Results, Rows, Sentence, Tone, Trace
+from replayer.units import show_count, show_duration, three
+
+_FACTS = frozenset(
+    {
+        *(
+            "capacity.required_per_second",
+            "capacity.objective",
+            "capacity.clear",
+            "capacity.disputed",
+        ),
+        *("capacity.first", "capacity.proof", "capacity.held", "capacity.held_why", "memory.kind"),
+    }
+)
+"""What the sentences say."""
+_TONES = {"within": Tone.GOOD, "exceeded": Tone.BAD}
+_GLOSSES = {
+    "capacity.multiple": "of the required rate; held twice",
+    "capacity.rate": "the same in statements",
+    "capacity.refused": "of the required rate; failed twice",
+}
+_PERCENTILES = (("p50_s", "p50"), ("p95_s", "p95"), ("p99_s", "p99"))
+
+Row = Mapping[str, Any]
+
+
+def form(result: StepResult) -> Form:
+    """Return the trials, the answer with its interval, what gave first and the hold."""
+    parts: list[Part] = [
+        _trials(result.tables.get("trials", ())),
+        *_answer(result),
+        *_hold(result),
+    ]
+    return Form(
+        parts,
+        metrics=frozenset({"capacity.low", "capacity.high"}),
+        tables=frozenset({"trials", "hold", "resources"}),
+        facts=frozenset(
+            name for name in result.facts if name.startswith(("capacity.", "memory.k"))
+        ),
+        headline=("capacity.multiple", "capacity.rate"),
+        glosses=_GLOSSES,
+        charted_alone=True,
+    )
+
+
+def _trials(rows: Sequence[Row]) -> Rows:
+    headings = [
+        *("trial", "times", "asked/s", "done/s", "p50", "p99", "lag"),
+        *("CPU", "server", "reads/s", "writes/s", "log", "locks"),
+    ]
+    return Rows(
+        headings,
+        [
+            [
+                f"{number:>2} {row['ended']}",
+                f"{row['multiple']:.3f}",
+                show_count(round(row["asked_per_second"])),
+                show_count(round(row["throughput_per_second"])),
+                _time(row["p50_s"]),
+                _time(row["p99_s"]),
+                show_duration(row["lag_s"]),
+                three(row["user_cores"] + row["system_cores"]),
+                *(_number(row[key]) for key in _NUMBERS),
+                _share(row["log_share"]),
+                _share(row["row_lock_share"]),
+            ]
+            for number, row in enumerate(rows, 1)
+        ],
+    )
+
+
+_NUMBERS = ("server_cores", "reads_per_second", "writes_per_second")
+
+
+def _time(seconds: float | None) -> str:
+    return "-" if seconds is None else show_duration(seconds)
+
+
+def _number(value: float | None) -> str:
+    if value is None:
+        return "-"
+    return show_count(round(value)) if value >= 100 else three(value)
+
+
+def _share(value: float | None) -> str:
+    return "-" if value is None else f"{value:.0%}"
+
+
+def _answer(result: StepResult) -> Iterator[Sentence]:
+    multiple, low, high = (result.value(f"capacity.{name}") for name in ("multiple", "low", "high"))
+    rate, objective = (
+        result.facts.get(f"capacity.{name}") for name in ("required_per_second", "objective")
+    )
+    if not isinstance(rate, int | float):
+        return
+    required = f"the required {show_count(rate)}/s with {objective}"
+    if multiple is None:
+        yield Sentence(f"no rate that was tried held: {required} is out of reach", Tone.BAD)
+    else:
+        ends = f"{low:.2f} to " + ("no end" if high is None else f"{high:.2f}")
+        clear = "" if result.facts.get("capacity.clear") else "unclear: "
+        words = f"{clear}{multiple:.2f} times {required} (95 % interval {ends})"
+        yield Sentence(words, Tone.GOOD if multiple >= 1 and not clear else Tone.BAD)
+    if result.facts.get("capacity.proof"):
+        yield Sentence(f"first to give: {result.facts['capacity.proof']}")
+
+
+def _hold(result: StepResult) -> Iterator[Sentence]:
+    held = result.facts.get("capacity.held")
+    if not isinstance(held, str):
+        return
+    rows = result.tables.get("hold", ())
+    if rows:
+        seconds = show_duration(rows[0]["seconds"])
+        why = result.facts.get("capacity.held_why")
+        words = f"the required rate, held for {seconds}: {held} the objective"
+        yield Sentence(f"{words} ({why})" if why else words, _TONES[held])
+    else:
+        yield Sentence(f"the required rate for long: {held}", Tone.QUIET)
+
+
+def charts(sides: Sequence[Results]) -> Iterator[Chart]:
+    """Yield the response times by rate, of the trials that were sustained."""
+    traces = [
+        Trace(
+            side,
+            "line",
+            [row["throughput_per_second"] for row in rows],
+            [row[key] * 1e3 for row in rows],
+            [f"{row['multiple']:.3f} times: {row['ended']}" for row in rows],
+            name=name,
+            style=style,
+        )
+        for side, results in enumerate(sides)
+        for _, one in results
+        if (rows := _sustained(one.tables.get("trials", ())))
+        for style, (key, name) in enumerate(_PERCENTILES)
+    ]
+    if traces:
+        yield Chart(
+            "capacity",
+            "capacity: response time by rate",
+            traces,
+            "statements per second",
+            "ms",
+            zero=True,
+        )
+
+
+def _sustained(rows: Sequence[Row]) -> list[Row]:
+    known = [row for row in rows if row["p50_s"] is not None]
+    return sorted(known, key=lambda row: float(row["throughput_per_second"]))

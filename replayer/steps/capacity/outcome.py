@@ -1,0 +1,112 @@
+"""What a search for the highest rate came to, written into the findings."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from replayer.analysis import saturation
+from replayer.analysis.capacity_search import Capacity
+from replayer.analysis.capacity_search import Trial as Ended
+from replayer.analysis.saturation import Point
+from replayer.load.level import Level
+from replayer.load.rows import level_columns, resource_columns
+from replayer.model import Better
+from replayer.run.findings import Findings
+from replayer.steps.capacity.spec import Spec
+from replayer.units import show_count
+
+_NEITHER = Better.NEITHER
+_ALMOST = 0.999
+"""Of a multiple, for what arithmetic takes of it."""
+
+
+@dataclass(frozen=True, eq=False)
+class Trial:
+    """One trial of one multiple."""
+
+    multiple: float
+    level: Level
+    point: Point
+    ended: Ended
+    reason: str
+    """Why it did not hold, "" if it did."""
+
+
+def record_trial(findings: Findings, trial: Trial) -> None:
+    """Write a trial down as soon as it is measured."""
+    findings.row("trials", **_columns(trial))
+
+
+def _columns(trial: Trial) -> dict[str, Any]:
+    level = trial.level
+    times = level.response if level.sustained else None
+    longest = max((lag.longest for lag in level.lag), default=0.0)
+    return {
+        "multiple": round(trial.multiple, 6),
+        "asked_per_second": round(level.asked.rate or 0.0, 3),
+        "offered_per_second": round(level.offered, 3),
+        "seconds": round(level.seconds, 3),
+        "ended": trial.ended.value,
+        "reason": trial.reason,
+        "lag_s": longest,
+        **level_columns(trial.point, level, times),
+    }
+
+
+def record(spec: Spec, findings: Findings, found: Capacity, trials: Sequence[Trial]) -> None:
+    """Write down what the search found, and what gave first where it failed."""
+    if found.accepted is not None:
+        findings.measure("capacity.multiple", found.accepted, "times")
+        findings.measure(
+            "capacity.rate", found.accepted * spec.rate, "1/s", says="capacity.multiple"
+        )
+        findings.measure("capacity.low", found.low, "times", _NEITHER)
+    if found.refused is not None:
+        findings.measure("capacity.refused", found.refused, "times", _NEITHER)
+        findings.measure("capacity.high", found.high, "times", _NEITHER)
+    findings.facts |= {
+        "capacity.required_per_second": spec.rate,
+        "capacity.objective": spec.slo,
+        "capacity.clear": found.clear,
+        "capacity.disputed": tuple(f"{multiple:.3f}" for multiple in found.disputed),
+    }
+    if found.not_offered is not None:
+        rate = show_count(round(found.not_offered * spec.rate))
+        findings.note(f"the clients could not offer {rate}/s: more is not known of the server")
+    elif found.refused is None:
+        rate = show_count(round((found.accepted or 0.0) * spec.rate))
+        findings.note(f"up to {rate}/s, the most that was tried, nothing failed: set most higher")
+    if not found.clear:
+        findings.note(
+            "trials of the same rate disagreed between what was accepted and what was refused: "
+            "let a trial take longer"
+        )
+    _record_first(findings, found, trials)
+
+
+def _record_first(findings: Findings, found: Capacity, trials: Sequence[Trial]) -> None:
+    """Write down what gave first: in the trials that failed at what was refused, or above."""
+    failed = [trial for trial in trials if trial.ended is Ended.FAILED]
+    if not failed:
+        return
+    wanted = found.refused if found.refused is not None else min(t.multiple for t in failed)
+    limit = [t.point for t in failed if t.multiple > _ALMOST * wanted]
+    judged = saturation.at_limit([trial.point for trial in trials], limit)
+    for load in judged.loads:
+        findings.row("resources", **resource_columns(load))
+    findings.facts |= {
+        "capacity.first": judged.resource or "unclear",
+        "capacity.proof": judged.proof,
+    }
+
+
+def record_hold(findings: Findings, trial: Trial) -> None:
+    """Write down whether the required rate was held for long within the objective."""
+    level = trial.level
+    findings.row("hold", **_columns(trial))
+    findings.facts["capacity.held"] = "within" if trial.ended is Ended.HELD else "exceeded"
+    findings.facts["capacity.held_why"] = trial.reason
+    findings.measure("capacity.hold.completed", level.completed, "1/s", _NEITHER)
+    if level.sustained:
+        findings.percentiles("capacity.hold.response", level.response)
+        findings.histogram("hold", level.response)

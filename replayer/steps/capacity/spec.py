@@ -1,0 +1,44 @@
+"""The keys of a search for the highest rate."""
+
+from pydantic import Field, model_validator
+
+from replayer import units
+from replayer.load.arrivals import Arrivals
+from replayer.load.objective import Objective
+from replayer.load.spec import LoadSpec
+
+
+class Spec(LoadSpec):
+    """The keys of a search for the highest rate."""
+
+    rate: float = Field(gt=0, le=10_000_000)
+    """Statements a second that are required: the multiple 1."""
+    arrivals: Arrivals = "poisson"
+    """When they arrive: at random, or evenly."""
+    sessions: int = Field(32, ge=1, le=4096)
+    """Sessions that the statements are sent over."""
+    slo: Objective = "p99=20ms"
+    """Response times from the intended start that a rate must keep to: `p50=5ms p99=20ms`."""
+    trial: units.Duration = Field(20.0, ge=1)
+    """Seconds of a trial of one rate."""
+    resolution: float = Field(0.05, ge=0.005, le=1)
+    """How much larger one rate is than the next smaller one that may be tried, as a share."""
+    least: float = Field(1 / 16, gt=0, le=1)
+    """The smallest multiple of the required rate that is tried."""
+    most: float = Field(16.0, ge=1)
+    """The largest one."""
+    trials: int = Field(30, ge=2, le=1000)
+    """The most trials that are run."""
+    hold: units.Duration = Field(600.0, ge=0)
+    """Seconds for which the required rate is held in the end, for what gives out late only, such as
+    the credits of a cloud's disk; 0 for not at all."""
+
+    @model_validator(mode="after")
+    def _holdable(self) -> "Spec":
+        if 0 < self.hold < 1:
+            raise ValueError("hold must be 0 or at least 1s")
+        return self
+
+    def lasts(self) -> float:
+        """Return the seconds that a short search and the hold take."""
+        return 8 * self.trial + self.hold

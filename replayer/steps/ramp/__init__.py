@@ -1,0 +1,1 @@
+"""The step `ramp`: how throughput grows with sessions, and what gives first."""

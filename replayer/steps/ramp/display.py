@@ -1,0 +1,192 @@
+"""The curve, level by level, and what gives first."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from replayer.model import StepResult
+from replayer.run.display import Chart, Form, Part, Results, Rows, Sentence, Tone, Trace
+from replayer.units import show_count, show_duration, three
+
+_WIDTH = 16
+_GLOSSES = {
+    "ramp.throughput": "from the knee on",
+    "ramp.knee": "the first level with 95 % of the highest throughput",
+    "ramp.bound": "1 / demand of what gives first",
+    "ramp.contention": "share of the work that is done one at a time",
+    "ramp.coherency": "cost of agreeing, between each two sessions",
+    "ramp.peak": "where the law has its highest throughput",
+}
+_PERCENTILES = (("p50_s", "p50"), ("p95_s", "p95"), ("p99_s", "p99"))
+
+Row = Mapping[str, Any]
+
+
+def form(result: StepResult) -> Form:
+    """Return the curve as a table with bars, the law's coefficients, the resources, the answer."""
+    first, proof = result.facts.get("ramp.first"), result.facts.get("ramp.proof")
+    tone = Tone.BAD if first == "unclear" else Tone.GOOD
+    answer = [Sentence(f"first to give: {proof}", tone)] if proof else []
+    parts: list[Part] = [
+        _curve(result.tables.get("levels", ())),
+        _coefficients(result.tables.get("scalability", ())),
+        _resources(result.tables.get("resources", ())),
+        *answer,
+        *_little(result.tables.get("levels", ())),
+    ]
+    done = {"levels", "scalability", "resources"} if "levels" in result.tables else set()
+    return Form(
+        parts,
+        metrics=frozenset({"ramp.contention", "ramp.coherency", "ramp.peak"}),
+        tables=frozenset({*done, "trials", "uses"} if done else ()),
+        facts=frozenset({"ramp.first", "ramp.proof", "ramp.flat", "memory.kind"}),
+        headline=("ramp.throughput", "ramp.knee"),
+        glosses=_GLOSSES,
+        charted_alone=True,
+    )
+
+
+def _curve(rows: Sequence[Row]) -> Rows:
+    most = max((row["throughput_per_second"] for row in rows), default=0.0)
+    headings = [
+        *("sessions", "1/s", "range", "law", "p50", "p99"),
+        *("CPU", "server", "clients", "reads/s", "writes/s", "flushes/s", "log", "locks"),
+    ]
+    shown = [
+        [
+            f"{row['sessions']:>4} {_bar(row['throughput_per_second'], most)}",
+            show_count(round(row["throughput_per_second"])),
+            f"{_range(row):.1%}",
+            _number(row["law_per_second"]),
+            show_duration(row["p50_s"]),
+            show_duration(row["p99_s"]),
+            three(row["user_cores"] + row["system_cores"]),
+            _number(row["server_cores"]),
+            three(row["client_cores"]),
+            _number(row["reads_per_second"]),
+            _number(row["writes_per_second"]),
+            _number(row["flushes_per_second"]),
+            _share(row["log_share"]),
+            _share(row["row_lock_share"]),
+        ]
+        for row in rows
+    ]
+    return Rows(headings, shown)
+
+
+def _little(rows: Sequence[Row]) -> list[Part]:
+    if not rows:
+        return []
+    most = max(row["little_share"] for row in rows)
+    return [
+        Sentence(f"Little's law, sessions = throughput x time, holds within {most:.1%}", Tone.QUIET)
+    ]
+
+
+def _bar(value: float, most: float) -> str:
+    return "#" * max(1, round(_WIDTH * value / most)) if most > 0 and value > 0 else ""
+
+
+def _range(row: Row) -> float:
+    spread: float = row["most_per_second"] - row["least_per_second"]
+    mean: float = row["throughput_per_second"]
+    return spread / mean if mean else 0.0
+
+
+def _number(value: float | None) -> str:
+    if value is None:
+        return "-"
+    return show_count(round(value)) if value >= 100 else three(value)
+
+
+def _share(value: float | None) -> str:
+    return "-" if value is None else f"{value:.0%}"
+
+
+def _coefficients(rows: Sequence[Row]) -> Rows:
+    headings = ["scalability law", "value", "95 % from", "to"]
+    return Rows(
+        headings,
+        [
+            [
+                row["coefficient"],
+                _small(row["value"]),
+                _small(row["low"]),
+                "unbounded" if row["high"] is None else _small(row["high"]),
+            ]
+            for row in rows
+        ],
+    )
+
+
+def _small(value: float) -> str:
+    return three(value) if value >= 0.001 or value == 0 else f"{value:.2e}"
+
+
+def _resources(rows: Sequence[Row]) -> Rows:
+    headings = ["resource", "busy", "95 % from", "to", "allows at most", "ceiling"]
+    return Rows(
+        headings,
+        [
+            [
+                row["resource"],
+                *(_percent(row[key]) for key in ("busiest_share", "low_share", "high_share")),
+                "-" if row["bound_per_second"] is None else f"{_number(row['bound_per_second'])}/s",
+                row["ceiling"] or "-",
+            ]
+            for row in rows
+        ],
+    )
+
+
+def _percent(share: float | None) -> str:
+    return "-" if share is None else f"{share:.1%}"
+
+
+def charts(sides: Sequence[Results]) -> Iterator[Chart]:
+    """Yield the curve with its law, the response times and the use of each resource by level."""
+    runs = [(side, one) for side, results in enumerate(sides) for _, one in results]
+    curve = [trace for side, one in runs for trace in _curves(side, one.tables)]
+    if not curve:
+        return
+    yield Chart("ramp", "ramp: throughput by sessions", curve, "sessions", "per second", zero=True)
+    times = [
+        Trace(
+            side,
+            "line",
+            [row["sessions"] for row in one.tables["levels"]],
+            [row[key] * 1e3 for row in one.tables["levels"]],
+            name=name,
+            style=style,
+        )
+        for side, one in runs
+        if "levels" in one.tables
+        for style, (key, name) in enumerate(_PERCENTILES)
+    ]
+    yield Chart("ramp-times", "ramp: time of a statement by sessions", times, "sessions", "ms")
+    uses = [trace for side, one in runs for trace in _uses(side, one.tables)]
+    if uses:
+        yield Chart(
+            "ramp-uses", "ramp: how busy each resource is", uses, "sessions", "%", zero=True
+        )
+
+
+def _curves(side: int, tables: Mapping[str, Sequence[Row]]) -> Iterator[Trace]:
+    rows = tables.get("levels", ())
+    sessions = [row["sessions"] for row in rows]
+    if rows:
+        measured = [row["throughput_per_second"] for row in rows]
+        yield Trace(side, "line", sessions, measured, name="measured")
+    if rows and rows[0]["law_per_second"] is not None:
+        law = [row["law_per_second"] for row in rows]
+        yield Trace(side, "line", sessions, law, name="scalability law", style=1)
+
+
+def _uses(side: int, tables: Mapping[str, Sequence[Row]]) -> Iterator[Trace]:
+    rows = tables.get("uses", ())
+    names = dict.fromkeys(row["resource"] for row in rows)
+    for style, name in enumerate(names):
+        own = [row for row in rows if row["resource"] == name]
+        sessions = [row["sessions"] for row in own]
+        yield Trace(
+            side, "line", sessions, [100 * r["busy_share"] for r in own], name=name, style=style
+        )

@@ -1,0 +1,189 @@
+"""What a ramp came to: its levels, the law through them, what gives first; into the findings."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+from typing import Any
+
+from replayer.analysis import saturation, scalability
+from replayer.analysis.saturation import LITTLE, Point, Saturation
+from replayer.analysis.scalability import Estimate, Scalability
+from replayer.errors import ReplayerError
+from replayer.load.level import Level
+from replayer.load.rows import level_columns, resource_columns
+from replayer.model import Better
+from replayer.run.context import Context
+from replayer.run.findings import Findings
+from replayer.steps.ramp.spec import Spec
+from replayer.watch.histogram import Latencies
+
+_FOREIGN_CPU = 0.05
+_NEITHER = Better.NEITHER
+
+
+@dataclass(frozen=True, eq=False)
+class Trial:
+    """One repeat of one level."""
+
+    level: Level
+    point: Point
+    settled: bool
+
+
+def record_trial(findings: Findings, trial: Trial) -> None:
+    """Write one repeat down as soon as it is measured."""
+    level = trial.level
+    findings.row(
+        "trials",
+        sessions=level.asked.sessions,
+        seconds=round(level.seconds, 3),
+        steady=trial.settled,
+        **level_columns(trial.point, level, level.service),
+    )
+
+
+def record(spec: Spec, context: Context, trials: Sequence[Trial]) -> None:
+    """Write the curve down, and what it means."""
+    findings = context.findings
+    points = [trial.point for trial in trials]
+    found = saturation.first(points)
+    law = _law(spec, findings, trials)
+    for sessions, same in _by_level(trials):
+        findings.row("levels", **_level_row(sessions, same, law))
+        for name, share in _busy(same).items():
+            findings.row("uses", sessions=sessions, resource=name, busy_share=share)
+    for load in found.loads:
+        findings.row("resources", **resource_columns(load))
+    if law is not None:
+        _record_law(findings, law)
+    _measure(findings, trials, found)
+    findings.facts |= {
+        "ramp.first": found.resource or "unclear",
+        "ramp.proof": found.proof,
+        "ramp.flat": found.flat,
+        "ramp.waits": tuple(_waits(trials, found.knee)),
+    }
+    findings.notes += [*_notes(trials, found)]
+
+
+def _by_level(trials: Sequence[Trial]) -> list[tuple[int, list[Trial]]]:
+    levels = sorted({trial.point.sessions for trial in trials})
+    return [(level, [t for t in trials if t.point.sessions == level]) for level in levels]
+
+
+def _law(spec: Spec, findings: Findings, trials: Sequence[Trial]) -> Scalability | None:
+    """Return the law through the means of the levels; None, and a note, where there is none."""
+    means = [
+        (level, fmean(trial.point.throughput for trial in same))
+        for level, same in _by_level(trials)
+    ]
+    try:
+        return scalability.fit(
+            [level for level, _ in means], [mean for _, mean in means], seed=spec.seed
+        )
+    except ReplayerError as error:
+        findings.note(str(error))
+        return None
+
+
+def _level_row(sessions: int, same: Sequence[Trial], law: Scalability | None) -> dict[str, Any]:
+    """Return the means of a level's repeats."""
+    service = Latencies.of(trial.level.service for trial in same)
+    rows = [level_columns(trial.point, trial.level, service) for trial in same]
+    throughputs = [trial.point.throughput for trial in same]
+    return {
+        "sessions": sessions,
+        "repeats": len(same),
+        **{key: _mean([row[key] for row in rows]) for key in rows[0]},
+        "least_per_second": round(min(throughputs), 3),
+        "most_per_second": round(max(throughputs), 3),
+        "law_per_second": None if law is None else round(law.throughput(sessions), 3),
+    }
+
+
+def _busy(same: Sequence[Trial]) -> dict[str, float]:
+    """Return how busy each resource was whose capacity is known, means of the repeats."""
+    names = dict.fromkeys(name for trial in same for name in trial.point.uses)
+    shares = {
+        name: [
+            share
+            for trial in same
+            if name in trial.point.uses
+            and (share := trial.point.uses[name].utilization) is not None
+        ]
+        for name in names
+    }
+    return {name: round(fmean(known), 4) for name, known in shares.items() if known}
+
+
+def _mean(values: Sequence[Any]) -> float | None:
+    known = [value for value in values if value is not None]
+    return fmean(known) if known else None
+
+
+def _record_law(findings: Findings, law: Scalability) -> None:
+    estimates: Mapping[str, Estimate | None] = {
+        "scale": law.scale,
+        "contention": law.contention,
+        "coherency": law.coherency,
+        "peak": law.peak,
+    }
+    for name, estimate in estimates.items():
+        if estimate is not None:
+            high = None if estimate.high == float("inf") else estimate.high
+            row = {"value": estimate.value, "low": estimate.low, "high": high}
+            findings.row("scalability", coefficient=name, **row)
+    findings.measure("ramp.contention", law.contention.value, "", _NEITHER)
+    findings.measure("ramp.coherency", law.coherency.value, "", _NEITHER)
+    if law.peak is not None:
+        findings.measure("ramp.peak", law.peak.value, "sessions", _NEITHER)
+
+
+def _measure(findings: Findings, trials: Sequence[Trial], found: Saturation) -> None:
+    findings.measure("ramp.throughput", found.highest.value, "1/s")
+    findings.measure("ramp.knee", found.knee, "sessions", _NEITHER)
+    at_knee = [trial for trial in trials if trial.point.sessions == found.knee]
+    service = Latencies.of(trial.level.service for trial in at_knee)
+    findings.percentiles("ramp.knee.service", service)
+    findings.histogram("knee.service", service)
+    lead = found.loads[0] if found.loads else None
+    if lead is not None and lead.name == found.resource and lead.bound is not None:
+        findings.measure("ramp.bound", lead.bound, "1/s", _NEITHER)
+
+
+def _waits(trials: Sequence[Trial], knee: int) -> Iterator[str]:
+    """Yield what the server waited for from the knee on, the most first."""
+    flat = [trial.level for trial in trials if trial.point.sessions >= knee]
+    names = {name for level in flat for name in level.waits}
+    means = {name: fmean(level.waits.get(name, 0.0) for level in flat) for name in names}
+    for name, mean in sorted(means.items(), key=lambda item: -item[1]):
+        if mean >= 0.05:
+            yield f"{name} {mean:.2f}"
+
+
+def _notes(trials: Sequence[Trial], found: Saturation) -> Iterator[str]:
+    missed = max((trial.point for trial in trials), key=lambda point: point.little)
+    if missed.little > LITTLE:
+        yield (
+            f"Little's law is missed by {missed.little:.1%} at {missed.sessions} sessions: "
+            f"throughput, times and sessions do not belong together there"
+        )
+    restless = sorted({trial.point.sessions for trial in trials if not trial.settled})
+    if restless:
+        numbers = ", ".join(map(str, restless))
+        yield f"not steady within the longest time at {numbers} sessions: set longest higher"
+    if not found.flat:
+        yield (
+            f"throughput still grows at {found.knee} sessions, the most that were measured: "
+            f"set levels higher"
+        )
+    shares = [t.level.use.foreign.cpu_share or 0.0 for t in trials if t.level.use.foreign]
+    disturbed = sum(share > _FOREIGN_CPU for share in shares)
+    if disturbed:
+        yield (
+            f"others used up to {max(shares):.0%} of the processors' time in {disturbed} of "
+            f"{len(trials)} measurements"
+        )
+    failures = sum(trial.level.failures for trial in trials)
+    if failures:
+        yield f"{failures:,} statements were refused for a deadlock or a lock that came too late"

@@ -1,0 +1,94 @@
+"""How throughput grows with the number of sessions, where it stops to, and what gives first.
+
+Every level is a closed loop of so many sessions, measured several times in random order.  The
+Universal Scalability Law is fitted to the levels' means, and the operational laws tell which
+resource saturates first: see analysis/scalability.py and analysis/saturation.py.
+"""
+
+import math
+import random
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
+
+from replayer.analysis import saturation, steadiness
+from replayer.engines.connection import Database
+from replayer.load.level import Asked, Level, measure_level
+from replayer.load.resources import measure_point
+from replayer.load.spec import check_load, ready
+from replayer.run.context import Context
+from replayer.run.footprint import Footprint
+from replayer.steps.ramp.outcome import Trial, record, record_trial
+from replayer.steps.ramp.spec import Spec
+
+_SAMPLE_SECONDS = 0.05
+
+
+def footprint(spec: Spec, block_size: int) -> Footprint:
+    """Return what the tables take."""
+    return spec.footprint(block_size)
+
+
+def check(spec: Spec, context: Context) -> None:
+    """Raise Impossible or Skip for what cannot be done here."""
+    check_load(spec, context)
+
+
+def run(spec: Spec, context: Context) -> None:
+    """Measure every level, those around the knee included, and judge the curve."""
+    check(spec, context)
+    with ready(spec, max(spec.levels), context) as (database, plain):
+        asked = replace(plain, sample_seconds=_SAMPLE_SECONDS)
+        # What is first is slow once: plans, buffers, the processors' clock.
+        warm_up = replace(asked, sessions=spec.levels[len(spec.levels) // 2], title="warm up")
+        measure_level(replace(warm_up, seconds=spec.shortest), context, database)
+        trials = _measured(spec, asked, context, database)
+    record(spec, context, trials)
+
+
+def _measured(spec: Spec, asked: Asked, context: Context, database: Database) -> list[Trial]:
+    """Return all repeats of all levels, in the order in which they were measured."""
+    order = random.Random(spec.seed)  # noqa: S311 - an order, no secret
+    first = _shuffled(spec.levels, order)
+    trials = [_trial(spec, asked, level, context, database) for level in first]
+    between = _between(trials) if spec.around_knee else []
+    rest = [*spec.levels] * (spec.repeats - 1) + between * spec.repeats
+    trials += [_trial(spec, asked, n, context, database) for n in _shuffled(rest, order)]
+    return trials
+
+
+def _shuffled(levels: Sequence[int], order: random.Random) -> list[int]:
+    return order.sample(levels, len(levels))
+
+
+def _between(trials: Sequence[Trial]) -> list[int]:
+    """Return the levels between the knee and its neighbours, where there are any."""
+    knee = saturation.knee([trial.point for trial in trials])
+    levels = sorted(trial.point.sessions for trial in trials)
+    at = levels.index(knee)
+    near = levels[max(0, at - 1) : at + 2]
+    middles = [round(math.sqrt(low * high)) for low, high in pairwise(near)]
+    return [level for level in middles if level not in levels]
+
+
+def _trial(spec: Spec, asked: Asked, sessions: int, context: Context, database: Database) -> Trial:
+    """Measure one level, again and longer until it was steady."""
+    seconds = spec.shortest
+    title = f"{sessions} session{'s' if sessions > 1 else ''}"
+    while True:
+        wanted = replace(asked, sessions=sessions, seconds=seconds, title=title)
+        # The ceilings are asked for each time: who runs the server may change what it may use.
+        level, used = measure_point(wanted, spec.given_ceilings, context, database)
+        settled = _settled(level)
+        if settled or seconds >= spec.longest:
+            break
+        seconds = min(spec.longest, 2 * seconds)
+    trial = Trial(level, used, settled)
+    record_trial(context.findings, trial)
+    return trial
+
+
+def _settled(level: Level) -> bool:
+    """Tell whether the answers of every second of the window were steady, from the first on."""
+    found = steadiness.steady(level.answers[: int(level.seconds)])
+    return found.start == 0 and not found.left

@@ -1,0 +1,88 @@
+"""The search for the highest rate against the real server, free and limited."""
+
+import pytest
+
+from replayer.load.mix import Mix
+from replayer.steps.capacity import step as capacity
+from tests.limited import limited
+from tests.performed import performed
+
+pytestmark = pytest.mark.alone
+
+
+def spec_of(**keys):
+    """Return a small search; every key can be set."""
+    small = {
+        "num_schemas": 1,
+        "scale": "16M",
+        "sessions": 4,
+        "rate": 100,
+        "slo": "p99=500ms",
+        "trial": "1s",
+        "resolution": 0.5,
+        "most": 2.5,
+        "hold": "2s",
+        "mix": Mix(point=1),
+    }
+    return capacity.Spec(step="capacity", name="capacity", **{**small, **keys})
+
+
+def value(outcome, metric):
+    """Return a metric's value, None if it was not measured."""
+    return next((m.value for m in outcome.measurements if m.metric == metric), None)
+
+
+def test_rate_that_is_easy_holds_up_to_the_most(context):
+    """100 reads a second and 2.25 times that, twice: no end was found, and the hold is kept."""
+    outcome = performed(capacity, spec_of(), context)
+    trials = outcome.tables["trials"]
+
+    assert [row["ended"] for row in trials] == ["held"] * len(trials)
+    assert [row["multiple"] for row in trials] == [1.0, 2.25, 2.25]
+    assert value(outcome, "capacity.multiple") == pytest.approx(2.25)
+    assert value(outcome, "capacity.rate") == pytest.approx(225)
+    assert value(outcome, "capacity.high") is None
+    assert outcome.facts["capacity.held"] == "within"
+    assert value(outcome, "capacity.hold.response.p99") <= 0.5
+    assert any("set most higher" in note for note in outcome.notes)
+
+
+def test_objective_that_nothing_keeps_is_out_of_reach(context):
+    """A tenth of a microsecond is kept at no rate: nothing is accepted, and nothing is held."""
+    outcome = performed(capacity, spec_of(slo="p50=100ns", least=0.5), context)
+
+    assert {row["ended"] for row in outcome.tables["trials"]} == {"failed"}
+    assert all("p50" in row["reason"] for row in outcome.tables["trials"])
+    assert value(outcome, "capacity.multiple") is None
+    assert value(outcome, "capacity.refused") == pytest.approx(1 / 1.5)
+    assert outcome.facts["capacity.held"].startswith("not held")
+    assert "capacity.proof" in outcome.facts
+
+
+@pytest.mark.slow
+def test_device_limit_is_the_capacity(context, server):
+    """400 reads a second, one a statement: the interval holds the cap, and reads are named."""
+    keys = {
+        "memory": "direct",
+        "shared_buffers": "1M",
+        "scale": "256M",
+        "sessions": 16,
+        "rate": 200,
+        "slo": "p99=200ms",
+        "trial": "5s",
+        "resolution": 0.1,
+        "most": 8,
+        "hold": "5s",
+    }
+    with limited(server, read_iops=400):
+        outcome = performed(capacity, spec_of(**keys), context)
+    # By the server's own count, each that it misses is one read.
+    misses = max(
+        row["misses_per_second"] / row["throughput_per_second"] for row in outcome.tables["trials"]
+    )
+    cap = 400 / misses / 200
+
+    assert outcome.facts["capacity.first"] == "device reads", outcome.facts["capacity.proof"]
+    assert value(outcome, "capacity.low") <= cap <= 1.1 * value(outcome, "capacity.high")
+    assert value(outcome, "capacity.multiple") == pytest.approx(cap, rel=0.2)
+    assert outcome.facts["capacity.held"] == "within"

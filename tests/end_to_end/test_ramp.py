@@ -1,0 +1,163 @@
+"""Ramps and searches against the real server, free and limited: curves, knees, what gives first."""
+
+import pytest
+
+from replayer.engines import engine as engines
+from replayer.load.mix import Mix
+from replayer.servers.open import open_server
+from replayer.steps.ramp import step as ramp
+from tests.limited import limited, slow_flushes
+from tests.performed import performed
+
+pytestmark = pytest.mark.alone
+
+POINT = Mix(point=1)
+
+
+def spec_of(**keys):
+    """Return a small ramp; every key can be set."""
+    small = {
+        "num_schemas": 1,
+        "scale": "16M",
+        "levels": (1, 2, 3, 4),
+        "around_knee": False,
+        "shortest": "1s",
+        "longest": "1s",
+        "mix": POINT,
+    }
+    return ramp.Spec(step="ramp", name="ramp", **{**small, **keys})
+
+
+def rows_of(outcome, table):
+    """Return a table's rows by what their first column says."""
+    return {next(iter(row.values())): row for row in outcome.tables[table]}
+
+
+def test_ramp_of_cached_reads_has_a_curve_and_a_law(context):
+    """Every level three times in a drawn order, a law, Little's law kept, and uses that add up."""
+    outcome = performed(ramp, spec_of(), context)
+    trials = outcome.tables["trials"]
+    levels = rows_of(outcome, "levels")
+    order = [row["sessions"] for row in trials]
+
+    assert sorted(order) == sorted([1, 2, 3, 4] * 3)
+    assert order[:4] != sorted(order[:4]) or order[4:] != sorted(order[4:])
+    assert set(levels) == {1, 2, 3, 4}
+    for row in levels.values():
+        assert row["repeats"] == 3
+        assert row["least_per_second"] <= row["throughput_per_second"] <= row["most_per_second"]
+        assert 0 < row["p50_s"] <= row["p95_s"] <= row["p99_s"]
+        assert (
+            0
+            < row["server_cores"] + row["client_cores"]
+            <= 1.1 * context.host.facts()["cpu.threads"]
+        )
+        assert row["hit_share"] > 0.9
+    # One stall at the end of a window of a second is more than 2 percent of it.
+    missed = [row["little_share"] for row in trials]
+    assert sorted(missed)[len(missed) // 2] <= 0.005
+    assert (max(missed) > 0.02) is any("Little's law" in note for note in outcome.notes)
+    assert {row["coefficient"] for row in outcome.tables["scalability"]} >= {
+        "scale",
+        "contention",
+        "coherency",
+    }
+    assert outcome.facts["ramp.proof"]
+    assert {"CPU of the machine", "CPU of the clients", "log flushes", "row locks"} <= set(
+        rows_of(outcome, "resources")
+    )
+
+
+def highest(outcome):
+    """Return the highest throughput of all levels."""
+    return max(row["throughput_per_second"] for row in outcome.tables["levels"])
+
+
+@pytest.mark.slow
+def test_cpu_quota_gives_first(context, server):
+    """With 0.3 cores for the server: the quota is named, and the knee is within 10 % of the cap.
+
+    The cap is the quota over what a statement costs without any limit.
+    """
+    mix = Mix(range=1, work_unit=1500)
+    keys = {"mix": mix, "levels": (1, 2, 4, 8), "shortest": "3s", "longest": "3s"}
+    free = performed(ramp, spec_of(**{**keys, "levels": (1,)}), context)
+    with limited(server, cores=0.3):
+        outcome = performed(ramp, spec_of(**keys), context)
+    cost = (
+        free.tables["levels"][0]["server_cores"] / free.tables["levels"][0]["throughput_per_second"]
+    )
+
+    assert outcome.facts["ramp.first"] == "CPU quota", outcome.facts["ramp.proof"]
+    assert "limit of the server's cgroup, used up in" in outcome.facts["ramp.proof"]
+    assert highest(outcome) == pytest.approx(0.3 / cost, rel=0.1)
+
+
+@pytest.mark.slow
+def test_device_limit_gives_first(context, server):
+    """With 400 reads a second: device reads are named, and the knee is within 10 % of the cap."""
+    keys = {
+        "memory": "direct",
+        "shared_buffers": "1M",
+        "scale": "256M",
+        "levels": (1, 2, 4, 8),
+        "shortest": "3s",
+        "longest": "3s",
+    }
+    with limited(server, read_iops=400):
+        outcome = performed(ramp, spec_of(**keys), context)
+    reads = rows_of(outcome, "resources")["device reads"]
+    top = rows_of(outcome, "levels")[8]
+
+    assert outcome.facts["ramp.first"] == "device reads", outcome.facts["ramp.proof"]
+    assert reads["busiest_share"] == pytest.approx(1, abs=0.05)
+    # By the server's own count, each that it misses is one read.
+    misses = top["misses_per_second"] / top["throughput_per_second"]
+    assert highest(outcome) == pytest.approx(400 / misses, rel=0.1)
+
+
+@pytest.mark.slow
+def test_slow_log_flushes_give_first(made_home, surroundings, monkeypatch, tmp_path_factory):
+    """With 5 ms more for each flush of the log, commits wait for it from the first session on."""
+    folder = tmp_path_factory.mktemp("slow")
+    for part in (folder, *folder.parents[:2]):
+        part.chmod(0o755)
+    monkeypatch.setenv("LD_PRELOAD", str(slow_flushes(folder, 0.005)))
+    update = Mix(update=1)
+    with open_server(engines.load("postgres")) as server:
+        server.start()
+        keys = {"mix": update, "levels": (1, 2, 4, 8), "shortest": "2s", "longest": "2s"}
+        outcome = performed(ramp, spec_of(**keys), surroundings(server))
+    one = rows_of(outcome, "levels")[1]
+
+    assert outcome.facts["ramp.first"] == "log flushes", outcome.facts["ramp.proof"]
+    assert one["throughput_per_second"] < 200
+    assert one["log_share"] > 0.8
+
+
+@pytest.mark.slow
+def test_one_hot_row_gives_first(context):
+    """All sessions update the same row: they stand in line for its lock, not for the log."""
+    hot = Mix(update=1, hot="0.01%/100%")
+    keys = {"mix": hot, "levels": (1, 2, 4, 8), "shortest": "2s", "longest": "2s"}
+    outcome = performed(ramp, spec_of(**keys), context)
+
+    assert outcome.facts["ramp.first"] == "row locks", outcome.facts["ramp.proof"]
+
+
+def test_ramp_that_is_cut_short_keeps_its_trials(context, monkeypatch):
+    """An error in the third trial leaves two in the findings."""
+    measured = ramp.measure_point
+    calls = []
+
+    def failing(*arguments):
+        calls.append(arguments)
+        if len(calls) == 3:
+            raise RuntimeError("the third trial")
+        return measured(*arguments)
+
+    monkeypatch.setattr(ramp, "measure_point", failing)
+    with pytest.raises(RuntimeError, match="third"):
+        ramp.run(spec_of(), context)
+
+    assert len(context.findings.tables["trials"]) == 2

@@ -1,0 +1,196 @@
+"""A ramp's and a search's keys, and how their results are shown, also those that were cut short."""
+
+import io
+
+import pytest
+from pydantic import ValidationError
+from rich.console import Console
+
+from replayer.analysis.samples import Side
+from replayer.analysis.saturation import Point
+from replayer.model import Status, StepResult
+from replayer.report import charts, forms
+from replayer.steps.capacity import step as capacity
+from replayer.steps.ramp import step as ramp
+from replayer.steps.ramp.outcome import Trial
+
+LEVEL = {
+    "throughput_per_second": 1000.0,
+    "p50_s": 0.001,
+    "p95_s": 0.002,
+    "p99_s": 0.003,
+    "user_cores": 1.0,
+    "system_cores": 0.5,
+    "steal_cores": 0.0,
+    "server_cores": 1.0,
+    "client_cores": 0.2,
+    "reads_per_second": 0.0,
+    "writes_per_second": 20.0,
+    "misses_per_second": 10.0,
+    "flushes_per_second": None,
+    "log_share": 0.5,
+    "row_lock_share": None,
+    "hit_share": 0.99,
+    "memory_bytes": 1 << 30,
+    "little_share": 0.001,
+}
+
+
+def result_of(step, **changed):
+    """Return a result of a step; its contents can be set."""
+    plain = {
+        "step": step,
+        "name": step,
+        "repeat": 1,
+        "status": Status.DONE,
+        "started": "2026-11-20T10:00:00+00:00",
+        "elapsed": 1.0,
+        "spec": {},
+    }
+    return StepResult(**{**plain, **changed})
+
+
+def shown(result):
+    """Return what the terminal shows of a result's form."""
+    console = Console(file=io.StringIO(), width=100, color_system=None)
+    for part in forms.of(result).parts:
+        for renderable in forms.rendered(part, result):
+            console.print(renderable)
+    return console.file.getvalue()
+
+
+def levels_of(*throughputs):
+    """Return rows of a ramp's levels 1, 2, 4 ..."""
+    return tuple(
+        {
+            "sessions": 1 << number,
+            "repeats": 3,
+            **LEVEL,
+            "throughput_per_second": value,
+            "least_per_second": value * 0.99,
+            "most_per_second": value * 1.01,
+            "law_per_second": value,
+        }
+        for number, value in enumerate(throughputs)
+    )
+
+
+@pytest.mark.parametrize("step", ["ramp", "capacity"])
+def test_result_that_was_cut_short_at_once_is_shown(step):
+    """Nothing was measured: there is nothing to show, and nothing fails."""
+    assert shown(result_of(step, status=Status.FAILED)) == ""
+
+
+def test_curve_has_bars_and_the_answer():
+    """Each level has a line with its bar, and what gives first is a sentence."""
+    facts = {"ramp.first": "CPU quota", "ramp.proof": "CPU quota 99.0 % busy", "ramp.flat": True}
+    result = result_of("ramp", tables={"levels": levels_of(1000.0, 2000.0)}, facts=facts)
+    lines = shown(result).splitlines()
+
+    assert lines[1].split()[:3] == ["1", "#" * 8, "1,000"]
+    assert lines[2].split()[:3] == ["2", "#" * 16, "2,000"]
+    assert "  first to give: CPU quota 99.0 % busy" in lines
+    assert any("holds within 0.1%" in line for line in lines)
+
+
+def test_trials_of_a_search_are_shown_with_the_interval():
+    """The answer is a sentence with the multiple, the rate, the objective and both ends."""
+    row = {
+        "multiple": 2.0,
+        "asked_per_second": 2000.0,
+        "offered_per_second": 2000.0,
+        "seconds": 20.0,
+        "ended": "held",
+        "reason": "",
+        "lag_s": 0.01,
+        **LEVEL,
+    }
+    broken = {**row, "ended": "failed", "p50_s": None, "p95_s": None, "p99_s": None}
+    measurements = tuple(
+        {"metric": f"capacity.{name}", "value": value, "unit": "times", "better": "neither"}
+        for name, value in (("multiple", 2.0), ("low", 1.9), ("high", 2.3))
+    )
+    facts = {
+        "capacity.required_per_second": 1000.0,
+        "capacity.objective": "p99=20ms",
+        "capacity.clear": True,
+        "capacity.held": "exceeded",
+        "capacity.held_why": "p99 30.0 ms > 20.0 ms",
+    }
+    tables = {"trials": (row, broken), "hold": (row,)}
+    result = result_of("capacity", tables=tables, facts=facts, measurements=measurements)
+    text = " ".join(shown(result).split())
+
+    assert "2.00 times the required 1,000/s with p99=20ms (95 % interval 1.90 to 2.30)" in text
+    assert "held for 20.0 s: exceeded the objective (p99 30.0 ms > 20.0 ms)" in text
+    assert "2 failed" in text
+
+
+def test_ramp_draws_its_curve_its_times_and_its_uses(run_of):
+    """Three charts, with the law as a line of its own."""
+    uses = tuple(
+        {"sessions": level, "resource": name, "busy_share": 0.5}
+        for level in (1, 2)
+        for name in ("CPU of the machine", "memory")
+    )
+    tables = {"levels": levels_of(1000.0, 2000.0), "uses": uses}
+    run = run_of([1.0]).model_copy(update={"steps": (result_of("ramp", tables=tables),)})
+    side = Side("a", (run,))
+    drawn = {chart["id"]: chart for chart in charts.of_steps([side])}
+
+    assert set(drawn) == {"ramp", "ramp-times", "ramp-uses"}
+    assert [trace["name"] for trace in drawn["ramp"]["traces"]] == [
+        "a measured",
+        "a scalability law",
+    ]
+    assert [trace["dash"] for trace in drawn["ramp-times"]["traces"]] == [0, 1, 2]
+    assert drawn["ramp-uses"]["traces"][0]["y"] == [50.0, 50.0]
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        {"levels": (0, 1)},
+        {"levels": ()},
+        {"repeats": 2},
+        {"shortest": "10s", "longest": "5s"},
+        {"scale": 0},
+    ],
+)
+def test_ramp_refuses_keys_that_make_no_sense(keys):
+    """No session, no level, fewer than three repeats, an end before the beginning."""
+    with pytest.raises(ValidationError):
+        ramp.Spec(step="ramp", **keys)
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [{}, {"rate": 0}, {"rate": 100, "slo": "fast"}, {"rate": 100, "hold": "0.5s"}],
+)
+def test_search_refuses_keys_that_make_no_sense(keys):
+    """A rate is required, an objective is percentiles, and a hold is none or a second long."""
+    with pytest.raises(ValidationError):
+        capacity.Spec(step="capacity", **keys)
+
+
+def test_levels_are_sorted_and_each_there_once():
+    """In whatever order they are written."""
+    assert ramp.Spec(step="ramp", levels=(4, 1, 4, 2)).levels == (1, 2, 4)
+
+
+@pytest.mark.parametrize(
+    ("throughputs", "added"),
+    [
+        ([100, 200, 390, 400, 400, 400], [3, 6]),
+        ([100, 200, 300, 600, 1000, 2000], [23]),
+        ([100, 100, 100, 90, 80, 70], []),
+    ],
+)
+def test_levels_are_added_around_the_knee(throughputs, added):
+    """In the middle to both neighbours of the first level with nearly all; 1 and 2 have none."""
+    trials = [
+        Trial(None, Point(1 << number, float(value), 0.01, 1.0), settled=True)
+        for number, value in enumerate(throughputs)
+    ]
+
+    assert ramp._between(trials) == added

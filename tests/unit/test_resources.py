@@ -1,0 +1,118 @@
+"""What a server calls a wait, and what is known of a device's ceiling."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from replayer.analysis.saturation import Line
+from replayer.load import resources
+from replayer.load.usage import Granted
+from replayer.machine.host import Host
+from replayer.model import Status, StepResult
+
+
+@pytest.mark.parametrize(
+    ("wait", "line"),
+    [
+        ("CPU", Line.CPU),
+        ("IO:DataFileRead", Line.READS),
+        ("IO:AioIoCompletion", Line.READS),
+        ("IPC:BufferIO", Line.READS),
+        ("IO:DataFileExtend", Line.WRITES),
+        ("IO:DataFileWrite", Line.WRITES),
+        ("IO:WalSync", Line.LOG),
+        ("IO:WALSync", Line.LOG),
+        ("IO:WALWrite", Line.LOG),
+        ("LWLock:WALWrite", Line.LOG),
+        ("LWLock:WALInsert", Line.INTERNAL),
+        ("LWLock:BufferContent", Line.INTERNAL),
+        ("BufferPin:BufferPin", Line.INTERNAL),
+        ("Lock:transactionid", Line.LOCKS),
+        ("Lock:tuple", Line.LOCKS),
+        ("Lock:row", Line.LOCKS),
+        ("Timeout:VacuumDelay", Line.OTHER),
+        ("Sending data", Line.UNTOLD),
+        ("Updating", Line.UNTOLD),
+        ("Commit", Line.LOG),
+        ("waiting for handler commit", Line.LOG),
+    ],
+)
+def test_wait_is_a_line(wait, line):
+    """PostgreSQL's wait events of 13 to 18, whose case changed in 17, and MariaDB's lock."""
+    assert resources.line_of(wait) is line
+
+
+def probe(operation, depth, iops, **changed):
+    """Return a row of the table `io` of a probe."""
+    plain = {
+        "access": "random",
+        "operation": operation,
+        "direct": True,
+        "block_bytes": 8192,
+        "depth": depth,
+        "iops": iops,
+    }
+    return {**plain, **changed}
+
+
+def result_of(rows, **changed):
+    """Return the result of a probe of vda."""
+    plain = {
+        "step": "probe",
+        "name": "probe",
+        "repeat": 1,
+        "status": Status.DONE,
+        "started": "2026-11-20T10:00:00+00:00",
+        "elapsed": 1.0,
+        "spec": {},
+        "facts": {"storage.device": "vda"},
+        "tables": {"io": tuple(rows)},
+    }
+    return StepResult(**{**plain, **changed})
+
+
+class Made:
+    """A context with a server in cgroups, and what was done before."""
+
+    def __init__(self, host, done):
+        self.host, self.done = host, done
+        self.sampler = SimpleNamespace(device="vda")
+        self.engine = SimpleNamespace(block_size=8192)
+        self.server = SimpleNamespace(pids=lambda: [77])
+
+
+def test_ceiling_is_the_most_of_the_probes_and_the_least_of_all(tmp_path):
+    """Of depths the deepest counts; a limit below it, or one that is given, counts before it."""
+    done = [
+        result_of([probe("read", 1, 4000), probe("read", 16, 59000), probe("write", 16, 30000)]),
+        result_of([probe("read", 16, 99000, access="sequential")]),
+        result_of([probe("read", 16, 99000, block_bytes=4096)]),
+        result_of([probe("read", 16, 99000, direct=False)]),
+        result_of([probe("read", 16, 99000)], facts={"storage.device": "vdb"}),
+        result_of([probe("read", 16, 99000)], status=Status.FAILED),
+    ]
+    free = resources.ceilings(Made(Host(tmp_path), done), {}, Granted(reads=480.0))
+    given = resources.ceilings(Made(Host(tmp_path), done), {resources.READS: 100.0}, Granted())
+    (tmp_path / "proc/77").mkdir(parents=True)
+    (tmp_path / "proc/self").mkdir()
+    (tmp_path / "proc/77/cgroup").write_text("0::/db\n")
+    (tmp_path / "proc/self/mountinfo").write_text("30 23 0:26 / /cg rw - cgroup2 cgroup2 rw\n")
+    (tmp_path / "cg/db").mkdir(parents=True)
+    (tmp_path / "cg/db/io.max").write_text("254:0 rbps=max wbps=max riops=500 wiops=max\n")
+    (tmp_path / "cg/db/cpu.max").write_text("50000 100000\n")
+    (tmp_path / "sys/class/block/vda").mkdir(parents=True)
+    (tmp_path / "sys/class/block/vda/dev").write_text("254:0\n")
+    limited = resources.ceilings(Made(Host(tmp_path), done), {}, Granted(reads=480.0))
+
+    assert {name: one.most for name, one in free.items()} == {
+        resources.READS: 59000,
+        resources.WRITES: 30000,
+    }
+    assert free[resources.READS].source == "probe of 8 KiB random reads at depth 16"
+    assert given[resources.READS].most == 100
+    assert limited[resources.READS].most == 500
+    assert limited[resources.READS].used == 480
+    assert free[resources.READS].used is None
+    assert "cgroup" in limited[resources.READS].source
+    assert limited[resources.QUOTA].most == 0.5
+    assert limited[resources.WRITES].most == 30000
