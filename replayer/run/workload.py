@@ -114,7 +114,8 @@ def _override(path: Path, tables: list[dict[str, Any]], overrides: Sequence[str]
             raise Impossible(f"--set {given}: it must be step.key=value, such as walk.threads=8")
         chosen = [own for own in tables if where in (own["name"], own["step"])]
         if not chosen:
-            names = {own["name"] for own in tables} | {own["step"] for own in tables}
+            # A name that was set before may be a number, which its step refuses later.
+            names = {str(own[key]) for own in tables for key in ("name", "step")}
             raise NotFound(
                 f"--set {given}: {path.name} has no step {where!r}{nearest(where, names)}"
             )

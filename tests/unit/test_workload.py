@@ -107,6 +107,12 @@ def test_bad_override_is_named(write, given, says):
     assert says in str(caught.value)
 
 
+def test_step_is_looked_for_beside_one_whose_name_was_set_to_a_number(write):
+    """A number is no name, but the error is that of the step that is not there."""
+    with pytest.raises(Impossible, match="no step 'sessions'"):
+        workload_file.load(write('[[step]]\nstep="walk"'), ["walk.name=16", "sessions.a=1"])
+
+
 def test_digest_changes_with_what_is_done_and_with_nothing_else(write):
     """Two workloads that do the same have the same digest, whatever they are called or say."""
     text = '[[step]]\nstep="walk"\nthreads=5'
