@@ -20,8 +20,9 @@ examples:
   replayer run                      the main job, on a PostgreSQL that replayer brings along
   replayer run smoke                the same at small scale, in seconds
   replayer show latest              the report of the last run
-exit status: 0 done, 1 failed while running, 2 impossible request, 3 compared and found worse,
-130 interrupted
+  replayer size prod.profile        whether a database fits on this machine
+exit status: 0 done, 1 failed while running, 2 impossible request, 3 compared and found worse or
+sized and too small, 130 interrupted
 """
 
 

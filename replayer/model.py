@@ -294,6 +294,8 @@ class Run(Noun):
     """`cpu.before`, `memory.after`, …: short measurements around the run that no disk or database
     takes part in, one of each of `processes`, in calibration.py's units; if they moved, the machine
     changed meanwhile.  Without `processes` all are from one process, whose noise tells nothing."""
+    sizing: dict[str, Any] | None = Field(default=None, exclude_if=lambda sizing: sizing is None)
+    """Of `replayer size`: what was required, as sizing/record.py has it; None of other runs."""
 
 
 class StepSpec(Noun):

@@ -6,30 +6,24 @@ files from a proven cold cache, run pgio-style sessions cached and physical.
 
 from __future__ import annotations
 
-import contextlib
-import getpass
-import os
+import functools
 import sys
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from replayer.analysis import ceiling
-from replayer.engines import engine, environment
-from replayer.errors import ReplayerError
-from replayer.model import Status
 from replayer.report import screen
 from replayer.report.progress import conversation
 from replayer.results import store
 from replayer.run import workload as workload_file
+from replayer.run.keeping import Kept
+from replayer.run.ordering import ordered
 from replayer.run.recovery import give_back
-from replayer.run.runner import Order, execute
+from replayer.run.runner import execute
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable
 
-    from replayer.model import Run, Workload
+    from replayer.model import Run
 
 _PROBE_KEYS = ("clients", "cross_check", "device", "i_will_lose_data")
 
@@ -129,77 +123,22 @@ def run(args: argparse.Namespace) -> int:
         settings=args.settings,
         probe={key: value for key, value in asked.items() if value is not None},
     )
-    order = _order(args, workload)
-    kept = _Kept(store.folder(args.results))
+    order = ordered(
+        workload,
+        args.engine or "",
+        label=args.label,
+        bindir=args.bindir,
+        data_dir=args.data_dir,
+    )
+    kept = Kept(store.folder(args.results))
     try:
         with conversation() as progress:
             give_back(progress.say)
             for current in execute(order, progress):
                 kept.keep(current, progress.say)
     finally:
-        kept.finish(as_json=args.json)
+        kept.finish(functools.partial(_tell, as_json=args.json))
     return 0
-
-
-class _Kept:
-    """The run as far as it has come, and its file: in another folder once its own takes nothing."""
-
-    def __init__(self, where: Path) -> None:
-        self._where = where
-        self._path: Path | None = None
-        self._run: Run | None = None
-        self._refused: ReplayerError | None = None
-
-    def keep(self, run: Run, say: Callable[[str], None]) -> None:
-        """Store the run; raise ReplayerError when no folder takes it."""
-        if self._path is None:
-            self._path = store.reserve(self._where, run)
-        self._run = run
-        try:
-            store.save(self._path, run)
-        except ReplayerError as error:
-            # Where there was no other place before, there will be none now.
-            if self._refused is not None:
-                raise
-            self._refused = error
-            self._path = _elsewhere(run)
-            if self._path is None:
-                raise
-            say(f"{error}: the run is kept in {self._path}")
-
-    def finish(self, *, as_json: bool) -> None:
-        """Print what was measured, stored or not; raise ReplayerError when it lies elsewhere."""
-        if self._run is None:
-            return
-        run = ceiling.beside(_ended(self._run), store.with_text(self._where, '"io": ['))
-        try:
-            if run is not self._run and self._path is not None:
-                self.keep(run, _say)
-        finally:
-            _tell(run, self._path, as_json=as_json)
-        if self._refused is not None and self._path is not None:
-            raise ReplayerError(f"{self._refused}: the run is in {self._path}") from self._refused
-
-
-def _elsewhere(run: Run) -> Path | None:
-    """Store a run where its own folder takes nothing more; None if no other one does."""
-    homes = (os.environ.get("TMPDIR", ""), "/tmp", "/var/tmp", os.path.expanduser("~"))  # noqa: PTH111, S108
-    for home in filter(os.path.isabs, dict.fromkeys(homes)):
-        with contextlib.suppress(ReplayerError, OSError):
-            # A folder of its own: nobody else can put anything in the place of the file.
-            folder = tempfile.mkdtemp(prefix="replayer-results-", dir=home)
-            try:
-                return store.reserve(folder, run)
-            except ReplayerError:
-                Path(folder).rmdir()
-    return None
-
-
-def _ended(run: Run) -> Run:
-    """Return the run; one that was stopped between two steps is marked as such."""
-    if run.status is not Status.RUNNING:
-        return run
-    return run.model_copy(update={"status": Status.INTERRUPTED, "error": "stopped between steps"})
 
 
 def _tell(run: Run, path: Path | None, *, as_json: bool) -> None:
@@ -212,28 +151,4 @@ def _tell(run: Run, path: Path | None, *, as_json: bool) -> None:
         sys.stdout.flush()
     finally:
         if path is not None:
-            _say(f"result: {path}")
-
-
-def _say(text: str) -> None:
-    print(text, file=sys.stderr)  # noqa: T201
-
-
-def _order(args: argparse.Namespace, workload: Workload) -> Order:
-    named = args.engine or ""
-    url = named if "://" in named else environment.url(named)
-    chosen = engine.of_url(named) if "://" in named else engine.load(named or engine.default())
-    return Order(
-        workload=workload,
-        engine=chosen,
-        label=args.label,
-        url=url,
-        bindir=args.bindir,
-        data_dir=args.data_dir,
-        ask=_asker(),
-    )
-
-
-def _asker() -> Callable[[str], str] | None:
-    """Return what asks for a password where somebody sits at a terminal, else None."""
-    return getpass.getpass if sys.stdin.isatty() and sys.stderr.isatty() else None
+            print(f"result: {path}", file=sys.stderr)  # noqa: T201

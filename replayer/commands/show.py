@@ -16,6 +16,8 @@ from replayer.results import store
 if TYPE_CHECKING:
     import argparse
 
+    from replayer.model import Run
+
 EPILOG = """\
 examples:
   replayer show latest
@@ -50,5 +52,17 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         sys.stdout.write(store.text(stored))
         return 0
+    if stored.sizing is not None:
+        _verdict(stored)
     screen.show(stored, path)
     return 0
+
+
+def _verdict(stored: Run) -> None:
+    """Print the verdict of a run that sized a machine."""
+    from replayer.report import sizing  # noqa: PLC0415 - few runs have one
+    from replayer.sizing.record import Sizing  # noqa: PLC0415 - few runs have one
+    from replayer.sizing.verdict import judge  # noqa: PLC0415 - few runs have one
+
+    record = Sizing.of(stored)
+    screen.write(sizing.render(sizing.Summary(record, stored, judge(record, stored))))

@@ -59,6 +59,11 @@ class Mix(Noun):
     """Share of the rows / share of the accesses that goes to them, such as 20%/80%."""
     cpu: units.Duration | None = Field(default=None, gt=0)
     """CPU time of the server that a statement is to cost; what it lacks is burnt in it."""
+    cpu_speed: float | None = Field(default=None, gt=0)
+    """Passes/s of one core where `cpu` was measured, by the probe `cpu`: a probe of it before this
+    step carries `cpu` to this machine."""
+    memory_speed: float | None = Field(default=None, gt=0)
+    """Bytes/s that one core read there, by the probe `memory` in blocks of 1 MiB: the same."""
     hit_ratio: float | None = Field(default=None, ge=0, le=1)
     """Share of the blocks that the source finds in its buffers; printed beside what was got."""
 

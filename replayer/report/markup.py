@@ -22,8 +22,12 @@ from replayer.report.words import clean
 _LONG = 48
 """Characters from which on a cell of a table may be broken into lines."""
 _UNSAFE = re.compile(r"[^A-Za-z0-9-]+")
-_KINDS = {"better", "worse", "same", "unclear"}
-"""What a cell begins with that has a colour of its own."""
+_KINDS = {
+    **{word: word for word in ("better", "worse", "same", "unclear")},
+    "fits": "better",
+    "does not fit": "worse",
+}
+"""What a cell begins with that has a colour of its own -> the class of that colour."""
 
 Drawn = tuple[str, Chart]
 """The section that a chart stands in, and the chart."""
@@ -104,7 +108,7 @@ def table(
         kind = (
             "number"
             if i in right
-            else first
+            else _KINDS[first]
             if first in _KINDS
             else "long"
             if len(text) > _LONG

@@ -2,10 +2,11 @@
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from replayer import __version__, registry
 from replayer.analysis import warnings
@@ -36,6 +37,8 @@ class Order:
     data_dir: Path | None = None
     ask: Callable[[str], str] | None = None
     """Asks somebody for the password of a server at a URL."""
+    sizing: Mapping[str, Any] | None = None
+    """What a run that sizes a machine is for; None for any other."""
     host: Host = field(default_factory=Host)
 
     @property
@@ -130,6 +133,7 @@ def _begin(order: Order) -> Run:
         host={},
         engine=None,
         workload=workload_file.facts(order.workload),
+        sizing=None if order.sizing is None else dict(order.sizing),
     )
 
 

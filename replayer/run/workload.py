@@ -65,9 +65,14 @@ def load(
         description=str(table.get("description", "")),
         comment=_comment(text),
         repeat=_repeat(path, table.get("repeat", 1) if repeat is None else repeat),
-        settings={**_settings(path, table), **dict(_pair(given, "--pg-set") for given in settings)},
+        settings={**_settings(path, table), **server_settings(settings)},
         steps=specs,
     )
+
+
+def server_settings(given: Sequence[str]) -> dict[str, str]:
+    """Return `name=value` texts as settings; raise Impossible for what is none."""
+    return dict(_pair(one, "--pg-set") for one in given)
 
 
 def facts(workload: Workload) -> WorkloadFacts:

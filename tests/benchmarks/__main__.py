@@ -3,8 +3,9 @@
 A benchmark is a module with NAME and `run(workdir) -> rows`, or `run(workdir, seed)` where it draws
 what it measures from the seed, which is printed and which --seed gives again; a row is a dict of
 `what`, `against`, `bar` (text such as ">= 0.95"), `ratio` (number or None), `samples` and, where a
-peer is missing, `skipped` with the reason.  The table goes to stdout, the rows to
-bench-results/<time>.json.
+peer is missing, `skipped` with the reason.  One with ASKED_FOR runs only when it is named.
+
+The table goes to stdout, the rows to bench-results/<time>.json.
 """
 
 import argparse
@@ -34,6 +35,12 @@ def names():
     return sorted(found.name for found in pkgutil.iter_modules([str(HERE)]) if found.name[0] != "_")
 
 
+def _usual():
+    """Return the benchmarks that are run when none is named: those that take hours are not."""
+    modules = {name: importlib.import_module(f"tests.benchmarks.{name}") for name in names()}
+    return [name for name, module in modules.items() if not getattr(module, "ASKED_FOR", False)]
+
+
 def verdict(row):
     """Return met, MISSED or skipped for a row."""
     if row.get("skipped"):
@@ -57,7 +64,9 @@ def table(rows):
 def main():
     """Run, print, store; exit 1 when a bar was missed."""
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__)
-    parser.add_argument("names", nargs="*", help=f"of {', '.join(names())} (default: all)")
+    parser.add_argument(
+        "names", nargs="*", help=f"of {', '.join(names())} (default: all but those that take hours)"
+    )
     parser.add_argument("--workdir", type=Path, help="a folder on the disk under test")
     parser.add_argument("--seed", type=int, help="draw the same points as the run that printed it")
     args = parser.parse_args()
@@ -69,7 +78,7 @@ def main():
     store = HERE.parents[1] / "bench-results" / f"{datetime.now(UTC):%Y%m%d-%H%M%S}.json"
     store.parent.mkdir(exist_ok=True)
     facts = Host().facts(args.workdir or Path(tempfile.gettempdir()))
-    for name in args.names or names():
+    for name in args.names or _usual():
         print(f"benchmark {name} …", file=sys.stderr, flush=True)
         with tempfile.TemporaryDirectory(prefix="replayer-bench-", dir=args.workdir) as folder:
             # A server's unprivileged user must be able to pass through.

@@ -5,11 +5,13 @@ import pytest
 from pydantic import ValidationError
 from scipy import stats
 
+from replayer.load import burn
 from replayer.load import mix as mixes
 from replayer.load.arrivals import starts
 from replayer.load.mix import Mix
 from replayer.load.requests import Keys, Packing, Requests, Statement
 from replayer.load.tally import Tally, Tallying
+from replayer.model import Better, Measurement, Status, StepResult
 
 SECOND = 10**9
 
@@ -93,6 +95,27 @@ def test_what_a_mix_cannot_stand_for_is_named():
 def test_work_is_carried_by_the_speed_of_a_core():
     """A core that is half as fast needs twice the time."""
     assert mixes.carried(0.002, 100.0, 50.0) == 0.004
+
+
+def test_cpu_is_carried_by_the_probes_that_both_machines_ran():
+    """Half the passes and twice the bytes cancel out; without a probe here nothing is carried."""
+    values = {burn.CPU_METRIC: 50.0, burn.MEMORY_METRIC: 4e9}
+    probe = StepResult(
+        step="probe", name="p", repeat=1, status=Status.DONE, started="", elapsed=1, spec={},
+        measurements=tuple(
+            Measurement(metric=metric, value=value, unit="", better=Better.MORE)
+            for metric, value in values.items()
+        ),
+    )  # fmt: skip
+    slower = Mix(point=1, cpu="2ms", cpu_speed=100)
+    both = Mix(point=1, cpu="2ms", cpu_speed=100, memory_speed=2e9)
+
+    assert burn.cpu_here(slower, [probe])[0] == pytest.approx(0.004)
+    assert burn.cpu_here(both, [probe])[0] == pytest.approx(0.002)
+    seconds, words = burn.cpu_here(slower, [])
+    assert seconds == pytest.approx(0.002)
+    assert "not carried" in words
+    assert burn.cpu_here(Mix(point=1, cpu="2ms"), [probe]) == (0.002, "")
 
 
 def unpacked(payload):

@@ -1,0 +1,64 @@
+"""What has to be known of the machine that is sized, before anything is done on it."""
+
+import os
+from pathlib import Path
+
+from replayer.engines import engine, environment
+from replayer.load.burn import CPU_METRIC, MEMORY_METRIC
+from replayer.machine.free_space import free_bytes
+from replayer.machine.host import Host
+from replayer.model import Run, Status
+from replayer.servers import data_folder, programs
+from replayer.servers.data_folder import DataFolder
+from replayer.sizing.plan import Machine
+
+
+def seen(
+    host: Host, named: str, *, bindir: Path | None = None, data_dir: Path | None = None
+) -> Machine:
+    """Return what is known of this machine; of another one, where a server's URL is named, little.
+
+    Raises NotFound or Impossible for an engine that is not there, or a folder that cannot be used.
+    """
+    url = named if "://" in named else environment.url(named)
+    chosen = engine.of_url(named) if "://" in named else engine.load(named or engine.default())
+    if url is not None:
+        return Machine(chosen.block_size, None, None, own_server=False)
+    keys = chosen.spec.server
+    major = programs.find(chosen.title, keys, bindir).major if data_dir is None else 0
+    folder = data_dir or data_folder.standard(chosen.name, major, {})
+    path = Path(os.path.realpath(folder))
+    nearest = next(one for one in (path, *path.parents) if one.is_dir())
+    return Machine(
+        block_size=chosen.block_size,
+        memory_bytes=host.usable_memory_bytes(),
+        free_bytes=free_bytes(nearest) + _taken(DataFolder(path)),
+        own_server=True,
+        where=str(nearest),
+    )
+
+
+def probed(run: Run) -> dict[str, float]:
+    """Return what the probes of processors and memory measured in a run, by metric."""
+    return {
+        one.metric: one.value
+        for step in run.steps
+        if step.step == "probe" and step.status is Status.DONE
+        for one in step.measurements
+        if one.metric in (CPU_METRIC, MEMORY_METRIC)
+    }
+
+
+def _taken(folder: DataFolder) -> int:
+    """Return the bytes of the tables in a folder that is replayer's own: they make way for new."""
+    if not folder.path.is_dir() or not folder.replayers():
+        return 0
+    taken = 0
+    for place, _, names in os.walk(folder.data / "base"):
+        for name in names:
+            try:
+                taken += Path(place, name).lstat().st_blocks * 512
+            except OSError:
+                # A file that went away takes nothing.
+                continue
+    return taken

@@ -1,0 +1,1 @@
+"""The step `buffers`: how many blocks are found in buffers of several sizes."""

@@ -1,0 +1,35 @@
+"""The share of hits by the size of the buffers."""
+
+from collections.abc import Iterator, Sequence
+
+from replayer.model import StepResult
+from replayer.run.display import Chart, Form, Results, Trace, WholeTable
+
+
+def form(result: StepResult) -> Form:
+    """Return the table, which tells all that is measured."""
+    metrics = frozenset(one.metric for one in result.measurements)
+    return Form(
+        [WholeTable("buffers")] if "buffers" in result.tables else [],
+        metrics=metrics,
+        tables=frozenset({"buffers"}),
+        charted_alone=True,
+    )
+
+
+def charts(sides: Sequence[Results]) -> Iterator[Chart]:
+    """Yield the share of hits by the size of the buffers."""
+    traces = [
+        Trace(
+            side,
+            "line",
+            [row["buffers_bytes"] / (1 << 20) for row in rows],
+            [100 * row["hit_share"] for row in rows],
+        )
+        for side, results in enumerate(sides)
+        for _, one in results
+        if (rows := one.tables.get("buffers", ()))
+    ]
+    if traces:
+        title = "buffers: blocks found by the size of the buffers"
+        yield Chart("buffers", title, traces, "MiB", "%", log_x=True)

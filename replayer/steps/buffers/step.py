@@ -1,0 +1,81 @@
+"""How many blocks the server finds in its own buffers, by their size.
+
+The same load is put on the server with buffers of each size, until the share of blocks that are
+found changes no more: the curve tells what more memory would do, or less.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from replayer.engines.connection import Database
+from replayer.errors import Skip
+from replayer.load.level import Asked, Level, measure_level
+from replayer.load.spec import check_load, ready
+from replayer.model import Better
+from replayer.run.context import Context
+from replayer.run.footprint import Footprint
+from replayer.steps.buffers.spec import Spec
+from replayer.units import show_size
+
+_STILL = 0.01
+"""By how much less of the blocks may be missed, as a share of those missed, when it is full."""
+
+
+def footprint(spec: Spec, block_size: int) -> Footprint:
+    """Return what the tables take."""
+    return spec.footprint(block_size)
+
+
+def check(spec: Spec, context: Context) -> None:
+    """Raise Impossible or Skip for what cannot be done here."""
+    check_load(spec, context)
+    if not context.server.can_stop or context.engine.spec.sessions.buffers is None:
+        raise Skip("the size of the server's buffers is not replayer's to set")
+
+
+def run(spec: Spec, context: Context) -> None:
+    """Measure every size, and write its share of hits down."""
+    check(spec, context)
+    for size in sorted(set(spec.sizes)):
+        sized = spec.model_copy(update={"shared_buffers": size})
+        with ready(sized, spec.sessions, context) as (database, plain):
+            asked = replace(
+                plain, rate=spec.rate, sessions=spec.sessions, title=f"buffers of {show_size(size)}"
+            )
+            _measure(spec, asked, size, context, database)
+
+
+def _measure(spec: Spec, asked: Asked, size: int, context: Context, database: Database) -> None:
+    """Write down what the last window had, once two that follow each other are alike."""
+    seconds, before = 0.0, 1.0
+    for level in _levels(spec, asked, context, database):
+        seconds += level.seconds
+        missed = 1 - (level.hit_ratio or 0.0)
+        full = seconds > level.seconds and before - missed <= _STILL * max(before, _STILL)
+        if full or seconds >= spec.longest:
+            break
+        before = missed
+    device = level.use.device
+    context.findings.row(
+        "buffers",
+        buffers_bytes=size,
+        hit_share=round(1 - missed, 6),
+        completed_per_second=round(level.completed, 3),
+        device_reads_per_second=(
+            None if device is None else round(device.reads / max(1e-9, device.seconds), 3)
+        ),
+        seconds=round(seconds, 3),
+        full=full,
+    )
+    name = f"buffers.hit_ratio.{show_size(size).replace(' ', '')}"
+    context.findings.measure(name, 100 * (1 - missed), "%", Better.NEITHER)
+    if not full:
+        context.findings.note(
+            f"buffers of {show_size(size)} were still filling after {seconds:.0f} s: more would be "
+            f"found in them later, set longest higher"
+        )
+
+
+def _levels(spec: Spec, asked: Asked, context: Context, database: Database) -> Iterator[Level]:
+    while True:
+        yield measure_level(replace(asked, seconds=spec.window), context, database)

@@ -1,0 +1,211 @@
+"""`replayer size` against a real server: verdicts, known limits, and whatever goes wrong."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+
+from replayer.machine import processes
+from replayer.machine.host import Host
+from replayer.sizing import candidate
+from tests.sizing_runs import caged, of_cpu, of_reads, save_profile, size
+
+pytestmark = pytest.mark.usefixtures("own_home")
+SHORT = ("--trial", "1s", "--hold", "1s", "--slo", "p99=2s", "--sessions", "4")
+"""An objective that a noisy machine keeps to until it is full."""
+
+
+@pytest.fixture
+def folder():
+    """Return a folder that the server's user may enter."""
+    with tempfile.TemporaryDirectory(prefix="replayer-test-size-", dir="/tmp") as made:
+        Path(made).chmod(0o755)
+        yield Path(made)
+
+
+def replayer(*words, **how):
+    """Run replayer in a process of its own."""
+    command = [sys.executable, "-m", "replayer", *map(str, words)]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120, **how)
+
+
+def test_a_small_profile_fits_and_its_result_is_like_any_other(folder, made_home):
+    """The verdict comes with exit status 0, is shown again, and the run is reported as any is."""
+    made = save_profile(folder / "small.profile", working_set=64 << 20, commits=5, blocks_hit=20,
+                        blocks_read=1, tuples_fetched=5, cpu_cores=0)  # fmt: skip
+    words = ("--label", "here", "--html", folder / "v.html")
+    sized = size(made, folder, *SHORT, *words, data=None)
+
+    assert (sized.status, sized.verdict["fit"]) == (0, "fits"), sized.said
+    assert sized.verdict["low"] >= 1
+    assert "what is required" in sized.said
+    assert "hold the required rate" in sized.said
+    assert "fits" in (folder / "v.html").read_text()
+    results = folder / "results"
+    again = replayer("size", "show", "here", "--results", results, "--json")
+    assert json.loads(again.stdout) == sized.verdict
+    shown = replayer("show", "here", "--results", results)
+    assert "capacity · " in shown.stdout
+    assert "fits: " in shown.stdout
+    assert replayer("report", "latest", "--results", results, "--csv", "-").returncode == 0
+    # The tables stay for the next time, and nothing serves them.
+    assert not [pid for pid in processes.every() if str(made_home) in processes.arguments(pid)]
+
+
+@pytest.mark.slow
+def test_half_of_what_the_machine_can_do_fits_and_three_times_does_not(folder):
+    """What it can do is searched first; half of that fits, three times of it does not."""
+    made = of_cpu(folder / "x.profile", rate=200, cores=0.4)
+    words = ("--trial", "2s", "--hold", "4s", "--slo", "p99=500ms")
+    able = size(made, folder, *words).verdict["multiple"]
+    for times, status, fit in ((0.5, 0, "fits"), (3.0, 3, "does not fit")):
+        sized = size(made, folder, *words, "--growth", able * times)
+        assert (sized.status, sized.verdict["fit"]) == (status, fit), sized.verdict
+    assert sized.verdict["high"] < 1
+
+
+@pytest.mark.slow
+@pytest.mark.root
+@pytest.mark.parametrize(("strength", "fit"), [(0.75, "does not fit"), (1.33, "fits")])
+def test_a_cpu_quota_decides(folder, strength, fit):
+    """A quota 0.75 times as large as what is required does not suffice, one of 1.33 does."""
+    made = of_cpu(folder / "cpu.profile", rate=150, cores=0.5)
+    words = ("--trial", "3s", "--hold", "5s", "--slo", "p99=700ms")
+    with caged(folder, cores=0.5) as cage:
+        able = size(made, folder, *words, cage=cage).verdict["multiple"]
+    with caged(folder, cores=strength * 0.5) as cage:
+        sized = size(made, folder, *words, "--growth", able, cage=cage)
+    assert sized.verdict["fit"] == fit, sized.verdict
+    if fit == "does not fit":
+        assert sized.verdict["first"] == "CPU quota"
+
+
+@pytest.mark.slow
+@pytest.mark.root
+@pytest.mark.parametrize(("strength", "fit"), [(0.75, "does not fit"), (1.33, "fits")])
+def test_a_limit_of_the_device_decides(folder, strength, fit):
+    """A device with 0.75 times the reads that are required does not suffice, one of 1.33 does."""
+    made = of_reads(folder / "io.profile", rate=600)
+    words = ("--trial", "3s", "--hold", "5s", "--slo", "p99=700ms")
+    with caged(folder, read_iops=600) as cage:
+        able = size(made, folder, *words, cage=cage).verdict["multiple"]
+    with caged(folder, read_iops=strength * 600) as cage:
+        sized = size(made, folder, *words, "--growth", able, cage=cage)
+    assert sized.verdict["fit"] == fit, sized.verdict
+    if fit == "does not fit":
+        assert sized.verdict["first"] == "device reads"
+
+
+def test_a_profile_with_holes_is_sized_by_what_it_knows(folder):
+    """Columns that are missing are told as not tested, and rows that are missing as a gap."""
+    made = save_profile(folder / "holes.profile", commits=50, tuples_fetched=100, blocks_hit=400,
+                        blocks_read=10)  # fmt: skip
+    ended = replayer("size", made, "--dry-run")
+    assert ended.returncode == 0, ended.stderr
+    assert "what will be done" in ended.stdout
+    assert "how much data is in use is not known" in " ".join(ended.stdout.split())
+
+
+def started(made, folder, *words):
+    """Start `replayer size` with lines of progress on stderr."""
+    command = [sys.executable, "-m", "replayer", "size", made, "--data-dir", folder / "data",
+               "--results", folder / "results", *words]  # fmt: skip
+    return subprocess.Popen(
+        list(map(str, command)), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+
+
+def stored(folder):
+    """Return the one result."""
+    (path,) = (folder / "results").glob("*.json")
+    return json.loads(path.read_text())
+
+
+def until(condition, seconds=60):
+    """Wait until something is so."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def serving(folder):
+    """Return the processes of the server whose data is in a folder."""
+    every = ((pid, processes.arguments(pid)) for pid in processes.every())
+    return [pid for pid, words in every if str(folder / "data") in words and "-D" in words]
+
+
+@pytest.mark.parametrize("wait", [4.0, 9.0])
+def test_ctrl_c_leaves_nothing_and_keeps_what_there_is(folder, wait):
+    """At whatever moment, status is 130, the result is stored as interrupted, no server is left."""
+    made = of_cpu(folder / "x.profile", rate=20, cores=0.01)
+    run = started(made, folder, "--trial", "2s", "--hold", "1min", "--working-set", "300M")
+    until(lambda: serving(folder))
+    time.sleep(wait)
+    run.send_signal(signal.SIGINT)
+    out, said = run.communicate(timeout=60)
+    assert run.returncode == 130, said
+    assert "Traceback" not in said
+    assert stored(folder)["status"] == "interrupted"
+    assert "unclear" in out
+    assert not serving(folder)
+
+
+def test_a_server_that_is_killed_is_one_sentence(folder):
+    """A server that dies under the load ends the run with status 1, and is told as lost."""
+    made = of_cpu(folder / "x.profile", rate=20, cores=0.01)
+    run = started(made, folder, "--trial", "5s", "--hold", "0s", "--working-set", "64M")
+    until(lambda: serving(folder))
+    time.sleep(8)
+    for pid in serving(folder):
+        os.kill(pid, signal.SIGKILL)
+    out, said = run.communicate(timeout=120)
+    assert run.returncode == 1, said
+    assert "Traceback" not in said
+    assert said.splitlines()[-1].startswith("replayer: error: ")
+    assert stored(folder)["status"] == "failed"
+    assert "unclear" in out
+
+
+def test_data_larger_than_the_disk_is_scaled_and_said(folder):
+    """A working set beyond the disk's room is loaded in part, and the plan says what that means."""
+    made = save_profile(folder / "large.profile", working_set=1 << 50, commits=50,
+                        tuples_fetched=100, blocks_hit=400, blocks_read=10)  # fmt: skip
+    ended = replayer("size", made, "--dry-run", "--data-dir", folder / "data")
+    words = " ".join(ended.stdout.split())
+    assert ended.returncode == 0, ended.stderr
+    assert "how the disk does over its whole size is not proven" in words
+
+
+@pytest.mark.slow
+def test_an_objective_below_a_flush_is_told(folder):
+    """No rate keeps to a microsecond where commits wait for the device: the report says so."""
+    made = save_profile(
+        folder / "w.profile",
+        working_set=64 << 20,
+        commits=20,
+        tuples_inserted=20,
+        tuples_updated=0,
+        tuples_deleted=0,
+        blocks_hit=100,
+        blocks_read=1,
+    )
+    sized = size(made, folder, "--trial", "1s", "--hold", "1s", "--slo", "p99=1us")
+    assert (sized.status, sized.verdict["fit"]) == (3, "does not fit"), sized.verdict
+    words = [change["words"] for change in sized.verdict["changes"]]
+    assert any("below what the device takes for one flush" in text for text in words)
+
+
+def test_the_machines_own_memory_is_what_decides():
+    """What is known of this machine before anything is done is what the host says."""
+    machine = candidate.seen(Host(), "")
+    assert machine.own_server
+    assert machine.block_size == 8192
+    assert 0 < machine.memory_bytes <= Host().memory_bytes()
+    assert machine.free_bytes > 0

@@ -1,0 +1,86 @@
+"""What `replayer size` refuses: one sentence, status 2, and nothing done before it."""
+
+import pytest
+
+from replayer.__main__ import main
+from tests.sizing_runs import of_cpu
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """Return a folder in which everything of a test stays."""
+    monkeypatch.setenv("REPLAYER_HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def refused(capsys):
+    """Return a function that runs replayer in this process, and returns its one error."""
+
+    def run(*words):
+        assert main([str(word) for word in words]) == 2
+        lines = capsys.readouterr().err.splitlines()
+        assert [line.startswith("replayer: error: ") for line in lines].count(True) == 1
+        return lines[-1]
+
+    return run
+
+
+REFUSED = {
+    "no profile": (["nope.profile"], "is not there"),
+    "no headroom": (["P", "--headroom", "30"], "must be a percentage such as 30%"),
+    "no growth": (["P", "--growth", "nan"], "growth is nan"),
+    "no objective": (["P", "--slo", "p99"], "no objective such as p99=20ms"),
+    "no duration": (["P", "--hold", "long"], "is not a duration"),
+    "no sessions": (["P", "--sessions", "0"], "sessions: "),
+    "no trial": (["P", "--trial", "0.1s"], "trial: "),
+    "no engine": (["P", "--engine", "oracel"], "there is no engine"),
+    "no target": (["P", "--target", "nope.toml"], "nope.toml"),
+    "no room": (["P", "--working-set", "1000T"], "--data-dir"),
+    "no folder": (["P", "--data-dir", "/proc/nothing/x"], "/proc"),
+    "no setting": (["P", "--pg-set", "x"], "must be name=value"),
+    "no run": (["show", "nope"], "there are no runs in"),
+    "nothing to show": (["show"], "size show latest"),
+    "two profiles": (["P", "P"], "one argument too many"),
+    "too much": (["P", "--growth", "1000", "--by", "nope"], "there is no resource"),
+}
+
+
+@pytest.mark.parametrize("words", REFUSED)
+def test_what_cannot_be_is_one_sentence(folder, words, refused):
+    """A wrong argument ends with status 2 and one sentence, before anything is done."""
+    made = of_cpu(folder / "x.profile", rate=5, cores=0.001)
+    asked, sentence = REFUSED[words]
+    asked = [str(made) if word == "P" else word for word in asked]
+    assert sentence in refused("size", *asked, "--results", folder / "results")
+
+
+BAD_PROFILES = {
+    "cut short": (lambda text: text[: len(text) // 3], "profile"),
+    "of another version": (
+        lambda text: text.replace('"profile":1', '"profile":99', 1),
+        "upgrade replayer",
+    ),
+    "no profile": (lambda _: "time,x\n1,2\n", "no profile of replayer"),
+    "empty": (lambda _: "", "profile"),
+}
+
+
+@pytest.mark.parametrize("name", BAD_PROFILES)
+def test_a_profile_that_is_none_is_one_sentence(folder, name, refused):
+    """A torn, newer or empty profile is refused in one sentence that names the file."""
+    made = of_cpu(folder / "bad.profile", rate=5, cores=0.001)
+    spoil, word = BAD_PROFILES[name]
+    made.write_text(spoil(made.read_text()))
+    said = refused("size", made, "--dry-run")
+    assert word in said
+    assert "bad.profile" in said
+
+
+def test_profiles_of_no_load_and_of_too_much_are_one_sentence(folder, refused):
+    """Nothing follows from an idle source; a rate beyond all clients is told as such."""
+    idle = of_cpu(folder / "idle.profile", rate=0, cores=0)
+    assert "profile the source while it is in use" in refused("size", idle, "--dry-run")
+    huge = of_cpu(folder / "huge.profile", rate=9e8, cores=4)
+    assert "more than the 10,000,000/s" in refused("size", huge, "--dry-run")

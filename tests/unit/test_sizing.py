@@ -1,0 +1,389 @@
+"""A requirement becomes a plan, and what a run found becomes a verdict: both without a machine."""
+
+from datetime import UTC, datetime
+
+import numpy as np
+import pytest
+
+from replayer.errors import Impossible
+from replayer.model import (
+    Better,
+    Measurement,
+    Run,
+    Status,
+    StepResult,
+    WorkloadFacts,
+)
+from replayer.report import markdown, screen, sizing_page
+from replayer.report import sizing as report
+from replayer.results import store
+from replayer.results.profile import Profile, Source, WorkingSet
+from replayer.sizing import changes, requirement, target
+from replayer.sizing.plan import Machine, Options, Residence, planned
+from replayer.sizing.record import Sizing
+from replayer.sizing.target import Fit
+from replayer.sizing.verdict import judge
+
+GIB = 1 << 30
+MACHINE = Machine(8192, 16 * GIB, 200 * GIB, own_server=True, where="/data")
+
+
+def profile(seconds=300, working_set=4 * GIB, **columns):
+    """Return a profile whose columns are the same in every second."""
+    ends = 1_760_000_000 + np.arange(1, seconds + 1, dtype=float)
+    given = {"commits": 100.0, "blocks_hit": 900.0, "blocks_read": 100.0, "tuples_fetched": 200.0,
+             "tuples_inserted": 5.0, "tuples_updated": 10.0, "cpu_cores": 0.5,
+             "sessions_active": 3.0, "database_bytes": 40.0 * GIB, **columns}  # fmt: skip
+    return Profile(
+        source=Source(kind="csv", place="prod.csv", averaged_seconds=1, block_bytes=8192),
+        ends=ends,
+        spans=np.ones(seconds),
+        columns={name: np.full(seconds, v) for name, v in given.items() if v is not None},
+        working_set=WorkingSet(bytes=working_set, method="told by the test"),
+    )
+
+
+def step_of(plan, name):
+    """Return the step of that name."""
+    return next(step for step in plan.workload.steps if step.name == name)
+
+
+def sizing_of(wanted, plan, **more):
+    """Return the record of a plan."""
+    return Sizing(
+        profile="prod.profile", source="prod", requirement=wanted, objective="p99=20ms",
+        rate=plan.rate, unproven=plan.data.unproven, **more,
+    )  # fmt: skip
+
+
+def trial(multiple, rate, ended, p99=0.01, **more):
+    """Return a trial whose server uses a core for each 500 statements a second."""
+    done = multiple * rate
+    times = dict.fromkeys(("p50_s", "p95_s", "p99_s")) if p99 is None else {
+        "p50_s": p99 / 5, "p95_s": p99 / 2, "p99_s": p99}  # fmt: skip
+    return {
+        "multiple": multiple, "asked_per_second": done, "offered_per_second": done,
+        "throughput_per_second": done, "ended": ended, **times,
+        "user_cores": done / 500, "system_cores": 0.05, "steal_cores": 0.0,
+        "server_cores": done / 500, "client_cores": 0.05, "reads_per_second": done / 10,
+        "writes_per_second": done / 20, "log_share": 0.1, "row_lock_share": 0.0,
+        "seconds": 20.0, "reason": "", **more,
+    }  # fmt: skip
+
+
+def run_of(sizing, *, multiple, low, high, held="within", trials=None, more=(), **fields):
+    """Return a run whose search came to such an interval."""
+    values = {"multiple": multiple, "low": low, "high": high}
+    rate = sizing.rate
+    measured = tuple(
+        Measurement(metric=f"capacity.{name}", value=value, unit="times", better=Better.NEITHER)
+        for name, value in values.items()
+        if value is not None
+    )
+    bound = (high or 4.0) * 1.1 * rate
+    resources = (
+        {"resource": "CPU quota", "demand": 1 / 500, "unit": "cores / (1/s)",
+         "bound_per_second": bound, "ceiling": "limit of the server's cgroup"},
+        {"resource": "device reads", "demand": 0.1, "unit": "1/s / (1/s)",
+         "bound_per_second": 5 * rate, "ceiling": "probe of 8 KiB random reads at depth 16"},
+    )  # fmt: skip
+    capacity = StepResult(
+        step="capacity", name="capacity", repeat=1, status=Status.DONE, started="", elapsed=1.0,
+        spec={}, measurements=measured,
+        facts={"capacity.first": "CPU quota", "capacity.proof": "CPU quota 97 % busy",
+               "capacity.held": held, "capacity.held_why": "p99 90 ms > 20 ms"},
+        tables={"trials": trials or (trial(1.0, rate, "held"), trial(2.0, rate, "failed", 0.3)),
+                "resources": resources, "hold": ({"seconds": 600.0},)},
+    ).model_copy(update=fields)  # fmt: skip
+    return Run(
+        format=store.FORMAT, id="r", version="1", label="",
+        started=datetime(2026, 1, 1, tzinfo=UTC).isoformat(), status=Status.DONE,
+        host={"host.name": "there", "cpu.threads": 8}, engine=None,
+        workload=WorkloadFacts(name="size", source="", digest="", repeat=1, settings={}, steps=()),
+        steps=(*more, capacity), sizing=sizing.model_dump(mode="json"),
+    )  # fmt: skip
+
+
+@pytest.fixture
+def wanted():
+    """Return a requirement with growth and headroom."""
+    return requirement.of(profile(), growth=1.5, headroom=0.3)
+
+
+@pytest.fixture
+def sizing(wanted):
+    """Return the record of its plan on the machine."""
+    return sizing_of(wanted, planned(wanted, Options(), MACHINE))
+
+
+def test_the_plan_asks_for_the_profiles_rate_times_growth_times_headroom(wanted):
+    """What is put on the candidate is the mix of the busiest minute, factors included once."""
+    plan = planned(wanted, Options(objective="p99=7ms", hold=30), MACHINE)
+    capacity = step_of(plan, "capacity")
+    plain = requirement.of(profile())
+    assert capacity.rate == pytest.approx(1.5 * 1.3 * plain.rate(plan.data.rows))
+    assert plan.rate == capacity.rate
+    assert capacity.slo == "p99=7ms"
+    assert capacity.hold == 30
+    # The CPU of a statement is the source's, whatever the factors.
+    assert capacity.mix.cpu == pytest.approx(0.5 / plain.rate(plan.data.rows))
+
+
+def test_the_time_that_is_told_first_is_that_of_the_steps(wanted):
+    """A hold that is ten minutes longer makes the plan ten minutes longer, and nothing else."""
+    short, long = (planned(wanted, Options(hold=hold), MACHINE) for hold in (60, 660))
+    assert long.seconds - short.seconds == pytest.approx(600)
+    assert short.seconds > step_of(short, "capacity").lasts()
+
+
+@pytest.mark.parametrize(
+    ("working_set", "memory", "residence"),
+    [(GIB, 16 * GIB, Residence.MEMORY), (40 * GIB, 16 * GIB, Residence.BEYOND)],
+)
+def test_memory_decides_where_the_load_is_read_from(working_set, memory, residence):
+    """What fits into memory is read from it, and what does not from the device, as it would be."""
+    known = requirement.of(profile(working_set=working_set))
+    plan = planned(known, Options(), MACHINE._replace(memory_bytes=memory))
+    capacity = step_of(plan, "capacity")
+    assert plan.data.residence is residence
+    assert plan.data.size(8192) == pytest.approx(working_set, rel=0.01)
+    assert capacity.memory == ("cached" if residence is Residence.MEMORY else "direct")
+    names = [step.name for step in plan.workload.steps]
+    assert ("buffers" in names) == (residence is Residence.BEYOND)
+    assert capacity.shared_buffers < memory
+
+
+def test_reads_of_a_profile_without_blocks_are_reads_of_the_device():
+    """A profile of iostat knows reads of a device: the load makes as many there."""
+    known = requirement.of(
+        profile(commits=None, blocks_hit=None, blocks_read=None, tuples_fetched=None,
+                tuples_inserted=None, tuples_updated=None, read_iops=700.0, write_iops=40.0)
+    )  # fmt: skip
+    plan = planned(known, Options(), MACHINE)
+    capacity = step_of(plan, "capacity")
+    assert plan.data.residence is Residence.DEVICE
+    assert capacity.memory == "direct"
+    assert capacity.mix.point * plan.rate / capacity.mix.total == pytest.approx(700.0)
+    assert plan.data.size(8192) >= 32 * capacity.shared_buffers
+    assert any("each read of its device" in words for words in plan.data.unproven)
+
+
+def test_data_without_room_is_scaled_and_said(wanted):
+    """A disk too small gets as much as it holds, and a sentence on what is then not proven."""
+    room = MACHINE._replace(free_bytes=3 * GIB)
+    plan = planned(wanted, Options(), room)
+    assert plan.data.size(8192) < 2 * GIB
+    assert any("is not proven" in words and "/data" in words for words in plan.data.unproven)
+    with pytest.raises(Impossible, match="has room for"):
+        planned(wanted, Options(working_set=10 * GIB), room)
+    with pytest.raises(Impossible, match="--data-dir"):
+        planned(wanted, Options(), MACHINE._replace(free_bytes=GIB // 2))
+
+
+def test_a_profile_that_no_load_can_be_made_of_is_refused():
+    """A profile of CPU alone, and one of more than can be asked for, are a sentence each."""
+    cpu = profile(**dict.fromkeys(("commits", "blocks_hit", "blocks_read", "tuples_fetched",
+                                   "tuples_inserted", "tuples_updated")))  # fmt: skip
+    with pytest.raises(Impossible, match="no load can be made of it"):
+        planned(requirement.of(cpu), Options(), MACHINE)
+    huge = requirement.of(profile(commits=9e9, tuples_fetched=9e9, blocks_hit=9e10))
+    with pytest.raises(Impossible, match="more than"):
+        planned(huge, Options(), MACHINE)
+
+
+@pytest.mark.parametrize("options", [Options(trial=0.1), Options(sessions=100_000),
+                                     Options(hold=0.5)])  # fmt: skip
+def test_a_wrong_option_is_one_sentence(wanted, options):
+    """A value that a step refuses is told with the step and the key."""
+    with pytest.raises(Impossible, match=r"capacity: (trial|sessions|hold|)"):
+        planned(wanted, options, MACHINE)
+
+
+def test_a_server_elsewhere_is_neither_probed_nor_configured(wanted):
+    """Of a URL's machine nothing is known: no probe runs here, no setting is changed there."""
+    plan = planned(wanted, Options(), Machine(8192, None, None, own_server=False))
+    assert [step.step for step in plan.workload.steps] == ["capacity"]
+    assert step_of(plan, "capacity").shared_buffers is None
+
+
+def test_alike_machines_get_the_same_work(wanted):
+    """A few MB of memory more or less do not make two sizings incomparable."""
+    plans = [
+        planned(wanted, Options(), MACHINE._replace(memory_bytes=16 * GIB - less, free_bytes=free))
+        for less, free in ((50 << 20, 100 * GIB), (90 << 20, 90 * GIB))
+    ]
+    first, second = (step_of(plan, "capacity").model_dump() for plan in plans)
+    assert first == second
+
+
+@pytest.mark.parametrize(
+    ("multiple", "low", "high", "fit"),
+    [
+        (1.6, 1.5, 1.7, Fit.FITS),
+        (0.7, 0.6, 0.8, Fit.DOES_NOT_FIT),
+        (1.02, 0.95, 1.1, Fit.UNCLEAR),
+        (0.98, 0.9, 1.05, Fit.UNCLEAR),
+        (16.0, 15.0, None, Fit.FITS),
+    ],
+)
+def test_the_interval_of_the_multiple_decides(sizing, multiple, low, high, fit):
+    """Above 1 it fits, below it does not, and one that holds 1 is unclear."""
+    verdict = judge(sizing, run_of(sizing, multiple=multiple, low=low, high=high))
+    assert verdict.fit is fit
+    assert (verdict.multiple, verdict.low, verdict.high) == (multiple, low, high)
+    assert verdict.first == "CPU quota"
+
+
+def test_what_is_not_held_for_long_does_not_fit(sizing):
+    """Burst credits hide the truth for minutes: the hold has the last word."""
+    verdict = judge(sizing, run_of(sizing, multiple=1.6, low=1.5, high=1.7, held="exceeded"))
+    assert verdict.fit is Fit.DOES_NOT_FIT
+    assert "could not be held" in verdict.reasons[0]
+
+
+def test_nothing_is_said_for_a_run_that_was_cut_short(sizing):
+    """A search that ended well and a hold that was interrupted are no `fits`."""
+    cut = run_of(sizing, multiple=1.6, low=1.5, high=1.7, status=Status.INTERRUPTED,
+                 reason="interrupted")  # fmt: skip
+    assert judge(sizing, cut).fit is Fit.UNCLEAR
+    # What is below 1 is known all the same.
+    cut = run_of(sizing, multiple=0.6, low=0.5, high=0.7, status=Status.INTERRUPTED, reason="x")
+    assert judge(sizing, cut).fit is Fit.DOES_NOT_FIT
+    skipped = run_of(sizing, multiple=None, low=None, high=None, status=Status.SKIPPED, reason="y")
+    assert judge(sizing, skipped).fit is Fit.UNCLEAR
+    assert judge(sizing, skipped.model_copy(update={"steps": ()})).fit is Fit.UNCLEAR
+
+
+def test_a_rate_that_the_clients_could_not_send_is_unclear_and_said(sizing):
+    """Where replayer itself has no time left, nothing is said against the server."""
+    trials = (trial(1.0, sizing.rate, "not offered", None),)
+    verdict = judge(sizing, run_of(sizing, multiple=None, low=None, high=None, trials=trials))
+    assert verdict.fit is Fit.UNCLEAR
+    assert "could not be sent" in verdict.not_offered
+
+
+def test_not_even_the_smallest_rate_within_the_objective_does_not_fit(sizing):
+    """Where every trial failed, down to the smallest, it does not fit."""
+    trials = tuple(trial(m, sizing.rate, "failed", 0.5) for m in (1.0, 0.25, 0.0625))
+    verdict = judge(sizing, run_of(sizing, multiple=None, low=None, high=None, trials=trials))
+    assert verdict.fit is Fit.DOES_NOT_FIT
+    assert "0.0625" in verdict.reasons[0]
+
+
+def test_others_on_the_machine_make_it_unclear(sizing):
+    """A machine whose processors others used is not told to be too small for it."""
+    busy = tuple(trial(m, sizing.rate, "failed", 0.5, user_cores=7.0) for m in (1.0, 0.5))
+    run = run_of(sizing, multiple=0.3, low=0.2, high=0.4, trials=busy)
+    steps = run.steps[0]
+    alone = steps.model_copy(update={"facts": {**steps.facts, "capacity.first": "unclear"}})
+    verdict = judge(sizing, run.model_copy(update={"steps": (alone,)}))
+    assert verdict.fit is Fit.UNCLEAR
+    assert "others used" in verdict.reasons[0]
+    # A quota of the server's own is not used up by others.
+    assert judge(sizing, run).fit is Fit.DOES_NOT_FIT
+
+
+def test_each_resource_has_a_multiple_no_smaller_than_what_was_sustained(sizing):
+    """What gives first has the load's own interval; another allows its bound over the rate."""
+    verdict = judge(sizing, run_of(sizing, multiple=1.6, low=1.5, high=1.7))
+    rows = {row.resource: row for row in verdict.rows}
+    assert (rows["CPU quota"].multiple, rows["CPU quota"].low) == (1.6, 1.5)
+    assert rows["device reads"].multiple == pytest.approx(5.0)
+    assert rows["device reads"].low == pytest.approx(5.0, rel=0.01)
+    assert rows["device reads"].required == pytest.approx(0.1 * sizing.rate)
+    assert all(row.fit is Fit.FITS for row in rows.values())
+
+
+def test_a_disk_without_room_for_the_data_decides(wanted):
+    """However fast it is, 40 GiB of data do not fit on 20 GiB."""
+    small = sizing_of(wanted, planned(wanted, Options(), MACHINE), free_bytes=20 * GIB)
+    verdict = judge(small, run_of(small, multiple=3.0, low=2.9, high=3.1))
+    assert verdict.fit is Fit.DOES_NOT_FIT
+    assert verdict.multiple == pytest.approx(0.5)
+    assert verdict.first == "room for all data"
+
+
+def test_a_limit_of_the_target_decides_beside_the_load(tmp_path):
+    """A volume's base rate below what is required does not fit, whatever was measured."""
+    file = tmp_path / "gp2.toml"
+    file.write_text('name = "gp2"\n[volume]\nbaseline_iops = 300\n')
+    known = profile(read_iops=400.0, write_iops=200.0)
+    wanted = requirement.of(known)
+    limits = target.load(file)
+    judged = target.judge(limits, wanted, known)
+    sizing = sizing_of(wanted, planned(wanted, Options(), MACHINE), judgements=judged)
+    verdict = judge(sizing, run_of(sizing, multiple=3.0, low=2.9, high=3.1))
+    assert verdict.fit is Fit.DOES_NOT_FIT
+    assert verdict.multiple == pytest.approx(0.5)
+    file.write_text("[network]\nbaseline_mbps = 1\n")
+    judged = target.judge(target.load(file), wanted, known)
+    sizing = sizing_of(wanted, planned(wanted, Options(), MACHINE), judgements=judged)
+    # What the profile does not know is told, and decides nothing.
+    assert judge(sizing, run_of(sizing, multiple=3.0, low=2.9, high=3.1)).fit is Fit.FITS
+
+
+def test_what_would_fit_without_headroom_says_so(wanted):
+    """0.9 times a requirement with 30 % headroom is 1.17 times one without."""
+    sizing = sizing_of(wanted, planned(wanted, Options(), MACHINE))
+    verdict = judge(sizing, run_of(sizing, multiple=0.9, low=0.85, high=0.95))
+    words = [change.words for change in verdict.changes]
+    assert any("without the headroom of 30%" in text and "1.17" in text for text in words)
+
+
+def test_more_memory_is_a_prediction_from_the_hits_of_smaller_buffers(sizing):
+    """Misses that halve with each doubling halve again; where all fits there are none."""
+    curve = [(1.0, 0.4), (2.0, 0.2), (4.0, 0.1)]
+    assert changes.missed_at(curve, 8.0, None) == pytest.approx(0.05)
+    assert changes.missed_at(curve, 8.0, 7.0) == 0.0
+    assert changes.missed_at([(1.0, 0.3), (2.0, 0.3)], 4.0, None) == pytest.approx(0.3)
+    rows = tuple({"buffers_bytes": size * GIB, "hit_share": 1 - missed} for size, missed in curve)
+    step = StepResult(step="buffers", name="buffers", repeat=1, status=Status.DONE, started="",
+                      elapsed=1, spec={}, tables={"buffers": rows})  # fmt: skip
+    run = run_of(sizing, multiple=0.9, low=0.85, high=0.95, more=(step,))
+    memory = [one for one in judge(sizing, run).changes if "times the memory" in one.words]
+    assert len(memory) == 1
+    assert memory[0].predicted
+    assert "prediction" in report.changed(memory[0])
+
+
+def test_an_objective_below_a_flush_of_the_log_is_told(wanted):
+    """No rate keeps to 50 us where each commit takes a flush of 400 us."""
+    table = {"pg_fsync": ({"usecs_per_op": 400.0},)}
+    probe = StepResult(step="probe", name="log", repeat=1, status=Status.DONE, started="",
+                       elapsed=1, spec={}, tables=table)  # fmt: skip
+    plan = planned(wanted, Options(), MACHINE)
+    sizing = sizing_of(wanted, plan).model_copy(update={"objective": "p99=50us"})
+    run = run_of(sizing, multiple=None, low=None, high=None, more=(probe,),
+                 trials=(trial(0.0625, plan.rate, "failed"),))  # fmt: skip
+    words = [change.words for change in judge(sizing, run).changes]
+    assert any("below what the device takes for one flush" in text for text in words)
+
+
+def test_the_record_travels_in_the_result(sizing, tmp_path):
+    """A verdict that is read from a stored run is the one that was given."""
+    run = run_of(sizing, multiple=1.6, low=1.5, high=1.7)
+    path = store.reserve(tmp_path, run)
+    store.save(path, run)
+    loaded = store.load(path)
+    assert judge(Sizing.of(loaded), loaded) == judge(sizing, run)
+    with pytest.raises(Impossible, match="none of `replayer size`"):
+        Sizing.of(run.model_copy(update={"sizing": None}))
+    with pytest.raises(Impossible, match="run `replayer size` again"):
+        Sizing.of(run.model_copy(update={"sizing": {"what": 1}}))
+
+
+def test_every_form_has_the_verdict_first_and_nothing_steers_a_page(sizing):
+    """Terminal, page, CSV and Markdown say the same, and what a profile says is but text."""
+    run = run_of(sizing, multiple=0.7, low=0.6, high=0.8)
+    evil = sizing.model_copy(update={"source": "<script>alert(1)</script>|\x1b[31m"})
+    summary = report.Summary(evil, run, judge(evil, run))
+    text = screen.text(report.render(summary))
+    assert "does not fit: 0.700 times" in text.splitlines()[1]
+    assert max(map(len, text.splitlines())) <= 100
+    assert "\x1b" not in text
+    page = sizing_page.page(summary)
+    assert "<script>alert(1)" not in page
+    assert 'class="verdict">does not fit' in page
+    table = report.as_csv(summary).splitlines()
+    assert table[1].startswith("total,does not fit,")
+    assert report.as_markdown(summary).startswith(f"**{markdown.plain('does not fit: 0.700')}")
