@@ -9,7 +9,7 @@ grows is the one that gives first; where sessions stand in line for it confirms 
 
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from statistics import fmean, median
 
@@ -129,7 +129,7 @@ class Load:
     bound: float | None
     """The throughput that it allows at most; None if its capacity is not known."""
     busiest: Mean | None
-    """Its utilization where the curve is flat, or at the highest level where it is not."""
+    """Its utilization beyond the knee, or at the highest level where the curve still grows."""
     stopped: float | None
     """The share of the time in which nothing was left of it, where that is counted."""
     others: float
@@ -173,9 +173,13 @@ def knee(points: Sequence[Point]) -> int:
 def first(points: Sequence[Point]) -> Saturation:
     """Return which resource gives first; `points` are all repeats of all levels, at least one."""
     at, top = knee(points), max(point.sessions for point in points)
-    flat = [point for point in points if point.sessions >= at]
+    # What is done one at a time, as on a hot row, is the knee of one session, which waits for none.
+    beyond = [point for point in points if point.sessions > at]
+    flat = beyond or [point for point in points if point.sessions == at]
     why = "throughput still grows at the highest level" if at == top else ""
-    return _saturation(points, flat, SATURATED, why)
+    judged = _saturation(points, flat, SATURATED, why)
+    highest = Mean.of([point.throughput for point in points if point.sessions >= at])
+    return replace(judged, knee=at, highest=highest)
 
 
 def at_limit(points: Sequence[Point], limit: Sequence[Point]) -> Saturation:

@@ -151,6 +151,27 @@ def test_what_others_keep_busy_is_not_what_gives():
     assert saturation.first(made).resource == "device reads"
 
 
+def test_knee_of_one_session_is_judged_by_those_beyond():
+    """All that a statement does is done one at a time: with one session nobody waits for it."""
+    points = [
+        Point(
+            sessions,
+            1000.0,
+            sessions / 1000,
+            float(sessions),
+            {"row locks": Use(float(sessions > 1), 1.0, "", frozenset({Line.LOCKS}))},
+            {Line.CPU: 1.0, Line.LOCKS: sessions - 1.0},
+        )
+        for sessions in (1, 2, 4, 8)
+        for _ in range(3)
+    ]
+    found = saturation.first(points)
+
+    assert found.resource == "row locks", found.proof
+    assert found.knee == 1
+    assert found.highest.value == 1000
+
+
 def test_line_for_something_else_is_a_contradiction():
     """A resource that looks full while the sessions stand elsewhere is not named."""
     points = [
