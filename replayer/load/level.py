@@ -13,7 +13,7 @@ import math
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NoReturn
 
 from replayer.engines.connection import Database
@@ -61,6 +61,8 @@ _MOST_STATEMENTS = 512
 _EMPTY_IN_LAST = 0.25
 """A load is sustained if nobody waited at some time in this last part of its window."""
 _BUSY_CLIENT = 0.9
+_DRAWINGS = 1_000_003
+"""Of one seed; so many loads are never put on a database with it."""
 
 
 @dataclass(frozen=True)
@@ -86,6 +88,13 @@ class Asked:
     """How often the sessions are asked what they wait for."""
     title: str = "load"
     """What the progress display calls it."""
+
+    def drawn(self, number: int) -> "Asked":
+        """Return the same load with keys and starts of its own: another one for each number.
+
+        With the same keys again, all that was read before would be found in memory.
+        """
+        return replace(self, seed=self.seed * _DRAWINGS + number)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,8 @@ from pydantic import AfterValidator, Field
 from replayer import units
 from replayer.conditions import temperature
 from replayer.engines.connection import Database
-from replayer.errors import Impossible, Skip
+from replayer.engines.verbs import Asked as Verb
+from replayer.errors import Impossible, Interrupted, ReplayerError, Skip
 from replayer.load import burn, dataset
 from replayer.load.level import Asked, check
 from replayer.load.mix import Mix
@@ -25,6 +26,9 @@ from replayer.run.footprint import Footprint
 from replayer.tables import pgio, relations
 from replayer.tables.pgio import TableSet
 
+_FILL = Verb("mix/fill")
+_FILLED = 0.95
+"""Of the server's buffers: the rest is for indexes."""
 _ORDINARY_SESSIONS = 350
 """More sessions than this need a higher limit of connections."""
 
@@ -132,6 +136,8 @@ def ready(spec: LoadSpec, sessions: int, context: Context) -> Iterator[Ready]:
     with dataset.serving(settings, context), context.database() as database:
         if spec.memory == "cached":
             _warm(wanted, context, database)
+        elif spec.shared_buffers is not None:
+            _fill(wanted, spec.shared_buffers, context, database)
         context.findings.facts |= {f"settings.{name}": value for name, value in settings.items()}
         context.findings.facts |= {"memory.kind": spec.memory}
         asked = spec.asked(context.engine.block_size)
@@ -177,3 +183,22 @@ def _warm(wanted: TableSet, context: Context, database: Database) -> None:
             others=not context.server.can_stop,
             done=task.advance,
         )
+
+
+def _fill(wanted: TableSet, buffers: int, context: Context, database: Database) -> None:
+    """Read as much of each table as there is room for into the server's own buffers."""
+    block_size = context.engine.block_size
+    blocks = min(wanted.rows, int(_FILLED * buffers / block_size / wanted.tables))
+    verb = context.engine.verb(_FILL)
+    if verb is None or not context.server.can_stop or blocks < 1:
+        context.findings.note("the server's buffers were empty when the load began")
+        return
+    try:
+        with context.progress.task("fill the server's buffers", wanted.tables) as task:
+            for name in wanted.names:
+                database.execute(verb, {"table": name}, last=blocks - 1)
+                task.advance(1)
+    except Interrupted:
+        raise
+    except ReplayerError as error:
+        context.findings.note(f"the server's buffers were not filled before the load: {error}")

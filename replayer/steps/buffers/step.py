@@ -6,6 +6,7 @@ found changes no more: the curve tells what more memory would do, or less.
 
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import count
 
 from replayer.engines.connection import Database
 from replayer.errors import Skip
@@ -77,5 +78,5 @@ def _measure(spec: Spec, asked: Asked, size: int, context: Context, database: Da
 
 
 def _levels(spec: Spec, asked: Asked, context: Context, database: Database) -> Iterator[Level]:
-    while True:
-        yield measure_level(replace(asked, seconds=spec.window), context, database)
+    for number in count(1):
+        yield measure_level(replace(asked, seconds=spec.window).drawn(number), context, database)

@@ -61,7 +61,8 @@ def run(spec: Spec, context: Context) -> None:
         trials = _searched(spec, asked, context, database)
         accepted = any(t.ended is Ended.HELD and t.multiple > _ALMOST for t in trials)
         if spec.hold and accepted:
-            held = _trial(spec, replace(required, seconds=spec.hold), context, database)
+            hold = replace(required, seconds=spec.hold).drawn(len(trials) + 1)
+            held = _trial(spec, hold, context, database)
             record_hold(context.findings, held)
     if not spec.hold:
         context.findings.facts["capacity.held"] = "not asked for"
@@ -76,7 +77,7 @@ def _searched(spec: Spec, asked: Asked, context: Context, database: Database) ->
     def run_one(multiple: float) -> Ended:
         title = f"{multiple:.2f} times the required rate"
         wanted = replace(asked, rate=multiple * spec.rate, seconds=spec.trial, title=title)
-        trial = _trial(spec, wanted, context, database)
+        trial = _trial(spec, wanted.drawn(len(trials) + 1), context, database)
         trials.append(trial)
         record_trial(context.findings, trial)
         return trial.ended

@@ -7,9 +7,9 @@ resource saturates first: see analysis/scalability.py and analysis/saturation.py
 
 import math
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import pairwise
+from itertools import count, pairwise
 
 from replayer.analysis import saturation, steadiness
 from replayer.engines.connection import Database
@@ -49,11 +49,12 @@ def run(spec: Spec, context: Context) -> None:
 def _measured(spec: Spec, asked: Asked, context: Context, database: Database) -> list[Trial]:
     """Return all repeats of all levels, in the order in which they were measured."""
     order = random.Random(spec.seed)  # noqa: S311 - an order, no secret
+    loads = (asked.drawn(number) for number in count(1))
     first = _shuffled(spec.levels, order)
-    trials = [_trial(spec, asked, level, context, database) for level in first]
+    trials = [_trial(spec, loads, level, context, database) for level in first]
     between = _between(trials) if spec.around_knee else []
     rest = [*spec.levels] * (spec.repeats - 1) + between * spec.repeats
-    trials += [_trial(spec, asked, n, context, database) for n in _shuffled(rest, order)]
+    trials += [_trial(spec, loads, n, context, database) for n in _shuffled(rest, order)]
     return trials
 
 
@@ -71,12 +72,14 @@ def _between(trials: Sequence[Trial]) -> list[int]:
     return [level for level in middles if level not in levels]
 
 
-def _trial(spec: Spec, asked: Asked, sessions: int, context: Context, database: Database) -> Trial:
+def _trial(
+    spec: Spec, loads: Iterator[Asked], sessions: int, context: Context, database: Database
+) -> Trial:
     """Measure one level, again and longer until it was steady."""
     seconds = spec.shortest
     title = f"{sessions} session{'s' if sessions > 1 else ''}"
     while True:
-        wanted = replace(asked, sessions=sessions, seconds=seconds, title=title)
+        wanted = replace(next(loads), sessions=sessions, seconds=seconds, title=title)
         # The ceilings are asked for each time: who runs the server may change what it may use.
         level, used = measure_point(wanted, spec.given_ceilings, context, database)
         settled = _settled(level)
