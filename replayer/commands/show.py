@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
+from replayer.errors import Impossible
 from replayer.report import screen
 from replayer.report.words import clean
 from replayer.results import store
@@ -64,5 +65,10 @@ def _verdict(stored: Run) -> None:
     from replayer.sizing.record import Sizing  # noqa: PLC0415 - few runs have one
     from replayer.sizing.verdict import judge  # noqa: PLC0415 - few runs have one
 
-    record = Sizing.of(stored)
+    try:
+        record = Sizing.of(stored)
+    except Impossible as error:
+        # What the run measured can be shown all the same.
+        print(f"note: {error}", file=sys.stderr)  # noqa: T201
+        return
     screen.write(sizing.render(sizing.Summary(record, stored, judge(record, stored))))

@@ -59,7 +59,7 @@ def test_objective_that_nothing_keeps_is_out_of_reach(context):
     assert "capacity.proof" in outcome.facts
 
 
-@pytest.mark.slow
+@pytest.mark.quiet
 def test_device_limit_is_the_capacity(context, server):
     """400 reads a second, one a statement: the interval holds the cap, and reads are named."""
     keys = {

@@ -75,7 +75,7 @@ def highest(outcome):
     return max(row["throughput_per_second"] for row in outcome.tables["levels"])
 
 
-@pytest.mark.slow
+@pytest.mark.quiet
 def test_cpu_quota_gives_first(context, server):
     """With 0.3 cores for the server: the quota is named, and the knee is within 10 % of the cap.
 
@@ -96,7 +96,7 @@ def test_cpu_quota_gives_first(context, server):
     assert highest(outcome) == pytest.approx(0.3 / cost, rel=0.1)
 
 
-@pytest.mark.slow
+@pytest.mark.quiet
 def test_device_limit_gives_first(context, server):
     """With 400 reads a second: device reads are named, and the knee is within 10 % of the cap."""
     keys = {
@@ -119,7 +119,7 @@ def test_device_limit_gives_first(context, server):
     assert highest(outcome) == pytest.approx(400 / misses, rel=0.1)
 
 
-@pytest.mark.slow
+@pytest.mark.quiet
 def test_slow_log_flushes_give_first(made_home, surroundings, monkeypatch, tmp_path_factory):
     """With 5 ms more for each flush of the log, commits wait for it from the first session on."""
     folder = tmp_path_factory.mktemp("slow")
@@ -138,7 +138,7 @@ def test_slow_log_flushes_give_first(made_home, surroundings, monkeypatch, tmp_p
     assert one["log_share"] > 0.8
 
 
-@pytest.mark.slow
+@pytest.mark.quiet
 def test_one_hot_row_gives_first(context):
     """All sessions update the same row: they stand in line for its lock, not for the log."""
     hot = Mix(update=1, hot="0.01%/100%")

@@ -5,7 +5,6 @@ import json
 import os
 import re
 import shlex
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from replayer import assets, registry
+from replayer.model import Run
 from replayer.results import store
 
 TESTS = Path(__file__).parents[1]
@@ -22,11 +22,22 @@ RUN = "20261120-154500-demo-stock-3f2a"
 
 @pytest.fixture
 def results(tmp_path):
-    """Return a results folder that holds the fixture's run."""
+    """Return a results folder that holds the fixture's run, which sized nothing."""
     folder = tmp_path / "results"
     folder.mkdir()
-    shutil.copy(FIXTURE, folder / f"{RUN}.json")
+    stored = json.loads(FIXTURE.read_text())
+    del stored["sizing"]
+    (folder / f"{RUN}.json").write_text(store.text(Run.model_validate(stored)))
     return folder
+
+
+def test_a_requirement_that_cannot_be_read_hides_no_number(results, cli):
+    """The run is shown, and a note says that its verdict is not."""
+    (results / f"{RUN}.json").write_text(FIXTURE.read_text())
+    shown = cli("show", "latest")
+
+    assert "cannot be read: run `replayer size` again" in shown.stderr
+    assert "in short" in shown.stdout
 
 
 @pytest.fixture
@@ -72,7 +83,7 @@ def test_show_json_is_the_result_file(cli, results):
     """`--json` prints what is stored, byte for byte, and nothing beside it."""
     done = cli("show", "latest", "--json")
 
-    assert done.stdout == FIXTURE.read_text(encoding="utf-8")
+    assert done.stdout == (results / f"{RUN}.json").read_text(encoding="utf-8")
     assert done.stderr == ""
 
 

@@ -58,7 +58,7 @@ def test_a_small_profile_fits_and_its_result_is_like_any_other(folder, made_home
     assert not [pid for pid in processes.every() if str(made_home) in processes.arguments(pid)]
 
 
-@pytest.mark.slow
+@pytest.mark.quiet
 def test_half_of_what_the_machine_can_do_fits_and_three_times_does_not(folder):
     """What it can do is searched first; half of that fits, three times of it does not."""
     made = of_cpu(folder / "x.profile", rate=200, cores=0.4)
@@ -70,7 +70,7 @@ def test_half_of_what_the_machine_can_do_fits_and_three_times_does_not(folder):
     assert sized.verdict["high"] < 1
 
 
-@pytest.mark.slow
+@pytest.mark.quiet
 @pytest.mark.root
 @pytest.mark.parametrize(("strength", "fit"), [(0.75, "does not fit"), (1.33, "fits")])
 def test_a_cpu_quota_decides(folder, strength, fit):
@@ -86,7 +86,7 @@ def test_a_cpu_quota_decides(folder, strength, fit):
         assert sized.verdict["first"] == "CPU quota"
 
 
-@pytest.mark.slow
+@pytest.mark.quiet
 @pytest.mark.root
 @pytest.mark.parametrize(("strength", "fit"), [(0.75, "does not fit"), (1.33, "fits")])
 def test_a_limit_of_the_device_decides(folder, strength, fit):
@@ -183,7 +183,7 @@ def test_data_larger_than_the_disk_is_scaled_and_said(folder):
     assert "how the disk does over its whole size is not proven" in words
 
 
-@pytest.mark.slow
+@pytest.mark.quiet
 def test_an_objective_below_a_flush_is_told(folder):
     """No rate keeps to a microsecond where commits wait for the device: the report says so."""
     made = save_profile(
