@@ -17,7 +17,7 @@ test: $(VENV)/.ready-dev
 # What takes long, and servers of other versions, which are installed into a cache folder first.
 test-slow: $(VENV)/.ready-dev
 	$(BIN)/python -m tests.servers
-	$(BIN)/pytest -m slow
+	$(BIN)/pytest -m "slow and not quiet"
 
 # Verdicts about this machine under limits: they want it for themselves, as `make bench` does.
 test-quiet: $(VENV)/.ready-dev
