@@ -190,6 +190,43 @@ class Reads(Noun):
     device: str
 
 
+class Replayed(Noun):
+    """What became of the statements of one fingerprint in a replay, of all its sessions together.
+
+    A replay has one for each fingerprint of its work, the heaviest first; two replays of an archive
+    are compared by them.  No value of a statement is in it: `text` is the normalised form.
+    """
+
+    fingerprint: str
+    """16 hexadecimal digits: the server's query id, else the hash of the normalised text."""
+    text: str
+    kind: str
+    """select, insert, update, delete, begin, commit, rollback, ddl, copy, set or other."""
+    planned: int
+    """Statements that were to run: those of the archive within what was asked for."""
+    executions: int
+    """Of those the ones that were answered, with an error or without."""
+    errors: dict[str, int] = Field(default_factory=dict)
+    """By SQLSTATE: answers with an error of their own."""
+    consequences: int = 0
+    """Answers with an error that only follows from an earlier one in the same session, such as
+    25P02 in a failed transaction; they are not in `errors`."""
+    logged_errors: dict[str, int] = Field(default_factory=dict)
+    """By SQLSTATE: errors of the same executions in the log, with their consequences."""
+    rows: int | None = None
+    """Rows that were returned or changed, in all answers without an error; None if not counted."""
+    rows_hash: str | None = None
+    """The sum modulo 2^64 of the hashes of all answers, in hexadecimal; None if not taken."""
+    varies: tuple[str, ...] = ()
+    """Why rows and their hash may differ from one replay to the next: `now()`, `nextval()`."""
+    service_s: float = 0.0
+    """Seconds from the actual starts to the answers, all added up."""
+    service: Latency | None = None
+    """From the actual start to the answer, errors included; None of the lightest fingerprints."""
+    response: Latency | None = None
+    """From the intended start to the answer; None at speed 0, where there is none."""
+
+
 class Outcome(Noun):
     """What a step found: whatever it measured, and the proof."""
 
@@ -212,6 +249,8 @@ class Outcome(Noun):
     """None where they did not come from the device, or not all alike."""
     writes: bool = False
     """Whether the step itself wrote to the storage."""
+    replayed: tuple[Replayed, ...] = Field(default=(), exclude_if=lambda replayed: not replayed)
+    """Of a replay, by fingerprint; () of every other step."""
 
 
 class Status(StrEnum):

@@ -18,6 +18,7 @@ from replayer.model import (
     Measurement,
     Outcome,
     Reads,
+    Replayed,
     Series,
     Steadiness,
 )
@@ -46,6 +47,7 @@ class Findings:
     steady: Steadiness | None = None
     reads: Reads | None = None
     writes: bool = False
+    replayed: tuple[Replayed, ...] = ()
 
     def measure(
         self, metric: str, value: float, unit: str, better: Better = Better.MORE, says: str = ""
@@ -98,4 +100,5 @@ class Findings:
             steady=self.steady,
             reads=self.reads,
             writes=self.writes,
+            replayed=self.replayed,
         )
