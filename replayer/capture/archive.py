@@ -1,0 +1,564 @@
+r"""A replay file: written in one pass in bounded memory, read block by block.
+
+    REPLAY1\n                       the format's number
+    message...                      kind, bytes, bytes when unpacked; a zstd frame of msgpack maps
+    offset of the last message, sha256 of all before the digest, "REPLAY.\n"
+
+The messages of kind C and W are the columns and the words of a block, F is the last one: the
+summary, and where each block is and what time it covers.  Every map holds bytes only, so that
+whoever reads one makes nothing that is larger than it says.
+
+The log has actions in the order of their ends, the file by their starts: the writer sorts a window
+of them.  What began before something that was written already goes to blocks of its own, which
+overlap others; a reader merges them.
+
+The history of the format; every format that was ever released is still read.
+
+1   the first
+"""
+
+import contextlib
+import hashlib
+import os
+import re
+import struct
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from operator import itemgetter
+from pathlib import Path
+from types import TracebackType
+from typing import Any, BinaryIO, Self
+
+import msgpack
+import numpy as np
+import zstandard
+from numpy.typing import NDArray
+from pydantic import ValidationError
+
+from replayer import trusted_path
+from replayer.capture.action import DOES, Action, Session
+from replayer.capture.block import Block, Columns, Row
+from replayer.capture.fingerprint import Fingerprints
+from replayer.capture.ordering import Order
+from replayer.capture.summary import Source, Summary
+from replayer.capture.tally import Tally
+from replayer.errors import Impossible, ReplayerError
+
+FORMAT = 1
+"""The format that this replayer writes: raise it with a line above."""
+
+WINDOW_NS = 10_000_000_000
+"""Time of the log within which actions are sorted."""
+_MOST_ROWS = 100_000
+_MOST_CHARACTERS = 24 << 20
+"""Of the texts and parameters in the window: beyond it, or its rows, half of it is written."""
+_BLOCK_ROWS = 16_384
+_BLOCK_CHARACTERS = 8 << 20
+_LATE_ROWS = 2_048
+LONGEST = 16 << 20
+"""Characters of an action; a longer one is counted and left out."""
+TOO_LONG = "statements of more than 16 million characters"
+_MOST_SESSIONS = 100_000
+
+_MAGIC = b"REPLAY%d\n"
+_NAMED = re.compile(rb"REPLAY([0-9]{1,9})\n")
+_END = b"REPLAY.\n"
+_TRAILER = struct.Struct("<Q32s8s")
+_MESSAGE = struct.Struct("<cII")
+_COLUMNS, _WORDS, _LAST = b"C", b"W", b"F"
+_MOST_PACKED = 128 << 20
+_MOST_LAST = 16 << 20
+_MOST_KEYS = 64
+_MOST_OVERLAPPING = 4 << 20
+"""Actions that a reader holds back at once, at most."""
+_INDEX = ("offset", "begin", "end", "actions")
+
+
+class Writer:
+    """Writes a replay file; its memory does not grow with it.
+
+    The file is there under its name when `close` has returned; without it nothing is left.
+    """
+
+    def __init__(self, path: Path, engine: str = "postgres") -> None:
+        """Begin a file; raise Impossible where it cannot be written."""
+        self._file = _Draft(Path(path))
+        self._fingerprints = Fingerprints(engine)
+        self._order = Order()
+        self._tally = Tally()
+        self._index: dict[str, list[int]] = {name: [] for name in _INDEX}
+        self._window: list[Row] = []
+        self._characters = 0
+        self._look_at = _BLOCK_ROWS
+        self._late: list[Row] = []
+        self._late_characters = 0
+        self.late = 0
+        self._latest = -(1 << 62)
+        self._written = -(1 << 62)
+        self._ends: dict[int, int] = {}
+        self._sessions: dict[int, Session] = {}
+        self._new: set[int] = set()
+        self._skipped: Counter[str] = Counter()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._file.abandon()
+
+    def describe(self, session: Session) -> None:
+        """Say who a session is, before its first action."""
+        self._sessions[session.number] = session
+        self._new.add(session.number)
+        if len(self._sessions) > _MOST_SESSIONS:
+            self._forget_sessions()
+
+    def add(self, action: Action) -> None:
+        """Take the next action of the log, in whose order they end."""
+        length = _length(action)
+        if length > LONGEST:
+            self._skipped[TOO_LONG] += 1
+            return
+        action, end = self._in_turn(action)
+        statement = None
+        if action.does in ("simple", "extended"):
+            statement = self._fingerprints.statement(action.text, action.query_id)
+        place = self._order.place(action, end, statement.fingerprint if statement else None)
+        self._window.append(
+            Row(
+                action.start_ns,
+                action.session,
+                DOES.index(action.does),
+                action.duration_ns,
+                action.rows,
+                *place,
+                statement,
+                action.name,
+                action.sqlstate,
+                action.parameters,
+            )
+        )
+        self._latest = max(end, self._latest)
+        self._characters += length
+        if len(self._window) >= self._look_at or self._characters > _MOST_CHARACTERS:
+            self._look()
+
+    def close(
+        self,
+        source: Source | None = None,
+        skipped: Mapping[str, int] | None = None,
+        damage: Sequence[str] = (),
+    ) -> Summary:
+        """Write what is left, give the file its name, and return what is in it."""
+        self._sort()
+        self._write_sorted(len(self._window))
+        self._write_late()
+        summary = self._tally.summary(
+            source or Source(),
+            skipped=self._skipped + Counter(skipped or {}),
+            damage=damage,
+            late=self.late,
+            transactions=self._order.transactions,
+            chains=self._order.chains,
+        )
+        last = {
+            "summary": summary.model_dump_json().encode(),
+            **{name: np.array(numbers, "<i8").tobytes() for name, numbers in self._index.items()},
+        }
+        self._file.finish(last)
+        return summary
+
+    def _in_turn(self, action: Action) -> tuple[Action, int]:
+        """Return an action that does not begin before its session's last one ended, and its end.
+
+        A log's clock is coarser than durations are: a start that is computed may be too early.
+        """
+        start = max(action.start_ns, self._ends.get(action.session, action.start_ns))
+        if start != action.start_ns:
+            action = action._replace(start_ns=start)
+        end = start + max(action.duration_ns, 0)
+        if action.does == "disconnect":
+            self._ends.pop(action.session, None)
+        else:
+            self._ends[action.session] = end
+            if len(self._ends) > _MOST_SESSIONS:
+                self._ends = {s: e for s, e in self._ends.items() if e > self._latest - WINDOW_NS}
+        return action, end
+
+    def _look(self) -> None:
+        """Write what no later action can begin before, and more where memory asks for it."""
+        self._sort()
+        sure = bisect_left(self._window, self._latest - WINDOW_NS, key=itemgetter(0))
+        full = len(self._window) > _MOST_ROWS or self._characters > _MOST_CHARACTERS
+        if full:
+            sure = max(sure, (len(self._window) + 1) // 2)
+        if full or sure >= _BLOCK_ROWS // 2:
+            self._write_sorted(sure)
+        self._look_at = len(self._window) + _BLOCK_ROWS
+
+    def _sort(self) -> None:
+        """Sort the window, and take out what is late."""
+        self._window.sort(key=itemgetter(0))
+        late = bisect_left(self._window, self._written, key=itemgetter(0))
+        for row in self._window[:late]:
+            length = _row_length(row)
+            self._late.append(row)
+            self._late_characters += length
+            self._characters -= length
+            if len(self._late) >= _LATE_ROWS or self._late_characters > _BLOCK_CHARACTERS:
+                self._write_late()
+        del self._window[:late]
+        self.late += late
+
+    def _write_sorted(self, count: int) -> None:
+        """Write the first rows of the window."""
+        begin = characters = 0
+        for row in range(count):
+            characters += _row_length(self._window[row])
+            if row + 1 - begin >= _BLOCK_ROWS or characters > _BLOCK_CHARACTERS or row + 1 == count:
+                self._write(self._window[begin : row + 1], self._new)
+                self._characters -= characters
+                begin, characters = row + 1, 0
+        if count:
+            self._written = self._window[count - 1][0]
+        del self._window[:count]
+
+    def _write_late(self) -> None:
+        if self._late:
+            self._late.sort(key=itemgetter(0))
+            # Whoever reads by starts may meet these sessions here first.
+            self._write(self._late, set(self._sessions))
+        self._late, self._late_characters = [], 0
+
+    def _write(self, rows: Sequence[Row], wanted: set[int]) -> None:
+        numbers = {row.session for row in rows} & wanted
+        sessions = [
+            self._sessions[number] for number in sorted(numbers) if number in self._sessions
+        ]
+        block = Block.of(rows, sessions)
+        self._tally.add(self._without(block, numbers - self._new))
+        self._new -= numbers
+        columns, words = block.pack()
+        offset = self._file.add(_COLUMNS, columns)
+        self._file.add(_WORDS, words)
+        entry = (offset, rows[0].start_ns, rows[-1].start_ns, len(rows))
+        for name, number in zip(_INDEX, entry, strict=True):
+            self._index[name].append(number)
+
+    @staticmethod
+    def _without(block: Block, known: set[int]) -> Block:
+        """Return the block without sessions that were described before."""
+        return replace(
+            block, sessions=tuple(each for each in block.sessions if each.number not in known)
+        )
+
+    def _forget_sessions(self) -> None:
+        """Forget the older half of those that were written."""
+        old = [number for number in self._sessions if number not in self._new]
+        for number in old[: _MOST_SESSIONS // 2]:
+            del self._sessions[number]
+
+
+def _length(action: Action) -> int:
+    values = action.parameters
+    length = len(action.text) + len(action.name)
+    return length + sum([len(value) for value in values if value is not None]) if values else length
+
+
+def _row_length(row: Row) -> int:
+    values = row.parameters
+    length = len(row.name) + (len(row.statement.text) if row.statement else 0)
+    return length + sum([len(value) for value in values if value is not None]) if values else length
+
+
+class _Draft:
+    """A file that gets its name when it is whole."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._draft = f".{path.name}.{os.getpid()}.new"
+        self._compress = zstandard.ZstdCompressor(level=3).compress
+        self._digest = hashlib.sha256()
+        self._size = 0
+        try:
+            self._folder = trusted_path.Folder(path.parent)
+        except OSError as error:
+            raise Impossible(f"{path} cannot be written: {error.strerror}") from error
+        self._open = True
+        try:
+            # What people asked their database is nobody else's business.
+            self._file = os.fdopen(self._folder.create(self._draft, 0o600), "wb")
+        except OSError as error:
+            self._folder.close()
+            raise Impossible(f"{path} cannot be written: {error.strerror}") from error
+        self._put(_MAGIC % FORMAT)
+
+    def add(self, kind: bytes, content: Mapping[str, bytes]) -> int:
+        """Write a message, and return where it begins."""
+        offset = self._size
+        raw: bytes = msgpack.packb(content)
+        packed = self._compress(raw)
+        self._put(_MESSAGE.pack(kind, len(packed), len(raw)))
+        self._put(packed)
+        return offset
+
+    def finish(self, last: Mapping[str, bytes]) -> None:
+        """Write the last message and what ends a file, and give it its name."""
+        offset = self.add(_LAST, last)
+        self._put(struct.pack("<Q", offset))
+        self._put(self._digest.digest() + _END)
+        try:
+            self._file.flush()
+            os.fsync(self._file.fileno())
+            self._file.close()
+            self._folder.rename(self._draft, self._path.name)
+        except OSError as error:
+            raise self._full(error) from error
+        self._open = False
+        self._folder.close()
+
+    def abandon(self) -> None:
+        """Remove the draft, if it did not get its name."""
+        if not self._open:
+            return
+        self._open = False
+        # Where the disk is full, what could not be written is removed anyway.
+        with contextlib.suppress(OSError):
+            self._file.close()
+        self._folder.remove(self._draft)
+        self._folder.close()
+
+    def _put(self, data: bytes) -> None:
+        try:
+            self._file.write(data)
+        except OSError as error:
+            raise self._full(error) from error
+        self._digest.update(data)
+        self._size += len(data)
+
+    def _full(self, error: OSError) -> ReplayerError:
+        return ReplayerError(f"{self._path} could not be written: {error.strerror}")
+
+
+class Reader:
+    """A replay file, checked whole before anything of it is used."""
+
+    def __init__(self, path: Path) -> None:
+        """Open a file; raise Impossible, in one sentence, where it is none or is damaged."""
+        self.path = Path(path)
+        try:
+            if self.path.exists() and not (self.path.is_file() or self.path.is_dir()):
+                raise Impossible(f"{self.path} cannot be read: it is no file")
+            self._file: BinaryIO = self.path.open("rb")
+        except OSError as error:
+            raise Impossible(f"{self.path} cannot be read: {error.strerror}") from error
+        try:
+            self._last = self._checked()
+            self.summary = self._summary(self._last)
+            self._entries = self._index(self._last)
+        except BaseException:
+            self._file.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._file.close()
+
+    def blocks(self) -> Iterator[Block]:
+        """Yield all actions by their starts, which count from the first of all.
+
+        An action's session is among the sessions of its block or of one before, if it was
+        described at all.  Raises Impossible for a block that is damaged.
+        """
+        held: _Held | None = None
+        order = self._by_begin()
+        for place, number in enumerate(order):
+            block = self._block(number)
+            held = held.joined(block, number) if held else _Held.of(block, number)
+            if place + 1 == len(order):
+                yield held.block
+                return
+            ready, held = held.split(self._begin(order[place + 1]), order[place + 1])
+            if ready is not None:
+                yield ready
+            if held and len(held.block) > _MOST_OVERLAPPING:
+                raise self._damaged("too many of its blocks overlap")
+
+    def columns(self) -> Iterator[Columns]:
+        """Yield the columns of each block as it was written: quickly, and late ones at the end."""
+        for number in range(len(self._entries["offset"])):
+            yield self._columns(number)[0]
+
+    def actions(self) -> Iterator[Action]:
+        """Yield all actions by their starts, which count from the first of all."""
+        for block in self.blocks():
+            for row in range(len(block)):
+                yield block.action(row)
+
+    def _by_begin(self) -> list[int]:
+        begins = self._entries["begin"]
+        return sorted(range(len(begins)), key=begins.__getitem__)
+
+    def _begin(self, number: int) -> int:
+        return self._entries["begin"][number] - self.summary.begin_ns
+
+    def _block(self, number: int) -> Block:
+        columns, offset = self._columns(number)
+        try:
+            return Block.unpack(columns, self._message(offset, _WORDS, _MOST_PACKED)[0])
+        except (ValueError, KeyError, RecursionError) as error:
+            raise self._damaged(f"block {number:,} cannot be read ({error})") from error
+
+    def _columns(self, number: int) -> tuple[Columns, int]:
+        """Return a block's columns, and where its words begin."""
+        try:
+            packed, offset = self._message(self._entries["offset"][number], _COLUMNS, _MOST_PACKED)
+            columns = Columns.unpack(packed)
+        except (ValueError, KeyError) as error:
+            raise self._damaged(f"block {number:,} cannot be read ({error})") from error
+        starts = columns.start_ns
+        if not len(columns) or (np.diff(starts) < 0).any():
+            raise self._damaged(f"block {number:,} is not in the order of time")
+        if int(starts[0]) != self._entries["begin"][number]:
+            raise self._damaged(f"block {number:,} is not where it should be")
+        return replace(columns, start_ns=starts - self.summary.begin_ns), offset
+
+    def _message(self, offset: int, kind: bytes, most: int) -> tuple[dict[str, bytes], int]:
+        """Return a message's map, and where the next one begins; raise ValueError if it is none."""
+        self._file.seek(offset)
+        head = self._file.read(_MESSAGE.size)
+        if len(head) < _MESSAGE.size:
+            raise ValueError("it ends too early")
+        found, packed, raw = _MESSAGE.unpack(head)
+        if found != kind or packed > most or raw > most:
+            raise ValueError("it is no message of its kind")
+        data = self._file.read(packed)
+        if len(data) < packed:
+            raise ValueError("it ends too early")
+        return _unpacked(data, raw), offset + _MESSAGE.size + packed
+
+    def _checked(self) -> dict[str, bytes]:
+        """Return the last message of a file that is whole."""
+        head = self._file.read(32)
+        named = _NAMED.match(head)
+        if named is None:
+            raise Impossible(
+                f"{self.path} is no replay file: make one of a log with replayer convert"
+            )
+        if int(named[1]) > FORMAT:
+            raise Impossible(
+                f"{self.path} has format {int(named[1])}, and this replayer reads formats up to "
+                f"{FORMAT}: use a newer replayer"
+            )
+        size = self._file.seek(0, os.SEEK_END)
+        if size < len(named[0]) + _TRAILER.size:
+            raise self._cut()
+        self._file.seek(size - _TRAILER.size)
+        offset, digest, end = _TRAILER.unpack(self._file.read(_TRAILER.size))
+        if end != _END:
+            raise self._cut()
+        if self._hashed(size - _TRAILER.size + 8) != digest:
+            raise self._damaged("its digest is another one")
+        if offset >= size:
+            raise self._damaged("its end points beyond it")
+        try:
+            return self._message(offset, _LAST, _MOST_LAST)[0]
+        except ValueError as error:
+            raise self._damaged(f"its summary cannot be read ({error})") from error
+
+    def _hashed(self, size: int) -> bytes:
+        digest = hashlib.sha256()
+        self._file.seek(0)
+        while size > 0 and (data := self._file.read(min(size, 1 << 20))):
+            digest.update(data)
+            size -= len(data)
+        return digest.digest()
+
+    def _summary(self, last: Mapping[str, bytes]) -> Summary:
+        try:
+            return Summary.model_validate_json(last["summary"])
+        except (KeyError, ValidationError) as error:
+            raise self._damaged("its summary cannot be read") from error
+
+    def _index(self, last: Mapping[str, bytes]) -> dict[str, list[int]]:
+        try:
+            index = {name: np.frombuffer(last[name], "<i8").tolist() for name in _INDEX}
+        except (KeyError, ValueError) as error:
+            raise self._damaged("its index cannot be read") from error
+        offsets = index["offset"]
+        if len({len(numbers) for numbers in index.values()}) != 1 or min(offsets, default=0) < 0:
+            raise self._damaged("its index cannot be read")
+        return index
+
+    def _cut(self) -> Impossible:
+        return Impossible(
+            f"{self.path} was cut off, or is not yet written to its end: convert its log again"
+        )
+
+    def _damaged(self, what: str) -> Impossible:
+        return Impossible(f"{self.path} is damaged, {what}: convert its log again")
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """Actions that others may have to come between, and the number of the block of each."""
+
+    block: Block
+    numbers: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, block: Block, number: int) -> "_Held":
+        return cls(block, np.full(len(block), number))
+
+    def joined(self, block: Block, number: int) -> "_Held":
+        """Return these with those of another block, by their starts and blocks."""
+        both = self.block + block
+        numbers = np.concatenate((self.numbers, np.full(len(block), number)))
+        order = np.lexsort((numbers, both.columns.start_ns))
+        return _Held(both.chosen(order), numbers[order])
+
+    def split(self, begin: int, number: int) -> "tuple[Block | None, _Held | None]":
+        """Return those before the block that begins there, and the rest."""
+        starts = self.block.columns.start_ns
+        low, high = (int(np.searchsorted(starts, begin, side)) for side in ("left", "right"))
+        count = low + int(np.searchsorted(self.numbers[low:high], number))
+        if count == len(self.block):
+            return self.block, None
+        rest = _Held(self.block.chosen(slice(count, None)).compact(), self.numbers[count:])
+        return (self.block.chosen(slice(0, count)) if count else None), rest
+
+
+def _unpacked(data: bytes, size: int) -> dict[str, bytes]:
+    """Return the map of bytes that a frame holds; raise ValueError where it is none."""
+    try:
+        if zstandard.frame_content_size(data) != size:
+            raise ValueError("its size is another one")
+        raw = zstandard.ZstdDecompressor(max_window_size=_MOST_PACKED).decompress(data)
+        content = msgpack.unpackb(
+            raw, list_hook=_refuse, max_array_len=_MOST_KEYS, max_map_len=_MOST_KEYS
+        )
+    except (zstandard.ZstdError, msgpack.exceptions.UnpackException) as error:
+        raise ValueError(str(error)) from error
+    if not isinstance(content, dict):
+        raise ValueError("it is no map")  # noqa: TRY004 - of a file, not of a caller
+    if not all(isinstance(value, bytes) for value in content.values()):
+        raise ValueError("it holds more than bytes")
+    return content
+
+
+def _refuse(_: Any) -> None:
+    raise ValueError("it holds more than bytes")

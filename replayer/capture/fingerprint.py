@@ -1,0 +1,387 @@
+"""What a statement is, whatever its values: its normalised text, its kind, the tables it changes.
+
+Texts are normalised twice.  The own, cheap form (a scan that puts one value in the place of all) is
+the key under which the dear one, sqlglot's, is remembered: captures of millions of statements have
+few forms.  sqlglot sees the cheap form only, so that no value can be in what it returns.
+"""
+
+import hashlib
+import logging
+import re
+from collections.abc import Sequence
+from typing import Final
+
+import sqlglot
+from sqlglot import exp
+
+from replayer.capture.action import Bounds, Fingerprint, Kind, Statement
+from replayer.capture.functions import changes_nothing
+
+_SHOWN = 2_000
+"""Characters of a normalised text that are kept."""
+_PARSED = 20_000
+"""Characters of a cheap form beyond which sqlglot is not asked."""
+_MOST_FORMS = 20_000
+"""Forms that sqlglot is asked about and that are remembered: later ones keep their cheap form."""
+_MOST_TEXTS = 50_000
+_MOST_CHARACTERS = 16 << 20
+"""Of remembered texts together, and of remembered forms."""
+_LONGEST_TEXT = 100_000
+"""A longer text is not remembered."""
+_LONGEST_KEY = 500
+
+_COMMENT = r"--[^\n]*|/\*(?!!).*?(?:\*/|\Z)"
+_STRING = r"'[^']*(?:''[^']*)*(?:'|\Z)"
+_ESCAPED = r"'[^'\\]*(?:(?:\\.|'')[^'\\]*)*(?:'|\\?\Z)"
+_DOUBLE = _STRING.replace("'", '"')
+# A pattern that begins with a set of characters is searched for in C: what may not stand before
+# a number is looked at after its first digit.
+_NUMBER = (
+    r"[0-9](?<![\w$][0-9])"
+    r"(?:(?<=0)[xX][0-9a-fA-F]+|[0-9_]*(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?)(?!\w)"
+)
+_NUMBERS = re.compile(_NUMBER)
+_PARAMETERS = re.compile(r"\$[0-9]+")
+_WHOLE: Final = {
+    "postgres": re.compile(
+        rf"(?P<gap>{_COMMENT})|(?P<kept>{_DOUBLE})|(?P<parameter>\$[0-9]+)"
+        rf"|(?P<string>\b[eE]{_ESCAPED}|(?:\b(?:[bBxXnN]|[uU]&))?{_STRING}"
+        rf"|\$(?P<tag>(?:[A-Za-z_]\w*)?)\$.*?(?:\$(?P=tag)\$|\Z))"
+        rf"|(?P<number>{_NUMBER})",
+        re.DOTALL,
+    ),
+    "mysql": re.compile(
+        rf"(?P<gap>#[^\n]*|{_COMMENT})|(?P<kept>`[^`]*(?:`|\Z)|\?)"
+        rf"|(?P<string>{_ESCAPED}|{_ESCAPED.replace(chr(39), chr(34))})"
+        rf"|(?P<number>{_NUMBER})",
+        re.DOTALL,
+    ),
+}
+"""What finds every value, comment and quoted name of a text, whatever is in it."""
+_TAGGED = re.compile(r"\$(?:[A-Za-z_]\w*)?\$")
+_PREFIXED = re.compile(r"[eEbBxXnN&](?<=\W[eEbBxXnN&])'")
+_STRINGS = re.compile(_STRING)
+_REPLACED: Final = {"gap": " ", "string": "'?'", "parameter": "$1", "number": "0"}
+_ONE = r"(?:'\?'|[-+]?0|\$1|\?|[nN][uU][lL][lL]|[tT][rR][uU][eE]|[fF][aA][lL][sS][eE])"
+_LIST = re.compile(
+    r"([(\[](?:(?<=\W[iI][nN] \()|(?<=\W[iI][nN]\()|(?<=[yY]\[)) ?"
+    rf"{_ONE})(?: ?, ?{_ONE})+ ?(?=[)\]])"
+)
+_ROWS = re.compile(r"\b(values ?)(\([^()]*\))(?: ?, ?\([^()]*\))+", re.IGNORECASE)
+
+_KINDS: Final[dict[str, Kind]] = {
+    **dict.fromkeys(("select", "values", "table", "declare"), "select"),
+    **dict.fromkeys(("insert", "replace"), "insert"),
+    "update": "update",
+    "delete": "delete",
+    "merge": "merge",
+    **dict.fromkeys(("begin", "start"), "begin"),
+    **dict.fromkeys(("commit", "end"), "commit"),
+    **dict.fromkeys(("rollback", "abort"), "rollback"),
+    **dict.fromkeys(
+        ("create", "alter", "drop", "truncate", "comment", "grant", "revoke", "rename"), "ddl"
+    ),
+    **dict.fromkeys(("reindex", "refresh", "cluster", "import"), "ddl"),
+    **dict.fromkeys(("copy", "load"), "copy"),
+    **dict.fromkeys(("call", "do", "execute"), "call"),
+    **dict.fromkeys(("set", "reset", "use", "discard"), "set"),
+}
+_MAIN = re.compile(r"\) ?(select|insert|update|delete|merge)\b", re.IGNORECASE)
+_WORD = re.compile(r"[\s(]*(\w+)")
+_TARGET = re.compile(
+    r"\b(?:insert(?: ignore)? into|replace(?: into)?|update(?: only)?|delete from(?: only)?"
+    r"|merge into|truncate(?: table)?(?: only)?|copy|alter table(?: if exists)?(?: only)?"
+    r"|into table) ([\w.\"`$]+)",
+    re.IGNORECASE,
+)
+_UNTIED: Final[frozenset[Kind]] = frozenset(("begin", "commit", "rollback", "set"))
+_COPY_OUT = re.compile(r"\bto (?:stdout|program|'\?')", re.IGNORECASE)
+_AUTOCOMMIT = re.compile(
+    r"\s*set\s+(?:@@|session\s+|local\s+)*(?:session\.)?autocommit\s*(?::=|=)\s*(\w+)\s*;?\s*\Z",
+    re.IGNORECASE,
+)
+
+# It tells of each statement that it cannot read; there the cheap form is good enough.
+logging.getLogger("sqlglot").setLevel(logging.CRITICAL)
+
+
+class Fingerprints:
+    """Knows the statements of one capture; its memory is bounded."""
+
+    def __init__(self, engine: str = "postgres") -> None:
+        self._dialect = "postgres" if engine == "postgres" else "mysql"
+        self._texts: dict[str, Statement] = {}
+        self._characters = 0
+        self._forms: dict[str | bytes, Fingerprint] = {}
+        self._form_characters = 0
+        self._ids: dict[int, Fingerprint] = {}
+
+    def statement(self, text: str, query_id: int = 0) -> Statement:
+        """Return what a text is; texts that are alike may be one object."""
+        known = self._texts.get(text)
+        if known is not None and query_id in (0, known.fingerprint.number):
+            return known
+        statement = Statement(text, self._fingerprint(text, query_id))
+        if len(text) <= _LONGEST_TEXT:
+            if len(self._texts) >= _MOST_TEXTS or self._characters > _MOST_CHARACTERS:
+                self._texts.clear()
+                self._characters = 0
+            self._texts[text] = statement
+            self._characters += len(text)
+        return statement
+
+    def _fingerprint(self, text: str, query_id: int) -> Fingerprint:
+        # The id of several statements in one text is that of one of them.
+        if not query_id or ";" in text.rstrip("; \n"):
+            return self._form(text)
+        known = self._ids.get(query_id)
+        if known is None:
+            form = self._form(text)
+            known = Fingerprint(query_id, form.text, form.kind, form.writes, form.bounds)
+            if len(self._ids) < _MOST_FORMS:
+                self._ids[query_id] = known
+        return known
+
+    def _form(self, text: str) -> Fingerprint:
+        cheap = cheap_form(text, self._dialect)
+        key = cheap if len(cheap) <= _LONGEST_KEY else _digest(cheap, 16)
+        known = self._forms.get(key)
+        if known is None:
+            room = len(self._forms) < _MOST_FORMS and self._form_characters < _MOST_CHARACTERS
+            known = describe(cheap, self._dialect, parsed=room)
+            if room:
+                self._forms[key] = known
+                self._form_characters += len(key) + len(known.text)
+        return known
+
+
+def cheap_form(text: str, dialect: str) -> str:
+    """Return a text with each of its strings as '?', each number as 0, and lists as one value.
+
+    `dialect` is "postgres" or "mysql".  Comments are left out, and white space is one space.
+    """
+    if dialect == "mysql" and _AUTOCOMMIT.match(text):
+        return " ".join(text.split()).rstrip("; ")
+    if _hard(text, dialect):
+        text = _WHOLE[dialect].sub(_replaced, text)
+    else:
+        if "'" in text:
+            text = _STRINGS.sub("'?'", text)
+        text = _NUMBERS.sub("0", text)
+        if "$" in text:
+            text = _PARAMETERS.sub("$1", text)
+    text = " ".join(text.split())
+    if "," in text:
+        text = _LIST.sub(r"\1", text)
+        if "), (" in text or "),(" in text:
+            text = _ROWS.sub(r"\1\2", text)
+    return text.rstrip("; ")
+
+
+def _hard(text: str, dialect: str) -> bool:
+    """Whether a text has what only the whole scan understands."""
+    if "--" in text or "/*" in text:
+        return True
+    if dialect == "mysql":
+        return "\\" in text or '"' in text or "#" in text or _strange("`", text)
+    return (
+        ("'" in text and _PREFIXED.search(text) is not None)
+        or ("$" in text and _TAGGED.search(text) is not None)
+        or _strange('"', text)
+    )
+
+
+def _strange(quote: str, text: str) -> bool:
+    """Whether a quoted name has more than letters in it, digits before them or other quotes."""
+    return quote in text and not all(map(str.isidentifier, text.split(quote)[1::2]))
+
+
+def _replaced(match: re.Match[str]) -> str:
+    return _REPLACED.get(match.lastgroup or "", match[0])
+
+
+def describe(cheap: str, dialect: str, *, parsed: bool = True) -> Fingerprint:
+    """Return the fingerprint of a cheap form; where it is not parsed, as far as words tell."""
+    trees = _trees(cheap, dialect) if parsed and len(cheap) <= _PARSED else ()
+    parts = [part for part in cheap.split(";") if part.strip()]
+    kinds = [_kind(part) for part in parts] or ["other"]
+    bounds = _folded(
+        [_bounds(part, kind, dialect) for part, kind in zip(parts, kinds, strict=False)]
+    )
+    if trees:
+        writes = _together([_writes(tree, _kind_of(tree, kinds[0])) for tree in trees])
+        text = "; ".join(_normalised(tree, dialect) for tree in trees)
+        kind = _kind_of(trees[0], kinds[0])
+    else:
+        writes = _together([_worded(part, kind) for part, kind in zip(parts, kinds, strict=False)])
+        text = _NUMBERS.sub("?", cheap.replace("'?'", "?").replace("$1", "?"))
+        kind = kinds[0]
+    number = int.from_bytes(_digest(text, 8), "big", signed=True)
+    return Fingerprint(number, _cut(text), kind, writes, bounds)
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+
+
+def _digest(text: str, size: int) -> bytes:
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=size).digest()
+
+
+def _trees(cheap: str, dialect: str) -> Sequence[exp.Expression]:
+    try:
+        trees = sqlglot.parse(cheap, dialect=dialect)
+    except Exception:  # noqa: BLE001 - whatever a parser makes of any text, the cheap form remains
+        return ()
+    if any(tree is None or tree.find(exp.Command) for tree in trees):
+        return ()
+    return [tree for tree in trees if isinstance(tree, exp.Expression)]
+
+
+def _normalised(tree: exp.Expression, dialect: str) -> str:
+    def general(node: exp.Expression) -> exp.Expression:
+        if isinstance(node, exp.Neg) and isinstance(node.this, exp.Literal):
+            return exp.var("?")
+        if isinstance(node, exp.Literal | exp.Parameter | exp.Boolean | exp.Null):
+            return _generalised(node)
+        if isinstance(node, exp.In | exp.Values) and node.expressions:
+            node.set("expressions", node.expressions[:1])
+        if isinstance(node, exp.Identifier) and not node.quoted and dialect == "postgres":
+            node.set("this", node.name.lower())
+        return node
+
+    return tree.transform(general).sql(dialect, comments=False)
+
+
+def _generalised(node: exp.Expression) -> exp.Expression:
+    # NULL and TRUE change what a statement means.
+    if isinstance(node, exp.Boolean | exp.Null):
+        return node
+    return exp.var("?")
+
+
+def _kind(part: str) -> Kind:
+    word = _WORD.match(part)
+    first = word[1].lower() if word else ""
+    if first == "with":
+        main = _MAIN.search(part)
+        first = main[1].lower() if main else "select"
+    return _KINDS.get(first, "other")
+
+
+def _kind_of(tree: exp.Expression, kind: Kind) -> Kind:
+    """Return the kind of a tree: that of its words, unless they begin with WITH."""
+    if tree.args.get("with_") is None and tree.args.get("with") is None:
+        return kind
+    for family, name in _FAMILIES.items():
+        if isinstance(tree, family):
+            return name
+    return kind
+
+
+_FAMILIES: Final[dict[type[exp.Expr], Kind]] = {
+    exp.Insert: "insert",
+    exp.Update: "update",
+    exp.Delete: "delete",
+    exp.Merge: "merge",
+    exp.Select: "select",
+}
+
+
+def _bounds(part: str, kind: Kind, dialect: str) -> Bounds:
+    words = part.lower().split()
+    if kind == "begin" and _opens(words):
+        # Where one is open, PostgreSQL goes on with it, and MySQL commits it.
+        return "begin" if dialect == "postgres" else "restart"
+    if kind in ("commit", "rollback") and "to" not in words and words[1:2] != ["prepared"]:
+        return "restart" if "chain" in words and "no" not in words else "end"
+    if words[:2] == ["prepare", "transaction"] or (dialect == "mysql" and kind == "ddl"):
+        return "end"
+    switched = _AUTOCOMMIT.match(part) if kind == "set" and dialect == "mysql" else None
+    if switched:
+        return "manual" if switched[1].lower() in ("0", "off", "false") else "automatic"
+    return ""
+
+
+def _opens(words: Sequence[str]) -> bool:
+    """Whether START begins a transaction: there is START SLAVE, too."""
+    return words[0] == "begin" or words[1:2] == ["transaction"]
+
+
+def _folded(bounds: Sequence[Bounds]) -> Bounds:
+    """Return what several statements in one text mean together."""
+    told = [bound for bound in bounds if bound]
+    if not told:
+        return ""
+    if told[-1] in ("begin", "restart") and "end" in told:
+        return "restart"
+    return told[-1]
+
+
+def _together(writes: Sequence[tuple[str, ...] | None]) -> tuple[str, ...] | None:
+    names: dict[str, None] = {}
+    for tables in writes:
+        if tables is None:
+            return None
+        names.update(dict.fromkeys(tables))
+    return tuple(names)
+
+
+def _worded(part: str, kind: Kind) -> tuple[str, ...] | None:
+    """Return the tables that a statement changes as its words tell."""
+    if kind in _UNTIED or (kind == "copy" and _COPY_OUT.search(part)):
+        return ()
+    if kind in ("select", "other"):
+        locked = re.search(
+            r"\bfor (?:no key )?(?:update|share|key share)\b|^lock ", part, re.IGNORECASE
+        )
+        return None if locked else ()
+    targets = [_plain(name) for name in _TARGET.findall(part)]
+    return tuple(dict.fromkeys(targets)) or None
+
+
+def _plain(name: str) -> str:
+    """Return a table's name without its schema: what is one table may be written in two ways."""
+    return name.replace("`", '"').rsplit(".", 1)[-1].strip('"').lower()
+
+
+def _writes(tree: exp.Expression, kind: Kind) -> tuple[str, ...] | None:
+    """Return the tables that a statement changes or locks rows of, None where unknown."""
+    if kind in _UNTIED:
+        return ()
+    if kind == "ddl":
+        return _defined(tree)
+    if kind == "call":
+        return None
+    names: dict[str, None] = {}
+    for node in tree.walk():
+        if isinstance(node, exp.Insert | exp.Update | exp.Delete | exp.Merge | exp.Copy):
+            names.update(dict.fromkeys(_targets(node)))
+        elif isinstance(node, exp.Select) and (node.args.get("locks") or node.args.get("into")):
+            names.update(dict.fromkeys(_named(node)))
+    if not names and any(not changes_nothing(call.name) for call in tree.find_all(exp.Anonymous)):
+        return None
+    return tuple(names)
+
+
+def _targets(node: exp.Expression) -> list[str]:
+    if isinstance(node, exp.Copy) and not node.args.get("kind"):
+        return []
+    listed = node.args.get("tables")
+    if listed:
+        return [table.name.lower() for table in listed]
+    target = node.this.find(exp.Table) if isinstance(node.this, exp.Expression) else None
+    return [target.name.lower()] if target else []
+
+
+def _named(node: exp.Expression) -> list[str]:
+    return [table.name.lower() for table in node.find_all(exp.Table)]
+
+
+def _defined(tree: exp.Expression) -> tuple[str, ...] | None:
+    if isinstance(tree, exp.TruncateTable):
+        return tuple(table.name.lower() for table in tree.expressions)
+    if isinstance(tree, exp.Create) and tree.kind not in ("TABLE", "INDEX", "VIEW"):
+        return None
+    table = tree.find(exp.Table)
+    return (table.name.lower(),) if table else None

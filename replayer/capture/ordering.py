@@ -1,0 +1,112 @@
+"""What each action of a log has to wait for, if a replay is to end in the state of its source.
+
+A transaction is a statement of its own, or what lies between its begin and its end; it ends with
+its session, too.  Transactions have ranks by the order in which they ended, and actions that change
+rows of a table have turns by the order in which they ended: an UPDATE that waited for the lock of
+another one ended after it.
+"""
+
+from array import array
+from bisect import bisect_left
+
+from replayer.capture.action import UNKNOWN, Action, Fingerprint, Place
+
+_NO_PLACE = Place()
+_MOST_ENDS = 1 << 18
+"""Ends that are kept one by one; of older ones every 16th."""
+_MOST_TABLES = 10_000
+"""With a chain of their own: later ones take turns with what is not known."""
+
+
+class Order:
+    """Gives places to actions, which come in the order in which they ended."""
+
+    def __init__(self) -> None:
+        self._open: set[int] = set()
+        self._manual: set[int] = set()
+        self._ends = _Ends()
+        self._chains: dict[str, int] = {}
+        self._turns: dict[int, int] = {}
+
+    @property
+    def transactions(self) -> int:
+        """How many have ended so far."""
+        return self._ends.count
+
+    @property
+    def chains(self) -> int:
+        """How many tables were changed so far, and one for what is not known."""
+        return len(self._chains) + 1
+
+    def place(self, action: Action, end_ns: int, fingerprint: Fingerprint | None) -> Place:
+        """Return the place of the next action; without a fingerprint it is no statement."""
+        if fingerprint is None:
+            return self._left(action, end_ns) if action.does == "disconnect" else _NO_PLACE
+        needs, ends = self._transaction(action, end_ns, fingerprint.bounds)
+        writes = fingerprint.writes
+        if writes == ():
+            return Place(needs, ends)
+        chain = 0 if writes is None else self._chain(writes[0])
+        turn = self._turns.get(chain, 0)
+        self._turns[chain] = turn + 1
+        return Place(needs, ends, chain, turn)
+
+    def _left(self, action: Action, end_ns: int) -> Place:
+        self._manual.discard(action.session)
+        if action.session not in self._open:
+            return _NO_PLACE
+        self._open.discard(action.session)
+        return Place(ends=self._ends.add(end_ns))
+
+    def _transaction(self, action: Action, end_ns: int, bounds: str) -> tuple[int, int]:
+        session = action.session
+        was_open = session in self._open
+        needs = UNKNOWN if was_open else self._ends.before(action.start_ns)
+        stays_open = bounds in ("begin", "restart") or (
+            not bounds and (was_open or session in self._manual)
+        )
+        if bounds in ("manual", "automatic"):
+            (self._manual.add if bounds == "manual" else self._manual.discard)(session)
+            stays_open = was_open and bounds == "manual"
+        (self._open.add if stays_open else self._open.discard)(session)
+        ended = not stays_open or (was_open and bounds == "restart")
+        return needs, self._ends.add(end_ns) if ended else UNKNOWN
+
+    def _chain(self, table: str) -> int:
+        chain = self._chains.get(table)
+        if chain is None:
+            if len(self._chains) >= _MOST_TABLES:
+                return 0
+            chain = self._chains[table] = len(self._chains) + 1
+        return chain
+
+
+class _Ends:
+    """When transactions ended, by rank; of those long ago a few."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._times = array("q")
+        self._ranks = array("q")
+
+    def add(self, end_ns: int) -> int:
+        """Take the next end, and return its rank."""
+        rank = self.count
+        self.count += 1
+        # What the log has later did not end earlier, whatever its clock says.
+        last = self._times[-1] if self._times else end_ns
+        self._times.append(max(end_ns, last))
+        self._ranks.append(rank)
+        if rank and not rank % _MOST_ENDS:
+            self._thin()
+        return rank
+
+    def before(self, start_ns: int) -> int:
+        """Return how many ended before; rather fewer than more where that is long ago."""
+        at = bisect_left(self._times, start_ns)
+        return self._ranks[at - 1] + 1 if at else 0
+
+    def _thin(self) -> None:
+        old = len(self._times) - _MOST_ENDS // 2
+        self._times[:old] = self._times[:old:16]
+        self._ranks[:old] = self._ranks[:old:16]

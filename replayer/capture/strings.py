@@ -1,0 +1,67 @@
+"""Many strings as two arrays of bytes, and back: a reader bounds them before it makes any."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+_NONE = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Strings:
+    """Strings, some of which may be None, as one text and the length of each in characters."""
+
+    text: str
+    lengths: NDArray[np.int32]
+    offsets: NDArray[np.int64]
+    """Where each begins in the text."""
+
+    @classmethod
+    def of(cls, values: Sequence[str | None]) -> "Strings":
+        """Return these strings."""
+        lengths = np.fromiter(
+            (_NONE if value is None else len(value) for value in values), np.int32, len(values)
+        )
+        return cls("".join(filter(None, values)), lengths, _offsets(lengths))
+
+    @classmethod
+    def unpack(cls, text: bytes, lengths: bytes) -> "Strings":
+        """Return what was packed; raise ValueError where it was not packed so."""
+        characters = text.decode("utf-8", "surrogatepass")
+        each = np.frombuffer(lengths, "<i4")
+        if (each < _NONE).any() or np.maximum(each, 0).sum(dtype=np.int64) != len(characters):
+            raise ValueError("lengths do not fit their text")
+        return cls(characters, each, _offsets(each))
+
+    def pack(self) -> tuple[bytes, bytes]:
+        """Return the text and the lengths as bytes."""
+        return self.text.encode("utf-8", "surrogatepass"), self.lengths.astype("<i4").tobytes()
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    def __getitem__(self, index: int) -> str | None:
+        length = int(self.lengths[index])
+        if length == _NONE:
+            return None
+        begin = int(self.offsets[index])
+        return self.text[begin : begin + length]
+
+    def part(self, begin: int, end: int) -> tuple[str | None, ...]:
+        """Return some that lie side by side."""
+        lengths, offsets = self.lengths[begin:end].tolist(), self.offsets[begin:end].tolist()
+        return tuple(
+            None if length == _NONE else self.text[offset : offset + length]
+            for offset, length in zip(offsets, lengths, strict=True)
+        )
+
+    def __add__(self, other: "Strings") -> "Strings":
+        lengths = np.concatenate((self.lengths, other.lengths))
+        return Strings(self.text + other.text, lengths, _offsets(lengths))
+
+
+def _offsets(lengths: NDArray[np.int32]) -> NDArray[np.int64]:
+    sizes = np.maximum(lengths, 0).astype(np.int64)
+    return np.cumsum(sizes) - sizes
