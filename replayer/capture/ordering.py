@@ -12,8 +12,9 @@ from bisect import bisect_left
 from replayer.capture.action import UNKNOWN, Action, Fingerprint, Place
 
 _NO_PLACE = Place()
-_MOST_ENDS = 1 << 18
-"""Ends that are kept one by one; of older ones every 16th."""
+_MOST_ENDS = 1 << 17
+"""Ends that are kept each, at least."""
+_EVERY = 64
 _MOST_TABLES = 10_000
 """With a chain of their own: later ones take turns with what is not known."""
 
@@ -82,31 +83,29 @@ class Order:
 
 
 class _Ends:
-    """When transactions ended, by rank; of those long ago a few."""
+    """When transactions ended, by rank: the last ones each, and of all every 64th."""
 
     def __init__(self) -> None:
         self.count = 0
-        self._times = array("q")
-        self._ranks = array("q")
+        self._last = array("q")
+        self._some = array("q")
 
     def add(self, end_ns: int) -> int:
         """Take the next end, and return its rank."""
         rank = self.count
         self.count += 1
         # What the log has later did not end earlier, whatever its clock says.
-        last = self._times[-1] if self._times else end_ns
-        self._times.append(max(end_ns, last))
-        self._ranks.append(rank)
-        if rank and not rank % _MOST_ENDS:
-            self._thin()
+        end = max(end_ns, self._last[-1]) if self._last else end_ns
+        self._last.append(end)
+        if not rank % _EVERY:
+            self._some.append(end)
+        if len(self._last) > 2 * _MOST_ENDS:
+            del self._last[:_MOST_ENDS]
         return rank
 
     def before(self, start_ns: int) -> int:
-        """Return how many ended before; rather fewer than more where that is long ago."""
-        at = bisect_left(self._times, start_ns)
-        return self._ranks[at - 1] + 1 if at else 0
-
-    def _thin(self) -> None:
-        old = len(self._times) - _MOST_ENDS // 2
-        self._times[:old] = self._times[:old:16]
-        self._ranks[:old] = self._ranks[:old:16]
+        """Return how many ended before; up to 63 fewer where that is long ago."""
+        if self._last and self._last[0] < start_ns:
+            return self.count - len(self._last) + bisect_left(self._last, start_ns)
+        some = bisect_left(self._some, start_ns)
+        return (some - 1) * _EVERY + 1 if some else 0

@@ -1,0 +1,181 @@
+"""What a statement is: values do not matter, none is kept, kinds and tables are right."""
+
+import string
+import time
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from replayer.capture import fingerprint
+from replayer.capture.fingerprint import Fingerprints, cheap_form
+
+
+def _of(text, engine="postgres", query_id=0):
+    return Fingerprints(engine).statement(text, query_id).fingerprint
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("select * from t where a = 5", "SELECT *  FROM t\nWHERE a=-17 -- why"),
+        ("select 'a', E'b\\'c', $$d$$, $x$ $$ $x$", "select '', 'it''s', 'x', U&'y'"),
+        ("select a from t where b in (1, 2)", "select a from t where b in (7)"),
+        ("select a from t where b in ($1, $2, $3)", "select a from t where b in ('x','y')"),
+        ("insert into t values (1, 'a'), (2, 'b')", "insert into t values (3, 'c')"),
+        ("insert into t values (1, now()), (2, now())", "insert into t values (3, now())"),
+        ("select $1", "select 1.5e-7"),
+        ("select /* trace 17 */ 0x1F", "select 5 /* trace 18 */;"),
+        ("select a from t limit 10", "select a from t limit 20"),
+    ],
+)
+def test_statements_that_differ_in_values_have_one_fingerprint(one, other):
+    """Also in white space, comments, the case of words, and the length of lists."""
+    assert _of(one) == _of(other)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("select a from t1", "select a from t2"),
+        ('select a from "t-1"', 'select a from "t-2"'),
+        ("select a from t where b is null", "select a from t where b = 5"),
+        ("select a from t", "select a from t for update"),
+        ("select min(1, 2)", "select min(1, 2, 3)"),
+        ("begin", "commit"),
+    ],
+)
+def test_statements_of_another_form_have_another(one, other):
+    """Names of tables, locks and NULL are no values."""
+    assert _of(one).number != _of(other).number
+
+
+def test_quotes_are_those_of_the_engine():
+    """A double-quoted word is a name in PostgreSQL and a string in MySQL."""
+    assert '"b"' in _of('select a from t where "b" = 5').text
+    assert _of('select a from t where b = "x"', "mysql") == _of(
+        "select a from t where b = 'it\\'s -- #'", "mysql"
+    )
+    assert "`a b`" in cheap_form("select `a b` from t # x", "mysql")
+
+
+# fmt: off
+_STATEMENTS = [
+    ("select 1", "select", (), ""),
+    ("SELECT pg_sleep(1), nextval('s'), count(*) from t", "select", (), ""),
+    ("select my_own(1) from t", "select", None, ""),
+    ("select a from public.t join u using (a) for update", "select", ("t", "u"), ""),
+    ("with x as (select 1) select * from x", "select", (), ""),
+    ("with x as (delete from old returning *) insert into new select * from x", "insert",
+     ("new", "old"), ""),
+    ("with x as (select 1) update t set a = 1 from x", "update", ("t",), ""),
+    ("insert into s.t (a) values (1) on conflict do nothing", "insert", ("t",), ""),
+    ('update only "T" set a = f(1)', "update", ("t",), ""),
+    ("delete from t using u where t.a = u.a", "delete", ("t",), ""),
+    ("merge into t using u on t.a = u.a when matched then delete", "merge", ("t",), ""),
+    ("BEGIN ISOLATION LEVEL SERIALIZABLE", "begin", (), "begin"),
+    ("start transaction read only", "begin", (), "begin"),
+    ("START_REPLICATION SLOT x", "other", (), ""),
+    ("END", "commit", (), "end"),
+    ("abort", "rollback", (), "end"),
+    ("rollback to a", "rollback", (), ""),
+    ("savepoint a", "other", (), ""),
+    ("set search_path to a, b", "set", (), ""),
+    ("truncate t, u", "ddl", ("t", "u"), ""),
+    ("alter table t add b int default 5", "ddl", ("t",), ""),
+    ("create index i on t (a)", "ddl", ("t",), ""),
+    ("create function f() returns int language sql as 'select 1'", "ddl", None, ""),
+    ("copy t from stdin", "copy", ("t",), ""),
+    ("copy t to stdout", "copy", (), ""),
+    ("copy (select 1) to stdout", "copy", (), ""),
+    ("call p(1)", "call", None, ""),
+    ("do $$ begin perform 1; end $$", "call", None, ""),
+    ("lock table t", "other", None, ""),
+    ("vacuum t", "other", (), ""),
+    ("update t set a = 1; delete from u", "update", ("t", "u"), ""),
+    ("update t set ???", "update", ("t",), ""),
+    ("", "other", (), ""),
+]
+_MYSQL = [
+    ("replace into `s`.`t` values (1)", "insert", ("t",), ""),
+    ('insert ignore into t values ("x")', "insert", ("t",), ""),
+    ("update t join u on t.a = u.a set t.b = 5", "update", ("t",), ""),
+    ("delete t from t join u on t.a = u.a", "delete", ("t",), ""),
+    ("select a from t for share", "select", ("t",), ""),
+    ("load data infile 'x' into table t", "copy", ("t",), ""),
+    ("use s", "set", (), ""),
+    ("call p()", "call", None, ""),
+    ("BEGIN", "begin", (), "restart"),
+    ("start slave", "begin", (), ""),
+    ("set autocommit=0", "set", (), "manual"),
+    ("SET @@session.autocommit = ON;", "set", (), "automatic"),
+    ("drop table t", "ddl", ("t",), "end"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize(
+    ("engine", "text", "kind", "writes", "bounds"),
+    [("postgres", *each) for each in _STATEMENTS] + [("mysql", *each) for each in _MYSQL],
+)
+def test_what_a_statement_does(engine, text, kind, writes, bounds):
+    """Its kind, the tables that it changes, and what it means for the transaction."""
+    form = _of(text, engine)
+    assert (form.kind, form.writes, form.bounds) == (kind, writes, bounds)
+
+
+def test_the_servers_query_id_is_the_number_where_it_is_logged():
+    """It is that of one of several statements in one text, and of none there."""
+    known = Fingerprints()
+    assert known.statement("select 1", 17).fingerprint.number == 17
+    assert known.statement("select 2", 17).fingerprint.text == "SELECT ?"
+    assert known.statement("select 2", 18).fingerprint.number == 18
+    assert known.statement("select 1; select 2", 17).fingerprint.number != 17
+
+
+_secret = st.text(string.ascii_letters + string.digits + " -/*$;\"'\\?", min_size=3, max_size=12)
+
+
+@settings(max_examples=300, deadline=None)
+@given(_secret, st.sampled_from(["postgres", "mysql"]), st.booleans())
+@example("a'", "postgres", True)
+@example("\\'b", "mysql", True)
+def test_no_value_is_in_a_normalised_text(secret, engine, cut):
+    """Whatever a string holds, and where a text was cut in the middle of it."""
+    mark = "Zq7" + secret
+    doubled = mark.replace("'", "''")
+    if engine == "mysql":
+        doubled = doubled.replace("\\", "\\\\")
+    text = f"update t set a = '{doubled}' where b = 98765432 and c = '{doubled}'"
+    text = text[: 20 + len(doubled) // 2] if cut else text
+    form = _of(text, engine)
+    assert "Zq7" not in form.text
+    assert "98765432" not in form.text
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.text(max_size=60), st.sampled_from(["postgres", "mysql"]))
+def test_any_text_has_a_fingerprint(text, engine):
+    """And the same one each time."""
+    assert _of(text, engine) == _of(text, engine)
+
+
+def test_memory_is_bounded_and_what_comes_too_late_is_still_told_apart(monkeypatch):
+    """Beyond the forms that are remembered, the cheap form is the text."""
+    monkeypatch.setattr(fingerprint, "_MOST_FORMS", 10)
+    monkeypatch.setattr(fingerprint, "_MOST_TEXTS", 5)
+    known = Fingerprints()
+    forms = [known.statement(f"select a from t{number} where b = {number}") for number in range(50)]
+    assert len({each.fingerprint.number for each in forms}) == 50
+    assert len(known._forms) == 10
+    assert len(known._texts) <= 5
+    assert forms[40].fingerprint.text == "select a from t40 where b = ?"
+
+
+def test_a_long_text_costs_no_more_than_its_length():
+    """A megabyte of quotes, brackets or digits is done in a moment."""
+    for text in ("'" * 1_000_001, "(" * 1_000_000, "$" * 1_000_000, "1," * 500_000, "/*" * 500_000):
+        for engine in ("postgres", "mysql"):
+            begun = time.monotonic()
+            _of(f"select {text}", engine)
+            assert time.monotonic() - begun < 5

@@ -1,0 +1,156 @@
+"""What an action waits for: ranks and turns by the order of ends, and never a circle."""
+
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from replayer.capture import ordering
+from replayer.capture.action import UNKNOWN, Action
+from replayer.capture.fingerprint import Fingerprints
+from replayer.capture.ordering import Order
+
+_SQL = (
+    *("BEGIN", "COMMIT", "ROLLBACK", "COMMIT AND CHAIN", "ROLLBACK TO SAVEPOINT a"),
+    *("select a from t", "update t set a = 1", "delete from u", "select f()"),
+    *("select a from t for update", "insert into t values (1)"),
+)
+
+
+def _places(actions, engine="postgres"):
+    fingerprints, order = Fingerprints(engine), Order()
+    places = []
+    for action in actions:
+        form = fingerprints.statement(action.text).fingerprint if action.text else None
+        end = action.start_ns + max(0, action.duration_ns)
+        places.append(order.place(action, end, form))
+    return places, order
+
+
+def _simple(session, start, duration, text):
+    return Action(session, "simple" if text else "disconnect", start, duration, text)
+
+
+def test_a_transaction_needs_those_that_had_ended_when_it_began():
+    """Its first action counts them; the others need nothing more; its end has a rank."""
+    places, order = _places(
+        [
+            _simple(1, 0, 10, "update t set a = 1"),
+            _simple(2, 5, 10, "BEGIN"),
+            _simple(3, 11, 6, "select 1"),
+            _simple(2, 18, 2, "update t set a = 2"),
+            _simple(2, 21, 2, "COMMIT"),
+            _simple(1, 30, 1, "update u set a = 3"),
+        ]
+    )
+    assert [place.needs for place in places] == [0, 0, 1, UNKNOWN, UNKNOWN, 3]
+    assert [place.ends for place in places] == [0, UNKNOWN, 1, UNKNOWN, 2, 3]
+    assert [(place.chain, place.turn) for place in places] == [
+        (1, 0),
+        (UNKNOWN, UNKNOWN),
+        (UNKNOWN, UNKNOWN),
+        (1, 1),
+        (UNKNOWN, UNKNOWN),
+        (2, 0),
+    ]
+    assert (order.transactions, order.chains) == (4, 3)
+
+
+def test_a_session_that_leaves_ends_its_transaction():
+    """Without an open one, its end ends nothing."""
+    places, _ = _places(
+        [
+            _simple(1, 0, 1, "BEGIN"),
+            _simple(1, 2, 1, "update t set a = 1"),
+            _simple(1, 4, 0, ""),
+            _simple(2, 5, 0, ""),
+        ]
+    )
+    assert [place.ends for place in places] == [UNKNOWN, UNKNOWN, 0, UNKNOWN]
+
+
+@pytest.mark.parametrize(
+    ("engine", "texts", "ends"),
+    [
+        ("postgres", ["BEGIN", "BEGIN", "COMMIT"], [UNKNOWN, UNKNOWN, 0]),
+        ("mysql", ["BEGIN", "BEGIN", "COMMIT"], [UNKNOWN, 0, 1]),
+        ("mysql", ["BEGIN", "create table t (a int)", "select 1"], [UNKNOWN, 0, 1]),
+        ("postgres", ["BEGIN", "COMMIT AND CHAIN", "select 1", "END"], [UNKNOWN, 0, UNKNOWN, 1]),
+        ("postgres", ["BEGIN", "ROLLBACK TO SAVEPOINT a", "ROLLBACK"], [UNKNOWN, UNKNOWN, 0]),
+        ("postgres", ["BEGIN; update t set a = 1", "COMMIT"], [UNKNOWN, 0]),
+        ("postgres", ["BEGIN; update t set a = 1; COMMIT", "select 1"], [0, 1]),
+        ("postgres", ["BEGIN", "PREPARE TRANSACTION 'x'", "COMMIT PREPARED 'x'"], [UNKNOWN, 0, 1]),
+        (
+            "mysql",
+            ["SET autocommit = 0", "select 1", "select 2", "COMMIT", "select 3"],
+            [0, UNKNOWN, UNKNOWN, 1, UNKNOWN],
+        ),
+        ("mysql", ["SET autocommit=0", "select 1", "SET autocommit=1", "select 2"], [0, -1, 1, 2]),
+    ],
+)
+def test_where_a_transaction_ends(engine, texts, ends):
+    """In each engine's own way."""
+    places, _ = _places([_simple(1, n * 10, 1, text) for n, text in enumerate(texts)], engine)
+    assert [place.ends for place in places] == ends
+
+
+@st.composite
+def _histories(draw):
+    free = {}
+    actions = []
+    for _ in range(draw(st.integers(1, 80))):
+        session = draw(st.integers(0, 6))
+        begin = free.get(session, 0) + draw(st.integers(0, 30))
+        duration = draw(st.integers(0, 60))
+        free[session] = begin + duration
+        actions.append(_simple(session, begin, duration, draw(st.sampled_from((*_SQL, "")))))
+    return sorted(actions, key=lambda each: each.start_ns + each.duration_ns)
+
+
+@settings(deadline=None, max_examples=150)
+@given(_histories(), st.integers())
+def test_who_keeps_all_places_never_waits_for_ever(actions, seed):
+    """Sessions that run by their places, in any other order, all come to their end."""
+    places, order = _places(actions)
+    waiting = {}
+    for number, action in enumerate(actions):
+        waiting.setdefault(action.session, []).append(number)
+    ended = [False] * order.transactions
+    turns = [0] * order.chains
+    draw = random.Random(seed)
+    while waiting:
+        able = []
+        for session, numbers in waiting.items():
+            place = places[numbers[0]]
+            if all(ended[: max(0, place.needs)]) and (
+                place.chain == UNKNOWN or turns[place.chain] == place.turn
+            ):
+                able.append(session)
+        assert able, "everybody waits"
+        session = draw.choice(able)
+        place = places[waiting[session].pop(0)]
+        if place.ends != UNKNOWN:
+            assert not ended[place.ends]
+            ended[place.ends] = True
+        if place.chain != UNKNOWN:
+            turns[place.chain] += 1
+        if not waiting[session]:
+            del waiting[session]
+
+
+def test_of_old_ends_some_are_kept(monkeypatch):
+    """Where what ended long ago is asked for, the answer is a little too small, never too large."""
+    monkeypatch.setattr(ordering, "_MOST_ENDS", 64)
+    places, _ = _places([_simple(number, number * 10, 1, "select 1") for number in range(1000)])
+    assert [place.needs for place in places] == list(range(1000))
+
+    order = Order()
+    form = Fingerprints().statement("select 1").fingerprint
+    for number in range(1000):
+        order.place(_simple(1, number * 10, 1, "x"), number * 10 + 1, form)
+    for number in (0, 17, 500, 900, 980, 999):
+        needs = order.place(_simple(2, number * 10, 1, "x"), 20_000, form).needs
+        assert number - 64 < needs <= number
+        if number > 940:
+            assert needs == number
