@@ -16,7 +16,7 @@ from types import ModuleType
 from replayer.errors import NotFound, nearest
 
 _HERE = Path(__file__).parent
-KINDS = ("collectors", "commands", "imports", "probes", "profiles", "steps")
+KINDS = ("capture.logs", "collectors", "commands", "imports", "probes", "profiles", "steps")
 
 
 def names(kind: str) -> list[str]:
@@ -24,7 +24,7 @@ def names(kind: str) -> list[str]:
 
     Not even their package: what its Protocol names may be slow to load.
     """
-    folder = _HERE / kind
+    folder = _folder(kind)
     return sorted(
         module.name.removesuffix("_")
         for module in pkgutil.iter_modules([str(folder)])
@@ -35,8 +35,8 @@ def names(kind: str) -> list[str]:
 @functools.cache
 def about(kind: str, name: str) -> str:
     """Return a plug-in's docstring, without importing it: what it needs may be slow to load."""
-    path = _HERE / kind / f"{_module(name)}.py"
-    path = path if path.is_file() else path.with_suffix("") / f"{_module(kind[:-1])}.py"
+    path = _folder(kind) / f"{_module(name)}.py"
+    path = path if path.is_file() else path.with_suffix("") / f"{_one(kind)}.py"
     return ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
 
 
@@ -47,16 +47,25 @@ def load(kind: str, name: str) -> ModuleType:
     """
     known = names(kind)
     if name not in known:
-        raise NotFound(f"there is no {kind[:-1]} {name!r}{nearest(name, known)}")
-    module = part(kind, name, _module(kind[:-1]))
+        raise NotFound(f"there is no {_one(kind)} {name!r}{nearest(name, known)}")
+    module = part(kind, name, _one(kind))
     return module or importlib.import_module(f"replayer.{kind}.{_module(name)}")
 
 
 def part(kind: str, name: str, module: str) -> ModuleType | None:
     """Import a part of a plug-in; None if it has none of that name, or is not there."""
-    if name not in names(kind) or not (_HERE / kind / _module(name) / f"{module}.py").is_file():
+    if name not in names(kind) or not (_folder(kind) / _module(name) / f"{module}.py").is_file():
         return None
     return importlib.import_module(f"replayer.{kind}.{_module(name)}.{module}")
+
+
+def _folder(kind: str) -> Path:
+    return _HERE.joinpath(*kind.split("."))
+
+
+def _one(kind: str) -> str:
+    """Return what one of a kind is called, as its main module is."""
+    return _module(kind.rpartition(".")[2][:-1])
 
 
 def _module(name: str) -> str:

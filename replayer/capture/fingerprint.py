@@ -221,7 +221,9 @@ def describe(cheap: str, dialect: str, *, parsed: bool = True) -> Fingerprint:
 
 
 def _cut(text: str) -> str:
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+    """Return what is shown of a text: not all of a long one, and no bytes that are no UTF-8."""
+    shown = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+    return shown.encode("utf-8", "replace").decode()
 
 
 def _digest(text: str, size: int) -> bytes:

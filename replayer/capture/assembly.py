@@ -1,0 +1,507 @@
+"""What clients did, put together from the entries of a PostgreSQL log.
+
+A statement may be one entry (`duration: 1.2 ms  statement: …`, at its end) or two (`statement: …`
+at its begin, `duration: 1.2 ms` at its end, or the error that it ended with); one that failed may
+be an error only.  Parse and bind have entries of their own where they took long enough: they are
+parts of the execute that follows.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
+
+from replayer.capture.action import UNKNOWN, Action, Does, Session
+from replayer.capture.clock import Clock
+from replayer.capture.entry import Entry, Reading
+from replayer.capture.inputs import CUT
+
+UNKNOWN_STATE = "?????"
+"""The SQLSTATE of an error that the log does not tell: any error is the same as this."""
+
+COPY_DATA = "COPY FROM STDIN: its data is not in the log"
+FAST_PATH = "fast-path calls, which libpq makes for large objects"
+CUT_TEXT = "statements cut by a limit of length"
+CUT_VALUE = "parameters cut by log_parameter_max_length"
+NO_VALUES = "parameters that the log does not have"
+FETCHES = "further fetches from a portal: replayed, its execute returns all rows at once"
+REPLICATION = "replication connections"
+REFUSED = "connections that the server refused"
+
+_EXTENDED = re.compile(r" {1,2}(?:(parse|bind)|(?:execute( fetch from)?)) (.*?): ", re.DOTALL)
+_LOGGED = re.compile(r"execute( fetch from)? (.*?): ", re.DOTALL)
+_VALUE = re.compile(r"\$\d+ = (NULL|'[^']*(?:''[^']*)*')")
+_HOLE = re.compile(r"\$\d")
+_COPY = re.compile(r"\bcopy\b.*\bfrom\s+stdin\b", re.IGNORECASE | re.DOTALL)
+_AUTHORIZED = re.compile(
+    r"(?:replication )?connection authorized: user=(?P<user>.*?)(?: database=(?P<database>.*?))?"
+    r"(?: application_name=(?P<application>.*?))?(?: SSL enabled.*| GSS .*| identity=.*)?\Z"
+)
+_STARTING = re.compile(r"starting PostgreSQL (\d{1,2}(?:\.\d{1,2}|beta\d|rc\d|devel)?)")
+_NAMES = {"[unknown]": ""}
+_STATES = (
+    ("duplicate key value violates unique constraint", "23505"),
+    ("violates foreign key constraint", "23503"),
+    ("violates not-null constraint", "23502"),
+    ("violates check constraint", "23514"),
+    ("current transaction is aborted", "25P02"),
+    ("deadlock detected", "40P01"),
+    ("could not serialize access", "40001"),
+    ("canceling statement due to lock timeout", "55P03"),
+    ("canceling statement due to ", "57014"),
+    ("could not obtain lock on row", "55P03"),
+    ("terminating connection due to administrator command", "57P01"),
+    ("syntax error", "42601"),
+    ("division by zero", "22012"),
+    ("permission denied", "42501"),
+)
+_MISSING = re.compile(r"(relation|column|function|type|schema|operator) .*does not exist")
+_MISSING_STATES = {
+    "relation": "42P01",
+    "column": "42703",
+    "function": "42883",
+    "type": "42704",
+    "schema": "3F000",
+    "operator": "42883",
+}
+_LONGEST_NS = 10**17
+"""Three years: what takes longer is damage."""
+_MOST_REMEMBERED = 20_000
+_LONGEST_REMEMBERED = 4096
+_IGNORE, _EXECUTE, _BIND, _FETCH = range(4)
+
+
+class _Sent(NamedTuple):
+    """A statement that a client sent."""
+
+    does: Does
+    text: str
+    name: str
+    parameters: tuple[str | None, ...] | None
+    start_ns: int
+    query_id: int
+
+
+class _Known:
+    """What is known of a session."""
+
+    __slots__ = ("begun", "bound", "connected", "free_ns", "number", "origin", "received_ns")
+
+    def __init__(self, origin: tuple[str, str, str]) -> None:
+        self.number = 0
+        self.origin = origin
+        self.connected = False
+        self.received_ns = UNKNOWN
+        self.free_ns = 0
+        """When it can do something else: after its last action."""
+        self.begun: _Sent | None = None
+        self.bound: tuple[str, str, tuple[str | None, ...] | None] | None = None
+        """Name, text and parameters of what was bound and not yet executed."""
+
+
+class Assembly:
+    """Turns entries, in the order of the log, into what clients did, in the order of its end."""
+
+    def __init__(self, reading: Reading, announce: Callable[[Session], None]) -> None:
+        self._reading, self._announce = reading, announce
+        self._known: dict[str, _Known] = {}
+        self._ended: list[Action] = []
+        self._extended: dict[str, tuple[int, str, str]] = {}
+        self._others: dict[str, None] = {}
+        """Sessions that are no client's."""
+        self._count = 0
+        self._first_ns = UNKNOWN
+        self._connections = False
+        self._longest_value = 0
+
+    @property
+    def sessions(self) -> int:
+        """How many there were so far."""
+        return self._count
+
+    def take(self, entries: Iterable[Entry]) -> list[Action]:
+        """Return what ended with these entries."""
+        self._ended = []
+        for entry in entries:
+            self._reading.entries += 1
+            if self._first_ns == UNKNOWN:
+                self._first_ns = entry.time_ns
+            if entry.severity == "LOG":
+                message = entry.message
+                if message.startswith("duration: "):
+                    self._duration(entry, message)
+                else:
+                    self._logged(entry, message)
+            elif entry.severity in {"ERROR", "FATAL", "PANIC"}:
+                self._failed(entry)
+        return self._ended
+
+    def finish(self) -> list[Action]:
+        """Return what had begun when the log ended."""
+        self._ended = []
+        for state in self._known.values():
+            self._give_up(state, max(state.free_ns, state.begun.start_ns if state.begun else 0))
+        self._known.clear()
+        return self._ended
+
+    def _duration(self, entry: Entry, message: str) -> None:
+        """Take an entry that was written at an end."""
+        stop = message.find(" ms", 10)
+        rest = message[stop + 3 :]
+        try:
+            duration = round(float(message[10:stop]) * 1e6)
+        except (ValueError, OverflowError):
+            return
+        if not 0 <= duration <= _LONGEST_NS:
+            return
+        if rest.startswith("  statement: "):
+            self._add(entry, "simple", rest[13:], duration)
+        elif not rest:
+            self._alone(entry, duration)
+        else:
+            self._extended_end(entry, rest, duration)
+
+    def _extended_end(self, entry: Entry, rest: str, duration: int) -> None:
+        known = self._extended.get(rest)
+        what, name, text = known if known is not None else self._understood(rest)
+        if what == _EXECUTE:
+            self._add(entry, "extended", text, duration, name)
+        elif what == _BIND:
+            self._bound(entry, name, text)
+        elif what == _FETCH:
+            self._reading.skip(FETCHES)
+        elif rest.startswith(" statement: "):
+            self._add(entry, "simple", rest[12:], duration)
+        elif rest.startswith("  fastpath "):
+            self._reading.skip(FAST_PATH)
+
+    def _understood(self, rest: str) -> tuple[int, str, str]:
+        """Return what an entry of the extended protocol is, and remember it."""
+        made = _IGNORE, "", ""
+        if (match := _EXTENDED.match(rest)) is not None:
+            step, fetch, name = match.groups()
+            what = _BIND if step == "bind" else _EXECUTE if not step else _IGNORE
+            made = _FETCH if fetch else what, _prepared(name), rest[match.end() :]
+        if len(rest) <= _LONGEST_REMEMBERED:
+            if len(self._extended) >= _MOST_REMEMBERED:
+                self._extended.clear()
+            self._extended[rest] = made
+        return made
+
+    def _logged(self, entry: Entry, message: str) -> None:
+        """Take an entry that is neither an end nor an error."""
+        if message.startswith("statement: "):
+            self._begin(entry, "simple", message[11:])
+        elif message.startswith("execute "):
+            match = _LOGGED.match(message)
+            if match is not None and match[1]:
+                self._reading.skip(FETCHES)
+            elif match is not None:
+                self._begin(entry, "extended", message[match.end() :], _prepared(match[2]))
+        elif message.startswith("fastpath function call: "):
+            self._reading.skip(FAST_PATH)
+        elif "connection" in message:
+            self._connection(entry, message)
+        elif message.startswith("database system is ready"):
+            self._restarted(entry)
+        elif (match := _STARTING.match(message)) is not None:
+            self._reading.version = match[1]
+
+    def _connection(self, entry: Entry, message: str) -> None:
+        if message.startswith("connection received: "):
+            self._close(entry.session, entry.time_ns)
+            state = self._known[entry.session] = _Known(_origin(entry))
+            state.received_ns = entry.time_ns
+            self._connections = True
+        elif (match := _AUTHORIZED.match(message)) is not None:
+            if message.startswith("replication"):
+                self._known.pop(entry.session, None)
+                self._others[entry.session] = None
+                self._reading.skip(REPLICATION)
+            else:
+                self._connected(entry, match)
+        elif message.startswith("disconnection: "):
+            self._others.pop(entry.session, None)
+            self._close(entry.session, entry.time_ns)
+
+    def _connected(self, entry: Entry, match: re.Match[str]) -> None:
+        """Begin a session whose connection is logged."""
+        self._connections = True
+        state = self._known.get(entry.session)
+        if state is None or state.connected:
+            self._close(entry.session, entry.time_ns)
+            state = self._known[entry.session] = _Known(_origin(entry))
+        state.origin = _origin(entry)
+        asked = match.groupdict("")
+        self._open(
+            state,
+            Session(
+                self._count,
+                _name(entry.user) or asked["user"],
+                _name(entry.database) or asked["database"] or asked["user"],
+                _name(entry.application) or asked["application"],
+            ),
+            entry.time_ns if state.received_ns == UNKNOWN else state.received_ns,
+            entry.time_ns,
+        )
+
+    def _open(self, state: _Known, session: Session, start_ns: int, end_ns: int) -> None:
+        state.number, state.connected = session.number, True
+        state.free_ns = end_ns + 1
+        self._count += 1
+        self._announce(session)
+        duration = end_ns - start_ns if end_ns > start_ns else UNKNOWN
+        self._ended.append(Action(session.number, "connect", start_ns, duration))
+
+    def _of(self, entry: Entry, start_ns: int) -> _Known | None:
+        """Return the session of an entry, which may be the first that is seen of it."""
+        state = self._known.get(entry.session)
+        if state is not None and state.connected:
+            if state.origin == (entry.user, entry.database, entry.remote):
+                return state
+            if _same(state.origin, entry):
+                return state
+            # A process number that was given again, where ends of sessions are not logged.
+            self._close(entry.session, start_ns)
+        if entry.session in self._others:
+            return None
+        state = self._known[entry.session] = _Known(_origin(entry))
+        before = self._began_before(entry)
+        names = _name(entry.user), _name(entry.database), _name(entry.application)
+        self._open(state, Session(self._count, *names, (), before), start_ns - 1, start_ns - 1)
+        return state
+
+    def _began_before(self, entry: Entry) -> bool:
+        if entry.number > 1:
+            return True
+        if "." in entry.session and (start := _session_start(entry.session)):
+            return start * 10**9 + 10**9 <= self._first_ns
+        return self._connections
+
+    def _add(self, entry: Entry, does: Does, text: str, duration: int, name: str = "") -> None:
+        """Add a statement that ended well."""
+        end = entry.time_ns
+        start = end - duration
+        state = self._of(entry, start)
+        if state is None:
+            return
+        if state.begun is not None:
+            self._give_up(state, start)
+        state.bound = None
+        parameters = None
+        if does == "extended":
+            parameters, reason = self._parameters(entry.detail, text)
+            if reason:
+                self._skip(state, reason, end)
+                return
+        self._put(state, _Sent(does, text, name, parameters, start, entry.query_id), duration, end)
+
+    def _put(self, state: _Known, sent: _Sent, duration: int, end: int, sqlstate: str = "") -> None:
+        does, text, name, parameters, start, query_id = sent
+        if ("stdin" in text or "STDIN" in text) and _COPY.search(text):
+            self._skip(state, COPY_DATA, end)
+            return
+        if CUT in text:
+            self._skip(state, CUT_TEXT, end)
+            return
+        # Stamps are coarser than durations: what follows its session's last action begins after it.
+        start = max(start, state.free_ns)
+        state.free_ns = start + max(duration, 1)
+        self._reading.statements += 1
+        self._ended.append(
+            Action(state.number, does, start, duration, text, name, parameters, sqlstate, UNKNOWN,
+                   query_id)
+        )  # fmt: skip
+
+    def _skip(self, state: _Known, reason: str, end: int) -> None:
+        self._reading.skip(reason)
+        state.free_ns = max(state.free_ns, end)
+
+    def _parameters(self, detail: str, text: str) -> tuple[tuple[str | None, ...] | None, str]:
+        """Return the parameters of a detail, or why the statement cannot be replayed."""
+        at = detail.find("arameters: ")
+        if at < 0:
+            return (None, NO_VALUES) if _HOLE.search(text) else ((), "")
+        logged = _VALUE.findall(detail, at + 11)
+        if not logged or CUT in detail or not detail.endswith(logged[-1]):
+            return None, CUT_VALUE
+        longest = max(map(len, logged))
+        if "...'" in detail:
+            if self._cut(logged):
+                return None, CUT_VALUE
+        elif longest > self._longest_value:
+            self._longest_value = longest
+        return tuple([_unquoted(value) for value in logged]), ""
+
+    def _cut(self, logged: list[str]) -> bool:
+        """Tell whether dots at a value's end are the log's, not the client's.
+
+        They are the client's where a value was logged whole that is longer than what they follow.
+        """
+        whole = [len(value) for value in logged if not value.endswith("...'")]
+        self._longest_value = max(self._longest_value, *whole, 0)
+        return any(
+            len(value) - 3 >= self._longest_value for value in logged if value.endswith("...'")
+        )
+
+    def _begin(self, entry: Entry, does: Does, text: str, name: str = "") -> None:
+        """Take a statement whose begin is logged."""
+        state = self._of(entry, entry.time_ns)
+        if state is None:
+            return
+        self._give_up(state, entry.time_ns)
+        state.bound = None
+        parameters = None
+        if does == "extended":
+            parameters, reason = self._parameters(entry.detail, text)
+            if reason:
+                self._skip(state, reason, entry.time_ns)
+                return
+        state.begun = _Sent(does, text, name, parameters, entry.time_ns, entry.query_id)
+
+    def _alone(self, entry: Entry, duration: int) -> None:
+        """Take a duration without a statement: that of what had begun, or of a parse or a bind."""
+        state = self._known.get(entry.session)
+        if state is not None and state.begun is not None:
+            sent, state.begun = state.begun, None
+            sent = sent._replace(
+                start_ns=min(sent.start_ns, entry.time_ns - duration),
+                query_id=entry.query_id or sent.query_id,
+            )
+            self._put(state, sent, duration, entry.time_ns)
+
+    def _give_up(self, state: _Known, end: int) -> None:
+        """Add a statement whose end is not logged."""
+        if state.begun is not None:
+            sent, state.begun = state.begun, None
+            self._put(state, sent, UNKNOWN, end)
+
+    def _bound(self, entry: Entry, name: str, text: str) -> None:
+        state = self._of(entry, entry.time_ns)
+        if state is not None:
+            self._give_up(state, entry.time_ns)
+            state.bound = name, text, self._parameters(entry.detail, text)[0]
+
+    def _failed(self, entry: Entry) -> None:
+        """Take an error: it may be the only entry of its statement."""
+        state = self._known.get(entry.session)
+        sent = state.begun if state is not None else None
+        if (
+            state is not None
+            and sent is not None
+            and (entry.statement or entry.severity == "ERROR")
+            and entry.statement in {sent.text, ""}
+        ):
+            state.begun = None
+            duration = max(entry.time_ns - sent.start_ns, 0)
+            self._put(state, sent, duration, entry.time_ns, _state(entry))
+        elif entry.statement:
+            self._error(entry)
+        if entry.severity != "ERROR":
+            if state is not None and not state.connected:
+                self._reading.skip(REFUSED)
+                del self._known[entry.session]
+            self._close(entry.session, entry.time_ns)
+
+    def _error(self, entry: Entry) -> None:
+        """Add a statement of which only its error is logged."""
+        state = self._of(entry, entry.time_ns)
+        if state is None:
+            return
+        self._give_up(state, entry.time_ns)
+        text, name = entry.statement, ""
+        does: Does = "simple"
+        parameters: tuple[str | None, ...] | None = None
+        bound, state.bound = state.bound, None
+        if bound is not None and bound[1] == text and bound[2] is not None:
+            does, (name, _, parameters) = "extended", bound
+        elif _HOLE.search(text):
+            does = "extended"
+            context = entry.context.partition("\n")[0]
+            parameters, reason = self._parameters(context, text)
+            if reason:
+                self._skip(state, reason, entry.time_ns)
+                return
+        sent = _Sent(does, text, name, parameters, entry.time_ns, entry.query_id)
+        self._put(state, sent, UNKNOWN, entry.time_ns, _state(entry))
+
+    def _close(self, key: str, end: int) -> None:
+        """End a session, if it had begun."""
+        state = self._known.pop(key, None)
+        if state is None:
+            return
+        self._give_up(state, end)
+        if state.connected:
+            self._ended.append(Action(state.number, "disconnect", max(end, state.free_ns)))
+
+    def _restarted(self, entry: Entry) -> None:
+        """End all sessions: a server that is ready begins anew."""
+        for key in list(self._known):
+            self._close(key, entry.time_ns)
+        self._others.clear()
+
+
+def spread(entries: Iterable[Entry], resolution_ns: int) -> Iterator[Entry]:
+    """Yield entries of a log whose stamps are coarse, those of one stamp spread over its time."""
+    same: list[Entry] = []
+    for entry in entries:
+        if same and (entry.time_ns != same[0].time_ns or len(same) >= _MOST_REMEMBERED):
+            yield from _apart(same, resolution_ns)
+            same = []
+        same.append(entry)
+    yield from _apart(same, resolution_ns)
+
+
+def note_zones(clock: Clock, reading: Reading) -> None:
+    """Note zones that are not known."""
+    for zone in sorted(clock.unknown):
+        reading.notes[f"time zone {zone!r} is not known: its times are taken as UTC"] = None
+
+
+def _apart(same: list[Entry], resolution_ns: int) -> Iterator[Entry]:
+    step = resolution_ns // (len(same) + 1)
+    for place, entry in enumerate(same, start=1):
+        yield entry._replace(time_ns=entry.time_ns + place * step)
+
+
+def _prepared(name: str) -> str:
+    """Return the name of a statement from `name/portal`."""
+    name = name.partition("/")[0]
+    return "" if name == "<unnamed>" else name
+
+
+def _unquoted(value: str) -> str | None:
+    if value == "NULL":
+        return None
+    return value[1:-1].replace("''", "'") if "''" in value else value[1:-1]
+
+
+def _origin(entry: Entry) -> tuple[str, str, str]:
+    return entry.user, entry.database, entry.remote
+
+
+def _same(origin: tuple[str, str, str], entry: Entry) -> bool:
+    """Tell whether an entry can be of a session: names that are not known contradict nothing."""
+    new = _name(entry.user), _name(entry.database), _name(entry.remote)
+    return all(not one or not two or one == two for one, two in zip(map(_name, origin), new,
+                                                                     strict=True))  # fmt: skip
+
+
+def _name(text: str) -> str:
+    return _NAMES.get(text, text)
+
+
+def _session_start(session: str) -> int:
+    """Return the second in which a session of that id began; 0 for what is no id."""
+    try:
+        return int(session.partition(".")[0], 16)
+    except ValueError:
+        return 0
+
+
+def _state(entry: Entry) -> str:
+    """Return the SQLSTATE of an error; of a log without it, what its English words mean."""
+    if entry.sqlstate:
+        return entry.sqlstate
+    if (match := _MISSING.match(entry.message)) is not None:
+        return _MISSING_STATES[match[1]]
+    return next((state for words, state in _STATES if words in entry.message), UNKNOWN_STATE)

@@ -1,0 +1,225 @@
+"""The whole way from logs to a replay file, in one pass."""
+
+import contextlib
+import gc
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import cast
+
+from replayer import registry
+from replayer.capture import archive
+from replayer.capture.action import Action, Session
+from replayer.capture.entry import Reading
+from replayer.capture.inputs import Input, listed
+from replayer.capture.logs import Log, Order
+from replayer.capture.summary import Source, Summary
+from replayer.errors import Impossible
+
+LOGS = "capture.logs"
+_COARSE_NS = 10**9
+_FINE_NS = 10**6
+_MOST_FILES = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What is to be converted, and how."""
+
+    names: Sequence[str]
+    out: Path
+    prefix: str | None = None
+    anonymise: Callable[[Action], Action] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Files of one layout in the order of their times."""
+
+    layout: str
+    inputs: tuple[Input, ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def size(self) -> int | None:
+        """Return the bytes that will be read; None where a pipe is among them."""
+        sizes = [one.size for one in self.inputs]
+        return sum(sizes) if all(sizes) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """What was converted."""
+
+    summary: Summary
+    notes: tuple[str, ...]
+    """Sentences on how the logs were understood."""
+
+
+@dataclass(slots=True)
+class _Candidate:
+    """A file, and what is known from its beginning."""
+
+    source: Input
+    layout: str
+    began: int | None
+    head: str = field(repr=False)
+
+
+def planned(wish: Wish) -> Plan:
+    """Return which files are read, in what order.
+
+    Raises Impossible where there is no log that can be replayed among them.
+    """
+    nothing = Order(Reading(), lambda _: None, lambda _: None, wish.prefix)
+    candidates: list[_Candidate] = []
+    notes: list[str] = []
+    problem: Impossible | None = None
+    inputs = listed(wish.names)
+    for source in inputs:
+        try:
+            candidates.append(_candidate(source, nothing))
+        except Impossible as error:
+            problem = problem or error
+            notes.append(f"passed over: {error}")
+    if not candidates:
+        assert problem is not None, "each file has a layout or a problem"
+        if len(inputs) == 1:
+            raise problem
+        raise Impossible(f"none of {len(inputs):,} files is a log that is known: {problem}")
+    best = max(candidates, key=lambda one: (_log(one.layout).RANK, one.source.size))
+    chosen = [one for one in candidates if one.layout == best.layout]
+    notes += [
+        f"passed over: {one.source.name}, as logs of {best.layout} are read and it is of "
+        f"{one.layout}"
+        for one in candidates
+        if one.layout != best.layout
+    ]
+    chosen.sort(key=lambda one: (one.began or 0, one.source.name))
+    return Plan(best.layout, tuple(_once(chosen, notes)), tuple(notes))
+
+
+def convert(plan: Plan, wish: Wish, advance: Callable[[int], None]) -> Made:
+    """Write the replay file and return what is in it.
+
+    Raises Impossible where there is nothing to replay; then there is no file.
+    """
+    log, reading = _log(plan.layout), Reading()
+    with (
+        contextlib.ExitStack() as ends,
+        _collected_never(),
+        archive.Writer(wish.out, log.ENGINE) as writer,
+    ):
+        for one in plan.inputs:
+            ends.callback(one.close)
+        order = Order(reading, _describer(writer, wish), advance, wish.prefix)
+        changed = wish.anonymise
+        for actions in log.read(plan.inputs, order):
+            for action in actions:
+                writer.add(action if changed is None else changed(action))
+        damage = [*_damage(plan), *reading.damage]
+        if more := reading.damaged - len(reading.damage):
+            damage.append(f"and {more:,} more places that cannot be read")
+        source = Source(
+            engine=log.ENGINE,
+            server_version=reading.version,
+            logs=tuple(one.name for one in plan.inputs[:_MOST_FILES]),
+            resolution_ns=_COARSE_NS if reading.coarse else _FINE_NS,
+            anonymised=wish.anonymise is not None,
+        )
+        summary = writer.close(source, reading.skipped, damage) if reading.statements else None
+    if summary is None:
+        raise Impossible(_nothing(plan, reading, damage))
+    return Made(summary, (*plan.notes, *_notes(plan, reading)))
+
+
+def _candidate(source: Input, order: Order) -> _Candidate:
+    head = source.head()
+    if not head.strip():
+        raise Impossible(f"{source.name} is empty")
+    names = sorted(registry.names(LOGS), key=lambda name: -_log(name).RANK)
+    layout = next((name for name in names if _log(name).fits(head)), None)
+    if layout is None and order.prefix is not None:
+        layout = "postgres_stderr"
+    if layout is None and source.damage:
+        raise Impossible(f"{source.name}: {source.damage}")
+    if layout is None:
+        raise Impossible(
+            f"{source.name} is of none of {', '.join(names)}: where lines have a log_line_prefix "
+            f"of their own, --prefix gives it"
+        )
+    began = _log(layout).began(head, order)
+    return _Candidate(source, layout, began, head)
+
+
+def _once(chosen: Sequence[_Candidate], notes: list[str]) -> Iterator[Input]:
+    """Yield the files; of two that begin alike, as one and its compressed copy do, the first."""
+    heads: dict[str, str] = {}
+    for one in chosen:
+        begin = one.head[:4096]
+        if begin in heads:
+            notes.append(
+                f"passed over: {one.source.name}, which begins as {heads[begin]} does: it is the "
+                f"same log"
+            )
+            continue
+        heads[begin] = one.source.name
+        yield one.source
+
+
+def _log(name: str) -> Log:
+    return cast("Log", registry.load(LOGS, name))
+
+
+def _describer(writer: archive.Writer, wish: Wish) -> Callable[[Session], None]:  # noqa: ARG001
+    return writer.describe
+
+
+def _damage(plan: Plan) -> Iterator[str]:
+    for one in plan.inputs:
+        if one.damage:
+            yield f"{one.name}: {one.damage}"
+        if one.unfinished:
+            yield f"{one.name} ends in the middle of a line"
+
+
+def _notes(plan: Plan, reading: Reading) -> Iterator[str]:
+    yield from reading.notes
+    wrong = sum(one.not_utf8 for one in plan.inputs)
+    if wrong:
+        yield (
+            f"{wrong:,} lines have bytes that are no UTF-8: they are replayed as they are, which "
+            f"a database of another encoding may refuse"
+        )
+    if reading.foreign:
+        yield f"{reading.foreign:,} lines are of nothing that a server writes, and were passed over"
+
+
+def _nothing(plan: Plan, reading: Reading, damage: Sequence[str]) -> str:
+    """Return why there is nothing to replay."""
+    names = ", ".join(one.name for one in plan.inputs[:3])
+    names += " and more" if len(plan.inputs) > 3 else ""
+    if not reading.entries:
+        why = damage[0] if damage else "no line of it is an entry: --prefix gives log_line_prefix"
+        return f"{names}, read as {plan.layout}, holds nothing that can be replayed: {why}"
+    skipped = _worded(reading.skipped)
+    return (
+        f"{names} holds {reading.entries:,} entries, and no statement that can be replayed"
+        f"{f' ({skipped})' if skipped else ''}: `replayer capture` says what its server must log"
+    )
+
+
+def _worded(skipped: Mapping[str, int]) -> str:
+    return "; ".join(f"{count:,} {reason}" for reason, count in skipped.items())
+
+
+@contextlib.contextmanager
+def _collected_never() -> Iterator[None]:
+    """Leave out the search for circles, which this work makes none of: it takes a third of it."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()

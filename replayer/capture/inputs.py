@@ -1,0 +1,379 @@
+"""Logs as they lie about: files, folders, pipes, compressed or not, rotated, cut off.
+
+Text is decoded as UTF-8; bytes that are none become lone surrogates, as `action` says.  Whatever
+the size of a file, a few megabytes of it are in memory, however long its lines are.
+"""
+
+import bz2
+import codecs
+import contextlib
+import errno
+import lzma
+import os
+import stat
+import tempfile
+import time
+import zlib
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import IO, Protocol
+
+import zstandard
+
+from replayer.errors import Impossible
+
+_BLOCK = 1 << 20
+_PIECE = 1 << 10
+"""Bytes that are decompressed at once: even a bomb makes no more than some 40 MB of them."""
+_HEAD = 256 << 10
+LONGEST_LINE = 8 << 20
+"""Characters; of a longer line only its beginning is kept, and CUT after it."""
+_KEPT = 64 << 10
+CUT = "\0"
+"""Where a text was cut: no log holds this character."""
+_PATIENCE = 10.0
+"""Seconds in which somebody must begin to write into a named pipe."""
+_OTHERS = {
+    b"PK\x03\x04": "a zip archive",
+    b"7z\xbc\xaf\x27\x1c": "a 7z archive",
+    codecs.BOM_UTF16_LE: "text in UTF-16",
+    codecs.BOM_UTF16_BE: "text in UTF-16",
+    b"REPLAY1\n": "a replay file already: `replayer run` replays it",
+}
+
+
+class _Decompressor(Protocol):
+    @property
+    def eof(self) -> bool: ...
+
+    @property
+    def unused_data(self) -> bytes: ...
+
+    def decompress(self, data: bytes, /) -> bytes: ...
+
+
+_FORMATS: dict[bytes, tuple[str, Callable[[], _Decompressor]]] = {
+    b"\x1f\x8b": ("gzip", lambda: zlib.decompressobj(31)),
+    b"BZh": ("bzip2", bz2.BZ2Decompressor),
+    b"\x28\xb5\x2f\xfd": ("zstd", lambda: zstandard.ZstdDecompressor().decompressobj()),
+    b"\xfd7zXZ\0": ("xz", lzma.LZMADecompressor),
+}
+_BROKEN = (zlib.error, OSError, zstandard.ZstdError, lzma.LZMAError, EOFError, ValueError)
+
+
+@dataclass(slots=True, eq=False)
+class Input:
+    """One file or pipe; a pipe can be read once, even where its head was looked at."""
+
+    name: str
+    """What it is called in sentences: its name without folders."""
+    path: Path | None
+    """None for standard input."""
+    size: int = 0
+    """Bytes that it has as it lies there; 0 for a pipe."""
+    damage: str = ""
+    """Where it could not be read further, and why."""
+    not_utf8: int = 0
+    """Lines with bytes that are no UTF-8."""
+    too_long: int = 0
+    """Lines of which only the beginning was kept."""
+    unfinished: bool = False
+    """It ends in the middle of a line."""
+    _pipe: IO[bytes] | None = None
+    _first: bytes = field(default=b"", repr=False)
+
+    def head(self) -> str:
+        """Return the beginning, decompressed, by which the layout can be known.
+
+        Raises Impossible for what is no text.
+        """
+        with contextlib.closing(self._pieces(lambda _: None, keep=True)) as pieces:
+            data = bytearray()
+            for piece in pieces:
+                data += piece
+                if len(data) >= _HEAD:
+                    break
+        if b"\0" in data:
+            raise Impossible(f"{self.name} is no text, so it is no log")
+        return data.decode("utf-8", "surrogateescape").removeprefix("\ufeff")
+
+    def blocks(self, advance: Callable[[int], None]) -> Iterator[str]:
+        """Yield the text in pieces of about a megabyte, cut anywhere.
+
+        Each piece of the file that was read is told to advance, in bytes.
+        """
+        decoder = codecs.getincrementaldecoder("utf-8")("surrogateescape")
+        first = True
+        for data in _gathered(self._pieces(advance)):
+            text = decoder.decode(data)
+            if first:
+                text, first = text.removeprefix("\ufeff"), False
+            if not text.isascii():
+                self.not_utf8 += _undecoded(text)
+            yield text
+        if rest := decoder.decode(b"", final=True):
+            yield rest
+
+    def lines(self, advance: Callable[[int], None]) -> Iterator[list[str]]:
+        """Yield the lines without their ends, many at once.
+
+        Of a line that is too long the beginning is kept, with CUT at its end.
+        """
+        held, windows = "", None
+        dropping = False
+        for block in self.blocks(advance):
+            pieces = block.split("\n")
+            if windows is None:
+                windows = pieces[0].endswith("\r") and len(pieces) > 1
+            if dropping and len(pieces) > 1:
+                pieces[0], dropping = held, False
+            elif not dropping:
+                pieces[0] = held + pieces[0]
+            held = held if dropping else pieces.pop()
+            if len(held) > LONGEST_LINE:
+                held, dropping = held[:_KEPT] + CUT, True
+                self.too_long += 1
+            yield [line.removesuffix("\r") for line in pieces] if windows else pieces
+        self.unfinished = bool(held)
+        if held:
+            yield [held]
+
+    def backwards(self, advance: Callable[[int], None]) -> Iterator[list[str]]:
+        """Yield the lines from the last one to the first, many at once: exports are often so."""
+        with tempfile.TemporaryFile() as spool:
+            for data in self._pieces(advance):
+                spool.write(data)
+            held = b""
+            for start in range((spool.tell() - 1) // _BLOCK * _BLOCK, -1, -_BLOCK):
+                spool.seek(start)
+                pieces = (spool.read(_BLOCK) + held).split(b"\n")
+                held = pieces[0]
+                yield [one.decode("utf-8", "surrogateescape") for one in reversed(pieces[1:])]
+                if len(held) > LONGEST_LINE:
+                    self.too_long += 1
+                    held = b""
+                spool.truncate(start)
+            yield [held.decode("utf-8", "surrogateescape")]
+
+    def written(self) -> datetime | None:
+        """Return when it was last written; None for a pipe."""
+        if self.path is None or not self.size:
+            return None
+        return datetime.fromtimestamp(self.path.stat().st_mtime, UTC)
+
+    def close(self) -> None:
+        """Close a pipe that was not read to its end."""
+        if self._pipe is not None:
+            self._pipe.close()
+
+    def _pieces(
+        self, advance: Callable[[int], None], *, keep: bool = False
+    ) -> Generator[bytes, None, None]:
+        """Yield what is in it, decompressed; where that breaks off, damage says so."""
+        raw = self._raw(advance, keep=keep)
+        try:
+            first = next(raw, b"")
+            for sign, what in _OTHERS.items():
+                if first.startswith(sign):
+                    raise Impossible(f"{self.name} is {what}")
+            for sign, (title, make) in _FORMATS.items():
+                if first.startswith(sign):
+                    yield from self._decompressed(_chained(first, raw), title, make)
+                    return
+            yield from _chained(first, raw)
+        finally:
+            raw.close()
+
+    def _decompressed(
+        self, raw: Iterable[bytes], title: str, make: Callable[[], _Decompressor]
+    ) -> Iterator[bytes]:
+        one, taken, made = make(), 0, 0
+        begun = False
+        for block in raw:
+            for start in range(0, len(block), _PIECE):
+                piece = block[start : start + _PIECE]
+                while piece:
+                    if one.eof:
+                        one = make()
+                    try:
+                        data = one.decompress(piece)
+                    except _BROKEN:
+                        self.damage = _broken(title, taken + start, made)
+                        return
+                    made += len(data)
+                    begun = True
+                    if data:
+                        yield data
+                    piece = one.unused_data if one.eof else b""
+                    if not piece.strip(b"\0"):
+                        # Tapes and block devices fill up with zeros.
+                        piece = b""
+            taken += len(block)
+        if begun and not one.eof:
+            self.damage = _broken(title, taken, made)
+
+    def _raw(
+        self, advance: Callable[[int], None], *, keep: bool = False
+    ) -> Generator[bytes, None, None]:
+        """Yield the blocks as they lie there; those of a pipe can be kept for the next reader."""
+        handle, first = self._open()
+        try:
+            if first:
+                advance(len(first))
+                yield first
+            while block := self._block(handle):
+                if keep and self._pipe is not None:
+                    self._first += block
+                advance(len(block))
+                yield block
+        finally:
+            if self._pipe is None:
+                handle.close()
+
+    def _open(self) -> tuple[IO[bytes], bytes]:
+        """Return what to read from, and what was read of it already."""
+        if self._pipe is not None:
+            return self._pipe, self._first
+        try:
+            handle, first = _opened(self)
+        except OSError as error:
+            raise Impossible(f"{self.name} cannot be read: {error.strerror}") from error
+        if not stat.S_ISREG(os.fstat(handle.fileno()).st_mode):
+            self._pipe, self._first = handle, first
+        return handle, first
+
+    def _block(self, handle: IO[bytes]) -> bytes:
+        try:
+            return handle.read(_BLOCK)
+        except OSError as error:
+            self.damage = f"it cannot be read further: {error.strerror}"
+            return b""
+
+
+def listed(names: Sequence[str]) -> list[Input]:
+    """Return what the names stand for, each file once; a folder stands for the files in it.
+
+    Raises Impossible for a name that is not there, and where there is no file at all.
+    """
+    inputs: dict[object, Input] = {}
+    for name in names:
+        for one in _expanded(name):
+            key: object = "-"
+            if one.path is not None:
+                about = one.path.stat()
+                key = (about.st_dev, about.st_ino)
+            inputs.setdefault(key, one)
+    if not inputs:
+        raise Impossible(f"there is no file in {', '.join(names)}")
+    return list(inputs.values())
+
+
+def _expanded(name: str) -> Iterator[Input]:
+    if name == "-":
+        yield Input("standard input", None)
+        return
+    path = Path(name)
+    try:
+        about = path.stat()
+        if not stat.S_ISDIR(about.st_mode):
+            yield Input(_shown(path), path, about.st_size if stat.S_ISREG(about.st_mode) else 0)
+            return
+        for one in sorted(path.iterdir()):
+            # Not through links in it: whoever may write into a folder of logs could show others'.
+            about = one.lstat()
+            if stat.S_ISREG(about.st_mode) and about.st_size and not one.name.startswith("."):
+                yield Input(_shown(one), one, about.st_size)
+    except OSError as error:
+        raise Impossible(f"{name} cannot be read: {error.strerror}") from error
+
+
+def _shown(path: Path) -> str:
+    """Return a name in which every byte can be printed."""
+    return os.fsencode(path.name).decode("utf-8", "replace")
+
+
+def _opened(source: Input) -> tuple[IO[bytes], bytes]:
+    if source.path is None:
+        return _standard_input(), b""
+    # Without O_NONBLOCK a named pipe that nobody writes into would never be open.
+    number = os.open(source.path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    handle = open(number, "rb", buffering=0)  # noqa: PTH123, SIM115 - opened above
+    mode = os.fstat(number).st_mode
+    if stat.S_ISREG(mode):
+        return handle, b""
+    if not stat.S_ISFIFO(mode):
+        handle.close()
+        raise Impossible(f"{source.name} is no file with a log")
+    return handle, _begun(handle, source.name)
+
+
+def _standard_input() -> IO[bytes]:
+    try:
+        return open(0, "rb", buffering=0, closefd=False)
+    except OSError as error:
+        if error.errno == errno.EBADF:
+            raise Impossible("standard input is closed, so there is no log in it") from error
+        raise
+
+
+def _begun(handle: IO[bytes], name: str) -> bytes:
+    """Return what first comes through a pipe, once somebody has opened its other end."""
+    deadline = time.monotonic() + _PATIENCE
+    while time.monotonic() < deadline:
+        try:
+            first = os.read(handle.fileno(), 1 << 16)
+        except BlockingIOError:
+            first = b""
+        if first:
+            os.set_blocking(handle.fileno(), True)
+            return first
+        time.sleep(0.02)
+    handle.close()
+    raise Impossible(f"{name} is a pipe, and nothing was written into it in {_PATIENCE:g} s")
+
+
+def _chained(first: bytes, others: Iterable[bytes]) -> Iterator[bytes]:
+    if first:
+        yield first
+    yield from others
+
+
+def _gathered(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield pieces that are large enough to be worked upon."""
+    data = bytearray()
+    for piece in pieces:
+        if not data and len(piece) >= _BLOCK:
+            yield piece
+            continue
+        data += piece
+        if len(data) >= _BLOCK:
+            yield bytes(data)
+            data.clear()
+    if data:
+        yield bytes(data)
+
+
+def _undecoded(text: str) -> int:
+    """Return how many lines have bytes that are no UTF-8."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return sum(1 for line in text.split("\n") if _lone(line))
+    return 0
+
+
+def _lone(line: str) -> bool:
+    try:
+        line.encode()
+    except UnicodeEncodeError:
+        return True
+    return False
+
+
+def _broken(title: str, taken: int, made: int) -> str:
+    return (
+        f"its {title} is damaged or cut at byte {taken:,}: {made:,} bytes of text before that were "
+        f"read"
+    )

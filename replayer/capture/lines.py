@@ -1,0 +1,143 @@
+"""Entries of a PostgreSQL log whose lines have a prefix: put together from their lines."""
+
+from collections import deque
+from collections.abc import Callable, Iterator
+
+from replayer.capture.clock import Clock
+from replayer.capture.entry import Entry, Reading, query_number
+from replayer.capture.inputs import CUT, LONGEST_LINE, Input
+from replayer.capture.prefix import FIELDS, PARTS, Prefix
+
+_PARTS = frozenset(PARTS)
+_SEVERITY, _TIME, _EPOCH, _PROCESS, _SESSION = range(5)
+_USER, _DATABASE, _APPLICATION, _REMOTE, _STATE, _NUMBER, _QUERY_ID = range(5, len(FIELDS))
+
+
+class _Draft:
+    """An entry of which more may come."""
+
+    __slots__ = ("groups", "key", "last", "parts", "session", "size", "time_ns")
+
+    def __init__(
+        self, time_ns: int, key: str, session: str, groups: tuple[str, ...], message: str
+    ) -> None:
+        self.time_ns, self.groups = time_ns, groups
+        self.key, self.session = key, session
+        self.parts = {"message": [message]}
+        self.last = "message"
+        self.size = len(message)
+
+
+class Joiner:
+    """Makes entries of lines; what belongs to one may stand between lines of others.
+
+    `window` is how many entries may be incomplete at a time.
+    """
+
+    def __init__(self, prefix: Prefix, clock: Clock, reading: Reading, window: int = 1) -> None:
+        self._match = prefix.pattern.match
+        self._places = prefix.places
+        self._clock, self._reading, self._window = clock, reading, window
+        self._drafts: deque[_Draft] = deque()
+        self._open: dict[str, _Draft] = {}
+        self._ready: list[Entry] = []
+
+    def add(self, text: str, time_ns: int = 0, process: str = "") -> None:
+        """Take a line, with its time and process where they stand outside of its prefix."""
+        match = self._match(text)
+        if match is None:
+            self._go_on(text, process)
+            return
+        # Behind the last group stands what a prefix does not have.
+        groups = (*match.groups(""), "")
+        places = self._places
+        severity = groups[places[_SEVERITY]]
+        session = groups[places[_SESSION]] or groups[places[_PROCESS]] or process
+        key = process or session
+        if severity in _PARTS:
+            self._attach(key, severity, text[match.end() :])
+            return
+        if not time_ns:
+            try:
+                stamp = groups[places[_TIME]]
+                time_ns = (
+                    self._clock.ns(stamp) if stamp else self._clock.epoch(groups[places[_EPOCH]])
+                )
+            except ValueError:
+                self._reading.foreign += 1
+                return
+        draft = _Draft(time_ns, key, session, groups, text[match.end() :])
+        self._drafts.append(draft)
+        self._open[key] = draft
+        if len(self._drafts) > self._window:
+            self._finish(self._drafts.popleft())
+
+    def ready(self) -> list[Entry]:
+        """Return the entries that are whole since the last time."""
+        made, self._ready = self._ready, []
+        return made
+
+    def finish(self, *, cut: bool = False) -> list[Entry]:
+        """Return the entries that were incomplete, too; the last of them may be cut."""
+        if cut and self._drafts:
+            last = self._drafts[-1]
+            last.parts[last.last].append(CUT)
+        while self._drafts:
+            self._finish(self._drafts.popleft())
+        return self.ready()
+
+    def _attach(self, key: str, part: str, text: str) -> None:
+        draft = self._open.get(key)
+        if draft is None:
+            self._reading.foreign += 1
+            return
+        draft.parts[part] = [text]
+        draft.last = part
+
+    def _go_on(self, text: str, process: str) -> None:
+        """Take a line that is a further one of a statement, or of nothing."""
+        draft = self._open.get(process) if process else self._drafts[-1] if self._drafts else None
+        if not text:
+            return
+        if draft is None or (not process and text[0] not in "\t "):
+            self._reading.foreign += 1
+            return
+        # syslog's own lines break a long text anywhere; others have lost a tab.
+        more = f"\n{text[1:]}" if text[0] == "\t" else text if process else f"\n{text}"
+        if draft.size <= LONGEST_LINE:
+            draft.size += len(more)
+            draft.parts[draft.last].append(more if draft.size <= LONGEST_LINE else CUT)
+
+    def _finish(self, draft: _Draft) -> None:
+        if self._open.get(draft.key) is draft:
+            del self._open[draft.key]
+        groups, places, parts = draft.groups, self._places, draft.parts
+        number, query_id = groups[places[_NUMBER]], groups[places[_QUERY_ID]]
+        self._ready.append(
+            Entry(
+                draft.time_ns,
+                draft.session,
+                groups[places[_SEVERITY]],
+                "".join(parts["message"]),
+                "".join(parts.get("DETAIL", ())),
+                groups[places[_STATE]],
+                "".join(parts.get("STATEMENT", ())),
+                "".join(parts.get("CONTEXT", ())),
+                groups[places[_USER]],
+                groups[places[_DATABASE]],
+                groups[places[_APPLICATION]],
+                groups[places[_REMOTE]],
+                query_number(query_id) if query_id else 0,
+                int(number) if number else 0,
+            )
+        )
+
+
+def joined(joiner: Joiner, source: Input, advance: Callable[[int], None]) -> Iterator[list[Entry]]:
+    """Yield the entries of a file whose lines have all in their prefix."""
+    add = joiner.add
+    for lines in source.lines(advance):
+        for line in lines:
+            add(line)
+        yield joiner.ready()
+    yield joiner.finish(cut=source.unfinished)

@@ -1,0 +1,169 @@
+"""csvlog of PostgreSQL: 23 columns, with 24 since version 13 and 26 since version 14."""
+
+import csv
+import io
+import re
+from collections.abc import Iterable, Iterator
+
+from replayer.capture import assembly
+from replayer.capture.action import Action
+from replayer.capture.clock import STAMP, Clock
+from replayer.capture.entry import Entry, Reading, query_number
+from replayer.capture.inputs import LONGEST_LINE, Input
+from replayer.capture.logs import Order
+
+ENGINE = "postgres"
+RANK = 3
+_BEGIN = rf'"?{STAMP}(?:\.\d+)? [^,"\n]{{1,40}}"?,(?:"[^"\n]*")?,'
+_START = re.compile(_BEGIN)
+_STARTS = re.compile(rf"^{_BEGIN}", re.MULTILINE)
+_FEWEST = 23
+_OTHERS = frozenset({"client backend", "not initialized", "postmaster", "startup", "walsender", ""})
+"""Processes whose entries are of use; a parallel worker's errors are its leader's, too."""
+_LONGEST_BEGIN = 512
+_MOST_COUNTS = 20
+_MOST_JOINED = 100
+csv.field_size_limit(4 * LONGEST_LINE)
+
+
+def fits(head: str) -> bool:
+    """Tell whether a log has a whole record in its beginning."""
+    match = _STARTS.search(head)
+    return match is not None and _first(head[match.start() :]) is not None
+
+
+def began(head: str, order: Order) -> int | None:  # noqa: ARG001 - layouts share one face
+    """Return the time of the first record."""
+    match = _STARTS.search(head)
+    row = _first(head[match.start() :]) if match else None
+    return None if row is None else Clock().ns(row[0])
+
+
+def read(inputs: Iterable[Input], order: Order) -> Iterator[list[Action]]:
+    """Yield what clients did."""
+    clock, whole = Clock(), assembly.Assembly(order.reading, order.announce)
+    for source in inputs:
+        line = 1
+        for text in _records(source.blocks(order.advance), order.reading):
+            rows = _rows(text, f"{source.name}: line", line, order.reading)
+            yield whole.take(_entries(rows, clock, order.reading))
+            line += text.count("\n")
+    assembly.note_zones(clock, order.reading)
+    yield whole.finish()
+
+
+def _first(text: str) -> list[str] | None:
+    """Return the first whole record that has a time."""
+    try:
+        for row in csv.reader(io.StringIO(text, newline="\n")):
+            if len(row) >= _FEWEST:
+                Clock().ns(row[0])
+                return row
+    except (csv.Error, ValueError):
+        return None
+    return None
+
+
+def _records(blocks: Iterable[str], reading: Reading) -> Iterator[str]:
+    """Yield texts of whole records, cut where one begins and no quote is open."""
+    held, dropping = "", False
+    for block in blocks:
+        text = held + block
+        if dropping:
+            after = _STARTS.search(text, 1)
+            dropping, text = after is None, text[after.start() if after else -_LONGEST_BEGIN :]
+        stop = 0 if dropping else _boundary(text)
+        if not stop and not dropping and len(text) > LONGEST_LINE:
+            stop = _last_start(text, len(text))
+            if not stop:
+                # One record without an end.
+                reading.skip(assembly.CUT_TEXT)
+                dropping, text = True, text[-_LONGEST_BEGIN:]
+        if stop:
+            yield text[:stop]
+        held = text[stop:]
+    if held and not dropping:
+        yield held
+
+
+def _boundary(text: str) -> int:
+    """Return where the last record begins that follows a whole one; 0 if that is nowhere."""
+    stop = _last_start(text, len(text))
+    for _ in range(_MOST_COUNTS):
+        # What looks like a begin may stand in a statement.
+        if not stop or not text.count('"', 0, stop) % 2:
+            return stop
+        stop = _last_start(text, stop)
+    return 0
+
+
+def _last_start(text: str, stop: int) -> int:
+    """Return where the last line before a place begins that looks like a record; 0 for none."""
+    at = text.rfind("\n", 0, max(stop - 1, 0))
+    while at >= 0:
+        if _START.match(text, at + 1):
+            return at + 1
+        at = text.rfind("\n", 0, at)
+    return 0
+
+
+def _rows(text: str, where: str, line: int, reading: Reading) -> list[list[str]]:
+    """Return the records of a text; of a damaged one those that are whole."""
+    try:
+        rows = list(csv.reader(io.StringIO(text, newline="\n")))
+        if all(len(row) >= _FEWEST for row in rows):
+            return rows
+    except csv.Error:
+        pass
+    return _mended(text, where, line, reading)
+
+
+def _mended(text: str, where: str, line: int, reading: Reading) -> list[list[str]]:
+    """Return the whole records of a text in which something is damaged, and count the others."""
+    starts = [match.start() for match in _STARTS.finditer(text)]
+    rows: list[list[str]] = []
+    if text[: starts[0] if starts else len(text)].strip():
+        reading.hurt(f"{where} {line:,} is no record of a csvlog")
+    at = 0
+    while at < len(starts):
+        # A statement may hold what looks like a begin.
+        for end in range(at + 1, min(at + _MOST_JOINED, len(starts)) + 1):
+            piece = text[starts[at] : starts[end] if end < len(starts) else len(text)]
+            row = None if piece.count('"') % 2 else _first(piece)
+            if row is not None:
+                rows.append(row)
+                at = end
+                break
+        else:
+            number = line + text.count("\n", 0, starts[at])
+            reading.hurt(f"{where} {number:,} begins a record that is damaged or cut")
+            at += 1
+    return rows
+
+
+def _entries(rows: Iterable[list[str]], clock: Clock, reading: Reading) -> Iterator[Entry]:
+    for row in rows:
+        columns = len(row)
+        if columns < _FEWEST or (columns > _FEWEST and row[23] not in _OTHERS):
+            continue
+        query_id = row[25] if columns > 25 else ""
+        try:
+            yield Entry(
+                clock.ns(row[0]),
+                row[5],
+                row[11],
+                row[13],
+                row[14],
+                row[12],
+                row[19],
+                row[18],
+                row[1],
+                row[2],
+                row[22],
+                row[4],
+                query_number(query_id) if query_id else 0,
+                int(row[6]),
+                row[8],
+            )
+        except ValueError:
+            reading.hurt("a record has no time or no number of its line")

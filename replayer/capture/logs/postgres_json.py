@@ -1,0 +1,240 @@
+"""JSON lines of PostgreSQL: jsonlog, CloudNativePG, Cloud SQL, Azure, and lines in an envelope."""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from replayer.capture import assembly, prefix
+from replayer.capture.action import Action
+from replayer.capture.clock import Clock
+from replayer.capture.entry import Entry, Reading, query_number
+from replayer.capture.inputs import CUT, Input
+from replayer.capture.lines import Joiner
+from replayer.capture.logs import Order
+from replayer.errors import Impossible
+
+ENGINE = "postgres"
+RANK = 2
+_OTHERS = frozenset({"client backend", "not initialized", "postmaster", "startup", "walsender", ""})
+_TEXTS = ("textPayload", "log", "message", "msg", "line")
+"""Keys of envelopes around a line of a log."""
+_TIMES = ("timestamp", "time", "ts", "@timestamp")
+_SAMPLES = 500
+_WINDOW = 16
+
+
+def fits(head: str) -> bool:
+    """Tell whether a log has objects as its first lines."""
+    return any(_fields(one) or _text(one) for one in _objects(head))
+
+
+def began(head: str, order: Order) -> int | None:
+    """Return the time of the first entry."""
+    reader = _Reader(order)
+    return min(reader.times(head), default=None)
+
+
+def read(inputs: Iterable[Input], order: Order) -> Iterator[list[Action]]:
+    """Yield what clients did."""
+    reader, whole = _Reader(order), assembly.Assembly(order.reading, order.announce)
+    for source in inputs:
+        for entries in reader.entries(source):
+            yield whole.take(entries)
+    assembly.note_zones(reader.clock, order.reading)
+    yield whole.finish()
+
+
+class _Reader:
+    """Makes entries of objects, of whichever kind they are."""
+
+    def __init__(self, order: Order) -> None:
+        self.clock = Clock()
+        self._order = order
+        self._joiner: Joiner | None = None
+
+    def times(self, head: str) -> Iterator[int]:
+        """Yield the times of the entries that a log begins with."""
+        for one in _objects(head):
+            try:
+                fields = _fields(one)
+                if fields is not None:
+                    yield self.clock.ns(fields["log_time"])
+                elif (stamp := _stamp(one)) is not None:
+                    yield self.clock.ns(stamp)
+            except (ValueError, KeyError, TypeError):
+                continue
+
+    def entries(self, source: Input) -> Iterator[list[Entry]]:
+        """Yield the entries of a file; one that begins with its end is read backwards."""
+        head = source.head()
+        times = list(self.times(head))
+        # Exports of a cluster's logs have the newest line first.
+        descending = len(times) > 1 and times[0] > times[-1] and times == sorted(times)[::-1]
+        self._joiner = None
+        objects = list(_objects(head))
+        if not any(_fields(one) for one in objects):
+            self._joined([text for one in objects if (text := _text(one))])
+        batches = (source.backwards if descending else source.lines)(self._order.advance)
+        number, step = (0, 0) if descending else (1, 1)
+        for lines in batches:
+            made: list[Entry] = []
+            for at, line in enumerate(lines):
+                where = f"{source.name}: line {number + at * step:,}" if step else source.name
+                made += self._line(line, where)
+            number += len(lines) * step
+            yield made
+        if self._joiner is not None:
+            yield self._joiner.finish()
+
+    def _joined(self, texts: list[str]) -> Joiner:
+        """Begin to join the lines in envelopes; they may have their times outside."""
+        asked = self._order.prefix
+        begin = (
+            prefix.compiled(asked, timed=False)
+            if asked is not None
+            else prefix.guessed((text.split("\n")[0] for text in texts[:_SAMPLES]), timed=False)
+        )
+        if begin is None:
+            raise Impossible(
+                "the lines in this JSON have no prefix that is known: --prefix gives the "
+                "log_line_prefix of their server"
+            )
+        self._joiner = Joiner(begin, self.clock, self._order.reading, _WINDOW)
+        return self._joiner
+
+    def _line(self, line: str, where: str) -> Iterable[Entry]:
+        if not line or line.isspace():
+            return ()
+        reading = self._order.reading
+        if line[-1] == CUT:
+            reading.skip(assembly.CUT_TEXT)
+            return ()
+        try:
+            one = json.loads(line)
+        except (ValueError, RecursionError):
+            reading.hurt(f"{where} is no whole JSON object")
+            return ()
+        if not isinstance(one, dict):
+            reading.hurt(f"{where} is JSON, but no object")
+            return ()
+        fields = _fields(one)
+        if fields is None:
+            return self._enveloped(one)
+        return _entry(fields, self.clock, reading, where)
+
+    def _enveloped(self, one: Mapping[str, Any]) -> Iterable[Entry]:
+        """Return what is whole after one more line in an envelope."""
+        text = _text(one)
+        joiner = self._joiner
+        if not text or joiner is None:
+            # Collectors have lines of their own between those of the server.
+            return ()
+        stamp = _stamp(one)
+        try:
+            time_ns = self.clock.ns(stamp) if stamp is not None else 0
+        except ValueError:
+            time_ns = 0
+        first, *others = text.rstrip("\n").split("\n")
+        joiner.add(first, time_ns)
+        for other in others:
+            joiner.add(other if other.startswith("\t") else f"\t{other}", time_ns)
+        return joiner.ready()
+
+
+def _objects(head: str) -> Iterator[dict[str, Any]]:
+    for line in head.split("\n")[:_SAMPLES]:
+        if line.startswith("{"):
+            try:
+                one = json.loads(line)
+            except (ValueError, RecursionError):
+                continue
+            if isinstance(one, dict):
+                yield one
+
+
+def _fields(one: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """Return the fields of an entry under csvlog's names; None for what is not one by itself."""
+    if "error_severity" in one and "timestamp" in one:
+        return _Json(one)
+    record = one.get("record")
+    if isinstance(record, dict) and "error_severity" in record:
+        return record
+    inner = one.get("jsonPayload")
+    if isinstance(inner, dict):
+        return _fields(inner)
+    return None
+
+
+class _Json(dict[str, Any]):
+    """A jsonlog's object under csvlog's names."""
+
+    _NAMES = {  # noqa: RUF012 - never changed
+        "log_time": "timestamp",
+        "user_name": "user",
+        "database_name": "dbname",
+        "session_line_num": "line_num",
+        "sql_state_code": "state_code",
+        "query": "statement",
+        "session_start_time": "session_start",
+    }
+
+    def __missing__(self, name: str) -> Any:
+        return super().__getitem__(self._NAMES[name])
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """Return a field."""
+        return super().get(self._NAMES.get(name, name), default)
+
+
+def _entry(
+    fields: Mapping[str, Any], clock: Clock, reading: Reading, where: str
+) -> Iterable[Entry]:
+    get = fields.get
+    if get("backend_type", "") not in _OTHERS:
+        return ()
+    try:
+        return (
+            Entry(
+                clock.ns(fields["log_time"]),
+                get("session_id") or str(get("process_id") or get("pid") or ""),
+                get("error_severity", ""),
+                get("message", ""),
+                get("detail", ""),
+                get("sql_state_code", ""),
+                get("query", ""),
+                get("context", ""),
+                get("user_name", ""),
+                get("database_name", ""),
+                get("application_name", ""),
+                _remote(get),
+                query_number(get("query_id", 0)),
+                int(get("session_line_num") or 0),
+                get("session_start_time", ""),
+            ),
+        )
+    except (ValueError, TypeError, KeyError):
+        reading.hurt(f"{where} has no time, or a number that is none")
+        return ()
+
+
+def _remote(get: Any) -> str:
+    host = get("connection_from") or get("remote_host", "")
+    port = get("remote_port")
+    return f"{host}:{port}" if port else host
+
+
+def _text(one: Mapping[str, Any]) -> str:
+    """Return the line of a log that is in an envelope."""
+    inner = one.get("properties")
+    if isinstance(inner, dict):
+        one = inner
+    return next((text for key in _TEXTS if isinstance(text := one.get(key), str) and text), "")
+
+
+def _stamp(one: Mapping[str, Any]) -> str | None:
+    """Return the time of an envelope that is a stamp."""
+    for key in _TIMES:
+        stamp = one.get(key)
+        if isinstance(stamp, str) and stamp[4:5] == "-":
+            return stamp
+    return None

@@ -1,0 +1,62 @@
+"""stderr of PostgreSQL, with any log_line_prefix: given, or found by itself; that of RDS, too."""
+
+from collections.abc import Iterable, Iterator
+
+from replayer.capture import assembly, prefix
+from replayer.capture.action import Action
+from replayer.capture.clock import Clock
+from replayer.capture.inputs import Input
+from replayer.capture.lines import Joiner, joined
+from replayer.capture.logs import Order
+from replayer.errors import Impossible
+
+ENGINE = "postgres"
+RANK = 0
+_SECOND = 10**9
+
+
+def fits(head: str) -> bool:
+    """Tell whether a log has lines with a severity."""
+    try:
+        return prefix.guessed(head.split("\n")) is not None
+    except Impossible:
+        # Lines of PostgreSQL's, which lack something: `began` says what.
+        return True
+
+
+def began(head: str, order: Order) -> int | None:
+    """Return the time of the first entry."""
+    one = _prefix(head, order)
+    if one is None:
+        return None
+    joiner = Joiner(one, Clock(), order.reading, window=0)
+    for line in head.split("\n"):
+        joiner.add(line)
+        if made := joiner.ready():
+            return made[0].time_ns
+    return None
+
+
+def read(inputs: Iterable[Input], order: Order) -> Iterator[list[Action]]:
+    """Yield what clients did."""
+    clock, whole = Clock(), assembly.Assembly(order.reading, order.announce)
+    one: prefix.Prefix | None = None
+    for source in inputs:
+        # A file may begin with lines of which nothing can be guessed.
+        one = _prefix(source.head(), order) or one
+        if one is None:
+            raise Impossible(
+                f"{source.name} has lines of no log_line_prefix that is known: --prefix gives it"
+            )
+        joiner = Joiner(one, clock, order.reading)
+        order.reading.coarse |= one.coarse
+        for entries in joined(joiner, source, order.advance):
+            yield whole.take(assembly.spread(entries, _SECOND) if one.coarse else entries)
+    assembly.note_zones(clock, order.reading)
+    yield whole.finish()
+
+
+def _prefix(head: str, order: Order) -> prefix.Prefix | None:
+    if order.prefix is not None:
+        return prefix.compiled(order.prefix)
+    return prefix.guessed(head.split("\n"))

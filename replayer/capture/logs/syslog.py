@@ -1,0 +1,122 @@
+"""syslog of PostgreSQL, as rsyslog, syslog-ng or journald write it, and Heroku's Logplex."""
+
+import re
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+
+from replayer.capture import assembly, prefix
+from replayer.capture.action import Action
+from replayer.capture.clock import MONTHS, ZONE, Clock, Yearless
+from replayer.capture.entry import Entry
+from replayer.capture.inputs import Input
+from replayer.capture.lines import Joiner
+from replayer.capture.logs import Order
+from replayer.errors import Impossible
+
+ENGINE = "postgres"
+RANK = 1
+_LINE = re.compile(
+    rf"(?:<\d{{1,3}}>\d? ?)?(?:(?P<old>(?:{'|'.join(MONTHS)}) [ \d]\d \d\d:\d\d:\d\d)"
+    rf"|(?P<new>\d{{4}}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:\.\d+)?(?: ?{ZONE})?)) "
+    r"(?:(?P<host>\S+) )??(?P<program>[\w./-]+)\[(?:postgres\.)?(?P<process>\d+)\]:?"
+    r"(?: \d+ \S+)?(?: -)* ?(?:\[[A-Z_]+\] )?(?:\[(?P<number>\d+)-(?P<part>\d+)\] ?)?"
+)
+_OCTAL = re.compile(r"#([01]\d\d)")
+_SAMPLES = 500
+_WINDOW = 256
+_SECOND = 10**9
+_FEW = 3
+
+
+def fits(head: str) -> bool:
+    """Tell whether a log has lines of syslog with messages of PostgreSQL's."""
+    texts = _texts(head)
+    return len(texts) > 0 and prefix.guessed(texts, timed=False, known=True) is not None
+
+
+def began(head: str, order: Order) -> int | None:  # noqa: ARG001 - layouts share one face
+    """Return the time of the first line."""
+    clock, yearless = Clock(), Yearless(None)
+    for line in head.split("\n"):
+        match = _LINE.match(line)
+        if match is not None:
+            try:
+                return yearless.ns(match["old"]) if match["old"] else clock.ns(match["new"])
+            except ValueError:
+                continue
+    return None
+
+
+def read(inputs: Iterable[Input], order: Order) -> Iterator[list[Action]]:
+    """Yield what clients did."""
+    clock, whole = Clock(), assembly.Assembly(order.reading, order.announce)
+    for source in inputs:
+        for entries in _Lines(source, clock, order).entries():
+            yield whole.take(assembly.spread(entries, _SECOND) if order.reading.coarse else entries)
+    assembly.note_zones(clock, order.reading)
+    yield whole.finish()
+
+
+def _texts(head: str) -> list[str]:
+    """Return what stands behind syslog's own beginnings."""
+    lines = head.split("\n")[:_SAMPLES]
+    matches = [(match, line) for line in lines if (match := _LINE.match(line)) is not None]
+    if len(matches) < min(_FEW, len([line for line in lines if line]) / 2):
+        return []
+    return [line[match.end() :] for match, line in matches]
+
+
+class _Lines:
+    """The lines of one file."""
+
+    def __init__(self, source: Input, clock: Clock, order: Order) -> None:
+        head = source.head()
+        asked = order.prefix
+        begin = (
+            prefix.compiled(asked, timed=False, known=True)
+            if asked is not None
+            else prefix.guessed(_texts(head), timed=False, known=True)
+        )
+        if begin is None:
+            raise Impossible(
+                f"{source.name} has lines of no log_line_prefix that is known: --prefix gives it"
+            )
+        self._source, self._clock, self._order = source, clock, order
+        self._joiner = Joiner(begin, clock, order.reading, _WINDOW)
+        written = source.written()
+        self._yearless = Yearless(written or datetime.now(UTC))
+
+    def entries(self) -> Iterator[list[Entry]]:
+        """Yield the entries, put together from their parts."""
+        for lines in self._source.lines(self._order.advance):
+            for line in lines:
+                self._line(line)
+            yield self._joiner.ready()
+        yield self._joiner.finish(cut=self._source.unfinished)
+
+    def _line(self, line: str) -> None:
+        match = _LINE.match(line)
+        if match is None:
+            self._order.reading.foreign += bool(line)
+            return
+        old, new, _, _, process, _, _ = match.groups()
+        try:
+            time_ns = self._yearless.ns(old) if old else self._clock.ns(new)
+        except ValueError:
+            self._order.reading.foreign += 1
+            return
+        if old or "." not in new[19:]:
+            self._order.reading.coarse = True
+        text = line[match.end() :]
+        if "#" in text:
+            text = _OCTAL.sub(_character, text)
+        first, *others = text.split("\n")
+        self._joiner.add(first, time_ns, process)
+        for other in others:
+            self._joiner.add(other, time_ns, process)
+
+
+def _character(match: re.Match[str]) -> str:
+    """Return the control character that syslog wrote as a number."""
+    code = int(match[1], 8)
+    return chr(code) if code < 32 else match[0]

@@ -1,0 +1,219 @@
+"""The beginnings of PostgreSQL's log lines: as log_line_prefix says, or found by themselves.
+
+Found are prefixes made of stamps, process numbers, session ids, `user@database`, `name=value` and
+what stands between them.
+"""
+
+import contextlib
+import re
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from replayer.capture.clock import STAMP, ZONE
+from replayer.errors import Impossible
+
+SEVERITIES = ("LOG", "ERROR", "FATAL", "PANIC", "WARNING", "NOTICE", "INFO")
+PARTS = ("DETAIL", "HINT", "QUERY", "CONTEXT", "STATEMENT", "LOCATION", "BACKTRACE")
+_LEVEL = rf"(?P<severity>{'|'.join(SEVERITIES)}|DEBUG[1-5]?|{'|'.join(PARTS)}):\s{{1,2}}"
+_FIRST = re.compile(rf"(?<![A-Za-z]){_LEVEL}")
+_STATEMENTS = re.compile(r"(?:duration: [\d.]+ ms|statement: |execute |connection )")
+_MOST_SAMPLES = 2000
+_ENOUGH = 0.5
+"""The share of lines with a severity that a prefix must fit."""
+
+_ESCAPES = {
+    "a": ("application", r".*?"),
+    "u": ("user", r".*?"),
+    "d": ("database", r".*?"),
+    "r": ("remote", r"[^\s(]*(?:\(\d+\))?"),
+    "h": ("remote", r"\S*?"),
+    "L": ("", r"\S*?"),
+    "b": ("", r".*?"),
+    "p": ("process", r"\d+"),
+    "P": ("", r"\d*"),
+    "t": ("time", rf"{STAMP}(?:\.\d+)?(?: {ZONE})?"),
+    "m": ("time", rf"{STAMP}(?:\.\d+)?(?: {ZONE})?"),
+    "n": ("epoch", r"\d{9,11}\.\d{3}"),
+    "i": ("", r".*?"),
+    "e": ("sqlstate", r"[0-9A-Z]{5}"),
+    "c": ("session", r"[0-9a-f]{1,16}\.[0-9a-f]{1,8}"),
+    "l": ("number", r"\d+"),
+    "s": ("", rf"(?:{STAMP}(?: {ZONE})?)?"),
+    "v": ("", r"(?:-?\d+/\d+)?"),
+    "x": ("", r"\d*"),
+    "Q": ("query_id", r"-?\d+"),
+}
+FIELDS = (
+    *("severity", "time", "epoch", "process", "session", "user", "database", "application"),
+    *("remote", "sqlstate", "number", "query_id"),
+)
+
+_KEYS = {
+    **dict.fromkeys(("user", "usr", "u", "username", "user_name", "dbuser"), "%u"),
+    **dict.fromkeys(("db", "database", "d", "dbname", "datname", "database_name"), "%d"),
+    **dict.fromkeys(("app", "appli", "application", "application_name", "appname", "a"), "%a"),
+    **dict.fromkeys(("client", "host", "h", "remote", "r", "remote_host", "rhost", "ip"), "%r"),
+    **dict.fromkeys(("pid", "p", "process"), "%p"),
+    **dict.fromkeys(("queryid", "query_id", "qid"), "%Q"),
+    **dict.fromkeys(("sqlstate", "state", "err", "sql_error_code", "error_code", "e"), "%e"),
+    **dict.fromkeys(("session", "sess", "session_id", "sid", "c"), "%c"),
+    **dict.fromkeys(("line", "l", "line_num"), "%l"),
+    **dict.fromkeys(("tx", "txid", "xid", "x", "trx"), "%x"),
+    **dict.fromkeys(("vxid", "v", "vtx"), "%v"),
+    **dict.fromkeys(("cmd", "tag", "ps", "command", "i"), "%i"),
+    **dict.fromkeys(("backend", "backend_type", "b", "type"), "%b"),
+    **dict.fromkeys(("start", "session_start", "s"), "%s"),
+}
+_TOKENS = re.compile(
+    rf"(?P<m>{STAMP}\.\d{{1,6}}(?: {ZONE})?)|(?P<t>{STAMP}(?: {ZONE})?)"
+    r"|(?P<n>\b\d{10}\.\d{3}\b)"
+    rf"|(?P<key>\b(?:{'|'.join(sorted(_KEYS, key=len, reverse=True))}))(?P<is>=| = |: )"
+    r"(?P<value>\[unknown\]|\[local\]|[^\s,\]\|;)]*)"
+    r"|(?P<c>\b[0-9a-f]{8}\.[0-9a-f]{1,8}\b)|(?P<l>(?<=\[)\d+(?=-\d+\]))"
+    r"|(?P<ud>(?:\[unknown\]|[\w.$-]*)@(?:\[unknown\]|[\w.$-]*))"
+    r"|(?P<r>\[local\]|(?:\d{1,3}\.){3}\d{1,3}(?:\(\d+\))?|(?=[0-9a-f]*:[0-9a-f:]*:)[0-9a-f:]{3,39}"
+    r"(?:\(\d+\))?|[\w.-]+\(\d+\))"
+    r"|(?P<v>\b\d+/\d+\b)|(?P<e>\b(?:00000|[0-9A-Z]{2}[0-9A-Z]{3})\b(?<!\d{5})|\b00000\b)"
+    r"|(?P<p>\d+)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Prefix:
+    """What lines begin with, and where in them their fields are."""
+
+    template: str
+    """As log_line_prefix has it."""
+    pattern: re.Pattern[str]
+    places: tuple[int, ...]
+    """For each of FIELDS, its place among the groups; -1 for what the prefix does not have."""
+    coarse: bool
+    """Its stamps have whole seconds."""
+
+    def has(self, field: str) -> bool:
+        """Tell whether lines have a field."""
+        return self.places[FIELDS.index(field)] >= 0
+
+
+def compiled(template: str, *, timed: bool = True, known: bool = False) -> Prefix:
+    """Return the prefix of a log_line_prefix.
+
+    What stands around lines may have times already (not `timed`), and say whose they are (`known`).
+    Raises Impossible for a prefix that lacks one of them.
+    """
+    parts, optional, at = [], 0, 0
+    seen: set[str] = set()
+    # The level follows after any space, as logs lose theirs on the way.
+    while at < len(template.rstrip()):
+        match = re.compile(r"%(-?\d*)([a-zA-Z%])").match(template, at)
+        if match is None:
+            parts.append(re.escape(template[at]))
+            at += 1
+            continue
+        at = match.end()
+        width, escape = match.groups()
+        if escape == "q":
+            parts.append("(?:")
+            optional += 1
+        else:
+            parts.append(_fragment(escape, seen, padded=bool(width)))
+    pattern = re.compile("".join(parts) + ")?" * optional + rf"\s*?{_LEVEL}")
+    _check(template, seen, timed=timed, known=known)
+    places = tuple(pattern.groupindex.get(field, 0) - 1 for field in FIELDS)
+    coarse = not ({"epoch"} & seen or "%m" in template)
+    return Prefix(template, pattern, places, coarse)
+
+
+def _check(template: str, seen: set[str], *, timed: bool, known: bool) -> None:
+    if timed and not {"time", "epoch"} & seen:
+        raise Impossible(
+            f"lines that begin with {template!r} have no time: a log to be replayed needs %m in "
+            f"log_line_prefix"
+        )
+    if not known and not {"process", "session"} & seen:
+        raise Impossible(
+            f"lines that begin with {template!r} do not say whose they are: a log to be replayed "
+            f"needs %p or %c in log_line_prefix"
+        )
+
+
+def _fragment(escape: str, seen: set[str], *, padded: bool) -> str:
+    if escape == "%":
+        return "%"
+    if escape not in _ESCAPES:
+        raise Impossible(f"log_line_prefix has no %{escape}")
+    field, pattern = _ESCAPES[escape]
+    space = r"\s*?" if padded else ""
+    if not field or field in seen:
+        return f"{space}(?:{pattern}){space}"
+    seen.add(field)
+    return f"{space}(?P<{field}>{pattern}){space}"
+
+
+def guessed(lines: Iterable[str], *, timed: bool = True, known: bool = False) -> Prefix | None:
+    """Return the prefix that most lines with a severity have; None if there is none.
+
+    Raises Impossible where what most have tells no times or no sessions.
+    """
+    beginnings = [
+        (line[: match.start()], line[match.end() : match.end() + 20])
+        for line in lines
+        if (match := _FIRST.search(line[:500])) is not None
+    ]
+    beginnings = beginnings[:_MOST_SAMPLES]
+    # Processes of the server's own leave fields empty, by which these are not known.
+    telling = [begin for begin, message in beginnings if _STATEMENTS.match(message)]
+    every = [begin for begin, _ in beginnings]
+    problem: Impossible | None = None
+    best: tuple[int, Prefix] | None = None
+    for template, _ in Counter(map(_template, telling or every)).most_common(20):
+        try:
+            one = _of_server_too(compiled(template, timed=timed, known=known), every,
+                                  timed=timed, known=known)  # fmt: skip
+        except Impossible as error:
+            problem = problem or error
+            continue
+        count = sum(1 for begin in every if one.pattern.match(f"{begin}LOG:  "))
+        if best is None or count > best[0]:
+            best = count, one
+    if best is not None and best[0] >= _ENOUGH * len(every):
+        return best[1]
+    if problem is not None:
+        raise problem
+    return None
+
+
+def _of_server_too(one: Prefix, beginnings: list[str], *, timed: bool, known: bool) -> Prefix:
+    """Return the prefix with %q in it, where processes of the server's own leave off."""
+    others = {
+        template
+        for begin in beginnings
+        if not one.pattern.match(f"{begin}LOG:  ")
+        and one.template.startswith(template := _template(begin).rstrip())
+    }
+    for template in sorted(others, key=len):
+        stop = len(template)
+        with contextlib.suppress(Impossible):
+            return compiled(
+                f"{one.template[:stop]}%q{one.template[stop:]}", timed=timed, known=known
+            )
+    return one
+
+
+def _template(begin: str) -> str:
+    """Return the log_line_prefix that makes such a beginning."""
+    seen: set[str] = set()
+
+    def escape(match: re.Match[str]) -> str:
+        kind = match.lastgroup or ""
+        if match["key"] is not None:
+            return f"{match['key']}{match['is']}{_KEYS[match['key']]}"
+        if match["ud"] is not None:
+            return "%u@%d"
+        if kind == "p" and "p" in seen:
+            return "%x"
+        seen.add(kind)
+        return f"%{kind}"
+
+    return _TOKENS.sub(escape, begin.replace("%", "%%"))

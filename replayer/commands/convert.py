@@ -1,0 +1,82 @@
+"""Convert logs of a server into a file that can be replayed.
+
+PostgreSQL's csvlog, jsonlog, stderr and syslog are known by their beginnings, and so are those of
+RDS, Cloud SQL, CloudNativePG and Heroku; they may be compressed, and rotated files may be given in
+any order, or as their folder.  What cannot be replayed is counted by its reason.  The file holds
+what people asked their database, so it is made for its owner alone.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from replayer.capture import conversion
+from replayer.errors import Impossible
+from replayer.report import progress
+from replayer.report.words import clean
+from replayer.units import show_duration, show_size
+
+if TYPE_CHECKING:
+    import argparse
+
+    from replayer.capture.summary import Summary
+
+EPILOG = """\
+examples:
+  replayer convert postgresql-2026-05-16.csv --out monday.replay
+  replayer convert /var/log/postgresql --out week.replay
+  replayer convert postgresql.log.1.gz postgresql.log --prefix %t:%r:%u@%d:[%p]: --out it.replay
+  zcat *.gz | replayer convert - --out all.replay --anonymise
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.epilog = EPILOG
+    add = parser.add_argument
+    add("logs", nargs="+", metavar="LOG", help="files, folders of them, or - for stdin")
+    add("--out", required=True, metavar="FILE", help="where the replay file is written")
+    add("--prefix", metavar="P", help="log_line_prefix, where lines have one that is not known")
+    add("--anonymise", action="store_true", help="replace values in statements and parameters by "
+        "others of the same type and length, the same for the same value")  # fmt: skip
+
+
+def run(args: argparse.Namespace) -> int:
+    """Write the replay file; say what is in it, what is not, and where logs are damaged."""
+    wish = conversion.Wish(
+        names=args.logs,
+        out=Path(args.out),
+        prefix=args.prefix,
+        anonymise=None,
+    )
+    if wish.out.is_dir():
+        raise Impossible(f"{args.out} is a folder: --out names the file that is written")
+    plan = conversion.planned(wish)
+    with progress.conversation() as told:
+        title = plan.inputs[0].name if len(plan.inputs) == 1 else f"{len(plan.inputs):,} logs"
+        with told.task(clean(f"converting {title}"), plan.size) as task:
+            made = conversion.convert(plan, wish, task.advance)
+    for sentence in made.notes:
+        print(f"note: {clean(sentence)}", file=sys.stderr)  # noqa: T201
+    for sentence in made.summary.damage:
+        print(f"damaged: {clean(sentence)}", file=sys.stderr)  # noqa: T201
+    _show(args.out, made.summary)
+    return 0
+
+
+def _show(out: str, summary: Summary) -> None:
+    """Print what is in the file, and what is not."""
+    kinds = ", ".join(f"{count:,} {kind}" for kind, count in summary.kinds.items())
+    span = show_duration(summary.span_ns / 1e9)
+    count = f"{summary.statements:,} statements of {summary.sessions:,} sessions in {span}"
+    lines = [f"{out}  {show_size(Path(out).stat().st_size)}", f"{count}: {kinds}"]
+    lines += [f"not in it: {count:,} {reason}" for reason, count in summary.skipped.items()]
+    if summary.sessions_began_before:
+        lines.append(
+            f"{summary.sessions_began_before:,} sessions began before the log: what they had set "
+            f"and prepared is not in it"
+        )
+    for line in lines:
+        print(clean(line))  # noqa: T201

@@ -1,0 +1,593 @@
+"""Logs of PostgreSQL become replay files: what clients did, in its order, and nothing twice."""
+
+import bz2
+import contextlib
+import csv
+import gzip
+import io
+import json
+import os
+import random
+import threading
+from itertools import pairwise
+
+import pytest
+import zstandard
+
+from replayer.capture import conversion
+from replayer.capture.archive import Reader
+from replayer.capture.assembly import UNKNOWN_STATE
+from replayer.capture.inputs import LONGEST_LINE
+from replayer.errors import Impossible
+
+HEAD = "2026-05-16 05:11:{second:06.3f} UTC"
+
+
+def row(second, message, *, detail="", level="LOG", state="00000", query="", context="",
+        session="6a07fca4.3e9", line=1, query_id=0):  # fmt: skip
+    """Return one record as PostgreSQL 14 and later write it."""
+    stamp = HEAD.format(second=second)
+    cells = [
+        *(stamp, "ann", "shop", "1001", "10.0.0.1:54321", session, line, "SELECT"),
+        *("2026-05-16 05:11:00 UTC", "1/1", 0, level, state, message, detail, "", "", "", context),
+        *(query, "", "", "psql", "client backend", "", query_id),
+    ]
+    bare = {0, 3, 5, 6, 8, 9, 10, 11, 12, 17, 20, 24, 25}
+    text = [
+        str(cell) if at in bare or cell == "" else '"' + str(cell).replace('"', '""') + '"'
+        for at, cell in enumerate(cells)
+    ]
+    return ",".join(text) + "\n"
+
+
+def as_json(text):
+    """Return the same records as a jsonlog."""
+    names = (
+        *("timestamp", "user", "dbname", "pid", "remote_host", "session_id", "line_num", "ps"),
+        *("session_start", "vxid", "txid", "error_severity", "state_code", "message", "detail"),
+        *("hint", "internal_query", "internal_position", "context", "statement"),
+        *("cursor_position", "location", "application_name", "backend_type", "leader_pid"),
+        "query_id",
+    )
+    numbers = {"pid", "line_num", "query_id"}
+    lines = []
+    for cells in csv.reader(io.StringIO(text, newline="\n")):
+        fields = {
+            name: int(cell) if name in numbers else cell
+            for name, cell in zip(names, cells, strict=True)
+            if cell
+        }
+        lines.append(json.dumps(fields))
+    return "\n".join(lines) + "\n"
+
+
+def as_stderr(text):
+    """Return the same records as stderr with %m [%c] %u@%d %e."""
+    lines = []
+    for cells in csv.reader(io.StringIO(text, newline="\n")):
+        begin = f"{cells[0]} [{cells[5]}] {cells[1]}@{cells[2]} {cells[12]} "
+        parts = [(cells[11], cells[13]), ("DETAIL", cells[14]), ("CONTEXT", cells[18]),
+                 ("STATEMENT", cells[19])]  # fmt: skip
+        lines += [
+            f"{begin}{level}:  {words}".replace("\n", "\n\t") for level, words in parts if words
+        ]
+    return "\n".join(lines) + "\n"
+
+
+LAYOUTS = {"csv": str, "json": as_json, "stderr": as_stderr}
+
+
+def converted(folder, content, *, prefix=None, name="postgresql.log"):
+    """Return the summary, the actions and the notes of a log."""
+    log = folder / name
+    log.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return of([str(log)], folder, prefix=prefix)
+
+
+def of(names, folder, prefix=None):
+    """Return the summary, the actions and the notes of files."""
+    wish = conversion.Wish(names, folder / "out.replay", prefix)
+    made = conversion.convert(conversion.planned(wish), wish, lambda _: None)
+    with Reader(wish.out) as reader:
+        return made.summary, list(reader.actions()), made.notes
+
+
+def statements(actions):
+    """Return what was sent."""
+    return [one for one in actions if one.does in ("simple", "extended")]
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_a_statement_with_its_duration_is_an_action_that_began_so_long_before(tmp_path, layout):
+    """Its start is the stamp less the duration; text, error and session are the log's."""
+    text = row(10, "duration: 250.500 ms  statement: SELECT 'a''b',\n  \"c\"", query_id=-17)
+
+    summary, actions, _ = converted(tmp_path, LAYOUTS[layout](text))
+
+    (one,) = statements(actions)
+    assert (one.does, one.text, one.name, one.parameters) == (
+        *("simple", "SELECT 'a''b',\n  \"c\"", "", None),
+    )
+    assert one.duration_ns == 250_500_000
+    assert summary.begin_ns + one.start_ns == 1778908270_000_000_000 - 250_500_000
+    assert (summary.heaviest[0].fingerprint == -17) is (layout != "stderr")
+    assert summary.sessions == 1
+    assert [action.does for action in actions] == ["connect", "simple"]
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("word", ["parameters", "Parameters"])
+def test_bind_parameters_are_taken_in_both_spellings(tmp_path, layout, word):
+    """Quotes, empty text, NULL and commas in values are what the client bound."""
+    values = "$1 = 'it''s', $2 = NULL, $3 = '', $4 = 'a, $5 = ''x''', $5 = 'two\nlines'"
+    text = row(
+        10,
+        "duration: 1.000 ms  execute S_1/C_2: SELECT $1, $2, $3, $4, $5",
+        detail=f"{word}: {values}",
+    )
+
+    _, actions, _ = converted(tmp_path, LAYOUTS[layout](text))
+
+    (one,) = statements(actions)
+    assert (one.does, one.name, one.text) == ("extended", "S_1", "SELECT $1, $2, $3, $4, $5")
+    assert one.parameters == ("it's", None, "", "a, $5 = 'x'", "two\nlines")
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_parse_and_bind_are_parts_of_their_execute(tmp_path, layout):
+    """Three entries are one action; a fetch from its portal is counted, not replayed."""
+    steps = ("parse", "bind", "execute", "execute fetch from")
+    text = "".join(
+        row(10 + at, f"duration: 1 ms  {step} <unnamed>: SELECT $1", detail="Parameters: $1 = '7'")
+        for at, step in enumerate(steps)
+    )  # fmt: skip
+
+    summary, actions, _ = converted(tmp_path, LAYOUTS[layout](text))
+
+    (one,) = statements(actions)
+    assert (one.name, one.parameters) == ("", ("7",))
+    assert sum(summary.skipped.values()) == 1
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_a_statement_and_its_duration_may_be_two_entries(tmp_path, layout):
+    """log_statement with log_duration: one action with the text of the first entry."""
+    text = (
+        row(10, "statement: SELECT 1")
+        + row(10.5, "duration: 500.000 ms")
+        + row(11, "duration: 0.100 ms")
+        + row(11, "duration: 0.050 ms")
+        + row(11, "execute <unnamed>: SELECT $1", detail="Parameters: $1 = 'x'")
+        + row(11.2, "duration: 200.000 ms")
+        + row(12, "statement: SELECT 2")
+        + row(13, "statement: SELECT 3")
+    )
+
+    summary, actions, _ = converted(tmp_path, LAYOUTS[layout](text))
+
+    sent = statements(actions)
+    assert [one.text for one in sent] == ["SELECT 1", "SELECT $1", "SELECT 2", "SELECT 3"]
+    assert [one.duration_ns for one in sent] == [500_000_000, 200_000_000, -1, -1]
+    assert sent[1].parameters == ("x",)
+    assert summary.statements == 4
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_an_error_ends_its_statement_with_its_state(tmp_path, layout):
+    """Logged at its begin or not, simple or bound, a failed statement is one action."""
+    text = (
+        row(10, "statement: SELECT 1/0")
+        + row(10.25, "division by zero", level="ERROR", state="22012", query="SELECT 1/0")
+        + row(11, 'relation "x" does not exist', level="ERROR", state="42P01",
+              query="SELECT * FROM x")
+        + row(12, "duration: 0.100 ms  bind a: SELECT $1::int", detail="Parameters: $1 = '1'")
+        + row(12, "canceling statement due to user request", level="ERROR", state="57014",
+              query="SELECT $1::int")
+        + row(13, "value too long", level="ERROR", state="22001", query="SELECT $1",
+              context="unnamed portal with parameters: $1 = 'abc'")
+        + row(14, "invalid input", level="ERROR", state="22P02", query="SELECT $2")
+    )  # fmt: skip
+
+    summary, actions, _ = converted(tmp_path, LAYOUTS[layout](text))
+
+    sent = statements(actions)
+    assert [one.sqlstate for one in sent] == ["22012", "42P01", "57014", "22001"]
+    assert sent[0].duration_ns == 250_000_000
+    assert (sent[2].name, sent[2].parameters) == ("a", ("1",))
+    assert sent[3].parameters == ("abc",)
+    assert list(summary.skipped.values()) == [1]
+
+
+def test_states_that_the_log_does_not_have_are_known_by_their_words(tmp_path):
+    """Without %e an error is an error, of a state that is known or not."""
+    begin = "2026-05-16 05:11:10.000 UTC [77] "
+    text = (
+        f'{begin}ERROR:  duplicate key value violates unique constraint "k"\n'
+        f"{begin}DETAIL:  Key (a)=(1) exists.\n{begin}STATEMENT:  INSERT INTO t SELECT 1\n"
+        f"{begin}ERROR:  something else\n{begin}STATEMENT:  SELECT f()\n"
+    )
+
+    _, actions, _ = converted(tmp_path, text)
+
+    assert [one.sqlstate for one in statements(actions)] == ["23505", UNKNOWN_STATE]
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_sessions_begin_and_end_as_logged(tmp_path, layout):
+    """A connection is one action with its user and database; a disconnect ends it."""
+    text = (
+        row(10, "connection received: host=10.0.0.1 port=54321")
+        + row(10.01, 'connection authenticated: identity="ann" method=md5', line=2)
+        + row(10.02, "connection authorized: user=ann database=shop application_name=psql", line=3)
+        + row(11, "duration: 1.000 ms  statement: SELECT 1", line=4)
+        + row(12, "disconnection: session time: 0:00:02.000 user=ann database=shop", line=5)
+        + row(13, "duration: 1.000 ms  statement: SELECT 2", session="6829a1a0.4", line=9)
+    )
+
+    summary, actions, _ = converted(tmp_path, LAYOUTS[layout](text))
+
+    assert [one.does for one in actions] == ["connect", "simple", "disconnect", "connect", "simple"]
+    assert actions[0].duration_ns == 20_000_000
+    assert summary.sessions == 2
+    assert summary.sessions_began_before == 1
+
+
+def test_a_process_number_that_is_given_again_is_another_session(tmp_path):
+    """Without session ids and disconnections, another user or host is another session."""
+    text = "".join(
+        f"2026-05-16 05:11:1{at} UTC:10.0.0.1({port}):{user}@shop:[77]:LOG:  duration: 1.0 ms  "
+        f"statement: SELECT {at}\n"
+        for at, (port, user) in enumerate([(1, "ann"), (1, "ann"), (2, "ann"), (2, "bob")])
+    )
+
+    summary, actions, _ = converted(tmp_path, text)
+
+    assert [one.session for one in statements(actions)] == [0, 0, 1, 2]
+    assert summary.sessions == 3
+
+
+def test_stamps_of_whole_seconds_keep_the_order_of_each_session(tmp_path):
+    """What is logged in one second happens in that second, one after the other."""
+    text = "".join(
+        f"2026-05-16 05:11:10 UTC [7] ann@shop LOG:  duration: 1.000 ms  statement: SELECT {at}\n"
+        for at in range(100)
+    )
+
+    summary, actions, _ = converted(tmp_path, text)
+
+    sent = statements(actions)
+    assert [one.text for one in sent] == [f"SELECT {at}" for at in range(100)]
+    assert all(two.start_ns >= one.start_ns + one.duration_ns for one, two in pairwise(sent))
+    assert sent[-1].start_ns - sent[0].start_ns > 900_000_000
+    assert summary.source.resolution_ns == 1_000_000_000
+
+
+@pytest.mark.parametrize(
+    ("message", "detail"),
+    [
+        ("COPY t (a, b) FROM STDIN", None),
+        ("copy t from stdin with (freeze on)", None),
+        ('fastpath function call: "lo_open" (OID 952)', None),
+        ("execute S: SELECT $1", ""),
+        ("execute S: SELECT $1", "Parameters: $1 = 'aaaaaaaaaa...'"),
+        ("execute fetch from S/C: SELECT 1", ""),
+    ],
+)
+def test_what_cannot_be_replayed_is_counted_and_named(tmp_path, message, detail):
+    """Data of COPY, fast-path calls, cut and missing parameters, further fetches."""
+    message = message if detail is not None or "fastpath" in message else f"statement: {message}"
+    text = row(9, "duration: 1.000 ms  statement: SELECT 1") + row(
+        10, f"duration: 1.000 ms  {message}", detail=detail or ""
+    )
+
+    summary, actions, _ = converted(tmp_path, text)
+
+    assert [one.text for one in statements(actions)] == ["SELECT 1"]
+    assert list(summary.skipped.values()) == [1]
+
+
+def test_dots_that_a_client_bound_are_not_the_limits(tmp_path):
+    """A value that ends with dots is whole where a longer one was logged whole."""
+    details = "Parameters: $1 = 'a long value', $2 = 'short...'"
+    text = row(10, "duration: 1.000 ms  execute S: SELECT $1, $2", detail=details)
+
+    _, actions, _ = converted(tmp_path, text)
+
+    assert statements(actions)[0].parameters == ("a long value", "short...")
+
+
+def many(count):
+    """Return a csvlog with statements of one and of several lines."""
+    return "".join(
+        row(10 + at / 1000, f"duration: 0.500 ms  statement: SELECT {at},\n '2026-05-16 05:11'")
+        for at in range(count)
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "pack",
+    [
+        lambda data: data,
+        gzip.compress,
+        bz2.compress,
+        zstandard.compress,
+        lambda data: gzip.compress(data[:1000]) + gzip.compress(data[1000:]),
+        lambda data: b"\xef\xbb\xbf" + data,
+    ],
+    ids=["plain", "gz", "bz2", "zst", "gz of two members", "with a mark"],
+)
+def test_compressed_logs_hold_the_same(tmp_path, pack):
+    """Whatever a log is packed in."""
+    summary, _, _ = converted(tmp_path, pack(many(300).encode()))
+
+    assert summary.statements == 300
+    assert not summary.damage
+
+
+def test_rotated_files_are_read_in_the_order_of_their_times(tmp_path):
+    """Whatever their names are; a file and its compressed copy are one log."""
+    logs = tmp_path / "logs"
+    logs.mkdir()
+    lines = [row(10 + at, f"duration: 1.0 ms  statement: SELECT {at}") for at in range(9)]
+    (logs / "c.log").write_text("".join(lines[:3]))
+    (logs / "a.log.gz").write_bytes(gzip.compress("".join(lines[3:6]).encode()))
+    (logs / "b.log").write_text("".join(lines[6:]))
+    (logs / "c.log.gz").write_bytes(gzip.compress("".join(lines[:3]).encode()))
+    (logs / "link.log").symlink_to("/etc/passwd")
+    (logs / "other.txt").write_text("no log\n")
+
+    summary, actions, notes = of([str(logs), str(logs / "b.log")], tmp_path)
+
+    assert [one.text for one in statements(actions)] == [f"SELECT {at}" for at in range(9)]
+    assert summary.source.logs == ("c.log", "a.log.gz", "b.log")
+    assert sorted(note.partition(":")[0] for note in notes) == ["passed over"] * 2
+
+
+def test_a_folder_with_one_log_in_two_layouts_is_not_replayed_twice(tmp_path):
+    """Of stderr and csvlog of the same server the one that tells more is read."""
+    logs = tmp_path / "logs"
+    logs.mkdir()
+    (logs / "p.csv").write_text(many(5))
+    (logs / "p.log").write_text(as_stderr(many(5)))
+
+    summary, _, notes = of([str(logs)], tmp_path)
+
+    assert summary.statements == 5
+    assert any("p.log" in note for note in notes)
+
+
+def test_a_pipe_is_read_once_and_whole(tmp_path):
+    """Its beginning is looked at, and is there when it is read."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    data = many(5000).encode()
+    writer = threading.Thread(target=pipe.write_bytes, args=(gzip.compress(data),))
+    writer.start()
+
+    summary, _, _ = of([str(pipe)], tmp_path)
+
+    writer.join()
+    assert summary.statements == 5000
+
+
+def test_logs_with_the_newest_line_first_are_read_from_their_end(tmp_path):
+    """Exports of a cluster's logs are so; what clients did has the order of its time."""
+    lines = [
+        json.dumps({"logger": "postgres", "record": {
+            "log_time": f"2026-05-16 05:11:{at:02}.000 UTC", "user_name": "a", "database_name": "d",
+            "process_id": "7", "session_id": "6829a1b0.7", "session_line_num": str(at),
+            "error_severity": "LOG", "sql_state_code": "00000",
+            "message": f"duration: 1.000 ms  statement: SELECT {at}",
+            "backend_type": "client backend", "query_id": "5"}})
+        for at in range(30)
+    ]  # fmt: skip
+
+    _, actions, _ = converted(tmp_path, "\n".join(reversed(lines)) + "\n")
+
+    assert [one.text for one in statements(actions)] == [f"SELECT {at}" for at in range(30)]
+
+
+def test_cloud_sql_has_times_outside_of_its_lines(tmp_path):
+    """An envelope tells when, the line in it who and what, and later lines go on."""
+    lines = [
+        {"textPayload": "[7]: [1-1] db=shop,user=ann LOG:  duration: 1.5 ms  statement: SELECT 1,",
+         "timestamp": "2026-05-16T05:11:10.123456Z"},
+        {"textPayload": "\t2", "timestamp": "2026-05-16T05:11:10.123457Z"},
+        {"textPayload": "[7]: [2-1] db=shop,user=ann LOG:  duration: 1.000 ms  statement: SELECT 3",
+         "timestamp": "2026-05-16T05:11:10.2Z"},
+    ]  # fmt: skip
+
+    _, actions, _ = converted(tmp_path, "".join(json.dumps(one) + "\n" for one in lines))
+
+    assert [one.text for one in statements(actions)] == ["SELECT 1,\n2", "SELECT 3"]
+
+
+def test_syslog_joins_the_parts_of_interleaved_entries(tmp_path):
+    """Parts stand between those of other processes; long lines are broken, tabs are numbers."""
+    text = (
+        "May 16 05:11:10 db postgres[7]: [5-1] u=a,d=b LOG:  duration: 1.0 ms  statement: SEL\n"
+        "May 16 05:11:10 db postgres[8]: [3-1] u=c,d=b LOG:  duration: 2 ms  statement: SELECT 2\n"
+        "May 16 05:11:10 db postgres[7]: [5-2] ECT 1\n"
+        "May 16 05:11:10 db postgres[8]: [3-2] #011FROM t#012#011WHERE a\n"
+        "May 16 05:11:10 db postgres[7]: [5-3] #011FROM u\n"
+        'May 16 05:11:11 db postgres[7]: [6-1] u=a,d=b ERROR:  syntax error at or near "x"\n'
+        "May 16 05:11:11 db postgres[7]: [6-2] u=a,d=b STATEMENT:  x\n"
+    )  # fmt: skip
+
+    _, actions, _ = converted(tmp_path, text)
+
+    assert sorted(one.text for one in statements(actions)) == [
+        "SELECT 1\nFROM u", "SELECT 2\nFROM t\nWHERE a", "x",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("prefix", "begin"),
+    [
+        ("%m [%p] ", "2026-05-16 05:11:10.123 CEST [77] "),
+        ("%m [%p] %q%u@%d ", "2026-05-16 05:11:10.123 +03 [77] ann@shop "),
+        ("%t:%r:%u@%d:[%p]:", "2026-05-16 05:11:10 UTC:10.0.0.1(53):ann@shop:[77]:"),
+        ("%t-%c-", "2026-05-16 05:11:10 UTC-6a07fca4.3e9-"),
+        ("%n %p %u %d ", "1778908270.123 77 ann shop "),
+        ("%t [%p]: [%l-1] user=%u,db=%d,app=%a,client=%h ",
+         "2026-05-16 05:11:10 UTC [77]: [4-1] user=ann,db=shop,app=my app,client=::1 "),
+        ("%m|%p|%c|%u|%d|%r|%a|%i|%e|%x|",
+         "2026-05-16 05:11:10.123 UTC|77|6a07fca4.3e9|ann|shop|db.net(5)|psql|SELECT|00000|0|"),
+        ("%-10u%m %5p %%", "ann       2026-05-16 05:11:10.123 UTC    77 %"),
+    ],
+)  # fmt: skip
+def test_a_prefix_that_is_given_is_understood(tmp_path, prefix, begin):
+    """Every escape, with widths; the statement is what follows."""
+    text = f"{begin}LOG:  duration: 1.000 ms  statement: SELECT 1\n" * 3
+
+    summary, _, _ = converted(tmp_path, text, prefix=prefix)
+
+    assert summary.statements == 3
+
+
+@pytest.mark.parametrize(
+    "begin",
+    [
+        "2026-05-16 05:11:10.123 CEST [77] ",
+        "2026-05-16 05:11:10.123 GMT [77] ann@shop ",
+        "2026-05-16 05:11:10 UTC:10.0.0.1(53):ann@shop:[77]:",
+        "2026-05-16 05:11:10 UTC-6a07fca4.3e9-",
+        "2026-05-16 05:11:10 UTC [77]: [4-1] user=ann,db=shop,app=psql,client=10.0.0.1 ",
+        "2026-05-16 05:11:10.123 UTC [77] user=ann db=shop app=psql host=10.0.0.1 xid=0 ",
+        "2026-05-16 05:11:10.123 UTC 77 6a07fca4.3e9 [queryid=12] ann@shop ",
+    ],
+)
+def test_a_prefix_is_found_by_itself(tmp_path, begin):
+    """What servers of the cloud and of distributions write needs no --prefix."""
+    text = "".join(f"{begin}LOG:  duration: 1.000 ms  statement: SELECT {at}\n" for at in range(3))
+
+    summary, actions, _ = converted(tmp_path, text)
+
+    assert [one.text for one in statements(actions)] == [f"SELECT {at}" for at in range(3)]
+    assert summary.sessions == 1
+
+
+def test_one_line_of_100_megabytes_is_one_counted_item(tmp_path):
+    """In every layout the statements around it are there, in little memory."""
+    giant = row(11, f"duration: 1.000 ms  statement: SELECT '{'x' * (2 * LONGEST_LINE)}'")
+    before = row(10, "duration: 1.000 ms  statement: SELECT 1")
+    after = row(12, "duration: 1.000 ms  statement: SELECT 2")
+    for layout in LAYOUTS.values():
+        summary, actions, _ = converted(tmp_path, layout(before + giant + after))
+
+        assert [one.text for one in statements(actions)] == ["SELECT 1", "SELECT 2"]
+        assert list(summary.skipped.values()) == [1]
+
+
+def test_a_quote_that_nobody_closed_costs_one_record(tmp_path):
+    """Whatever is damaged in the middle, what follows is read."""
+    text = many(3000)
+    middle = text.index('"duration', len(text) // 2)
+
+    summary, _, _ = converted(tmp_path, text[:middle] + text[middle + 1 :])
+
+    assert summary.statements >= 2990
+    assert summary.damage
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("", "is empty"),
+        ("just\nsome\ntext\n", "none of"),
+        (b"\x7fELF\0\0\0\0" * 100, "no text"),
+        (b"PK\x03\x04" + b"\0" * 100, "zip"),
+        ("LOG:  duration: 1.0 ms  statement: SELECT 1\n" * 3, "have no time"),
+        ("[77] LOG:  duration: 1.0 ms  statement: SELECT 1\n" * 3, "have no time"),
+        ("2026-05-16 05:11:10 UTC LOG:  duration: 1.0 ms  statement: SELECT 1\n" * 3, "%p or %c"),
+        ("2026-05-16 05:11:10.123 UTC [7] LOG:  checkpoint starting: time\n" * 3, "no statement"),
+        (b"REPLAY1\n" + b"x" * 100, "replay file already"),
+        (gzip.compress(b"x" * 100)[:15], "damaged"),
+    ],
+)
+def test_what_can_never_be_replayed_is_one_sentence(tmp_path, content, words):
+    """No log, no times, no sessions, no statements: the sentence says which."""
+    with pytest.raises(Impossible) as failure:
+        converted(tmp_path, content)
+
+    assert words in str(failure.value)
+    assert not (tmp_path / "out.replay").exists()
+
+
+def test_the_wrong_prefix_is_one_sentence(tmp_path):
+    """A prefix that no line has finds nothing, and says so."""
+    text = "2026-05-16 05:11:10.123 UTC [7] LOG:  duration: 1.0 ms  statement: SELECT 1\n"
+
+    with pytest.raises(Impossible, match="prefix"):
+        converted(tmp_path, text * 3, prefix="%t <%p> %u ")
+
+
+def test_bytes_that_are_no_utf8_are_kept_and_noted(tmp_path):
+    """A database in Latin-1 gets its own bytes."""
+    text = many(3).encode().replace(b"SELECT 1", b"SELECT '\xe9'")
+
+    _, actions, notes = converted(tmp_path, text)
+
+    sent = [one.text.encode("utf-8", "surrogateescape") for one in statements(actions)]
+    assert sum(b"SELECT '\xe9'" in one for one in sent) == 1
+    assert any("UTF-8" in note for note in notes)
+
+
+def test_logs_of_several_versions_are_one_capture(tmp_path):
+    """Rows of 23, 24 and 26 columns may follow each other, as servers are upgraded."""
+    full = row(10, "duration: 1.0 ms  statement: SELECT 1")
+    cells = full.rstrip("\n").split(",")
+    older = [",".join(cells[:count]) + "\n" for count in (23, 24)]
+
+    summary, _, _ = converted(tmp_path, "".join([*older, full]))
+
+    assert summary.statements == 3
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("pack", [bytes, gzip.compress])
+def test_a_log_that_is_cut_anywhere_converts_up_to_there(tmp_path, layout, pack):
+    """Wherever it is cut: statements in order from the first, or one sentence."""
+    data = pack(LAYOUTS[layout](many(12)).encode())
+    most = 0
+    for length in range(0, len(data), max(1, len(data) // 90)):
+        try:
+            _, actions, _ = converted(tmp_path, data[:length])
+        except Impossible:
+            continue
+        sent = [one.text.partition(",")[0] for one in statements(actions)]
+        assert sent == [f"SELECT {at}" for at in range(len(sent))]
+        assert len(sent) >= most - 1
+        most = max(most, len(sent))
+    assert most >= 10
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_damage_anywhere_is_never_more_than_a_sentence(tmp_path, layout):
+    """Random bytes in the place of some, lines lost or twice: converted, or one sentence."""
+    chance = random.Random(7)
+    whole = LAYOUTS[layout](many(20)).encode()
+    for _ in range(40):
+        data = bytearray(whole)
+        for _ in range(chance.randrange(1, 8)):
+            at = chance.randrange(len(data))
+            data[at : at + chance.randrange(9)] = chance.randbytes(chance.randrange(9))
+        with contextlib.suppress(Impossible):
+            summary, _, _ = converted(tmp_path, bytes(data))
+            assert summary.statements <= 21
+
+
+def test_random_bytes_and_deep_nesting_are_one_sentence(tmp_path):
+    """Whatever is given as a log."""
+    chance = random.Random(11)
+    deep = b'{"textPayload": ' + b"[" * 200_000 + b"]" * 200_000 + b"}\n"
+    for data in (chance.randbytes(5000), deep * 2, b'{"error_severity": 1, "timestamp": 2}\n'):
+        with pytest.raises(Impossible):
+            converted(tmp_path, data)
+
+
+def test_the_file_is_its_owners_alone(tmp_path):
+    """What people asked their database is in it."""
+    converted(tmp_path, many(3))
+
+    assert (tmp_path / "out.replay").stat().st_mode & 0o777 == 0o600
