@@ -42,7 +42,7 @@ _NUMBER = (
 )
 _NUMBERS = re.compile(_NUMBER)
 _PARAMETERS = re.compile(r"\$[0-9]+")
-_WHOLE: Final = {
+SCAN: Final = {
     "postgres": re.compile(
         rf"(?P<gap>{_COMMENT})|(?P<kept>{_DOUBLE})|(?P<parameter>\$[0-9]+)"
         rf"|(?P<string>\b[eE]{_ESCAPED}|(?:\b(?:[bBxXnN]|[uU]&))?{_STRING}"
@@ -163,7 +163,7 @@ def cheap_form(text: str, dialect: str) -> str:
     if dialect == "mysql" and _AUTOCOMMIT.match(text):
         return " ".join(text.split()).rstrip("; ")
     if _hard(text, dialect):
-        text = _WHOLE[dialect].sub(_replaced, text)
+        text = SCAN[dialect].sub(_replaced, text)
     else:
         if "'" in text:
             text = _STRINGS.sub("'?'", text)

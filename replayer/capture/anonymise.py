@@ -1,0 +1,353 @@
+"""Values of statements, replaced by others of the same type and length.
+
+What is replaced is each run of letters or digits of a value: signs, spaces and quotes stay, so that
+a date stays a date, an array an array and a pattern a pattern.  The same run becomes the same one
+everywhere in a conversion, and two runs of the same kind never become one (up to 18 digits, or
+what has no more forms): keys still meet, and unique values are unique.  It is done with a key that
+is drawn for one conversion and kept nowhere.
+
+Names of tables, columns and sequences, numbers that are no data (LIMIT, positions in ORDER BY,
+lengths of types), settings that belong to the server and words such as true or day stay.
+"""
+
+import hashlib
+import re
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from itertools import pairwise
+from typing import Final
+
+from replayer.capture.action import Action
+from replayer.capture.fingerprint import SCAN
+
+_DIGITS, _BITS = "0123456789", "01"
+_LOWER, _UPPER = "abcdefghijklmnopqrstuvwxyz", "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+_HEX: Final = {"lower": _DIGITS + "abcdef", "upper": _DIGITS + "ABCDEF"}
+# For what is not ASCII: ranges of letters of as many bytes, and of bytes that are no UTF-8.
+_WIDE: Final = {2: (0x0430, 32), 3: (0x4E00, 20_000), 4: (0x20000, 40_000), 0: (0xDC80, 128)}
+_SMALL = 1 << 60
+"""Forms up to which no two runs become one: among more of them nobody meets another by chance."""
+_ROUNDS = 6
+_MOST_KNOWN = 100_000
+_LONGEST_KNOWN = 100
+
+_LIMITS: Final = tuple(
+    limit for bits in (8, 16, 32, 64) for limit in ((1 << (bits - 1)) - 1, (1 << bits) - 1)
+)
+"""Largest whole numbers of types: what fits one fits it afterwards."""
+
+_TOKEN: Final = re.compile(
+    r"(?P<escape>\\(?:u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|x[0-9a-fA-F]{2}|[0-7]{3}|.))"
+    r"|(?P<uuid>\b[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}\b)"
+    r"|(?P<stamp>(?<!\d)\d{4}-\d\d-\d\d(?:[ T]\d\d:\d\d(?::\d\d)?)?(?!\d)"
+    r"|(?<![\d:])\d\d:\d\d(?::\d\d)?(?![\d:]))"
+    r"(?:\.(?P<fraction>\d+))?(?P<zone>[zZ]\b|[+-]\d\d(?::?\d\d)?(?!\d))?"
+    r"|(?P<float>(?<![^\W_])\d+(?:\.\d+)?(?=[eE][+-]?\d+(?![^\W_])))(?P<power>[eE][+-]?\d+)"
+    r"|(?P<run>(?:[^\W_]|[^\x00-\x7f])+)",
+    re.ASCII | re.DOTALL,
+)
+_BYTEA = re.compile(r"\\x[0-9a-fA-F]*")
+_LITERAL = re.compile(r"(?s)([a-zA-Z&]*)(['\"])(.*?)(['\"]?)")
+_PREFIX = re.compile(r"(?<!\w)([xXbB])\Z")
+_DOLLAR = re.compile(r"(?s)(\$\w*\$)(.*?)(\$\w*\$)?")
+# fmt: off
+_KEPT: Final = frozenset((
+    "true", "false", "null", "none", "infinity", "nan", "epoch", "today", "now", "tomorrow",
+    "yesterday", "microsecond", "microseconds", "millisecond", "milliseconds", "second", "seconds",
+    "sec", "secs", "minute", "minutes", "min", "mins", "hour", "hours", "day", "days", "week",
+    "weeks", "mon", "mons", "month", "months", "quarter", "year", "years", "decade", "century",
+    "millennium", "dow", "doy", "isodow", "isoyear", "hex", "base64", "escape", "utf8", "utc",
+    "gmt", "ago", "latin1", "utf8mb4",
+))
+_KEPT_WHOLE: Final = frozenset(("t", "f", "y", "n", "yes", "no", "on", "off"))
+_TYPES = (
+    "varchar|char|character|varying|numeric|decimal|dec|bit|float|timestamp|time|interval|binary"
+    "|varbinary|tinyint|smallint|mediumint|int|integer|bigint|datetime|nchar|nvarchar|double|year"
+)
+# fmt: on
+_POSITION = re.compile(
+    rf"(?:\b(?:limit|offset|first|next|top)\s+|\blimit\s+\d+\s*,\s*"
+    rf"|\b(?:order|group)\s+by\s+(?:[\w.\"`]+(?:\s+(?:asc|desc))?\s*,\s*){{0,20}}"
+    rf"|\b(?:{_TYPES})\s*\(\s*(?:\d+\s*,\s*)?)\Z",
+    re.IGNORECASE,
+)
+_NAMED = re.compile(
+    r"(?:\btime\s+zone|->>?|#>>?"
+    r"|\b(?:nextval|currval|setval|pg_get_serial_sequence|to_reg\w+|to_ts\w+|regexp_\w+)\s*\()\s*\Z",
+    re.IGNORECASE,
+)
+_CAST_TO_NAME = re.compile(r"\s*::\s*reg", re.IGNORECASE)
+_SERVERS_SETTING = re.compile(
+    r"\s*(?:set\s+(?!\S*\.\S|password)|reset|show|use|begin|start|commit|rollback)\b", re.IGNORECASE
+)
+_CODE = re.compile(r"\s*(?:do|create)\b", re.IGNORECASE)
+_NEAR = 120
+
+
+class Anonymiser:
+    """Replaces values, the same ones by the same ones as long as it lives."""
+
+    def __init__(self, engine: str = "postgres") -> None:
+        self._dialect = "postgres" if engine == "postgres" else "mysql"
+        self._key = secrets.token_bytes(32)
+        self._known: dict[str, str] = {}
+        # More than a day, and no whole number of days.
+        self._shift = timedelta(
+            days=400 + secrets.randbelow(1500), seconds=1 + secrets.randbelow(86_399)
+        )
+
+    def __call__(self, action: Action) -> Action:
+        """Return an action with other values in its text and its parameters."""
+        text = self.text(action.text) if action.text else action.text
+        parameters = action.parameters
+        if parameters:
+            parameters = tuple(None if value is None else self.value(value) for value in parameters)
+        return action._replace(text=text, parameters=parameters)
+
+    def text(self, text: str) -> str:
+        """Return a statement's text with other literals, and with comments that say nothing."""
+        if _SERVERS_SETTING.match(text) and ";" not in text.rstrip("; \n"):
+            return text
+        is_code = _CODE.match(text) is not None
+
+        def replaced(match: re.Match[str]) -> str:
+            kind, found = match.lastgroup, match[0]
+            if kind == "gap":
+                return re.sub(r"[^\W_]", "x", found)
+            before = text[max(0, match.start() - _NEAR) : match.start()]
+            if kind == "number":
+                return found if _POSITION.search(before) else self._number(found)
+            if kind not in ("string", "tag"):
+                return found
+            if _NAMED.search(before) or _CAST_TO_NAME.match(text, match.end()):
+                return found
+            # MySQL's scan finds no prefixes.
+            prefix = _PREFIX.search(before)
+            return self._string(found, prefix[1] if prefix else "", is_code=is_code)
+
+        return SCAN[self._dialect].sub(replaced, text)
+
+    def value(self, value: str) -> str:
+        """Return a value, as a parameter has it."""
+        if value.lower() in _KEPT_WHOLE:
+            return value
+        if _BYTEA.fullmatch(value):
+            return value[:2] + self._hex(value[2:])
+        return _TOKEN.sub(self._token, value)
+
+    def _string(self, literal: str, before: str, *, is_code: bool) -> str:
+        dollar = _DOLLAR.fullmatch(literal)
+        if dollar:
+            inner = self.text(dollar[2]) if is_code else self.value(dollar[2])
+            return f"{dollar[1]}{inner}{dollar[3] or ''}"
+        quoted = _LITERAL.fullmatch(literal)
+        if quoted is None:
+            return self.value(literal)
+        prefix, quote, inner, end = quoted.groups()
+        kind = (prefix or before).lower()
+        if kind == "x" and _is_hex(inner):
+            inner = self._hex(inner)
+        elif kind == "b" and set(inner) <= {"0", "1"}:
+            inner = self._mapped(inner, [_BITS] * len(inner), "bits")
+        else:
+            inner = self.value(inner)
+        return f"{prefix}{quote}{inner}{end}"
+
+    def _token(self, match: re.Match[str]) -> str:
+        text = match[0]
+        if match["stamp"]:
+            fraction = f".{self._places(match['fraction'])}" if match["fraction"] else ""
+            return f"{self._moment(match['stamp'])}{fraction}{match['zone'] or ''}"
+        if match["escape"]:
+            return self._escape(text)
+        if match["uuid"]:
+            return self._uuid(text)
+        return self._number(text) if match["float"] else self._run(text)
+
+    def _run(self, run: str) -> str:
+        if run.lower() in _KEPT:
+            return run
+        known = self._known.get(run)
+        if known is None:
+            known = self._new(run)
+            if len(run) <= _LONGEST_KNOWN:
+                if len(self._known) >= _MOST_KNOWN:
+                    self._known.clear()
+                self._known[run] = known
+        return known
+
+    def _new(self, run: str) -> str:
+        if run.isascii() and run.isdigit():
+            return self._whole(run)
+        if len(run) >= 8 and _is_hex(run) and not run.isalpha():
+            return self._hex(run)
+        return self._mapped(run, [_alphabet(character) for character in run], "word")
+
+    def _number(self, number: str) -> str:
+        if number[:2] in ("0x", "0X"):
+            return number[:2] + self._hex(number[2:])
+        mantissa, mark, power = _powered(number)
+        whole, point, fraction = mantissa.partition(".")
+        digits = whole.replace("_", "")
+        return f"{self._run(digits) if digits else ''}{point}{self._places(fraction)}{mark}{power}"
+
+    def _places(self, fraction: str) -> str:
+        return self._mapped(fraction, [_DIGITS] * len(fraction), "fraction")
+
+    def _whole(self, digits: str) -> str:
+        """Return a whole number with as many digits, which fits the types that this one fits."""
+        plain = digits.lstrip("0")
+        if len(plain) < len(digits):
+            return "0" * (len(digits) - len(plain)) + (self._run(plain) if plain else "")
+        if len(digits) > 20:
+            return self._mapped(digits, [_DIGITS] * len(digits), "digits")
+        low, high = 10 ** (len(digits) - 1), 10 ** len(digits) - 1
+        borders = [low, *(limit + 1 for limit in _LIMITS if low <= limit < high), high + 1]
+        number = int(digits)
+        low, end = next(
+            pair for pair in pairwise(sorted(set(borders))) if pair[0] <= number < pair[1]
+        )
+        return str(low + self._moved(number - low, end - low, f"number {low}"))
+
+    def _hex(self, digits: str) -> str:
+        alphabet = _HEX["upper" if digits.isupper() else "lower"]
+        plain = digits if digits.isupper() else digits.lower()
+        return self._mapped(plain, [alphabet] * len(plain), "hex")
+
+    def _uuid(self, uuid: str) -> str:
+        plain = uuid.replace("-", "")
+        # Its version and its variant stay.
+        free = self._hex(plain[:12] + plain[13:16] + plain[17:])
+        digits = f"{free[:12]}{plain[12]}{free[12:15]}{plain[16]}{free[15:]}"
+        ends = (0, 8, 12, 16, 20, 32)
+        return "-".join(digits[begin:end] for begin, end in pairwise(ends))
+
+    def _moment(self, stamp: str) -> str:
+        """Return another date, time of day, or both: all of a conversion move by the same time."""
+        time_only = stamp[2] == ":"
+        try:
+            moment = datetime.fromisoformat(f"2000-01-02 {stamp}" if time_only else stamp)
+        except ValueError:
+            return re.sub(r"\d+", lambda run: self._run(run[0]), stamp)
+        shift = timedelta(days=self._shift.days) if len(stamp) == 10 else self._shift
+        # A year keeps its four digits.
+        moved = moment - shift if moment.year > 1100 else moment + shift
+        text = moved.isoformat(sep=stamp[10] if len(stamp) > 10 else " ")
+        return text[11:][: len(stamp)] if time_only else text[: len(stamp)]
+
+    def _escape(self, escape: str) -> str:
+        """Return another escape of the same form; one of a sign stays."""
+        if len(escape) == 2:
+            return escape
+        number = int.from_bytes(self._draw(f"escape {escape}", 4), "big")
+        if escape[1] in "uU":
+            return f"\\{escape[1]}{0x4E00 + number % 20_000:0{len(escape) - 2}x}"
+        return f"\\x{0x41 + number % 26:02x}" if escape[1] == "x" else f"\\{0o101 + number % 26:o}"
+
+    def _mapped(self, run: str, alphabets: Sequence["str | _Range"], tweak: str) -> str:
+        """Return a run whose characters are each of their alphabet."""
+        forms = 1
+        for alphabet in alphabets:
+            forms *= len(alphabet)
+            if forms > _SMALL:
+                return self._drawn(run, alphabets, tweak)
+        number = 0
+        for character, alphabet in zip(run, alphabets, strict=True):
+            place = alphabet.find(character)
+            number = number * len(alphabet) + (
+                place if place >= 0 else ord(character) % len(alphabet)
+            )
+        shape = ",".join(f"{len(alphabet)}{alphabet[0]}" for alphabet in alphabets)
+        number = self._moved(number, forms, f"{tweak} {shape}")
+        characters = []
+        for alphabet in reversed(alphabets):
+            number, place = divmod(number, len(alphabet))
+            characters.append(alphabet[place])
+        return "".join(reversed(characters))
+
+    def _drawn(self, run: str, alphabets: Sequence["str | _Range"], tweak: str) -> str:
+        """Return a run that is drawn for this one, and is another one."""
+        for attempt in range(100):
+            places = self._draw(f"{attempt} {tweak} {run}", 3 * len(run))
+            drawn = "".join(
+                alphabet[int.from_bytes(places[3 * at : 3 * at + 3], "big") % len(alphabet)]
+                for at, alphabet in enumerate(alphabets)
+            )
+            if drawn != run:
+                return drawn
+        raise AssertionError("a run of many forms is never drawn a hundred times")
+
+    def _moved(self, number: int, count: int, tweak: str) -> int:
+        """Return another one of `count` numbers; no two become one.
+
+        It is the next one in an order that the key gives: a permutation in which nothing stays.
+        """
+        if count == 1:
+            return number
+        place = self._permuted(number, count, tweak, range(_ROUNDS))
+        return self._permuted((place + 1) % count, count, tweak, range(_ROUNDS - 1, -1, -1))
+
+    def _permuted(self, number: int, count: int, tweak: str, rounds: Sequence[int]) -> int:
+        """Return the place of a number: a Feistel network, walked until it is in the range.
+
+        In the other order of rounds it is its own inverse, with the halves exchanged.
+        """
+        half = max(1, ((count - 1).bit_length() + 1) // 2)
+        mask = (1 << half) - 1
+        while True:
+            left, right = number >> half, number & mask
+            if rounds[0]:
+                left, right = right, left
+            for turn in rounds:
+                drawn = int.from_bytes(self._draw(f"{tweak} {turn} {right}", 8), "big") & mask
+                left, right = right, left ^ drawn
+            if rounds[0]:
+                left, right = right, left
+            number = left << half | right
+            if number < count:
+                return number
+
+    def _draw(self, what: str, size: int) -> bytes:
+        data = what.encode("utf-8", "surrogatepass")
+        if size <= 64:
+            return hashlib.blake2b(data, digest_size=size, key=self._key).digest()
+        return hashlib.shake_256(self._key + data).digest(size)
+
+
+@dataclass(frozen=True, slots=True)
+class _Range:
+    """An alphabet of characters whose numbers follow one another."""
+
+    begin: int
+    size: int
+
+    def __len__(self) -> int:
+        return self.size
+
+    def __getitem__(self, place: int) -> str:
+        return chr(self.begin + place)
+
+    def find(self, character: str) -> int:
+        """Return a character's place; -1 for one that is not in it."""
+        place = ord(character) - self.begin
+        return place if 0 <= place < self.size else -1
+
+
+def _alphabet(character: str) -> str | _Range:
+    for alphabet in (_DIGITS, _LOWER, _UPPER):
+        if character in alphabet:
+            return alphabet
+    width = 0 if 0xD800 <= ord(character) < 0xE000 else len(character.encode())
+    return _Range(*_WIDE[width])
+
+
+def _is_hex(text: str) -> bool:
+    return re.fullmatch(r"[0-9a-f]*|[0-9A-F]*", text) is not None
+
+
+def _powered(number: str) -> tuple[str, str, str]:
+    match = re.fullmatch(r"([0-9_.]*)([eE]?)([+-]?[0-9]*)", number)
+    assert match is not None, "the scan finds nothing else"
+    return match[1], match[2], match[3]

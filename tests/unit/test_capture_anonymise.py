@@ -1,0 +1,179 @@
+"""Anonymised values: of the same type and length, equal where they were, and nothing is left."""
+
+import re
+from datetime import datetime
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from replayer.capture.action import Action
+from replayer.capture.anonymise import Anonymiser
+from replayer.capture.fingerprint import Fingerprints
+
+_letters = st.text(st.characters(categories=["L", "N"]), min_size=1, max_size=30)
+_values = st.text(st.characters(codec="utf-8", exclude_characters="\\'\0"), max_size=60)
+
+
+def _runs(text):
+    return re.findall(r"[^\W_]+", text)
+
+
+@settings(max_examples=300, deadline=None)
+@given(_values)
+def test_length_and_signs_are_kept_and_equal_stays_equal(value):
+    """So are the bytes of each character, and the same holds in a text and in a parameter."""
+    made = Anonymiser()
+    other = made.value(value)
+    assert len(other) == len(value)
+    assert len(other.encode()) == len(value.encode())
+    assert made.value(value) == other
+    assert re.sub(r"[^\W_]|[^\x00-\x7f]", "x", other) == re.sub(r"[^\W_]|[^\x00-\x7f]", "x", value)
+    assert made.text(f"select '{value}'") == f"select '{other}'"
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.text("abcXYZ0123456789äé漢", min_size=6, max_size=30), st.booleans())
+def test_nothing_of_a_value_is_left(secret, quoted):
+    """Neither in the text nor in the parameters, nor in a comment, whatever stands around it."""
+    assume(any(character.isalpha() for character in secret))
+    made = Anonymiser()
+    text = f"select '{secret}', \"a\" /* {secret} */ from t -- {secret}"
+    action = Action(
+        1, "extended", 0, 5, text, "n", (f"x {secret}, {secret}" if quoted else secret,)
+    )
+    after = made(action)
+    assert secret not in after.text
+    assert secret not in after.parameters[0]
+    assert len(after.text) == len(text)
+    assert after[:4] == action[:4]
+    assert after.name == "n"
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.integers(0, 10**19), st.integers(0, 10**19))
+def test_numbers_stay_numbers_that_fit_their_types(one, other):
+    """As many digits, no leading zero, different ones differ, and no type is too small."""
+    made = Anonymiser()
+    after = made.text(f"select {one}, -{one}, '{one}'")
+    (first, second, third) = re.findall(r"\d+", after)
+    assert first == second == third == made.value(str(one))
+    assert len(first) == len(str(one))
+    assert str(int(first)) == first
+    for bits in (7, 8, 15, 16, 31, 32, 63, 64):
+        assert (one < 1 << bits) <= (int(first) < 1 << bits)
+    assert (one == other) == (first == made.value(str(other)))
+    if one > 0:
+        assert first != str(one)
+
+
+def test_no_two_values_of_a_kind_become_one_and_none_stays():
+    """All of a few thousand: unique keys are unique afterwards."""
+    made = Anonymiser()
+    for values in (
+        [str(number) for number in range(1, 5_000)],
+        [f"{number:04}" for number in range(1, 5_000)],
+        [f"user{number}" for number in range(3_000)],
+        [f"{number:08x}-1111-4111-8111-111111111111" for number in range(2_000)],
+    ):
+        after = [made.value(value) for value in values]
+        assert len(set(after)) == len(values)
+        assert not any(map(str.__eq__, after, values))
+
+
+def test_another_conversion_has_another_key():
+    """What one file says tells nothing of another one."""
+    assert Anonymiser().value("somebody's name") != Anonymiser().value("somebody's name")
+
+
+@pytest.mark.parametrize(
+    "stamp",
+    ["2024-02-29", "2024-02-29 23:59:59", "2024-02-29T23:59:59.123456+02", "0001-01-01",
+     "9999-12-31", "23:59", "23:59:59.5"],
+)  # fmt: skip
+def test_dates_and_times_stay_such(stamp):
+    """Of the same form, and another moment."""
+    after = Anonymiser().value(stamp)
+    assert after != stamp
+    assert re.sub(r"\d", "0", after) == re.sub(r"\d", "0", stamp)
+    datetime.fromisoformat(f"2000-01-01 {after}" if after[2] == ":" else after)
+
+
+def test_time_between_two_moments_is_kept():
+    """All moments of a conversion move by the same time."""
+    made = Anonymiser()
+    one, other = (
+        datetime.fromisoformat(made.value(stamp))
+        for stamp in ("2024-02-28 10:00:00", "2024-03-01 12:30:00")
+    )
+    assert (other - one).total_seconds() == (2 * 24 + 2.5) * 3600
+
+
+@pytest.mark.parametrize(
+    ("value", "form"),
+    [
+        ("{1,22,NULL,true}", r"\{\d,\d\d,NULL,true\}"),
+        ('{"name": "Anna", "ok": false, "n": 1.5e10}',
+         r'\{"[a-z]{4}": "[A-Z][a-z]{3}", "[a-z]{2}": false, "[a-z]": \d\.\de10\}'),
+        ("\\xdeadbeef00", r"\\x[0-9a-f]{10}"),
+        ("3 days 04:05:06", r"\d days \d\d:\d\d:\d\d"),
+        ("123e4567-e89b-42d3-a456-426614174000",
+         r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-a[0-9a-f]{3}-[0-9a-f]{12}"),
+        ("Anna.Smith@example.org", r"[A-Z][a-z]{3}\.[A-Z][a-z]{4}@[a-z]{7}\.[a-z]{3}"),
+        ("%anna_%", r"%[a-z]{4}_%"),
+        ("t", "t"),
+        ("", ""),
+        ("0", "0"),
+        ("-1.50", r"-\d\.\d\d"),
+        ("a\udcffb", "[a-z][\udc80-\udcff][a-z]"),
+    ],
+)  # fmt: skip
+def test_values_keep_their_type(value, form):
+    """Arrays, JSON, bytes, intervals, identifiers, addresses, patterns, truth."""
+    assert re.fullmatch(form, Anonymiser().value(value))
+
+
+@pytest.mark.parametrize(
+    ("engine", "text", "form"),
+    [
+        ("postgres", "select a from t where b = 17 order by 1, 2 limit 10 offset 5",
+         r"select a from t where b = \d\d order by 1, 2 limit 10 offset 5"),
+        ("postgres", "select nextval('s'), 't'::regclass, x->>'key', a at time zone 'Asia/Aden'",
+         r"select nextval\('s'\), 't'::regclass, x->>'key', a at time zone 'Asia/Aden'"),
+        ("postgres", "select date_trunc('month', a), x::varchar(20), E'a\\nb\\x41' from t1",
+         r"select date_trunc\('month', a\), x::varchar\(20\), E'[a-z]\\n[a-z]\\x[45].' from t1"),
+        ("postgres", "set search_path = 'abc'", r"set search_path = 'abc'"),
+        ("postgres", "set app.user = 'abcdef'", r"set app.user = '(?!abcdef)[a-z]{6}'"),
+        ("postgres", "alter role x password 'abcd'", r"alter role x password '(?!abcd)[a-z]{4}'"),
+        ("postgres", "do $$ begin insert into t values (12345); end $$",
+         r"do \$\$ begin insert into t values \((?!12345)\d{5}\); end \$\$"),
+        ("postgres", "select $1, $2, $q$abcdef$q$, X'1F', B'011'",
+         r"select \$1, \$2, \$q\$(?!abcdef)[a-z]{6}\$q\$, X'(?!1F)[0-9A-F]{2}', B'(?!011)[01]{3}'"),
+        ("mysql", "select \"abcdef\", `b`, 'it\\'s', x'1f', 0x1F # abc",
+         r"select \"(?!abcdef)[a-z]{6}\", `b`, '[a-z]{2}\\'[a-z]', x'[0-9a-f]{2}', 0x.. # xxx"),
+    ],
+)  # fmt: skip
+def test_what_is_no_value_stays(engine, text, form):
+    """Positions, limits, names, units, lengths of types, settings of the server."""
+    after = Anonymiser(engine).text(text)
+    assert re.fullmatch(form, after), after
+    assert len(after) == len(text)
+
+
+@settings(max_examples=200, deadline=None)
+@given(_values, st.integers(0, 10**6), st.sampled_from(["postgres", "mysql"]))
+def test_a_statement_keeps_its_fingerprint(value, number, engine):
+    """Anonymised or not, it is the same work."""
+    text = f"update t set a = '{value}', b = {number} where c in ({number}, 5) and d = '{number}'"
+    known = Fingerprints(engine)
+    after = Anonymiser(engine).text(text)
+    assert known.statement(after).fingerprint == known.statement(text).fingerprint
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.text(max_size=80), st.sampled_from(["postgres", "mysql"]))
+def test_any_text_can_be_anonymised(text, engine):
+    """Whatever it is; its length stays."""
+    made = Anonymiser(engine)
+    assert len(made.text(text)) == len(text)
+    assert len(made.value(text)) == len(text)
