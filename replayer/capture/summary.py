@@ -5,6 +5,10 @@ from pydantic import Field, NonNegativeInt
 from replayer.capture.action import Kind
 from replayer.model import Noun
 
+ENDING = ".replay"
+SIGN = b"REPLAY"
+"""With which every replay file begins."""
+
 
 class Source(Noun):
     """Where the actions of a capture come from."""
@@ -58,6 +62,8 @@ class Summary(Noun):
     """What is in the log and cannot be replayed, by reason."""
     damage: tuple[str, ...] = ()
     """Where a log was cut off or could not be read, a sentence each."""
+    seconds: float = 0.0
+    """Of all statements whose duration the log has."""
     errors: NonNegativeInt = 0
     late: NonNegativeInt = 0
     """Actions that ended so long after they began that they are in blocks of their own."""

@@ -44,6 +44,7 @@ class Tally:
     end_ns: int = 0
     actions: int = 0
     statements: int = 0
+    nanoseconds: int = 0
     sessions: int = 0
     began_before: int = 0
     at_once: int = 0
@@ -66,6 +67,7 @@ class Tally:
         self._sessions(block)
         worked = np.flatnonzero(columns.statement != UNKNOWN)
         self.statements += len(worked)
+        self.nanoseconds += int(np.maximum(columns.duration_ns[worked], 0).sum())
         minutes, counts = np.unique(columns.start_ns[worked] // _MINUTE_NS, return_counts=True)
         self.minutes.update(dict(zip(minutes.tolist(), counts.tolist(), strict=True)))
         self._forms(block, worked)
@@ -164,6 +166,7 @@ class Tally:
             kinds=dict(self.kinds.most_common()),
             skipped=dict(skipped),
             damage=tuple(damage),
+            seconds=self.nanoseconds / 1e9,
             errors=self.errors,
             late=late,
             transactions=transactions,

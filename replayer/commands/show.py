@@ -1,14 +1,17 @@
-"""Print the report of a run that was stored.
+"""Print the report of a run that was stored, or what is in a replay file.
 
 RUN is a run's id or the start of one, a label (its newest run), a path to a result file, or
-`latest`.
+`latest`; or the path to a replay file, as `replayer convert` writes it.
 """
 
 from __future__ import annotations
 
+import contextlib
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from replayer.capture.summary import ENDING, SIGN
 from replayer.errors import Impossible
 from replayer.report import screen
 from replayer.report.words import clean
@@ -25,6 +28,7 @@ examples:
   replayer show 20261120-154500
   replayer show stock --results /mnt/shared/results
   replayer show latest --json
+  replayer show monday.replay
 """
 
 
@@ -32,9 +36,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     parser.epilog = EPILOG
     parser.add_argument(
-        "which", metavar="RUN", help="an id or its start, a label, a path, or latest"
+        "which",
+        metavar="RUN",
+        help="an id or its start, a label, a path, or latest; or a replay file",
     )
-    parser.add_argument("--json", action="store_true", help="print the result file instead")
+    parser.add_argument(
+        "--json", action="store_true", help="print the result file, or all of a capture in numbers"
+    )
     parser.add_argument(
         "--results",
         metavar="DIR",
@@ -44,6 +52,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the run's report, or its JSON, on stdout."""
+    if _is_capture(args.which):
+        return _capture(Path(args.which), as_json=args.json)
     path = store.find(args.which, store.folder(args.results))
     if args.which == "latest":
         for entry in store.newer(path):
@@ -56,6 +66,31 @@ def run(args: argparse.Namespace) -> int:
     if stored.sizing is not None:
         _verdict(stored)
     screen.show(stored, path)
+    return 0
+
+
+def _is_capture(which: str) -> bool:
+    """Whether a file is meant that holds a capture, or should."""
+    if which.endswith(ENDING):
+        return True
+    with contextlib.suppress(OSError, ValueError):
+        if Path(which).is_file():
+            with Path(which).open("rb") as file:
+                return file.read(len(SIGN)) == SIGN
+    return False
+
+
+def _capture(path: Path, *, as_json: bool) -> int:
+    """Print what is in a replay file."""
+    from replayer.capture.archive import Reader  # noqa: PLC0415 - runs are shown without it
+    from replayer.report import archive  # noqa: PLC0415 - runs are shown without it
+
+    with Reader(path) as reader:
+        summary = reader.summary
+    if as_json:
+        sys.stdout.write(f"{summary.model_dump_json(indent=2)}\n")
+    else:
+        screen.write(archive.render(summary, path))
     return 0
 
 
