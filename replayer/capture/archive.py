@@ -67,6 +67,8 @@ _NAMED = re.compile(rb"REPLAY([0-9]{1,9})\n")
 _END = b"REPLAY.\n"
 _TRAILER = struct.Struct("<Q32s8s")
 _MESSAGE = struct.Struct("<cII")
+_NUMBERS = {does: number for number, does in enumerate(DOES)}
+_STATEMENTS = frozenset((_NUMBERS["simple"], _NUMBERS["extended"]))
 _COLUMNS, _WORDS, _LAST = b"C", b"W", b"F"
 _MOST_PACKED = 128 << 20
 _MOST_LAST = 16 << 20
@@ -122,27 +124,32 @@ class Writer:
 
     def add(self, action: Action) -> None:
         """Take the next action of the log, in whose order they end."""
-        length = _length(action)
+        values = action.parameters
+        length = len(action.text) + len(action.name)
+        if values:
+            length += sum([len(value) for value in values if value is not None])
         if length > LONGEST:
             self._skipped[TOO_LONG] += 1
             return
         action, end = self._in_turn(action)
-        statement = None
-        if action.does in ("simple", "extended"):
+        does = _NUMBERS[action.does]
+        statement = form = None
+        if does in _STATEMENTS:
             statement = self._fingerprints.statement(action.text, action.query_id)
-        place = self._order.place(action, end, statement.fingerprint if statement else None)
+            form = statement.fingerprint
         self._window.append(
             Row(
                 action.start_ns,
                 action.session,
-                DOES.index(action.does),
+                does,
                 action.duration_ns,
                 action.rows,
-                *place,
+                *self._order.place(action, end, form),
                 statement,
                 action.name,
                 action.sqlstate,
-                action.parameters,
+                values,
+                length,
             )
         )
         self._latest = max(end, self._latest)
@@ -180,10 +187,11 @@ class Writer:
 
         A log's clock is coarser than durations are: a start that is computed may be too early.
         """
-        start = max(action.start_ns, self._ends.get(action.session, action.start_ns))
-        if start != action.start_ns:
+        start, free = action.start_ns, self._ends.get(action.session)
+        if free is not None and free > start:
+            start = free
             action = action._replace(start_ns=start)
-        end = start + max(action.duration_ns, 0)
+        end = start + action.duration_ns if action.duration_ns > 0 else start
         if action.does == "disconnect":
             self._ends.pop(action.session, None)
         else:
@@ -208,10 +216,9 @@ class Writer:
         self._window.sort(key=itemgetter(0))
         late = bisect_left(self._window, self._written, key=itemgetter(0))
         for row in self._window[:late]:
-            length = _row_length(row)
             self._late.append(row)
-            self._late_characters += length
-            self._characters -= length
+            self._late_characters += row.length
+            self._characters -= row.length
             if len(self._late) >= _LATE_ROWS or self._late_characters > _BLOCK_CHARACTERS:
                 self._write_late()
         del self._window[:late]
@@ -219,13 +226,11 @@ class Writer:
 
     def _write_sorted(self, count: int) -> None:
         """Write the first rows of the window."""
-        begin = characters = 0
-        for row in range(count):
-            characters += _row_length(self._window[row])
-            if row + 1 - begin >= _BLOCK_ROWS or characters > _BLOCK_CHARACTERS or row + 1 == count:
-                self._write(self._window[begin : row + 1], self._new)
-                self._characters -= characters
-                begin, characters = row + 1, 0
+        for begin in range(0, count, _BLOCK_ROWS):
+            rows = self._window[begin : min(begin + _BLOCK_ROWS, count)]
+            self._characters -= sum([row.length for row in rows])
+            for part in _parted(rows):
+                self._write(part, self._new)
         if count:
             self._written = self._window[count - 1][0]
         del self._window[:count]
@@ -266,16 +271,14 @@ class Writer:
             del self._sessions[number]
 
 
-def _length(action: Action) -> int:
-    values = action.parameters
-    length = len(action.text) + len(action.name)
-    return length + sum([len(value) for value in values if value is not None]) if values else length
-
-
-def _row_length(row: Row) -> int:
-    values = row.parameters
-    length = len(row.name) + (len(row.statement.text) if row.statement else 0)
-    return length + sum([len(value) for value in values if value is not None]) if values else length
+def _parted(rows: Sequence[Row]) -> Iterator[Sequence[Row]]:
+    """Yield rows in parts of which none, but one of one row, has more words than a block."""
+    if len(rows) < 2 or sum([row.length for row in rows]) <= _BLOCK_CHARACTERS:
+        yield rows
+        return
+    middle = len(rows) // 2
+    yield from _parted(rows[:middle])
+    yield from _parted(rows[middle:])
 
 
 class _Draft:

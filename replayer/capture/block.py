@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import chain
 from operator import attrgetter
-from typing import Any, NamedTuple, TypeVar, get_args
+from typing import NamedTuple, TypeVar, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,6 +52,8 @@ class Row(NamedTuple):
     name: str
     sqlstate: str
     parameters: tuple[str | None, ...] | None
+    length: int
+    """Characters of its words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,6 +177,10 @@ class Block:
             rows=int(columns.rows[row]),
         )
 
+    def forms(self) -> tuple[Integers, tuple[Fingerprint, ...]]:
+        """Return for each statement the index of its fingerprint, and those."""
+        return _by_identity([statement.fingerprint for statement in self.statements])
+
     def chosen(self, rows: slice | Integers) -> "Block":
         """Return some actions, with the words of all."""
         return replace(self, columns=self.columns[rows], first_value=self.first_value[rows])
@@ -197,13 +203,14 @@ class Block:
                 action.name,
                 action.sqlstate,
                 action.parameters,
+                0,
             )
 
     @classmethod
     def of(cls, rows: Sequence[Row], sessions: Iterable[Session] = ()) -> "Block":
         """Return rows as a block."""
-        *numbers, statements, names, sqlstates, parameters = zip(*rows, strict=True)
-        statement, texts = _interned(statements, key=id)
+        *numbers, statements, names, sqlstates, parameters, _ = zip(*rows, strict=True)
+        statement, texts = _by_identity(statements)
         name, known_names = _interned(names)
         sqlstate, states = _interned(sqlstates)
         counts = np.fromiter(
@@ -218,13 +225,11 @@ class Block:
 
     def pack(self) -> tuple[dict[str, bytes], dict[str, bytes]]:
         """Return the columns and the words, as maps of bytes."""
-        forms = {id(each.fingerprint): each.fingerprint for each in self.statements}
-        place = {key: number for number, key in enumerate(forms)}
-        form = [place[id(each.fingerprint)] for each in self.statements]
+        form, forms = self.forms()
         words = {
             **_packed("statement", [each.text for each in self.statements]),
-            "statement.form": np.array(form, "<i4").tobytes(),
-            **_pack_forms(tuple(forms.values())),
+            "statement.form": form.astype("<i4").tobytes(),
+            **_pack_forms(forms),
             **_packed("name", self.names),
             **_packed("sqlstate", self.sqlstates),
             **_named("value", self.values.pack()),
@@ -289,22 +294,20 @@ def _first(counts: Integers) -> Integers:
     return np.cumsum(sizes) - sizes
 
 
-def _interned(values: Sequence[Any], key: Any = None) -> tuple[Integers, tuple[Any, ...]]:
-    """Return for each value the index of its first equal, and those; None is UNKNOWN."""
-    kept: dict[Any, int] = {}
-    known: list[Any] = []
-    indexes = np.empty(len(values), np.int64)
-    for row, value in enumerate(values):
-        if value is None:
-            indexes[row] = UNKNOWN
-            continue
-        mark = key(value) if key else value
-        index = kept.get(mark)
-        if index is None:
-            index = kept[mark] = len(known)
-            known.append(value)
-        indexes[row] = index
-    return indexes, tuple(known)
+def _interned(values: Sequence[str]) -> tuple[Integers, tuple[str, ...]]:
+    """Return for each value the index of its first equal, and those."""
+    kept: dict[str, int] = {}
+    indexes = [kept.setdefault(value, len(kept)) for value in values]
+    return np.array(indexes, np.int64), tuple(kept)
+
+
+def _by_identity(values: Sequence[_T | None]) -> tuple[Integers, tuple[_T, ...]]:
+    """Return for each object the index of the first that is it, and those; None is UNKNOWN."""
+    kept = {id(None): 0}
+    indexes = np.array([kept.setdefault(id(value), len(kept)) for value in values], np.int64)
+    firsts = np.unique(indexes, return_index=True)[1].tolist()
+    objects = (values[first] for first in firsts)
+    return indexes - 1, tuple(value for value in objects if value is not None)
 
 
 def _named(name: str, packed: tuple[bytes, bytes]) -> dict[str, bytes]:

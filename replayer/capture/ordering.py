@@ -43,7 +43,13 @@ class Order:
         """Return the place of the next action; without a fingerprint it is no statement."""
         if fingerprint is None:
             return self._left(action, end_ns) if action.does == "disconnect" else _NO_PLACE
-        needs, ends = self._transaction(action, end_ns, fingerprint.bounds)
+        session = action.session
+        if fingerprint.bounds or session in self._manual:
+            needs, ends = self._transaction(action, end_ns, fingerprint.bounds)
+        elif session in self._open:
+            needs = ends = UNKNOWN
+        else:
+            needs, ends = self._ends.before(action.start_ns), self._ends.add(end_ns)
         writes = fingerprint.writes
         if writes == ():
             return Place(needs, ends)

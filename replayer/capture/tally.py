@@ -95,8 +95,9 @@ class Tally:
         if not len(worked):
             return
         columns = block.columns
-        sums = [self._sum(statement.fingerprint) for statement in block.statements]
-        which = columns.statement[worked]
+        form, forms = block.forms()
+        sums = [self._sum(each) for each in forms]
+        which = form[columns.statement[worked]]
         duration = columns.duration_ns[worked]
         rows = columns.rows[worked]
         failed = columns.sqlstate[worked] != _empty(block.sqlstates)
