@@ -1,0 +1,197 @@
+"""slow_query_log of MySQL, MariaDB and Percona: statements when they have ended."""
+
+import re
+from collections.abc import Iterable, Iterator
+
+from replayer.capture.action import UNKNOWN, Action
+from replayer.capture.clock import Clock
+from replayer.capture.inputs import CUT, LONGEST_LINE, Input
+from replayer.capture.logs import Order
+from replayer.capture.mysql import LOCAL, STARTED, STATES, THROTTLED, Assembly, dated
+
+ENGINE = "mysql"
+RANK = 2
+_TIME = re.compile(
+    r"# Time: (?:(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d))"
+    r"|(\d{6} [ \d]\d:\d\d:\d\d))\s*"
+)
+_USER = re.compile(r"# User@Host: (.*?)\[.*?\] @ (.*?)(?:\s+Id: +(\d+))?\s*")
+_HEAD = re.compile(r"^# (?:Time: \d{4}|Time: \d{6} |User@Host: .*\[.*\] @ )", re.MULTILINE)
+_COST = re.compile(r"^# Query_time: \d", re.MULTILINE)
+_PAIR = re.compile(r"(\w+): ?(\S*)")
+_STAMP = re.compile(r"SET timestamp=(\d{1,11}(?:\.\d{1,9})?);")
+_USE = re.compile(r"use (.*);", re.IGNORECASE)
+_COMMAND = re.compile(r"# administrator command: (.*?);?")
+_RETURNS = re.compile(
+    r"[\s(]*(?:select|show|with|desc|explain|values|table|check|analyze)\b", re.IGNORECASE
+)
+_HEADINGS = re.compile(r"Tcp port: .*|Time +Id +Command +Argument\s*|/\*.*\*/;?")
+_SECOND = 1_000_000_000
+
+
+def fits(head: str) -> bool:
+    """Tell whether a log has an entry in its beginning."""
+    return _HEAD.search(head) is not None and _COST.search(head) is not None
+
+
+def began(head: str, order: Order) -> int | None:  # noqa: ARG001 - layouts share one face
+    """Return the time of the first entry that has one."""
+    for line in head.split("\n"):
+        try:
+            if match := _TIME.fullmatch(line):
+                return Clock().ns(match[1] or dated(match[2]))
+            if match := _STAMP.fullmatch(line):
+                return Clock().epoch(match[1])
+        except ValueError:
+            continue
+    return None
+
+
+def read(inputs: Iterable[Input], order: Order) -> Iterator[list[Action]]:
+    """Yield what clients did, in the order of its end."""
+    log = _Log(order)
+    for source in inputs:
+        for lines in source.lines(order.advance):
+            for line in lines:
+                log.take(line)
+            yield log.assembly.taken()
+        log.finish()
+    yield log.assembly.taken()
+
+
+class _Log:
+    """The entries of a log: lines that begin with #, and the statement after them."""
+
+    def __init__(self, order: Order) -> None:
+        self.assembly = Assembly(order.reading, order.announce)
+        self._reading = order.reading
+        self._clock = Clock()
+        self._time_ns = 0
+        """Of the last line that told it, exact or not."""
+        self._exact = False
+        self._database = ""
+        """Of the last `use`: the log has one only where it changes, whoever's it is."""
+        self._facts: dict[str, str] = {}
+        self._stamp_ns = 0
+        self._text: list[str] | None = None
+        """Lines of the statement; None before the first entry and within the head of one."""
+        self._size = 0
+
+    def take(self, line: str) -> None:
+        """Take a line: of the head of an entry, or of its statement."""
+        if line.startswith("# "):
+            if self._headed(line):
+                return
+        elif STARTED.fullmatch(line):
+            self._begun(line)
+            return
+        if self._text is None and not self._facts:
+            if line and not _HEADINGS.fullmatch(line):
+                self._reading.foreign += 1
+            return
+        self._statement(line)
+
+    def finish(self) -> None:
+        """Take the last entry as it is."""
+        text, facts, stamp_ns = self._text, self._facts, self._stamp_ns
+        self._text, self._facts, self._stamp_ns, self._size = None, {}, 0, 0
+        if text is None or "Query_time" not in facts:
+            return
+        self._reading.entries += 1
+        try:
+            duration = round(float(facts["Query_time"]) * _SECOND)
+            start = self._started(facts, duration, stamp_ns)
+        except ValueError:
+            self._reading.hurt(f"{facts['Query_time']} is no duration, or a time is none")
+            return
+        if start is None:
+            self._reading.foreign += 1
+            return
+        self._done("\n".join(text).removesuffix(";"), facts, start, duration)
+
+    def _headed(self, line: str) -> bool:
+        """Take a line of a head; return False where it is one of a statement."""
+        if match := _TIME.fullmatch(line):
+            self.finish()
+            try:
+                self._time_ns = self._clock.ns(match[1] or dated(match[2]))
+            except ValueError:
+                self._reading.hurt(f"{line[8:]} is no time")
+            self._exact = match[1] is not None
+            return True
+        if match := _USER.fullmatch(line):
+            self.finish()
+            self._facts = {"user": match[1], "thread": match[3] or f"{match[1]}@{match[2]}"}
+            return True
+        if self._text is not None or not self._facts or _COMMAND.fullmatch(line):
+            return False
+        pairs = dict(_PAIR.findall(line))
+        self._facts.update(pairs)
+        if "Thread_id" in pairs:
+            self._facts["thread"] = pairs["Thread_id"]
+        return True
+
+    def _begun(self, line: str) -> None:
+        self.finish()
+        match = STARTED.fullmatch(line)
+        assert match is not None, "the caller saw it"
+        self._reading.version = match[2]
+        self._database = ""
+        self.assembly.restarted(self._time_ns)
+
+    def _statement(self, line: str) -> None:
+        if self._text is None:
+            if match := _USE.fullmatch(line):
+                self._database = match[1].strip("`")
+                return
+            if match := _STAMP.fullmatch(line):
+                self._stamp_ns = self._clock.epoch(match[1])
+                return
+            self._text = []
+        if self._size <= LONGEST_LINE:
+            self._size += len(line)
+            self._text.append(line if self._size <= LONGEST_LINE else CUT)
+
+    def _started(self, facts: dict[str, str], duration: int, stamp_ns: int) -> int | None:
+        """Return when a statement began; None where nothing tells."""
+        if "Start" in facts:
+            return self._clock.ns(facts["Start"])
+        if self._exact:
+            return self._time_ns - duration
+        self._reading.coarse = True
+        if stamp_ns:
+            return stamp_ns
+        if self._time_ns:
+            self._reading.notes[LOCAL] = None
+            return self._time_ns - duration
+        return None
+
+    def _done(self, text: str, facts: dict[str, str], start: int, duration: int) -> None:
+        thread = facts["thread"]
+        if match := _COMMAND.fullmatch(text):
+            if match[1] == "Quit":
+                self.assembly.disconnect(thread, start + duration)
+            return
+        if text.startswith("throttle: "):
+            self.assembly.skip(THROTTLED)
+            return
+        error = int(facts.get("Errno") or facts.get("Last_errno") or 0)
+        action = Action(
+            0,
+            "simple",
+            start,
+            duration,
+            text,
+            sqlstate=STATES.get(error, "HY000") if error else "",
+            rows=_rows(text, facts),
+        )
+        self.assembly.query(thread, action, facts.get("Schema", self._database))
+
+
+def _rows(text: str, facts: dict[str, str]) -> int:
+    """Return how many rows a statement returned or changed."""
+    returned = facts.get("Rows_sent", "")
+    if returned.isdigit() and (int(returned) or _RETURNS.match(text)):
+        return int(returned)
+    changed = facts.get("Rows_affected", "")
+    return int(changed) if changed.isdigit() else UNKNOWN

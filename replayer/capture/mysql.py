@@ -1,0 +1,255 @@
+"""What clients of MySQL and MariaDB did, put together from the entries of their logs.
+
+The general log has statements when they arrive, without durations; the slow log when they have
+ended.  Both have an EXECUTE of a prepared statement with its values written into its text: where
+the statement is known they are taken out of it again.
+"""
+
+import functools
+import re
+from collections import OrderedDict
+from collections.abc import Callable
+
+from replayer.capture.action import Action, Session
+from replayer.capture.entry import Reading
+from replayer.capture.inputs import CUT, LONGEST_LINE
+
+LOADED = "LOAD DATA LOCAL: its data is not in the log"
+CUT_TEXT = "statements cut by a limit of length"
+HIDDEN = "statements whose password the server does not log"
+REFUSED = "connections that the server refused"
+REPLICATION = "replication connections"
+THROTTLED = "statements that the server left out of its log"
+
+LOCAL = (
+    "the log does not say in which zone its times are: they are taken as UTC, which moves all alike"
+)
+STARTED = re.compile(r"(\S+), Version: (\S+) .*started with:\s*")
+"""The first of the lines that a server writes when it begins a log."""
+
+_LOCAL = re.compile(
+    r"\s*load\s+(?:data|xml)\s+(?:low_priority\s+|concurrent\s+)?local\b", re.IGNORECASE
+)
+_SECRET = re.compile(r"<secret>|\bidentified\b[^;]*\bas\s+'<")
+_USE = re.compile(r"\s*use\s+(`(?:[^`]|``)+`|[^\s;]+)\s*;?\s*\Z", re.IGNORECASE)
+_CUT_AT = 60_000
+"""Characters from which on a line may have been cut: a shorter one that ends so holds a NUL."""
+_MOST_PREPARED = 16
+"""Statements of a session among which that of an EXECUTE is looked for."""
+_HOLES = re.compile(
+    r"('(?:[^'\\]|\\.|'')*'|\"(?:[^\"\\]|\\.|\"\")*\"|`[^`]*`|--[^\n]*|#[^\n]*|/\*.*?\*/)|\?",
+    re.DOTALL,
+)
+_VALUE = (
+    r"(NULL|[-+]?[0-9][0-9.]*(?:[eE][-+]?[0-9]+)?|(?:_[a-z0-9]+ ?)?'(?:[^'\\]|\\.|'')*'"
+    r"|0x[0-9A-Fa-f]*|[xX]'[0-9A-Fa-f]*')"
+)
+_QUOTED = re.compile(r"(?:_[a-z0-9]+ ?)?'(.*)'", re.DOTALL)
+_HEX = re.compile(r"(?:0x|[xX]')([0-9A-Fa-f]*)'?")
+_ESCAPE = re.compile(r"\\(.)|''", re.DOTALL)
+_ESCAPES = {"0": "\0", "n": "\n", "r": "\r", "t": "\t", "b": "\b", "Z": "\x1a"}
+_NUMBERED = re.compile(r"\b(?:limit|offset)\s+(?:\?|\S+\s*,\s*\?)|\binterval\s+\?", re.IGNORECASE)
+"""Where a value must be a number, and text would be refused."""
+STATES = {
+    **dict.fromkeys((1048, 1062, 1169, 1216, 1217, 1451, 1452, 1557, 1586), "23000"),
+    **dict.fromkeys((1205,), "HY000"),
+    **dict.fromkeys((1213, 1614), "40001"),
+    **dict.fromkeys((1044, 1049, 1064, 1065, 1113, 1142, 1143, 1149, 1305, 1370), "42000"),
+    **dict.fromkeys((1051, 1109, 1146), "42S02"),
+    **dict.fromkeys((1050,), "42S01"),
+    **dict.fromkeys((1054, 1247), "42S22"),
+    **dict.fromkeys((1060,), "42S21"),
+    **dict.fromkeys((1317,), "70100"),
+    **dict.fromkeys((1045,), "28000"),
+    **dict.fromkeys((1046,), "3D000"),
+    **dict.fromkeys((1136, 1222), "21S01"),
+    **dict.fromkeys((1242,), "21000"),
+    **dict.fromkeys((1264, 1690), "22003"),
+    **dict.fromkeys((1406,), "22001"),
+    **dict.fromkeys((1292,), "22007"),
+    **dict.fromkeys((1365,), "22012"),
+}
+"""SQLSTATEs of the errors that statements end with; HY000 for others."""
+
+
+class _Known:
+    """What is known of a session."""
+
+    __slots__ = ("database", "last_ns", "number", "prepared", "twice")
+
+    def __init__(self, number: int, database: str) -> None:
+        self.number, self.database = number, database
+        self.prepared: OrderedDict[str, None] = OrderedDict()
+        self.last_ns = 0
+        self.twice = ""
+        """The command that the server logs again for the statement before: PREPARE, EXECUTE."""
+
+
+class Assembly:
+    """Turns what a log says of threads of a server into what sessions did."""
+
+    def __init__(self, reading: Reading, announce: Callable[[Session], None]) -> None:
+        self._reading, self._announce = reading, announce
+        self._known: dict[str, _Known] = {}
+        self._count = 0
+        self._ended: list[Action] = []
+
+    def taken(self) -> list[Action]:
+        """Return the actions since the last time."""
+        ended, self._ended = self._ended, []
+        return ended
+
+    def restarted(self, time_ns: int) -> None:
+        """End all sessions: the server began anew, and numbers its threads from the first."""
+        for thread in list(self._known):
+            self.disconnect(thread, max(time_ns, self._known[thread].last_ns))
+
+    def connect(self, thread: str, time_ns: int, user: str, database: str) -> None:
+        """Begin a session."""
+        self.disconnect(thread, time_ns)
+        self._open(thread, time_ns, user, database, before=False)
+
+    def disconnect(self, thread: str, time_ns: int) -> None:
+        """End a session, if there is one."""
+        known = self._known.pop(thread, None)
+        if known is not None:
+            self._ended.append(Action(known.number, "disconnect", time_ns))
+
+    def refused(self, thread: str, time_ns: int) -> None:
+        """Take back a connection that the server did not let in."""
+        self._reading.skip(REFUSED)
+        self.disconnect(thread, time_ns)
+
+    def skip(self, reason: str) -> None:
+        """Count what cannot be replayed."""
+        self._reading.skip(reason)
+
+    def use(self, thread: str, time_ns: int, database: str) -> None:
+        """Switch a session to another database."""
+        known = self._of(thread, time_ns, "", before=True)
+        if known.database != database:
+            known.database = database
+            quoted = database.replace("`", "``")
+            self._put(known, Action(known.number, "simple", time_ns, text=f"USE `{quoted}`"))
+
+    def prepare(self, thread: str, time_ns: int, text: str) -> None:
+        """Remember what was prepared."""
+        known = self._of(thread, time_ns, "", before=True)
+        if known.twice == "prepare":
+            known.twice = ""
+            return
+        known.prepared[text] = None
+        known.prepared.move_to_end(text)
+        if len(known.prepared) > _MOST_PREPARED:
+            known.prepared.popitem(last=False)
+
+    def execute(self, thread: str, time_ns: int, text: str) -> None:
+        """Take the execution of a prepared statement whose values are written into its text."""
+        known = self._of(thread, time_ns, "", before=True)
+        if known.twice == "execute":
+            known.twice = ""
+            return
+        if not self._whole(text):
+            return
+        for template in reversed(known.prepared):
+            parameters = values(template, text)
+            if parameters is not None:
+                known.prepared.move_to_end(template)
+                action = Action(
+                    known.number, "extended", time_ns, text=template, name="", parameters=parameters
+                )
+                self._put(known, action)
+                return
+        self._put(known, Action(known.number, "simple", time_ns, text=text))
+
+    def query(self, thread: str, action: Action, database: str | None = None) -> None:
+        """Take a statement, whose action has no session yet; a log without connects begins one.
+
+        `database` is the one that it ran in, where the log says that with each.
+        """
+        logged = database is not None
+        known = self._of(thread, action.start_ns, database or "", before=not logged)
+        if not self._whole(action.text):
+            return
+        if database is not None:
+            self.use(thread, action.start_ns, database)
+        if match := _USE.match(action.text):
+            known.database = match[1].strip("`").replace("``", "`")
+        words = action.text[:20].lstrip().lower()
+        known.twice = next((word for word in ("prepare", "execute") if words.startswith(word)), "")
+        self._put(known, action._replace(session=known.number))
+
+    def _whole(self, text: str) -> bool:
+        """Whether a statement can be replayed; else it is counted by the reason."""
+        reason = ""
+        if text.endswith(CUT) and len(text) > _CUT_AT:
+            reason = CUT_TEXT
+        elif _LOCAL.match(text):
+            reason = LOADED
+        elif "<" in text and _SECRET.search(text):
+            reason = HIDDEN
+        if reason:
+            self._reading.skip(reason)
+        return not reason
+
+    def _put(self, known: _Known, action: Action) -> None:
+        known.last_ns = action.start_ns + max(0, action.duration_ns)
+        self._reading.statements += 1
+        self._ended.append(action)
+
+    def _of(self, thread: str, time_ns: int, database: str, *, before: bool) -> _Known:
+        known = self._known.get(thread)
+        return known or self._open(thread, time_ns, "", database, before=before)
+
+    def _open(self, thread: str, time_ns: int, user: str, database: str, *, before: bool) -> _Known:
+        known = self._known[thread] = _Known(self._count, database)
+        self._count += 1
+        self._announce(Session(known.number, user, database, began_before=before))
+        self._ended.append(Action(known.number, "connect", time_ns))
+        return known
+
+
+def values(template: str, text: str) -> tuple[str | None, ...] | None:
+    """Return the values that stand in a text for the ? of a template.
+
+    None where it is another statement, or one whose values must not be sent as text.
+    """
+    pattern = _pattern(template)
+    match = pattern.fullmatch(text) if pattern else None
+    return None if match is None else tuple(map(_plain, match.groups()))
+
+
+@functools.lru_cache(maxsize=2048)
+def _pattern(template: str) -> re.Pattern[str] | None:
+    if _NUMBERED.search(template) or len(template) > LONGEST_LINE // 64:
+        return None
+    parts, at = [], 0
+    for hole in _HOLES.finditer(template):
+        if hole[0] == "?":
+            parts.append(template[at : hole.start()])
+            at = hole.end()
+    if not parts or len(parts) > 1_000:
+        return None
+    parts.append(template[at:])
+    return re.compile(_VALUE.join(map(re.escape, parts)))
+
+
+def _plain(literal: str) -> str | None:
+    if literal == "NULL":
+        return None
+    if match := _HEX.fullmatch(literal):
+        digits = match[1] if len(match[1]) % 2 == 0 else f"0{match[1]}"
+        return bytes.fromhex(digits).decode("utf-8", "surrogateescape")
+    if match := _QUOTED.fullmatch(literal):
+        return _ESCAPE.sub(lambda escape: _unescaped(escape[1]), match[1])
+    return literal
+
+
+def _unescaped(character: str | None) -> str:
+    return "'" if character is None else _ESCAPES.get(character, character)
+
+
+def dated(stamp: str) -> str:
+    """Return a stamp of MariaDB, such as 241122  3:05:07, as one that Clock reads."""
+    day, clock = stamp.split()
+    return f"20{day[:2]}-{day[2:4]}-{day[4:]} {clock:0>8}"

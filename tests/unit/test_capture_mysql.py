@@ -1,0 +1,224 @@
+"""Logs of MySQL and MariaDB: who did what, when it began, and what cannot be replayed."""
+
+import gzip
+
+import pytest
+
+from replayer.capture import conversion
+from replayer.capture.action import UNKNOWN
+from replayer.capture.archive import Reader
+from replayer.capture.mysql import values
+from replayer.errors import Impossible
+
+_HEAD = """/usr/sbin/mysqld, Version: 9.1.0 (MySQL Community Server - GPL). started with:
+Tcp port: 3306  Unix socket: /tmp/mysql.sock
+Time                 Id Command    Argument
+"""
+_GENERAL_9 = (
+    _HEAD
+    + """2026-11-22T03:00:00.000001Z\t    8 Connect\tanna@localhost on shop using Socket
+2026-11-22T03:00:00.100000Z\t    8 Query\tselect *
+from orders
+where note = 'a
+# Time: b'
+2026-11-22T03:00:00.200000Z\t    9 Connect\tbob@10.0.0.1 on  using TCP/IP
+2026-11-22T03:00:00.300000Z\t    9 Init DB\tshop
+2026-11-22T03:00:00.400000Z\t    9 Prepare\tinsert into t values (?, ?, ?)
+2026-11-22T03:00:00.500000Z\t    9 Execute\tinsert into t values (17, 'it\\'s', NULL)
+2026-11-22T03:00:00.600000Z\t    9 Close stmt\t
+2026-11-22T03:00:00.700000Z\t    8 Query\tcreate user x identified by <secret>
+2026-11-22T03:00:00.800000Z\t    8 Query\tload data local infile 'x' into table t
+2026-11-22T03:00:00.900000Z\t   10 Connect\teve@localhost on  using Socket
+2026-11-22T03:00:00.900100Z\t   10 Connect\tAccess denied for user 'eve'@'localhost'
+2026-11-22T03:00:01.000000Z\t    8 Quit\t
+2026-11-22T03:00:01.100000Z\t    7 Query\tselect 1
+"""
+)
+_GENERAL_MARIADB = """mariadbd, Version: 10.11.6-MariaDB-log (Debian 12). started with:
+Tcp port: 0  Unix socket: /run/mysqld/mysqld.sock
+Time\t\t    Id Command\tArgument
+261122  3:00:00\t     3 Connect\troot@localhost on test using Socket
+\t\t     3 Query\tselect 1
+261122 13:00:05\t     3 Query\tselect 2
+\t\t     3 Quit\t
+"""
+_SLOW_9 = (
+    _HEAD
+    + """# Time: 2026-11-22T03:00:02.500000Z
+# User@Host: anna[anna] @ localhost []  Id:     8
+# Query_time: 2.000000  Lock_time: 0.000010 Rows_sent: 3  Rows_examined: 100
+use shop;
+SET timestamp=1795316400;
+select * from orders
+where a = ';'
+# Time: inside
+;
+# Time: 2026-11-22T03:00:03.000000Z
+# User@Host: bob[bob] @  [10.0.0.1]  Id:     9
+# Query_time: 0.500000  Lock_time: 0.000010 Rows_sent: 0  Rows_examined: 1 Thread_id: 9 Errno: 1062
+SET timestamp=1795316402;
+insert into t values (1);
+# Time: 2026-11-22T03:00:04.000000Z
+# User@Host: anna[anna] @ localhost []  Id:     8
+# Query_time: 0.000100  Lock_time: 0.000000 Rows_sent: 0  Rows_examined: 0
+use other;
+SET timestamp=1795316404;
+delete from u;
+# Time: 2026-11-22T03:00:05.000000Z
+# User@Host: anna[anna] @ localhost []  Id:     8
+# Query_time: 0.000003  Lock_time: 0.000000 Rows_sent: 0  Rows_examined: 0
+SET timestamp=1795316405;
+# administrator command: Quit;
+"""
+)
+
+
+@pytest.fixture
+def converted(tmp_path):
+    """Return the summary, the notes, the sessions and the actions of logs by their names."""
+
+    def convert(**logs):
+        for name, text in logs.items():
+            data = text if isinstance(text, bytes) else text.encode("utf-8", "surrogateescape")
+            (tmp_path / name).write_bytes(data)
+        wish = conversion.Wish([str(tmp_path / name) for name in logs], tmp_path / "out.replay")
+        made = conversion.convert(conversion.planned(wish), wish, lambda _: None)
+        with Reader(wish.out) as reader:
+            blocks = list(reader.blocks())
+        sessions = {one.number: one for block in blocks for one in block.sessions}
+        actions = [block.action(row) for block in blocks for row in range(len(block))]
+        return made.summary, made.notes, sessions, actions
+
+    return convert
+
+
+def test_a_general_log_of_mysql(converted):
+    """Statements of several lines, prepared ones with their values, databases, who left."""
+    summary, notes, sessions, actions = converted(general=_GENERAL_9)
+    assert summary.source.server_version == "9.1.0"
+    assert summary.source.engine == "mysql"
+    assert not notes
+    assert [(one.user, one.database, one.began_before) for one in sessions.values()] == [
+        ("anna", "shop", False),
+        ("bob", "", False),
+        ("eve", "", False),
+        ("", "", True),
+    ]
+    done = [(each.session, each.does, each.start_ns // 1000, each.text) for each in actions]
+    assert done == [
+        (0, "connect", 0, ""),
+        (0, "simple", 99_999, "select *\nfrom orders\nwhere note = 'a\n# Time: b'"),
+        (1, "connect", 199_999, ""),
+        (1, "simple", 299_999, "USE `shop`"),
+        (1, "extended", 499_999, "insert into t values (?, ?, ?)"),
+        (2, "connect", 899_999, ""),
+        (2, "disconnect", 900_099, ""),
+        (0, "disconnect", 999_999, ""),
+        (3, "connect", 1_099_999, ""),
+        (3, "simple", 1_099_999, "select 1"),
+    ]
+    assert actions[4].parameters == ("17", "it's", None)
+    assert {each.duration_ns for each in actions} == {UNKNOWN}
+    assert sorted(summary.skipped.values()) == [1, 1, 1]
+
+
+def test_a_general_log_of_mariadb(converted):
+    """Times of a second stand once for all entries of it, and their zone is not known."""
+    summary, notes, _, actions = converted(general=_GENERAL_MARIADB)
+    assert summary.source.server_version == "10.11.6-MariaDB-log"
+    assert [each.start_ns // 10**9 for each in actions] == [0, 0, 36_005, 36_005]
+    assert any("zone" in note for note in notes)
+    assert summary.source.resolution_ns == 10**9
+
+
+def test_a_slow_log_of_mysql(converted):
+    """Starts are computed, databases switched, errors and rows known where they are logged."""
+    _, notes, sessions, actions = converted(slow=_SLOW_9)
+    assert not notes
+    done = [
+        (each.session, each.does, each.start_ns // 1000, each.duration_ns // 1000, each.text)
+        for each in actions
+        if each.does != "connect"
+    ]
+    assert done == [
+        (0, "simple", 0, 2_000_000, "select * from orders\nwhere a = ';'\n# Time: inside\n"),
+        (1, "simple", 2_000_000, 500_000, "insert into t values (1)"),
+        (0, "simple", 3_499_900, -1, "USE `other`"),
+        (0, "simple", 3_499_900, 100, "delete from u"),
+        (0, "disconnect", 4_500_000, -1, ""),
+    ]
+    assert [each.sqlstate for each in actions if each.text.startswith("insert")] == ["23000"]
+    rows = {each.text[:6]: each.rows for each in actions if each.text}
+    assert rows == {"select": 3, "insert": UNKNOWN, "USE `o": UNKNOWN, "delete": UNKNOWN}
+    assert [(one.database, one.began_before) for one in sessions.values()] == [
+        ("shop", False),
+        ("shop", False),
+    ]
+
+
+def test_a_server_that_began_anew_numbers_its_threads_again(converted):
+    """The same number is another session after the lines that a server begins with."""
+    summary, _, _, actions = converted(general=_GENERAL_9 + _GENERAL_9.replace("T03", "T04"))
+    assert summary.sessions == 8
+    assert summary.sessions_at_once <= 4
+    assert len([each for each in actions if each.does == "disconnect"]) >= 6
+
+
+def test_rotated_and_packed_logs_are_one(converted):
+    """In any order."""
+    cut = _GENERAL_9.index("2026-11-22T03:00:00.400000Z")
+    whole = converted(general=_GENERAL_9)[3]
+    first, second = _GENERAL_9[:cut], _GENERAL_9[cut:]
+    assert converted(b=second, a=gzip.compress(first.encode()))[3] == whole
+
+
+def test_bytes_that_are_no_text_are_kept(converted):
+    """As lone surrogates, which are the same bytes again when they are sent."""
+    text = b"select '\xff\xfe\x80'"
+    log = _GENERAL_MARIADB.encode().replace(b"select 2", text)
+    _, _, _, actions = converted(general=log)
+    assert text in [each.text.encode("utf-8", "surrogateescape") for each in actions]
+
+
+def test_statements_that_the_log_has_twice_run_once(converted):
+    """PREPARE and EXECUTE as statements are logged as such and as commands."""
+    lines = ["Query\tprepare s from 'select ?'", "Prepare\tselect ?", "Query\texecute s using @a"]
+    lines += ["Execute\tselect 5", "Query\tselect 6"]
+    log = _HEAD + "".join(
+        f"2026-11-22T03:00:0{number}.000000Z\t    8 {line}\n" for number, line in enumerate(lines)
+    )
+    _, _, _, actions = converted(general=log)
+    assert [each.text for each in actions if each.text] == [
+        "prepare s from 'select ?'",
+        "execute s using @a",
+        "select 6",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("template", "text", "expected"),
+    [
+        ("select ?", "select 5", ("5",)),
+        ("select ?, '?', `?` /* ? */, ?", "select -1.5e3, '?', `?` /* ? */, 'a''b'",
+         ("-1.5e3", "a'b")),
+        ("update t set a = ?", "update t set a = 'x\\ny\\\\'", ("x\ny\\",)),
+        ("update t set a = ?", "update t set a = _utf8mb4'x'", ("x",)),
+        ("update t set a = ?", "update t set a = x'ff41'", ("\udcffA",)),
+        ("update t set a = ?", "update t set b = 5", None),
+        ("select a from t limit ?", "select a from t limit 5", None),
+        ("select 1", "select 1", None),
+    ],
+)  # fmt: skip
+def test_values_are_taken_out_of_a_text(template, text, expected):
+    """But not where they must be numbers, which text is not."""
+    assert values(template, text) == expected
+
+
+@pytest.mark.parametrize("text", [_GENERAL_9, _GENERAL_MARIADB, _SLOW_9])
+def test_a_log_that_is_cut_anywhere_is_read_or_refused(converted, text):
+    """In one sentence, and never with a traceback."""
+    for length in range(0, len(text), 7):
+        try:
+            converted(log=text[:length])
+        except Impossible as error:
+            assert "\n" not in str(error)  # noqa: PT017 - it may be read, too
