@@ -52,14 +52,14 @@ FORMAT = 1
 WINDOW_NS = 10_000_000_000
 """Time of the log within which actions are sorted."""
 _MOST_ROWS = 100_000
-_MOST_CHARACTERS = 24 << 20
+_MOST_CHARACTERS = 16 << 20
 """Of the texts and parameters in the window: beyond it, or its rows, half of it is written."""
 _BLOCK_ROWS = 16_384
-_BLOCK_CHARACTERS = 8 << 20
+_BLOCK_CHARACTERS = 4 << 20
 _LATE_ROWS = 2_048
-LONGEST = 16 << 20
+LONGEST = 8 << 20
 """Characters of an action; a longer one is counted and left out."""
-TOO_LONG = "statements of more than 16 million characters"
+TOO_LONG = "statements of more than 8 million characters"
 _MOST_SESSIONS = 100_000
 
 _MAGIC = b"REPLAY%d\n"
@@ -70,7 +70,7 @@ _MESSAGE = struct.Struct("<cII")
 _NUMBERS = {does: number for number, does in enumerate(DOES)}
 _STATEMENTS = frozenset((_NUMBERS["simple"], _NUMBERS["extended"]))
 _COLUMNS, _WORDS, _LAST = b"C", b"W", b"F"
-_MOST_PACKED = 128 << 20
+_MOST_PACKED = 64 << 20
 _MOST_LAST = 16 << 20
 _MOST_KEYS = 64
 _MOST_OVERLAPPING = 4 << 20
@@ -366,6 +366,9 @@ class Reader:
             self._last = self._checked()
             self.summary = self._summary(self._last)
             self._entries = self._index(self._last)
+        except OSError as error:
+            self._file.close()
+            raise Impossible(f"{self.path} cannot be read: {error.strerror}") from error
         except BaseException:
             self._file.close()
             raise
@@ -423,7 +426,7 @@ class Reader:
         columns, offset = self._columns(number)
         try:
             return Block.unpack(columns, self._message(offset, _WORDS, _MOST_PACKED)[0])
-        except (ValueError, KeyError, RecursionError) as error:
+        except (ValueError, KeyError, RecursionError, OSError) as error:
             raise self._damaged(f"block {number:,} cannot be read ({error})") from error
 
     def _columns(self, number: int) -> tuple[Columns, int]:
@@ -431,7 +434,7 @@ class Reader:
         try:
             packed, offset = self._message(self._entries["offset"][number], _COLUMNS, _MOST_PACKED)
             columns = Columns.unpack(packed)
-        except (ValueError, KeyError) as error:
+        except (ValueError, KeyError, OSError) as error:
             raise self._damaged(f"block {number:,} cannot be read ({error})") from error
         starts = columns.start_ns
         if not len(columns) or (np.diff(starts) < 0).any():
@@ -467,7 +470,7 @@ class Reader:
                 f"{self.path} has format {int(named[1])}, and this replayer reads formats up to "
                 f"{FORMAT}: use a newer replayer"
             )
-        size = self._file.seek(0, os.SEEK_END)
+        size = self._size = self._file.seek(0, os.SEEK_END)
         if size < len(named[0]) + _TRAILER.size:
             raise self._cut()
         self._file.seek(size - _TRAILER.size)
@@ -503,8 +506,11 @@ class Reader:
         except (KeyError, ValueError) as error:
             raise self._damaged("its index cannot be read") from error
         offsets = index["offset"]
-        if len({len(numbers) for numbers in index.values()}) != 1 or min(offsets, default=0) < 0:
+        whole = len({len(numbers) for numbers in index.values()}) == 1
+        if not whole or not 0 <= min(offsets, default=0) <= max(offsets, default=0) < self._size:
             raise self._damaged("its index cannot be read")
+        if self.summary.begin_ns != min(index["begin"], default=self.summary.begin_ns):
+            raise self._damaged("it does not begin where its summary says")
         return index
 
     def _cut(self) -> Impossible:

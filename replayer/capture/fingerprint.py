@@ -115,6 +115,8 @@ class Fingerprints:
         self._forms: dict[str | bytes, Fingerprint] = {}
         self._form_characters = 0
         self._ids: dict[int, Fingerprint] = {}
+        self._numbered: dict[int, Fingerprint] = {}
+        """By the number of their form: those whose id is known."""
 
     def statement(self, text: str, query_id: int = 0) -> Statement:
         """Return what a text is; texts that are alike may be one object."""
@@ -133,13 +135,16 @@ class Fingerprints:
     def _fingerprint(self, text: str, query_id: int) -> Fingerprint:
         # The id of several statements in one text is that of one of them.
         if not query_id or ";" in text.rstrip("; \n"):
-            return self._form(text)
+            form = self._form(text)
+            # Of one that failed the log may have no id.
+            return self._numbered.get(form.number, form)
         known = self._ids.get(query_id)
         if known is None:
             form = self._form(text)
             known = Fingerprint(query_id, form.text, form.kind, form.writes, form.bounds)
             if len(self._ids) < _MOST_FORMS:
                 self._ids[query_id] = known
+                self._numbered.setdefault(form.number, known)
         return known
 
     def _form(self, text: str) -> Fingerprint:

@@ -4,8 +4,11 @@ import hashlib
 import os
 import re
 import resource
+import struct
 
+import msgpack
 import pytest
+import zstandard
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -294,6 +297,48 @@ def test_a_file_made_to_harm_is_read_or_refused(tmp_path, data):
         _read(path)
     except Impossible as error:
         assert "\n" not in str(error)  # noqa: PT017 - it may be harmless
+
+
+def _sealed(path, last, before=b""):
+    """Write a file whose last message is what is given, with an end that fits."""
+    packed = zstandard.ZstdCompressor().compress(last)
+    body = b"REPLAY1\n" + before
+    data = body + struct.pack("<cII", b"F", len(packed), len(last)) + packed
+    data += struct.pack("<Q", len(body))
+    path.write_bytes(data + hashlib.sha256(data).digest() + b"REPLAY.\n")
+
+
+_NUMBERS = ("offset", "begin", "end", "actions")
+_SUMMARY = b'{"replayer": "1"}'
+
+
+@pytest.mark.parametrize(
+    "last",
+    [
+        msgpack.packb(None),
+        msgpack.packb([1, 2]),
+        msgpack.packb({"summary": "text"}),
+        b"\xdd\x7f\xff\xff\xff" + b"\x90" * 1_000_000,
+        b"\x91" * 1_000_000,
+        b"\x81\xa1a" * 100_000,
+        msgpack.packb({"summary": b"[" * 1_000_000}),
+        msgpack.packb({"summary": b'{"replayer": 1e999}'}),
+        msgpack.packb({"summary": _SUMMARY}),
+        msgpack.packb({"summary": _SUMMARY, **dict.fromkeys(_NUMBERS, b"1234567")}),
+        msgpack.packb({"summary": _SUMMARY, **dict.fromkeys(_NUMBERS, b"\xff" * 8)}),
+        msgpack.packb({"summary": _SUMMARY, **dict.fromkeys(_NUMBERS, b"\x7f" * 8)}),
+        msgpack.packb({"summary": _SUMMARY, **dict.fromkeys(_NUMBERS, b"\x08" + b"\0" * 7)}),
+        bytes(40 << 20),
+    ],
+    ids=range(14),
+)
+def test_a_file_made_to_harm_takes_little_memory(tmp_path, last):
+    """Lengths that nobody writes, lists in lists, indexes of nothing: one sentence each."""
+    path = tmp_path / "a.replay"
+    _sealed(path, last)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    assert "damaged" in _sentence(path)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 150 << 10
 
 
 def test_memory_does_not_grow_with_the_capture(tmp_path):

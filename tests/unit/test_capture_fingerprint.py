@@ -131,6 +131,7 @@ def test_the_servers_query_id_is_the_number_where_it_is_logged():
     assert known.statement("select 2", 17).fingerprint.text == "SELECT ?"
     assert known.statement("select 2", 18).fingerprint.number == 18
     assert known.statement("select 1; select 2", 17).fingerprint.number != 17
+    assert known.statement("select 3").fingerprint.number == 17
 
 
 _secret = st.text(string.ascii_letters + string.digits + " -/*$;\"'\\?", min_size=3, max_size=12)
