@@ -34,6 +34,7 @@ _SECRET = re.compile(r"<secret>|\bidentified\b[^;]*\bas\s+'<")
 _USE = re.compile(r"\s*use\s+(`(?:[^`]|``)+`|[^\s;]+)\s*;?\s*\Z", re.IGNORECASE)
 _CUT_AT = 60_000
 """Characters from which on a line may have been cut: a shorter one that ends so holds a NUL."""
+_MOST_HELD = 50_000
 _MOST_PREPARED = 16
 """Statements of a session among which that of an EXECUTE is looked for."""
 _HOLES = re.compile(
@@ -70,6 +71,27 @@ STATES = {
     **dict.fromkeys((1365,), "22012"),
 }
 """SQLSTATEs of the errors that statements end with; HY000 for others."""
+
+
+class Spread:
+    """Gives different times to what a coarse clock stamped alike, in the order of the log."""
+
+    def __init__(self) -> None:
+        self._time_ns = 0
+        self._held: list[Callable[[int], None]] = []
+
+    def add(self, time_ns: int, done: Callable[[int], None]) -> None:
+        """Call `done` with its time, as soon as all of the same second are there."""
+        if time_ns != self._time_ns or len(self._held) >= _MOST_HELD:
+            self.finish()
+            self._time_ns = time_ns
+        self._held.append(done)
+
+    def finish(self) -> None:
+        """Call what was held."""
+        held, self._held = self._held, []
+        for place, done in enumerate(held):
+            done(self._time_ns + place * 1_000_000_000 // len(held))
 
 
 class _Known:

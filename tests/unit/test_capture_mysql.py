@@ -73,6 +73,30 @@ SET timestamp=1795316405;
 )
 
 
+_SLOW_MARIADB = """# Time: 261122  3:00:02
+# User@Host: root[root] @ localhost []
+# Thread_id: 5  Schema: shop  QC_hit: No
+# Query_time: 1.250000  Lock_time: 0.000000  Rows_sent: 1  Rows_examined: 0
+# Rows_affected: 0  Bytes_sent: 57
+use shop;
+SET timestamp=1795316402;
+select sleep(1.25);
+# User@Host: root[root] @ localhost []
+# Thread_id: 5  Schema: shop  QC_hit: No
+# Query_time: 0.000500  Lock_time: 0.000000  Rows_sent: 0  Rows_examined: 0
+# Rows_affected: 3  Bytes_sent: 57
+SET last_insert_id=4,insert_id=17,timestamp=1795316402;
+insert into t (b) values ('x'), ('y'), ('z');
+# User@Host: root[root] @ localhost []
+# Thread_id: 6  Schema:   QC_hit: No
+# Query_time: 0.000500  Lock_time: 0.000000  Rows_sent: 0  Rows_examined: 0
+# Rows_affected: 0  Bytes_sent: 57
+# Stored_routine: `shop`.`p`
+SET timestamp=1795316402;
+update t set a = 1;
+"""
+
+
 @pytest.fixture
 def converted(tmp_path):
     """Return the summary, the notes, the sessions and the actions of logs by their names."""
@@ -127,6 +151,7 @@ def test_a_general_log_of_mariadb(converted):
     summary, notes, _, actions = converted(general=_GENERAL_MARIADB)
     assert summary.source.server_version == "10.11.6-MariaDB-log"
     assert [each.start_ns // 10**9 for each in actions] == [0, 0, 36_005, 36_005]
+    assert len({each.start_ns for each in actions}) == 4
     assert any("zone" in note for note in notes)
     assert summary.source.resolution_ns == 10**9
 
@@ -154,6 +179,18 @@ def test_a_slow_log_of_mysql(converted):
         ("shop", False),
         ("shop", False),
     ]
+
+
+def test_a_slow_log_of_mariadb(converted):
+    """Ends are of a second, spread over it in their order; routines' own statements are left."""
+    summary, notes, sessions, actions = converted(slow=_SLOW_MARIADB)
+    assert not notes
+    assert summary.source.resolution_ns == 10**9
+    assert [(each.text, each.start_ns // 1000, each.rows) for each in actions if each.text] == [
+        ("select sleep(1.25)", 0, 1),
+        ("insert into t (b) values ('x'), ('y'), ('z')", 1_582_833, 3),
+    ]
+    assert [one.database for one in sessions.values()] == ["shop"]
 
 
 def test_a_server_that_began_anew_numbers_its_threads_again(converted):
@@ -214,7 +251,7 @@ def test_values_are_taken_out_of_a_text(template, text, expected):
     assert values(template, text) == expected
 
 
-@pytest.mark.parametrize("text", [_GENERAL_9, _GENERAL_MARIADB, _SLOW_9])
+@pytest.mark.parametrize("text", [_GENERAL_9, _GENERAL_MARIADB, _SLOW_9, _SLOW_MARIADB])
 def test_a_log_that_is_cut_anywhere_is_read_or_refused(converted, text):
     """In one sentence, and never with a traceback."""
     for length in range(0, len(text), 7):

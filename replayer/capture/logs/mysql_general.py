@@ -2,12 +2,13 @@
 
 import re
 from collections.abc import Iterable, Iterator
+from functools import partial
 
 from replayer.capture.action import Action
 from replayer.capture.clock import Clock
 from replayer.capture.inputs import CUT, LONGEST_LINE, Input
 from replayer.capture.logs import Order
-from replayer.capture.mysql import LOCAL, REPLICATION, STARTED, Assembly, dated
+from replayer.capture.mysql import LOCAL, REPLICATION, STARTED, Assembly, Spread, dated
 
 ENGINE = "mysql"
 RANK = 1
@@ -26,6 +27,11 @@ _BEGIN = (
 )
 _ENTRY = re.compile(rf"{_BEGIN}(?:\t(.*))?", re.DOTALL)
 _ENTRIES = re.compile(rf"^{_BEGIN}", re.MULTILINE)
+_CALL = re.compile(r"\s*call\b", re.IGNORECASE)
+ROUTINES = (
+    "a general log has the statements of routines as if clients had sent them, so that some of them "
+    "run twice when it is replayed: the slow log, with long_query_time = 0, tells them apart"
+)
 _HEADINGS = re.compile(r"Tcp port: .*|Time +Id +Command +Argument\s*")
 _WHO = re.compile(r"(\S*)@(\S*)(?: as \S+)? on ?(.*?)(?: using \S+)?\Z", re.DOTALL)
 
@@ -56,6 +62,7 @@ def read(inputs: Iterable[Input], order: Order) -> Iterator[list[Action]]:
                 log.take(line)
             yield log.assembly.taken()
         log.finish()
+    log.spread.finish()
     yield log.assembly.taken()
 
 
@@ -64,7 +71,9 @@ class _Log:
 
     def __init__(self, order: Order) -> None:
         self.assembly = Assembly(order.reading, order.announce)
+        self.spread = Spread()
         self._reading = order.reading
+        self._coarse = False
         self._clock = Clock()
         self._time_ns = 0
         self._head: tuple[int, str, str] | None = None
@@ -87,9 +96,9 @@ class _Log:
         if not self._time_ns:
             self._reading.foreign += 1
             return
-        if match[2] and LOCAL not in self._reading.notes:
+        if match[2] and not self._coarse:
             self._reading.notes[LOCAL] = None
-            self._reading.coarse = True
+            self._reading.coarse = self._coarse = True
         self._head = (self._time_ns, match[3], match[4])
         self._text = [match[5] or ""]
         self._size = len(self._text[0])
@@ -100,12 +109,17 @@ class _Log:
             return
         (time_ns, thread, command), self._head = self._head, None
         self._reading.entries += 1
-        self._done(time_ns, thread, command, "\n".join(self._text))
+        text = "\n".join(self._text)
+        if self._coarse:
+            self.spread.add(time_ns, partial(self._done, thread, command, text))
+        else:
+            self._done(thread, command, text, time_ns)
 
     def _go_on(self, line: str) -> None:
         started = STARTED.fullmatch(line)
         if started:
             self.finish()
+            self.spread.finish()
             self._reading.version = started[2]
             self.assembly.restarted(self._time_ns)
         elif self._head is not None:
@@ -115,9 +129,13 @@ class _Log:
         elif line and not _HEADINGS.fullmatch(line):
             self._reading.foreign += 1
 
-    def _done(self, time_ns: int, thread: str, command: str, text: str) -> None:
+    def _done(self, thread: str, command: str, text: str, time_ns: int) -> None:
         assembly = self.assembly
         if command == "Query":
+            if "NAME_CONST(" in text:
+                return  # a part of a routine, whose CALL is logged, too
+            if _CALL.match(text):
+                self._reading.notes[ROUTINES] = None
             assembly.query(thread, Action(0, "simple", time_ns, text=text))
         elif command == "Execute":
             assembly.execute(thread, time_ns, text)

@@ -2,12 +2,13 @@
 
 import re
 from collections.abc import Iterable, Iterator
+from functools import partial
 
 from replayer.capture.action import UNKNOWN, Action
 from replayer.capture.clock import Clock
 from replayer.capture.inputs import CUT, LONGEST_LINE, Input
 from replayer.capture.logs import Order
-from replayer.capture.mysql import LOCAL, STARTED, STATES, THROTTLED, Assembly, dated
+from replayer.capture.mysql import LOCAL, STARTED, STATES, THROTTLED, Assembly, Spread, dated
 
 ENGINE = "mysql"
 RANK = 2
@@ -19,7 +20,7 @@ _USER = re.compile(r"# User@Host: (.*?)\[.*?\] @ (.*?)(?:\s+Id: +(\d+))?\s*")
 _HEAD = re.compile(r"^# (?:Time: \d{4}|Time: \d{6} |User@Host: .*\[.*\] @ )", re.MULTILINE)
 _COST = re.compile(r"^# Query_time: \d", re.MULTILINE)
 _PAIR = re.compile(r"(\w+): ?(\S*)")
-_STAMP = re.compile(r"SET timestamp=(\d{1,11}(?:\.\d{1,9})?);")
+_STAMP = re.compile(r"SET (?:\w+=\d+,)*timestamp=(\d{1,11}(?:\.\d{1,9})?);")
 _USE = re.compile(r"use (.*);", re.IGNORECASE)
 _COMMAND = re.compile(r"# administrator command: (.*?);?")
 _RETURNS = re.compile(
@@ -56,6 +57,7 @@ def read(inputs: Iterable[Input], order: Order) -> Iterator[list[Action]]:
                 log.take(line)
             yield log.assembly.taken()
         log.finish()
+    log.spread.finish()
     yield log.assembly.taken()
 
 
@@ -64,6 +66,7 @@ class _Log:
 
     def __init__(self, order: Order) -> None:
         self.assembly = Assembly(order.reading, order.announce)
+        self.spread = Spread()
         self._reading = order.reading
         self._clock = Clock()
         self._time_ns = 0
@@ -100,14 +103,25 @@ class _Log:
         self._reading.entries += 1
         try:
             duration = round(float(facts["Query_time"]) * _SECOND)
-            start = self._started(facts, duration, stamp_ns)
-        except ValueError:
+            if "Start" in facts:
+                end = self._clock.ns(facts["Start"]) + duration
+            else:
+                end = self._time_ns if self._exact else stamp_ns or self._time_ns
+        except (ValueError, OverflowError):
             self._reading.hurt(f"{facts['Query_time']} is no duration, or a time is none")
             return
-        if start is None:
+        if not end:
             self._reading.foreign += 1
             return
-        self._done("\n".join(text).removesuffix(";"), facts, start, duration)
+        facts.setdefault("Schema", self._database)
+        done = partial(self._done, "\n".join(text).removesuffix(";"), facts, duration)
+        if self._exact or "Start" in facts:
+            done(end)
+            return
+        self._reading.coarse = True
+        if not stamp_ns:
+            self._reading.notes[LOCAL] = None
+        self.spread.add(end, done)
 
     def _headed(self, line: str) -> bool:
         """Take a line of a head; return False where it is one of a statement."""
@@ -133,6 +147,7 @@ class _Log:
 
     def _begun(self, line: str) -> None:
         self.finish()
+        self.spread.finish()
         match = STARTED.fullmatch(line)
         assert match is not None, "the caller saw it"
         self._reading.version = match[2]
@@ -152,25 +167,13 @@ class _Log:
             self._size += len(line)
             self._text.append(line if self._size <= LONGEST_LINE else CUT)
 
-    def _started(self, facts: dict[str, str], duration: int, stamp_ns: int) -> int | None:
-        """Return when a statement began; None where nothing tells."""
-        if "Start" in facts:
-            return self._clock.ns(facts["Start"])
-        if self._exact:
-            return self._time_ns - duration
-        self._reading.coarse = True
-        if stamp_ns:
-            return stamp_ns
-        if self._time_ns:
-            self._reading.notes[LOCAL] = None
-            return self._time_ns - duration
-        return None
-
-    def _done(self, text: str, facts: dict[str, str], start: int, duration: int) -> None:
+    def _done(self, text: str, facts: dict[str, str], duration: int, end: int) -> None:
         thread = facts["thread"]
+        if "Stored_routine" in facts:
+            return  # a part of the CALL that is logged, too
         if match := _COMMAND.fullmatch(text):
             if match[1] == "Quit":
-                self.assembly.disconnect(thread, start + duration)
+                self.assembly.disconnect(thread, end)
             return
         if text.startswith("throttle: "):
             self.assembly.skip(THROTTLED)
@@ -179,13 +182,13 @@ class _Log:
         action = Action(
             0,
             "simple",
-            start,
+            end - duration,
             duration,
             text,
             sqlstate=STATES.get(error, "HY000") if error else "",
             rows=_rows(text, facts),
         )
-        self.assembly.query(thread, action, facts.get("Schema", self._database))
+        self.assembly.query(thread, action, facts["Schema"])
 
 
 def _rows(text: str, facts: dict[str, str]) -> int:
