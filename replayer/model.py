@@ -201,7 +201,7 @@ class Replayed(Noun):
     """16 hexadecimal digits: the server's query id, else the hash of the normalised text."""
     text: str
     kind: str
-    """select, insert, update, delete, begin, commit, rollback, ddl, copy, set or other."""
+    """As `replayer show` has it of a capture: select, insert, update, begin, commit, ddl, …"""
     planned: int
     """Statements that were to run: those of the archive within what was asked for."""
     executions: int

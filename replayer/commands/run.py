@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from replayer.model import Run
 
-_PROBE_KEYS = ("clients", "cross_check", "device", "i_will_lose_data")
+_STEP_KEYS = ("clients", "cross_check", "device", "i_will_lose_data", "i_will_change")
 
 EPILOG = """\
 examples:
@@ -36,6 +36,7 @@ examples:
   replayer run cold-walk --set walk.mode=direct --repeat 5
   replayer run orion-simple --clients 3 --data-dir /mnt/nfs/replayer
   replayer run storage --cross-check
+  replayer run monday.replay --engine postgresql://app@db/shop_copy --i-will-change shop_copy
   replayer run demo --pg-bindir /usr/lib/postgresql/15/bin --pg-set shared_buffers=2GB
 """
 
@@ -49,7 +50,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         nargs="?",
         default="demo",
         metavar="WORKLOAD",
-        help="a name from `replayer list workloads`, or a path to a .toml file (default: demo)",
+        help="a name from `replayer list workloads`, or a path to a .toml file or to a .replay "
+        "file, which is replayed (default: demo)",
     )
     add("--label", default="", help="what this machine or kernel is called in comparisons")
     add(
@@ -91,6 +93,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
         dest="settings",
         help="a server setting",
     )
+    add(
+        "--i-will-change",
+        metavar="DATABASE",
+        help="the name of the database at the URL, which allows a replay to change what is in it",
+    )
     _configure_probes(parser)
     add("--results", type=Path, metavar="DIR", help="where results go (default: ./results)")
     add("--json", action="store_true", help="print the result as JSON instead of the report")
@@ -115,7 +122,7 @@ def _configure_probes(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the workload; the Run is saved after every step."""
-    asked = {key: getattr(args, key) for key in _PROBE_KEYS}
+    asked = {key: getattr(args, key) for key in _STEP_KEYS}
     workload = workload_file.load(
         args.workload,
         args.overrides,

@@ -23,7 +23,7 @@ def keys(spec: type[StepSpec]) -> Iterator[dict[str, str | None]]:
     for name, field in spec.model_fields.items():
         if name not in inherited:
             yield {
-                "name": name,
+                "name": field.alias or name,
                 "type": _kind(field.annotation, field.metadata),
                 "default": _default(field),
                 "text": " ".join((field.description or "").split()),

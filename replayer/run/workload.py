@@ -24,6 +24,8 @@ from replayer import assets, registry
 from replayer.errors import Impossible, NotFound, nearest
 from replayer.model import StepSpec, Workload, WorkloadFacts
 
+CAPTURE = ".replay"
+"""How the name of a capture ends, which is a workload of one step: its replay."""
 _TOP = ("description", "repeat", "settings", "step")
 _MOST_REPEATS = 10_000
 _MOST_SHOWN = 100
@@ -39,13 +41,15 @@ def load(
 ) -> Workload:
     """Read a workload by name or path and apply `step.key=value` and `setting=value` overrides.
 
-    `probe` holds keys that replace those of every probe step.
+    A capture is a workload that replays it.  `probe` holds keys that replace those of every probe
+    step, or of whichever step takes them.
 
     Raises NotFound for a name that is not there, Impossible for whatever cannot be understood; the
     message names the file, the step, the key and the nearest right one.
     """
-    path = assets.workload(name)
-    text = assets.text(path)
+    captured = name.endswith(CAPTURE)
+    path = Path(name) if captured else assets.workload(name)
+    text = _of_capture(name) if captured else assets.text(path)
     try:
         table = assets.parse_toml(text)
     except ValueError as error:
@@ -87,6 +91,10 @@ def facts(workload: Workload) -> WorkloadFacts:
         settings=workload.settings,
         steps=steps,
     )
+
+
+def _of_capture(name: str) -> str:
+    return f'[[step]]\nstep = "replay"\nfile = {json.dumps(name, ensure_ascii=False)}\n'
 
 
 def _tables(path: Path, table: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -185,7 +193,8 @@ def _explain(
     given = applied.get(f"{id(table)}.{key}")
     begin = f"{where} (--set {given})" if given else where
     if first["type"] == "extra_forbidden":
-        return f"{begin}: unknown key {key!r}{nearest(key, kind.model_fields)}"
+        known = [field.alias or name for name, field in kind.model_fields.items()]
+        return f"{begin}: unknown key {key!r}{nearest(key, known)}"
     if first["type"] == "missing":
         return f"{begin}: the key {key!r} is missing"
     wanted = str(first["msg"]).removeprefix("Value error, ").removeprefix("Input ")

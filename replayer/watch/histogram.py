@@ -114,6 +114,11 @@ class Latencies:
         recorder.add(spans, amounts)
         return recorder.recorded()
 
+    @classmethod
+    def binned(cls, bins: Mapping[int, int]) -> Latencies:
+        """Return those of bins and how often each was hit; each stands for its highest value."""
+        return cls.counted({_highest(index): count for index, count in bins.items()})
+
     @property
     def mean_ns(self) -> float:
         """Return the mean, 0 without operations."""

@@ -1,0 +1,1 @@
+"""The step `replay`: what a capture recorded, run again."""

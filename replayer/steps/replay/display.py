@@ -1,0 +1,152 @@
+"""What a replay came to: how much ran, how late, the heaviest fingerprints, what diverged."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from replayer.model import Replayed, StepResult
+from replayer.results import histogram
+from replayer.run.display import Chart, Form, Part, Results, Rows, Sentence, Tone, Trace
+from replayer.units import show_count, show_duration
+
+_HEAVIEST = 20
+_MOST_DIVERGENCES = 20
+_WIDTH = 60
+_GLOSSES = {
+    "replay.statements": "answers a second",
+    "replay.ran": "of the statements that were to run",
+    "replay.errors": "with an error of their own, not one that follows from another",
+    "replay.at_work": "with a statement under way, on average",
+    "replay.response": "from the intended start",
+    "replay.service": "from the actual start",
+    "replay.lag": "from the intended start to the actual one",
+    "replay.lag.client": "begun late by replayer's own doing",
+    "replay.lag.server": "begun late as the session had no answer yet, or waited for its turn",
+    "replay.client_cpu": "used by replayer's side of the sessions",
+    "replay.riops": "blocks that the server missed in its own buffers",
+    "replay.cache_hits": "blocks that it found there",
+}
+
+
+def form(result: StepResult) -> Form:
+    """Return how much ran, the heaviest fingerprints and the divergences."""
+    times = "response" if result.value("replay.response.p99") is not None else "service"
+    parts: list[Part] = [_ran(result), *_heaviest(result.replayed), *_divergences(result)]
+    return Form(
+        parts,
+        tables=frozenset({"divergences"}),
+        facts=frozenset({"replay.whole", "replay.planned"}),
+        headline=("replay.statements", f"replay.{times}.p50", f"replay.{times}.p99"),
+        glosses=_GLOSSES,
+        units={"replay.lag_client": "s", "replay.lag_server": "s", "replay.at_work": "sessions"},
+        charted_alone=True,
+    )
+
+
+def _ran(result: StepResult) -> Part:
+    planned = int(result.facts.get("replay.planned") or 0)  # type: ignore[arg-type]
+    done = sum(one.executions for one in result.replayed)
+    errors = int(result.value("replay.errors") or 0)
+    consequences = sum(one.consequences for one in result.replayed)
+    text = f"{done:,} of {planned:,} statements ran, {errors:,} with an error of their own"
+    if consequences:
+        text += f", {consequences:,} with one that follows from it"
+    whole = bool(result.facts.get("replay.whole"))
+    return Sentence(text if whole else f"{text}: CUT SHORT", Tone.PLAIN if whole else Tone.BAD)
+
+
+def _heaviest(replayed: Sequence[Replayed]) -> Iterator[Part]:
+    total = sum(one.service_s for one in replayed)
+    rows = [_row(one, total) for one in replayed[:_HEAVIEST] if one.executions]
+    if rows:
+        headings = ("fingerprint", "executions", "errors", "rows", "time", "share", "p50", "p99")
+        yield Rows(headings, rows)
+    if len(replayed) > _HEAVIEST:
+        yield Sentence(f"and {len(replayed) - _HEAVIEST:,} lighter ones", Tone.QUIET)
+
+
+def _row(one: Replayed, total: float) -> list[str]:
+    return [
+        _short(one.text),
+        show_count(one.executions),
+        show_count(sum(one.errors.values())) if one.errors else "-",
+        "-" if one.rows is None else show_count(one.rows),
+        show_duration(one.service_s),
+        f"{one.service_s / total:.1%}" if total else "-",
+        *_percentiles(one),
+    ]
+
+
+def _percentiles(one: Replayed) -> Iterator[str]:
+    seen = None if one.service is None else histogram.merged([one.service.payload])
+    for share in (50, 99):
+        if seen is None:
+            yield "-"
+        else:
+            yield show_duration(seen.get_value_at_percentile(share) / 1e9)
+
+
+def _short(text: str) -> str:
+    words = " ".join(text.split())
+    return words if len(words) <= _WIDTH else f"{words[: _WIDTH - 1]}…"
+
+
+def _divergences(result: StepResult) -> Iterator[Part]:
+    rows = result.tables.get("divergences", ())
+    real = [row for row in rows if row["what"] != "varying"]
+    for against in dict.fromkeys(row["against"] for row in real):
+        own = [row for row in real if row["against"] == against]
+        side = "the log" if against == "log" else against
+        yield Sentence(
+            f"{len(own):,} fingerprints ended otherwise than in {side}; the first at {_first(own)}",
+            Tone.BAD,
+        )
+    if real:
+        headings = ("ended otherwise", "what", "here", "there", "first at")
+        yield Rows(headings, [_divergence(row) for row in real[:_MOST_DIVERGENCES]])
+    if len(real) < len(rows):
+        yield Sentence(
+            f"{len(rows) - len(real):,} more differ only in what varies by itself", Tone.QUIET
+        )
+
+
+def _first(rows: Sequence[Mapping[str, Any]]) -> str:
+    known = [row for row in rows if row["first_s"] is not None]
+    if not known:
+        return "no time that is known"
+    row = min(known, key=lambda one: float(one["first_s"]))
+    return f"{row['first_s']:.1f} s: {_short(row['text'])}"
+
+
+def _divergence(row: Mapping[str, Any]) -> list[str]:
+    first = "-" if row["first_s"] is None else f"{row['first_s']:.1f} s"
+    return [_short(row["text"]), row["what"], row["ours"], row["theirs"], first]
+
+
+def charts(sides: Sequence[Results]) -> Iterator[Chart]:
+    """Yield answers a second and lag over time, both sides in one chart."""
+    for name, title, y in (
+        ("replay.statements", "replay: answers by time", "per second"),
+        ("replay.lag_server", "replay: lag by time, the server's", "s"),
+        ("replay.lag_client", "replay: lag by time, replayer's own", "s"),
+    ):
+        traces = [
+            trace
+            for side, results in enumerate(sides)
+            for run, one in results
+            for trace in _trace(side, run, one, name)
+        ]
+        if traces:
+            yield Chart(name.replace(".", "-"), title, traces, "s", y, zero=True)
+
+
+def _trace(side: int, run: str, one: StepResult, name: str) -> Iterator[Trace]:
+    if one.series is None or name not in one.series.columns:
+        return
+    known = [
+        (second, value)
+        for second, value in zip(one.series.seconds, one.series.columns[name], strict=True)
+        if value is not None
+    ]
+    if known:
+        seconds, values = zip(*known, strict=True)
+        yield Trace(side, "line", seconds, values, name=run)

@@ -1,0 +1,97 @@
+"""Messages of PostgreSQL's protocol, as bytes: what is sent for one action of a capture.
+
+As in the chapter Frontend/Backend Protocol: a letter, a length, what it has.  Parameters and
+results are text, and their types are the server's own.
+"""
+
+import struct
+from collections.abc import Sequence
+
+_LENGTH = struct.Struct(">I")
+_COUNT = struct.Struct(">H")
+_NULL = b"\xff\xff\xff\xff"
+_NO_VALUE = 0xFFFFFFFF
+EXECUTE_AND_SYNC = b"E" + _LENGTH.pack(9) + b"\0" + bytes(4) + b"S" + _LENGTH.pack(4)
+SYNC = b"S" + _LENGTH.pack(4)
+_NO_FORMATS = _COUNT.pack(0)
+
+
+def encoded(text: str) -> bytes:
+    """Return a text as the source's client sent it; a zero byte, which none can have, is left."""
+    return text.encode("utf-8", "surrogateescape").replace(b"\0", b"")
+
+
+def query(text: str) -> bytes:
+    """Return a simple query."""
+    body = encoded(text) + b"\0"
+    return b"Q" + _LENGTH.pack(4 + len(body)) + body
+
+
+def parse(name: bytes, text: bytes) -> bytes:
+    """Return Parse; the server chooses all types."""
+    body = name + b"\0" + text + b"\0" + _NO_FORMATS
+    return b"P" + _LENGTH.pack(4 + len(body)) + body
+
+
+def forget(name: bytes) -> bytes:
+    """Return Close of a prepared statement."""
+    body = b"S" + name + b"\0"
+    return b"C" + _LENGTH.pack(4 + len(body)) + body
+
+
+def parameters(values: Sequence[str | None]) -> bytes:
+    """Return the end of Bind: its parameters as text, and that results are text."""
+    parts = [_NO_FORMATS, _COUNT.pack(len(values))]
+    for value in values:
+        if value is None:
+            parts.append(_NULL)
+        else:
+            plain = encoded(value)
+            parts += (_LENGTH.pack(len(plain)), plain)
+    parts.append(_NO_FORMATS)
+    return b"".join(parts)
+
+
+def bind(name: bytes, ending: bytes) -> bytes:
+    """Return Bind of the unnamed portal; `ending` is of `parameters`."""
+    body = b"\0" + name + b"\0" + ending
+    return b"B" + _LENGTH.pack(4 + len(body)) + body
+
+
+def unnamed(text: str, values: Sequence[str | None]) -> bytes:
+    """Return all that runs an unnamed prepared statement once."""
+    return parse(b"", encoded(text)) + bind(b"", parameters(values)) + EXECUTE_AND_SYNC
+
+
+def parts_of(whole: bytes) -> tuple[bytes, bytes]:
+    """Return the text, and the end of Bind, of what `unnamed` returned."""
+    bound = 1 + _LENGTH.unpack_from(whole, 1)[0]
+    after = bound + 1 + _LENGTH.unpack_from(whole, bound + 1)[0]
+    return whole[6 : bound - 3], whole[bound + 7 : after]
+
+
+def values_of(ending: bytes) -> list[bytes | None]:
+    """Return the values that `parameters` packed."""
+    count, place = _COUNT.unpack_from(ending, 2)[0], 4
+    values: list[bytes | None] = []
+    for _ in range(count):
+        length = _LENGTH.unpack_from(ending, place)[0]
+        place += 4
+        if length == _NO_VALUE:
+            values.append(None)
+            continue
+        values.append(ending[place : place + length])
+        place += length
+    return values
+
+
+def row(cells: Sequence[bytes | None]) -> bytes:
+    """Return DataRow, as a server sends it."""
+    body = _COUNT.pack(len(cells)) + b"".join(
+        _NULL if cell is None else _LENGTH.pack(len(cell)) + cell for cell in cells
+    )
+    return b"D" + _LENGTH.pack(4 + len(body)) + body
+
+
+COPY_FAIL = b"f" + _LENGTH.pack(4 + len(b"not captured\0")) + b"not captured\0"
+"""What is said to a server that wants the data of COPY FROM STDIN."""

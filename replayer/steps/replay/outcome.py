@@ -1,0 +1,284 @@
+"""What a replay came to, written into the findings."""
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from statistics import fmean
+
+from replayer.analysis import divergence
+from replayer.load.usage import Activity, Use
+from replayer.model import Better, Cold, Latency, Replayed, Series
+from replayer.results.histogram import HIGHEST_NS, encode
+from replayer.run.context import Context
+from replayer.run.findings import Findings
+from replayer.steps.replay import varying
+from replayer.steps.replay.schedule import Schedule
+from replayer.steps.replay.spec import Spec
+from replayer.steps.replay.tally import (
+    Counts,
+    Tally,
+    all_together,
+    by_code,
+    by_fingerprint,
+    latencies,
+)
+from replayer.steps.replay.worker import (
+    GIVEN_UP,
+    LOST_SESSIONS,
+    NOT_RUN,
+    ORDER_TIMEOUTS,
+    REFUSED,
+    SHARED,
+)
+from replayer.watch import ledger
+from replayer.watch.histogram import Latencies
+
+_WITH_HISTOGRAM = 1000
+"""Of the heaviest fingerprints."""
+_NEITHER = Better.NEITHER
+_SECOND = 10**9
+
+
+@dataclass(frozen=True, eq=False)
+class Window:
+    """A replay as far as it came."""
+
+    schedule: Schedule
+    tally: Tally
+    begin_ns: int
+    end_ns: int
+    """Marks of the sampler."""
+    opened_ns: int
+    seconds: float
+    """Until the last action was over."""
+    cpu: float
+    """Seconds of CPU that the clients used."""
+    whole: bool
+    """Whether it came to its end."""
+    use: Use | None = None
+    activity: Activity | None = None
+
+
+def record(spec: Spec, context: Context, window: Window, cold: Cold) -> None:
+    """Write down what was replayed, and how."""
+    findings = context.findings
+    schedule, tally = window.schedule, window.tally
+    findings.replayed = tuple(_by_fingerprint(spec, schedule, tally))
+    _measure(spec, findings, window)
+    _measure_lag(findings, tally, timed=spec.speed > 0)
+    findings.series = _series(context, window, timed=spec.speed > 0)
+    findings.facts |= _facts(spec, window)
+    findings.notes += [*_notes(spec, window)]
+    _keep_accounts(context, window, cold)
+
+
+def _by_fingerprint(spec: Spec, schedule: Schedule, tally: Tally) -> Iterator[Replayed]:
+    """Yield what became of each fingerprint, the heaviest first."""
+    executions, service_ns = dict(tally.executions.items()), dict(tally.service_ns.items())
+    order = sorted(range(len(schedule.fingerprints)), key=lambda one: -service_ns.get(one, 0))
+    heavy = frozenset(order[:_WITH_HISTOGRAM])
+    service = by_fingerprint(_of(tally.service, heavy))
+    response = by_fingerprint(_of(tally.response, heavy))
+    errors, logged = by_code(tally.errors), by_code(tally.logged)
+    consequences, rows = dict(tally.consequences.items()), dict(tally.rows.items())
+    hashes = dict(tally.hashes.items())
+    for place in order:
+        fingerprint = schedule.fingerprints[place]
+        done = executions.get(place, 0)
+        hashed = spec.verify == "hash" and done
+        yield Replayed(
+            fingerprint=f"{fingerprint.number & (1 << 64) - 1:016x}",
+            text=fingerprint.text,
+            kind=fingerprint.kind,
+            planned=schedule.planned[place],
+            executions=done,
+            errors=errors.get(place, {}),
+            consequences=consequences.get(place, 0),
+            logged_errors=logged.get(place, {}),
+            rows=rows.get(place, 0) if spec.verify != "none" and done else None,
+            rows_hash=f"{hashes.get(place, 0) & (1 << 64) - 1:016x}" if hashed else None,
+            varies=varying.functions(fingerprint.text),
+            service_s=round(service_ns.get(place, 0) / 1e9, 6),
+            service=_stored(service.get(place)),
+            response=_stored(response.get(place)),
+        )
+
+
+def _of(histograms: Counts, fingerprints: frozenset[int]) -> Counts:
+    """Return the histograms of some fingerprints."""
+    return histograms.chosen(fingerprints)
+
+
+def _stored(times: Latencies | None) -> Latency | None:
+    if times is None:
+        return None
+    return encode({min(ns, HIGHEST_NS): count for ns, count in times.counts().items()})
+
+
+def _measure(spec: Spec, findings: Findings, window: Window) -> None:
+    tally, schedule = window.tally, window.schedule
+    statements = int(tally.executions.amounts.sum())
+    planned = sum(schedule.planned)
+    seconds = max(1e-9, window.seconds)
+    better = _NEITHER if spec.speed else Better.MORE
+    findings.measure("replay.statements", statements / seconds, "1/s", better)
+    says = "" if spec.speed else "replay.statements"
+    findings.measure("replay.elapsed", seconds, "s", _NEITHER if spec.speed else Better.LESS, says)
+    findings.measure("replay.ran", 100 * statements / planned if planned else 0.0, "%", _NEITHER)
+    errors = int(tally.errors.amounts.sum())
+    findings.measure("replay.errors", errors, "statements", Better.LESS)
+    if spec.speed:
+        findings.percentiles("replay.response", all_together(tally.response))
+        findings.histogram("response", all_together(tally.response))
+    service = all_together(tally.service)
+    findings.percentiles("replay.service", service)
+    findings.histogram("service", service)
+    busy = int(tally.busy_in.amounts.sum()) / 1e9 / seconds
+    findings.measure("replay.at_work", busy, "sessions", _NEITHER)
+    findings.measure("replay.client_cpu", window.cpu / seconds, "cores", Better.LESS)
+
+
+def _measure_lag(findings: Findings, tally: Tally, *, timed: bool) -> None:
+    if not timed:
+        return
+    sides = {"": tally.lag, ".client": tally.lag_client, ".server": tally.lag_server}
+    for side, bins in sides.items():
+        lags = latencies(bins)
+        findings.percentiles(f"replay.lag{side}", lags)
+        findings.histogram(f"lag{side}", lags)
+
+
+def _series(context: Context, window: Window, *, timed: bool) -> Series:
+    """Return what was watched meanwhile, with statements a second, sessions at work and lag."""
+    answered = dict(window.tally.answered_in.items())
+    total, points = 0, [(window.opened_ns, 0.0)]
+    for second in range(math.ceil(window.seconds)):
+        total += answered.get(second, 0)
+        end = min(window.opened_ns + (second + 1) * _SECOND, window.end_ns)
+        points.append((end, float(total)))
+    series = context.sampler.series(window.begin_ns, window.end_ns, {"replay.statements": points})
+    ends = series.seconds
+    offset = (window.opened_ns - window.begin_ns) / 1e9
+    busy = {second: ns / 1e9 for second, ns in window.tally.busy_in.items()}
+    columns = {**series.columns, "replay.at_work": tuple(_by_interval(busy, ends, offset, fmean))}
+    if timed:
+        for name in ("client", "server"):
+            longest = getattr(window.tally, f"longest_{name}_in")
+            lags = {second: ns / 1e9 for second, ns in longest.items()}
+            columns[f"replay.lag_{name}"] = tuple(_by_interval(lags, ends, offset, max))
+    return series.model_copy(update={"columns": columns})
+
+
+def _by_interval(
+    values: Mapping[int, float],
+    ends: Sequence[float],
+    offset: float,
+    combine: Callable[[Sequence[float]], float],
+) -> Iterator[float | None]:
+    """Yield what the seconds that each interval of a series touches have together."""
+    for begin, end in pairwise((0.0, *ends)):
+        first = max(0, int(begin - offset))
+        seconds = range(first, max(first + 1, math.ceil(end - offset)))
+        known = [values[second] for second in seconds if second in values]
+        yield combine(known) if known else None
+
+
+def _facts(spec: Spec, window: Window) -> dict[str, str | int | float | bool]:
+    happened, schedule = window.tally.happened, window.schedule
+    return {
+        "replay.speed": spec.speed,
+        "replay.order": spec.order,
+        "replay.sessions": schedule.sessions,
+        "replay.sessions_at_once": schedule.at_once,
+        "replay.planned": sum(schedule.planned),
+        "replay.whole": window.whole,
+        "replay.sessions_lost": happened.get(LOST_SESSIONS, 0),
+        "replay.connections_refused": happened.get(REFUSED, 0),
+        "replay.order_timeouts": happened.get(ORDER_TIMEOUTS, 0),
+        "replay.not_run": happened.get(NOT_RUN, 0),
+    }
+
+
+def _notes(spec: Spec, window: Window) -> Iterator[str]:
+    happened, schedule = window.tally.happened, window.schedule
+    for reason, many in schedule.left_out.items():
+        yield f"{many:,} statements were left out: {reason}"
+    if len(schedule.databases) > 1:
+        names = ", ".join(schedule.databases[:5])
+        yield (
+            f"sessions of {len(schedule.databases)} databases ({names}) were replayed in one: "
+            f"choose those of one with the key database"
+        )
+    if spec.sessions is not None and spec.sessions < schedule.at_once:
+        shared = happened.get(SHARED, 0)
+        how = (
+            f"shared by transaction ({shared:,} times handed on): settings, temporary tables and "
+            f"locks of a session met those of others"
+            if shared
+            else "each used by one session after the other"
+        )
+        yield (
+            f"{schedule.at_once:,} sessions at a time were captured, and {spec.sessions:,} "
+            f"connections were {how}"
+        )
+    if happened.get(LOST_SESSIONS):
+        lost, left = happened[LOST_SESSIONS], happened.get(NOT_RUN, 0)
+        yield (
+            f"{lost:,} times a session lost its connection and made another one; {left:,} "
+            f"statements of what was cut off were not run"
+        )
+    if happened.get(GIVEN_UP):
+        yield f"{happened[GIVEN_UP]:,} sessions got no connection and were given up"
+    if happened.get(ORDER_TIMEOUTS):
+        yield (
+            f"{happened[ORDER_TIMEOUTS]:,} statements waited for more than "
+            f"{spec.order_timeout:g} s for their place in the order, and went without it"
+        )
+    share = divergence.ran(tuple(_planned_and_done(window)))
+    if window.whole and share < divergence.LEAST_RAN:
+        yield (f"only {share:.1%} of the work ran: this replay is not comparable with another one")
+
+
+def _planned_and_done(window: Window) -> Iterator[Replayed]:
+    executions = dict(window.tally.executions.items())
+    for place, planned in enumerate(window.schedule.planned):
+        done = executions.get(place, 0)
+        yield Replayed(fingerprint="", text="", kind="", planned=planned, executions=done)
+
+
+def _keep_accounts(context: Context, window: Window, cold: Cold) -> None:
+    """Write down where the blocks came from, and what others did meanwhile."""
+    findings, use, activity = context.findings, window.use, window.activity
+    findings.cold = cold
+    if use is None:
+        return
+    findings.foreign = use.foreign
+    findings.cold = cold.model_copy(
+        update={
+            "device_bytes": use.device.read_bytes if use.device else None,
+            "own_bytes": use.own_read_bytes,
+        }
+    )
+    if activity is None:
+        return
+    balance = ledger.balance(
+        None,
+        activity.seconds,
+        activity.reads,
+        activity.hits,
+        use.device,
+        context.sampler.device if use.device is not None else None,
+        context.engine.block_size,
+        own_bytes=use.own_read_bytes,
+        own_write_bytes=use.own_write_bytes or 0,
+    )
+    findings.ledger = balance
+    findings.measure("replay.riops", balance.riops, "1/s", _NEITHER)
+    findings.measure("replay.cache_hits", balance.buffer_hits, "1/s", _NEITHER)
+    if balance.device_reads is not None:
+        findings.measure("replay.device_reads", balance.device_reads, "1/s", _NEITHER)
+    for name, unit in (("commits", "1/s"), ("wal_bytes", "bytes/s")):
+        rate = activity.rate(name)
+        if rate is not None:
+            findings.measure(f"replay.{name}", rate, unit, _NEITHER)

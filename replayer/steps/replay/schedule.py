@@ -1,0 +1,334 @@
+"""A capture becomes work: which actions run, when, in what order, on which process."""
+
+import contextlib
+import os
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from replayer.capture.action import UNKNOWN, Action, Fingerprint, Place, Session, Statement
+from replayer.steps.replay import message, mysql
+from replayer.steps.replay.gate import Descriptor, Sequenced
+from replayer.steps.replay.spec import Spec
+from replayer.steps.replay.tally import number_of
+from replayer.steps.replay.work import (
+    CONNECT,
+    DISCONNECT,
+    EXTENDED,
+    FORGETS,
+    IN_ORDER,
+    NAMED,
+    WHOLE,
+    Job,
+    Prepared,
+    Record,
+    SessionWork,
+    Spool,
+)
+
+_SECOND = 10**9
+_LONGEST_PAUSE = _SECOND
+"""Of a capture in which no session did anything, where pauses are skipped."""
+_RATE_OF_A_PROCESS = 8_000
+"""Statements a second that one process sends in time, with room for a busy minute."""
+_CORES_OF_A_PROCESS = 4
+_READS = frozenset({"select", "begin", "commit", "rollback", "set"})
+_MAY_WRITE = re.compile(r"read\s+write|transaction_read_only|\brole\b|authorization", re.IGNORECASE)
+_FORGETS = re.compile(r"\s*(?:deallocate|discard)\b", re.IGNORECASE)
+_ORDERED = re.compile(r"\border\s+by\b", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """All that is to be done."""
+
+    jobs: tuple[Job, ...]
+    fingerprints: tuple[Fingerprint, ...]
+    planned: tuple[int, ...]
+    """Statements of each fingerprint that are to run."""
+    actions: int
+    seconds: float
+    """From the begin to the last intended start; at speed 0 those of the capture."""
+    sessions: int
+    databases: tuple[str, ...]
+    """Those that the sessions are of, as far as the log tells; the most usual first."""
+    at_once: int
+    """Sessions at a time, at most."""
+    left_out: Mapping[str, int]
+    """Why statements are not to run -> how many."""
+    logged_answers: int
+    """Statements of which the log says how they ended."""
+
+
+@dataclass
+class _Session:
+    """A session while its records are collected."""
+
+    number: int
+    process: int
+    conninfo: str
+    before: bool
+    first_ns: int
+    last_ns: int = 0
+    pending: list[Record] = field(default_factory=list)
+    chunks: list[tuple[int, int]] = field(default_factory=list)
+    opened: int = -1
+    """Place among the pending of the first record of its open transaction, in serial order."""
+
+
+class Planner:
+    """Collects the records of a capture."""
+
+    def __init__(
+        self,
+        spec: Spec,
+        conninfo: Callable[[Session], str],
+        processes: int,
+        wire: str = "postgres",
+    ) -> None:
+        self._spec = spec
+        self._conninfo = conninfo
+        self._described: dict[int, Session] = {}
+        self._processes = processes
+        self._wire = wire
+        self._spools = [Spool() for _ in range(processes)]
+        self._order = Sequenced()
+        self._sessions: dict[int, _Session | None] = {}
+        self._places: dict[int, int] = {}
+        self._fingerprints: list[Fingerprint] = []
+        self._planned: list[int] = []
+        self._prepared: dict[tuple[str, str], int] = {}
+        self._flags: dict[int, int] = {}
+        self._left_out: Counter[str] = Counter()
+        self._databases: Counter[str] = Counter()
+        self._actions = self._logged = 0
+        self._last_start = 0
+        self._skipped_ns = self._busy_until = 0
+        self._from_ns = round((spec.begin or 0) * _SECOND)
+        self._until_ns = None if spec.until is None else round(spec.until * _SECOND)
+
+    def close(self) -> None:
+        """Give the spools back."""
+        for spool in self._spools:
+            spool.close()
+
+    def describe(self, session: Session) -> None:
+        """Take who a session is, before its first action."""
+        self._described[session.number] = session
+
+    def add(self, action: Action, statement: Statement | None, place: Place) -> None:
+        """Take the next action; they come by their starts, which count from the first of all."""
+        since = action.start_ns
+        if since < self._from_ns or (self._until_ns is not None and since >= self._until_ns):
+            if statement is not None:
+                self._left_out["before from or after until"] += 1
+            return
+        if statement is not None and self._spec.read_only and not reads(statement):
+            self._left_out["it may write"] += 1
+            return
+        session = self._session(action, since)
+        if session is None:
+            if statement is not None:
+                self._left_out["it is of another database"] += 1
+            return
+        self._put(session, self._record(action, statement, place, self._intended(action, since)))
+        session.last_ns = max(session.last_ns, since + max(0, action.duration_ns))
+
+    def _intended(self, action: Action, since: int) -> int:
+        """Return when an action is to start, in ns since the begin of the replay."""
+        start = since - self._from_ns
+        if self._spec.idle == "skip":
+            pause = start - self._busy_until
+            if pause > _LONGEST_PAUSE:
+                self._skipped_ns += pause - _LONGEST_PAUSE
+            self._busy_until = max(self._busy_until, start + max(0, action.duration_ns))
+            start -= self._skipped_ns
+        start = round(start / (self._spec.speed or 1))
+        self._last_start = max(self._last_start, start)
+        return start
+
+    def _session(self, action: Action, since: int) -> _Session | None:
+        """Return a session, None if it is left out."""
+        if action.session in self._sessions:
+            return self._sessions[action.session]
+        number = action.session
+        one = self._described.pop(number, Session(number))
+        made = None
+        if self._spec.database in {"", one.database}:
+            self._databases[one.database] += 1
+            made = _Session(
+                number=action.session,
+                process=len(self._sessions) % self._processes,
+                conninfo=self._conninfo(one),
+                before=action.does != "connect",
+                first_ns=since,
+            )
+        self._sessions[action.session] = made
+        return made
+
+    def _record(
+        self, action: Action, statement: Statement | None, place: Place, start_ns: int
+    ) -> Record:
+        chain, turn = place.chain, place.turn
+        if self._spec.order != "commit":
+            chain = turn = UNKNOWN
+        if statement is None:
+            does = CONNECT if action.does == "connect" else DISCONNECT
+            return Record(does, -1, b"", start_ns, -1, place.ends, -1, -1, 0, -1, 0)
+        fingerprint = self._fingerprint(statement.fingerprint)
+        self._planned[fingerprint] += 1
+        flags = self._flags[fingerprint]
+        values = action.parameters or ()
+        named = -1
+        if self._wire == "mysql":
+            does, payload = WHOLE, mysql.query(message.encoded(statement.text))
+        elif action.does == "simple":
+            does, payload = WHOLE, message.query(statement.text)
+        elif action.name:
+            does, payload = NAMED, message.parameters(values)
+            known = (action.name, statement.text)
+            named = self._prepared.setdefault(known, len(self._prepared))
+        else:
+            does, payload = WHOLE, message.unnamed(statement.text, values)
+        flags |= 0 if action.does == "simple" else EXTENDED
+        logged = number_of(action.sqlstate)
+        self._logged += bool(logged)
+        return Record(
+            *(does, fingerprint, payload, start_ns, place.needs, place.ends),
+            *(chain, turn, logged, named, flags),
+        )
+
+    def _fingerprint(self, fingerprint: Fingerprint) -> int:
+        place = self._places.get(fingerprint.number)
+        if place is None:
+            place = self._places[fingerprint.number] = len(self._fingerprints)
+            self._fingerprints.append(fingerprint)
+            self._planned.append(0)
+            ordered = IN_ORDER if _ORDERED.search(fingerprint.text) else 0
+            forgets = FORGETS if _FORGETS.match(fingerprint.text) else 0
+            self._flags[place] = ordered | forgets
+        return place
+
+    def _put(self, session: _Session, record: Record) -> None:
+        """Add a record to its session, and write a chunk once there is one."""
+        self._actions += 1
+        pending = session.pending
+        if self._spec.order == "serial":
+            if record.needs >= 0:
+                session.opened = len(pending)
+            if record.ends >= 0 and session.opened >= 0:
+                pending.append(record)
+                # It begins when all that ended before it have ended.
+                first = pending[session.opened]
+                pending[session.opened] = first._replace(needs=record.ends)
+                session.opened = -1
+                self._note_order(record)
+                return
+        pending.append(record)
+        self._note_order(record)
+        if len(pending) >= Spool.CHUNK and session.opened < 0:
+            session.chunks.append(self._spools[session.process].write(pending))
+            pending.clear()
+
+    def _note_order(self, record: Record) -> None:
+        if record.ends >= 0:
+            self._order.ends(record.ends)
+        if record.chain >= 0:
+            self._order.takes(record.chain, record.turn)
+
+    @contextlib.contextmanager
+    def schedule(self) -> Iterator[Schedule]:
+        """Give all that is to be done, for as long as the `with` block runs."""
+        sessions = [one for one in self._sessions.values() if one is not None]
+        for one in sessions:
+            if one.pending:
+                one.chunks.append(self._spools[one.process].write(one.pending))
+                one.pending.clear()
+        with contextlib.ExitStack() as stack:
+            shared = None
+            if self._spec.order != "none":
+                shared = stack.enter_context(self._order.shared(self._processes))
+            prepared = tuple(
+                Prepared(message.encoded(name), message.encoded(text))
+                for name, text in self._prepared
+            )
+            limits = shares(self._spec.sessions, self._processes)
+            jobs = []
+            for process, (spool, limit) in enumerate(zip(self._spools, limits, strict=True)):
+                own = [one for one in sessions if one.process == process]
+                slots = _most_at_once(own)
+                if limit is not None and self._spec.order == "none" and not self._spec.speed:
+                    # Each has a connection for itself, one after the other.
+                    slots, limit = min(slots, limit), None  # noqa: PLW2901 - none is needed
+                jobs.append(
+                    Job(
+                        process=process,
+                        wire=self._wire,
+                        spool=Descriptor(spool.fd),
+                        sessions=tuple(_work(one) for one in own),
+                        prepared=prepared,
+                        order=shared,
+                        order_timeout=self._spec.order_timeout,
+                        speed=self._spec.speed,
+                        verify=self._spec.verify,
+                        slots=slots,
+                        connections=limit,
+                    )
+                )
+            yield Schedule(
+                jobs=tuple(job for job in jobs if job.sessions),
+                fingerprints=tuple(self._fingerprints),
+                planned=tuple(self._planned),
+                actions=self._actions,
+                seconds=self._last_start / 1e9,
+                sessions=len(sessions),
+                databases=tuple(name for name, _ in self._databases.most_common() if name),
+                at_once=_most_at_once(sessions),
+                left_out=dict(self._left_out),
+                logged_answers=self._logged,
+            )
+
+
+def reads(statement: Statement) -> bool:
+    """Tell whether a statement may be sent where nothing is to be changed.
+
+    The server refuses what writes all the same, in a session that is read only.
+    """
+    fingerprint = statement.fingerprint
+    if fingerprint.kind not in _READS or fingerprint.writes:
+        return False
+    return fingerprint.kind == "select" or not _MAY_WRITE.search(statement.text)
+
+
+def processes_for(speed: float, per_second: float, sessions: int) -> int:
+    """Return how many processes a replay has: few, as each has to be woken."""
+    if speed:
+        wanted = int(per_second * speed / _RATE_OF_A_PROCESS) + 1
+        wanted = min(wanted, os.cpu_count() or 1)
+    else:
+        wanted = (os.cpu_count() or 1) // _CORES_OF_A_PROCESS
+    return max(1, min(wanted, sessions))
+
+
+def shares(whole: int | None, parts: int) -> list[int | None]:
+    """Return a number of connections as shares of so many processes, at least one each."""
+    if whole is None:
+        return [None] * parts
+    return [max(1, (whole + part) // parts) for part in range(parts)]
+
+
+def _most_at_once(sessions: Sequence[_Session]) -> int:
+    """Return how many sessions there were at a time, at most."""
+    events = [(one.first_ns, 1) for one in sessions]
+    # One that ends when another begins is there beside it.
+    events += [(one.last_ns, 2) for one in sessions]
+    now = most = 0
+    for _, which in sorted(events):
+        now += 1 if which == 1 else -1
+        most = max(most, now)
+    return most
+
+
+def _work(session: _Session) -> SessionWork:
+    return SessionWork(session.number, session.conninfo, tuple(session.chunks), session.before)

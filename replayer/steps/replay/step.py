@@ -1,0 +1,270 @@
+"""What a capture recorded, run again: the same statements in the same sessions.
+
+`replayer run FILE.replay` is a workload of this one step.  Every session of the capture has a
+connection of its own, its prepared statements stay prepared, and the types of its parameters are
+the server's.  At a speed each action has an intended start that is never moved; how late it began,
+and whether the server or replayer was why, is measured all the time.
+"""
+
+import contextlib
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from replayer.analysis import divergence
+from replayer.capture.archive import Reader
+from replayer.conditions import temperature
+from replayer.engines.connection import Database
+from replayer.engines.verbs import Asked
+from replayer.errors import Impossible, ReplayerError
+from replayer.load import usage
+from replayer.model import Cold, Replayed, Temperature
+from replayer.results import store
+from replayer.run.context import Context, Task
+from replayer.steps.replay import target, worker
+from replayer.steps.replay.outcome import Window, record
+from replayer.steps.replay.schedule import Planner, Schedule, processes_for
+from replayer.steps.replay.spec import Spec
+from replayer.steps.replay.tally import First, Tally
+from replayer.steps.replay.worker import GIVEN_UP, Part, Result
+from replayer.tables import relations
+from replayer.watch.workers import WorkerPool
+
+OPTIONS = ("i_will_change",)
+_FILES = Asked("replay/files")
+_SETTLE = Asked("mix/settle")
+_MERGED_AT = 32
+_PREPARING = 600.0
+
+
+def check(spec: Spec, context: Context) -> None:
+    """Raise Impossible for a file that is no capture, or a database that may not be changed."""
+    with _capture(spec) as capture:
+        engine = capture.summary.source.engine
+    if (engine == "postgres") is target.is_mysql(context):
+        raise Impossible(
+            f"{spec.file} was captured on {engine}, and {context.engine.title} speaks another "
+            f"language: replay it on a server of its kind"
+        )
+    _control(spec)
+    target.check(spec, context)
+
+
+def run(spec: Spec, context: Context) -> None:
+    """Make the database what it is to be, plan, replay, and hold it against the other side."""
+    check(spec, context)
+    context.findings.writes = not spec.read_only
+    with contextlib.ExitStack() as stack:
+        capture = stack.enter_context(_capture(spec))
+        database = stack.enter_context(target.opened(spec, context))
+        cold = _bring(spec, context, database)
+        if spec.cold is Temperature.COLD and context.server.can_stop:
+            # Its server was stopped meanwhile.
+            database = stack.enter_context(
+                contextlib.closing(target.reopened(context, database.url))
+            )
+        planner = _planned(spec, context, database, capture)
+        stack.callback(planner.close)
+        schedule = stack.enter_context(planner.schedule())
+        _check_schedule(spec, schedule)
+        _Replay(spec, context, database, schedule, cold).run()
+
+
+def _check_schedule(spec: Spec, schedule: Schedule) -> None:
+    if not schedule.jobs:
+        raise Impossible(f"{spec.file} has no action that is to be replayed")
+    few = spec.sessions is not None and spec.sessions < schedule.at_once
+    if few and spec.order == "commit":
+        raise Impossible(
+            f"sessions = {spec.sessions}: {schedule.at_once:,} sessions at a time were captured, "
+            f"and in the order of commits each needs a connection: leave the key out, or use "
+            f"order = 'serial'"
+        )
+
+
+def _capture(spec: Spec) -> Reader:
+    if not spec.file:
+        raise Impossible("the step replay needs the key file: a path to a .replay file")
+    return Reader(Path(spec.file))
+
+
+def _control(spec: Spec) -> tuple[Replayed, ...]:
+    """Return what the run of `against` replayed; raise Impossible where it is no such run."""
+    if not spec.against:
+        return ()
+    run = store.load(store.find(spec.against, store.folder()))
+    replays = [step.replayed for step in run.steps if step.replayed]
+    if not replays:
+        raise Impossible(f"against = {spec.against!r}: that run replayed nothing")
+    return replays[0]
+
+
+def _bring(spec: Spec, context: Context, database: Database) -> Cold:
+    """Bring the database to the temperature asked for, where its files are on this machine."""
+    folder = context.server.data_directory()
+    if folder is None or context.engine.verb(_FILES) is None:
+        why, todo = context.server.no_files()
+        unknown = Temperature.UNKNOWN
+        return Cold(asked=spec.cold, got=unknown, method="nothing", proof="", why=why, todo=todo)
+    files = relations.files(database, folder, _FILES)
+    if spec.cold is Temperature.COLD and context.server.can_stop:
+        database.close()
+    return temperature.make(spec.cold, context.server, files, context.host)
+
+
+def _planned(spec: Spec, context: Context, database: Database, capture: Reader) -> Planner:
+    """Return what is to be done, action by action."""
+    summary = capture.summary
+    seconds = max(1e-3, summary.span_ns / 1e9)
+    busiest = max(summary.busiest_minute_statements / 60, summary.statements / seconds)
+    processes = processes_for(spec.speed, busiest, summary.sessions)
+    wire = "mysql" if target.is_mysql(context) else "postgres"
+    planner = Planner(spec, target.conninfo(spec, database), processes, wire)
+    try:
+        with context.progress.task("plan the replay", summary.actions) as task:
+            for block in capture.blocks():
+                for session in block.sessions:
+                    planner.describe(session)
+                for row in range(len(block)):
+                    planner.add(block.action(row), block.statement(row), block.place(row))
+                task.advance(len(block))
+    except BaseException:
+        planner.close()
+        raise
+    return planner
+
+
+class _Replay:
+    """A replay while it runs."""
+
+    def __init__(
+        self, spec: Spec, context: Context, database: Database, schedule: Schedule, cold: Cold
+    ) -> None:
+        self._spec = spec
+        self._context = context
+        self._database = database
+        self._schedule = schedule
+        self._cold = cold
+        self._tallies: list[Tally] = []
+        self._ended = 0.0
+
+    def run(self) -> None:
+        """Replay, and write down what ran, whatever ends it."""
+        schedule, context = self._schedule, self._context
+        jobs = schedule.jobs
+        with WorkerPool(
+            worker.work, jobs, processes=len(jobs), awaited=self._database.waiting()
+        ) as pool:
+            with context.progress.task(f"connect {schedule.sessions:,} sessions"):
+                pool.ready(timeout=_PREPARING + schedule.sessions)
+            counted = usage.counted(self._database)
+            before = usage.moment(context)
+            opened_ns = pool.open()
+            results: list[Result] = []
+            try:
+                self._watch(pool)
+                results = pool.results()
+            finally:
+                after = usage.moment(context)
+                window = Window(
+                    schedule=schedule,
+                    tally=Tally.of(self._tallies),
+                    begin_ns=before.mark_ns,
+                    end_ns=after.mark_ns,
+                    opened_ns=opened_ns,
+                    seconds=max([self._ended, *(one.ended for one in results)]),
+                    cpu=sum(sum(one.cpu) for one in results),
+                    whole=bool(results),
+                )
+                if results:
+                    lasted = max(window.seconds, 1e-9)
+                    cpu = [sum(times) for times in zip(*(r.cpu for r in results), strict=True)]
+                    used = usage.use(context, before, after, (cpu[0], cpu[1]), lasted)
+                    window = replace(window, use=used, activity=self._activity(counted))
+                record(self._spec, context, window, self._cold)
+        self._hold_against(window)
+        self._check(window, results)
+
+    def _watch(self, pool: WorkerPool) -> None:
+        """Take in what the processes report until all are done."""
+        total = self._schedule.actions
+        done_by: dict[int, Part] = {}
+        with self._context.progress.task("replay", total) as task:
+            for report in pool.reports(timeout=1.0):
+                if isinstance(report, Part):
+                    self._take(report, done_by)
+                    self._show(task, done_by)
+
+    def _take(self, part: Part, done_by: dict[int, Part]) -> None:
+        self._tallies.append(part.tally)
+        if len(self._tallies) >= _MERGED_AT:
+            self._tallies = [Tally.of(self._tallies)]
+        self._ended = max(self._ended, part.seconds)
+        done_by[part.process] = part
+
+    def _show(self, task: Task, done_by: Mapping[int, Part]) -> None:
+        done = sum(one.done for one in done_by.values())
+        behind = max(one.behind for one in done_by.values())
+        rate = done / max(1e-9, self._ended)
+        late = f", {behind:.1f} s behind" if behind > 0.1 else ""
+        task.update(done=done, note=f"{rate:,.0f}/s{late}")
+
+    def _activity(self, counted: usage.Counted) -> usage.Activity | None:
+        """Return what the server counted, once it has counted all; None where it is gone."""
+        try:
+            verb = self._database.engine.verb(_SETTLE)
+            if verb is not None:
+                self._database.execute(verb)
+            return usage.activity(counted, usage.counted(self._database))
+        except ReplayerError:
+            return None
+
+    def _hold_against(self, window: Window) -> None:
+        """Write down where it answered differently than the log, and than another replay."""
+        findings, spec = self._context.findings, self._spec
+        sides = [("log", divergence.against_log(findings.replayed))]
+        if spec.against:
+            control = _control(spec)
+            why = divergence.not_comparable(findings.replayed, control)
+            if why:
+                findings.note(why)
+            else:
+                sides.append((spec.against, divergence.against_run(findings.replayed, control)))
+        firsts = _firsts(window)
+        for side, divergences in sides:
+            kept = list(divergences)
+            real = sum(one.counts for one in kept)
+            findings.facts[f"replay.divergences.{'log' if side == 'log' else 'run'}"] = real
+            for one in kept:
+                first = firsts.get(one.replayed.fingerprint)
+                findings.row(
+                    "divergences",
+                    against=side,
+                    fingerprint=one.replayed.fingerprint,
+                    what=one.what,
+                    ours=one.ours,
+                    theirs=one.theirs,
+                    executions=one.replayed.executions,
+                    first_s=None if first is None else round(first.seconds, 3),
+                    session=None if first is None else first.session,
+                    why=", ".join(one.replayed.varies) if one.what == "varying" else "",
+                    text=one.replayed.text,
+                )
+
+    def _check(self, window: Window, results: list[Result]) -> None:
+        """Raise ReplayerError where the server took no connection any more."""
+        given_up = window.tally.happened.get(GIVEN_UP, 0)
+        if given_up and given_up >= self._schedule.sessions:
+            reason = next((one.refusal for one in results if one.refusal), "it said nothing")
+            raise ReplayerError(
+                f"the server took none of the {given_up:,} sessions any more: {reason}"
+            )
+
+
+def _firsts(window: Window) -> dict[str, First]:
+    """Return by fingerprint where an error came first that the log does not have."""
+    firsts: dict[str, First] = {}
+    for (place, _), first in sorted(window.tally.first.items(), key=lambda item: item[1].seconds):
+        number = window.schedule.fingerprints[place].number
+        firsts.setdefault(f"{number & (1 << 64) - 1:016x}", first)
+    return firsts

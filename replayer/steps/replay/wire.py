@@ -1,0 +1,76 @@
+"""What a replay needs of a server's wire: connections that are made and used without waiting."""
+
+from typing import Protocol
+
+from replayer.steps.replay import mysql, postgres
+
+
+class Connection(Protocol):
+    """One connection with at most one statement under way."""
+
+    fd: int
+    prepared: dict[bytes, int]
+    """Names of prepared statements -> the places of their texts."""
+    unsent: bytes
+    """What the socket did not take at once."""
+    sqlstate: str
+    """Of the last answer that is complete; "" where it went well."""
+    rows: int
+    """Returned or changed by it, -1 where it says nothing of rows."""
+    hash: int
+    """Of its rows."""
+
+    @property
+    def idle(self) -> bool:
+        """Tell whether no transaction is open."""
+        ...
+
+    def send(self, whole: bytes, *, extended: bool, in_order: bool) -> None:
+        """Send a message; what the socket does not take at once goes with `flush`.  Raises Gone."""
+        ...
+
+    def execute(
+        self, name: bytes, place: int, text: bytes, ending: bytes, *, in_order: bool
+    ) -> None:
+        """Execute a named statement, which is prepared if it is not yet.  Raises Gone."""
+        ...
+
+    def flush(self) -> None:
+        """Send more of what could not be sent at once.  Raises Gone."""
+        ...
+
+    def receive(self) -> bool:
+        """Take what came; True at the answer's end.  Raises Gone."""
+        ...
+
+    def close(self) -> None:
+        """Close the connection."""
+        ...
+
+
+class Connecting(Protocol):
+    """A connection that is being made."""
+
+    events: int
+    """What of epoll it waits for."""
+
+    def fileno(self) -> int:
+        """Return what it waits on now."""
+        ...
+
+    def go_on(self) -> bool:
+        """Do what can be done now; True when it is made.  Raises Refused."""
+        ...
+
+    def connection(self, verify: str) -> Connection:
+        """Return the connection that was made."""
+        ...
+
+    def close(self) -> None:
+        """Give up."""
+        ...
+
+
+def connecting(wire: str, conninfo: str) -> Connecting:
+    """Begin to connect; raise Refused where that is impossible at once."""
+    return mysql.Connecting(conninfo) if wire == "mysql" else postgres.Connecting(conninfo)

@@ -1,0 +1,710 @@
+"""One process of a replay: many sessions on one loop, each with its actions in their order.
+
+At a speed every action has an intended start, which is never moved: a session that is not free by
+then begins it late, and whose fault that is, is written down with it.  At speed 0 a session sends
+its next action at once when it has the answer of the last.
+
+What runs in worker processes is here, in modules that import little.
+"""
+
+import contextlib
+import gc
+import heapq
+import queue
+import resource
+import select
+import sys
+import threading
+import time
+from array import array
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from replayer.load.alarm import Alarm
+from replayer.steps.replay.broken import LOST, Gone, Refused
+from replayer.steps.replay.gate import Gate
+from replayer.steps.replay.tally import FIELDS, First, Tally, number_of, tally
+from replayer.steps.replay.wire import Connecting, Connection, connecting
+from replayer.steps.replay.work import (
+    CONNECT,
+    DISCONNECT,
+    EXTENDED,
+    FORGETS,
+    IN_ORDER,
+    NAMED,
+    Job,
+    Record,
+    SessionWork,
+    records,
+)
+from replayer.watch.workers import Barrier, Report
+
+_REPORT_NS = 1_000_000_000
+_ENOUGH = FIELDS << 16
+_LONGEST_WAIT = 0.5
+_SWITCH_SECONDS = 1e-4
+"""After so long the thread that counts lets go of the interpreter: it must not hold up anybody."""
+_LOOK_AGAIN = 0.1
+"""Seconds after which who waits in the order looks again, however he missed that he was woken."""
+_PATIENCE_NS = 30 * 10**9
+"""For so long a server that takes no connection is asked again while nobody has an answer of it."""
+_CONNECT_NS = 10 * 10**9
+_FIRST_PAUSE_NS = 100_000_000
+_LONGEST_PAUSE_NS = 1_000_000_000
+_FAILED = ord("E")
+_IN_FAILED_TRANSACTION = number_of("25P02")
+_MISSING = frozenset(map(number_of, ("26000", "34000", "3B001")))
+"""A prepared statement, a cursor, a savepoint that is not there: as what made it failed."""
+
+LOST_SESSIONS: Final = "sessions lost"
+NOT_RUN: Final = "not run"
+ORDER_TIMEOUTS: Final = "order timeouts"
+REFUSED: Final = "connections refused"
+GIVEN_UP: Final = "sessions given up"
+SHARED: Final = "connections handed on"
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What a process did since its last report."""
+
+    process: int
+    seconds: float
+    """Since the begin of the replay."""
+    tally: Tally
+    at_work: int
+    """Sessions with a statement under way."""
+    done: int
+    """Actions of the capture that are over."""
+    behind: float
+    """Seconds that the session is late that is due for longest, 0 if none is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """How a process ended."""
+
+    ended: float
+    """Second of the replay at which its last action was over."""
+    cpu: tuple[float, float]
+    refusal: str
+    """Why the server took no connection, where sessions were given up for that."""
+
+
+class _Client:
+    """One captured session."""
+
+    __slots__ = (
+        *("asked_ns", "begun_ns", "connecting", "connection", "cut", "failed", "forced"),
+        *("free_ns", "number", "pause_ns", "record", "records", "since_ns", "state", "work"),
+    )
+
+    def __init__(self, number: int, work: SessionWork, todo: Iterator[Record]) -> None:
+        self.number = number
+        self.work = work
+        self.records = todo
+        self.record: Record | None = next(todo, None)
+        self.connection: Connection | None = None
+        self.connecting: Connecting | None = None
+        self.state = _DUE
+        self.begun_ns = self.free_ns = self.since_ns = self.asked_ns = 0
+        self.pause_ns = _FIRST_PAUSE_NS
+        self.cut = self.failed = self.forced = False
+        """Its transaction was cut off with its connection; a statement failed; it waits no more."""
+
+
+_DUE, _BUSY, _WAITING, _CONNECTING, _RETRYING, _WANTING, _OVER = range(7)
+"""Whether a client waits for its time, an answer, its turn, a connection, another try of one, one
+of others, or for nothing any more."""
+
+
+def work(job: Job, barrier: Barrier, report: Report) -> Result:
+    """Be one process of a replay: connect, wait for the barrier, replay."""
+    with contextlib.ExitStack() as opened:
+        clients = _Clients(job, report)
+        opened.callback(clients.close)
+        clients.connect_first()
+        gc.collect()
+        gc.freeze()
+        gc.disable()
+        return clients.run(barrier.wait())
+
+
+class _Clients:
+    """The sessions of one process."""
+
+    def __init__(self, job: Job, report: Report) -> None:
+        self._job = job
+        self._timed = job.speed > 0
+        self._teller = _Teller(job, report)
+        self._gate = None if job.order is None else Gate(job.order, job.process)
+        self._clients = [
+            _Client(number, one, records(job.spool.fd, one.chunks))
+            for number, one in enumerate(job.sessions)
+        ]
+        self._by_fd: dict[int, _Client] = {}
+        self._poll = select.epoll()
+        self._alarm = Alarm()
+        self._poll.register(self._alarm.fd, select.EPOLLIN | select.EPOLLET)
+        if self._gate is not None:
+            self._poll.register(self._gate.bell, select.EPOLLIN)
+        self._due: list[tuple[int, int]] = []
+        """When clients are due, by the clock."""
+        self._waiting: dict[int, int] = {}
+        """Clients that wait in the order -> when they give up."""
+        self._wanting: deque[_Client] = deque()
+        self._open = 0
+        self._pending: deque[_Client] = deque()
+        """At speed 0: clients whose session begins when another one's has ended."""
+        self._live = len(self._clients)
+        self._begin = self._seen = self._answered = self._ended = 0
+        self._next_report = 0
+        self._records = array("q")
+        self._hashes = array("Q")
+        self._first: dict[tuple[int, int], First] = {}
+        self._happened: dict[str, int] = {}
+        self._done = self._at_work = 0
+        self._refusal = ""
+        self._taking_hashes = job.verify == "hash"
+        self._several = job.connections is not None
+
+    def close(self) -> None:
+        """Give everything back."""
+        for client in self._clients:
+            if client.connection is not None:
+                client.connection.close()
+            if client.connecting is not None:
+                client.connecting.close()
+        self._alarm.close()
+        self._poll.close()
+        if self._gate is not None:
+            self._gate.close()
+
+    # Before the clock starts
+
+    def connect_first(self) -> None:
+        """Connect those who are there when the replay begins; a refusal is met again later."""
+        room = self._job.connections or len(self._clients)
+        if self._timed:
+            first = [client for client in self._clients if client.work.before][:room]
+        else:
+            first = self._clients[: min(room, self._job.slots)]
+        for client in first:
+            with contextlib.suppress(Refused):
+                self._connect_now(client)
+
+    def _connect_now(self, client: _Client) -> None:
+        attempt = connecting(self._job.wire, client.work.conninfo)
+        end = time.monotonic_ns() + _CONNECT_NS
+        made = False
+        while not made:
+            waits: list[list[Connecting]] = [[attempt], []]
+            reads, writes = waits if attempt.events == select.EPOLLIN else waits[::-1]
+            left = max(0.0, (end - time.monotonic_ns()) / 1e9)
+            if not any(select.select(reads, writes, [], left)):
+                attempt.close()
+                return
+            made = attempt.go_on()
+        client.connection = attempt.connection(self._job.verify)
+        self._open += 1
+        self._register(client, client.connection.fd)
+
+    def _register(self, client: _Client, fd: int) -> None:
+        self._by_fd[fd] = client
+        self._poll.register(fd, select.EPOLLIN)
+
+    # The loop
+
+    def run(self, begin_ns: int) -> Result:
+        """Replay; return when every session is over."""
+        self._begin = self._seen = self._answered = begin_ns
+        self._next_report = begin_ns + _REPORT_NS
+        before = _cpu()
+        self._begin_all(begin_ns)
+        clock, due, poll = time.monotonic_ns, self._due, self._poll.poll
+        while self._live:
+            now = clock()
+            while due and due[0][0] <= now:
+                self._go(self._clients[heapq.heappop(due)[1]], now)
+                now = clock()
+            events = poll(self._sleep(now))
+            self._seen = clock()
+            for fd, mask in events:
+                client = self._by_fd.get(fd)
+                if client is None:
+                    self._other(fd)
+                elif client.state == _BUSY:
+                    self._receive(client, mask)
+                elif client.state == _CONNECTING:
+                    self._go_on(client)
+                else:
+                    self._interrupted(client)
+            if self._gate is not None:
+                self._keep_order()
+            if self._seen >= self._next_report:
+                self._tell()
+        self._tell()
+        self._teller.finish()
+        after = _cpu()
+        cpu = (after[0] - before[0], after[1] - before[1])
+        return Result((self._ended - self._begin) / 1e9, cpu, self._refusal)
+
+    def _begin_all(self, now: int) -> None:
+        if self._timed:
+            for client in self._clients:
+                self._schedule(client)
+            return
+        self._pending.extend(self._clients)
+        for _ in range(min(self._job.slots, len(self._clients))):
+            self._begin_next(now)
+
+    def _begin_next(self, now: int) -> None:
+        """Have the next session begin, where there is one."""
+        if self._pending:
+            heapq.heappush(self._due, (now, self._pending.popleft().number))
+
+    def _schedule(self, client: _Client) -> None:
+        """Put a client down for the time of its next action."""
+        if client.record is None:
+            self._finish(client, self._seen)
+        else:
+            client.state = _DUE
+            heapq.heappush(self._due, (self._begin + client.record.start_ns, client.number))
+
+    def _sleep(self, now: int) -> float:
+        """Return for how long there is nothing to do but to wait for events."""
+        longest = _LONGEST_WAIT
+        if self._gate is not None and self._gate.sleep():
+            longest = _LOOK_AGAIN
+            # What ended before the others were told that somebody waits here.
+            if released := self._gate.released():
+                self._release(released)
+                return 0
+        if self._due:
+            first = self._due[0][0]
+            if first <= now:
+                return 0
+            self._alarm.set(first)
+        return longest
+
+    def _other(self, fd: int) -> None:
+        if self._gate is not None and fd == self._gate.bell:
+            self._gate.silence()
+
+    def _go(self, client: _Client, now: int) -> None:
+        """Go on with a client whose time has come: of an action, or of another try to connect."""
+        if client.state == _RETRYING:
+            client.state = _DUE
+            if self._start(client, now):
+                self._advance(client, now)
+        elif client.state == _DUE:
+            self._advance(client, now)
+
+    def _advance(self, client: _Client, now: int) -> None:
+        """Start a client's actions until one is under way, or waits."""
+        while (record := client.record) is not None:
+            if self._timed and self._begin + record.start_ns > now:
+                self._schedule(client)
+                return
+            if not self._start(client, now):
+                return
+        self._finish(client, now)
+
+    def _start(self, client: _Client, now: int) -> bool:
+        """Start a client's action; True if it is over at once."""
+        record = client.record
+        assert record is not None
+        if client.cut:
+            self._skip(client, record)
+            return True
+        if self._gate is not None and not client.forced and self._waits(client, record, now):
+            return False
+        if record.does == DISCONNECT:
+            self._let_go(client)
+            self._over(client, record)
+            return True
+        if client.connection is None and not self._has_connection(client, now):
+            return False
+        if record.does == CONNECT:
+            self._over(client, record)
+            if self._wanting:
+                self._hand_on(client)
+            return True
+        return self._send(client, record)
+
+    def _send(self, client: _Client, record: Record) -> bool:
+        connection = client.connection
+        assert connection is not None
+        client.begun_ns = time.monotonic_ns()
+        in_order = bool(record.flags & IN_ORDER)
+        try:
+            if record.does == NAMED:
+                name, text = self._job.prepared[record.named]
+                if self._several:
+                    name = b"%d.%s" % (client.work.number, name)
+                connection.execute(name, record.named, text, record.payload, in_order=in_order)
+            else:
+                extended = bool(record.flags & EXTENDED)
+                connection.send(record.payload, extended=extended, in_order=in_order)
+        except Gone as error:
+            self._lose(client, record, error)
+            return True
+        if connection.unsent:
+            self._poll.modify(connection.fd, select.EPOLLIN | select.EPOLLOUT)
+        client.state = _BUSY
+        self._at_work += 1
+        return False
+
+    def _receive(self, client: _Client, mask: int) -> None:
+        """Take what came for a statement that is under way, and go on with the next at its end."""
+        connection, record = client.connection, client.record
+        assert connection is not None
+        assert record is not None
+        try:
+            if mask & select.EPOLLOUT:
+                connection.flush()
+                if not connection.unsent:
+                    self._poll.modify(connection.fd, select.EPOLLIN)
+            if not mask & ~select.EPOLLOUT or not connection.receive():
+                if connection.unsent:
+                    self._poll.modify(connection.fd, select.EPOLLIN | select.EPOLLOUT)
+                return
+        except Gone as error:
+            self._at_work -= 1
+            self._lose(client, record, error)
+        else:
+            self._at_work -= 1
+            self._answer(client, record, connection)
+        self._advance(client, self._seen)
+
+    def _answer(self, client: _Client, record: Record, connection: Connection) -> None:
+        code = number_of(connection.sqlstate) if connection.sqlstate else 0
+        if code:
+            code = self._judge(client, record, code)
+        if record.flags & FORGETS:
+            connection.prepared.clear()
+        self._write(client, record, code, connection.rows, connection.hash)
+        self._answered = self._seen
+        self._over(client, record)
+        if self._wanting and connection.idle:
+            self._hand_on(client)
+
+    def _judge(self, client: _Client, record: Record, code: int) -> int:
+        """Return the SQLSTATE of an error, negative if it only follows from an earlier one."""
+        if code == _IN_FAILED_TRANSACTION or (code in _MISSING and client.failed):
+            return -code
+        client.failed = True
+        key = (record.fingerprint, code)
+        if code != record.logged and key not in self._first:
+            seconds = (self._seen - self._begin) / 1e9
+            self._first[key] = First(seconds, client.work.number)
+        return code
+
+    def _write(self, client: _Client, record: Record, code: int, rows: int, hashed: int) -> None:
+        """Write down what became of a statement."""
+        begun = client.begun_ns
+        # Without a time of its own it was due when it was sent.
+        intended = self._begin + record.start_ns if self._timed else begun
+        self._records.extend(
+            (
+                record.fingerprint,
+                intended,
+                client.free_ns,
+                begun,
+                self._seen,
+                code,
+                rows,
+                record.logged,
+            )
+        )
+        if self._taking_hashes:
+            self._hashes.append(hashed)
+
+    def _over(self, client: _Client, record: Record) -> None:
+        """Take a client's action as over, and look at its next."""
+        if self._gate is not None:
+            self._gate.end(record.ends, record.chain, record.turn)
+        self._done += 1
+        client.state = _DUE
+        client.forced = False
+        client.free_ns = self._ended = self._seen
+        client.record = next(client.records, None)
+
+    def _finish(self, client: _Client, now: int) -> None:
+        """Take a session as over."""
+        if client.state == _OVER:
+            return
+        self._let_go(client)
+        client.state = _OVER
+        self._live -= 1
+        if not self._timed:
+            self._begin_next(now)
+
+    # Order
+
+    def _waits(self, client: _Client, record: Record, now: int) -> bool:
+        assert self._gate is not None
+        if not self._gate.waits(client.number, record.needs, record.chain, record.turn):
+            if client.state == _WAITING:
+                client.free_ns = now
+                self._waiting.pop(client.number, None)
+            return False
+        client.state = _WAITING
+        self._waiting.setdefault(client.number, now + round(self._job.order_timeout * 1e9))
+        return True
+
+    def _keep_order(self) -> None:
+        """Let those go who need not wait any more, tell the other processes, count who gave up."""
+        gate = self._gate
+        assert gate is not None
+        while released := gate.released():
+            self._release(released)
+        gate.ring()
+        late = [number for number, end in self._waiting.items() if end <= self._seen]
+        for number in late:
+            client = self._clients[number]
+            self._happens(ORDER_TIMEOUTS)
+            del self._waiting[number]
+            client.forced = True
+            client.free_ns = self._seen
+            self._resume(client)
+
+    def _release(self, numbers: Sequence[int]) -> None:
+        for number in numbers:
+            client = self._clients[number]
+            # One that gave up waiting has left its name there.
+            if client.state == _WAITING and not client.forced:
+                self._resume(client)
+
+    def _resume(self, client: _Client) -> None:
+        """Start an action that waited, and what follows it."""
+        now = self._seen
+        if self._start(client, now):
+            self._advance(client, now)
+
+    # Connections
+
+    def _has_connection(self, client: _Client, now: int) -> bool:
+        """Begin to connect, or take an idle connection; True if there is one now."""
+        limit = self._job.connections
+        if limit is not None and self._open >= limit:
+            other = self._idle_one(client)
+            if other is None:
+                client.state = _WANTING
+                self._wanting.append(client)
+                return False
+            if other.work.conninfo == client.work.conninfo:
+                self._take_over(client, other)
+                return True
+            self._let_go(other)
+        self._connect(client, now)
+        return False
+
+    def _idle_one(self, client: _Client) -> _Client | None:
+        """Return who has a connection that it does not need now; one that is like ours, if any."""
+        idle = [
+            one
+            for one in self._by_fd.values()
+            if one.connection is not None and one.state != _BUSY and one.connection.idle
+        ]
+        alike = (one for one in idle if one.work.conninfo == client.work.conninfo)
+        return next(alike, idle[0] if idle else None)
+
+    def _take_over(self, client: _Client, other: _Client) -> None:
+        assert other.connection is not None
+        client.connection, other.connection = other.connection, None
+        self._by_fd[client.connection.fd] = client
+        self._happens(SHARED)
+
+    def _hand_on(self, client: _Client) -> None:
+        """Give a client's connection, which is idle, to the one who wants one for longest."""
+        other = self._wanting.popleft()
+        other.state = _DUE
+        if other.work.conninfo == client.work.conninfo:
+            self._take_over(other, client)
+        else:
+            self._let_go(client)
+        other.free_ns = self._seen
+        self._resume(other)
+
+    def _connect(self, client: _Client, now: int) -> None:
+        """Begin to connect."""
+        client.state = _CONNECTING
+        client.asked_ns = now
+        client.since_ns = client.since_ns or now
+        try:
+            client.connecting = connecting(self._job.wire, client.work.conninfo)
+        except Refused as refusal:
+            self._refuse(client, refusal)
+            return
+        self._open += 1
+        fd = client.connecting.fileno()
+        self._by_fd[fd] = client
+        self._poll.register(fd, client.connecting.events)
+
+    def _go_on(self, client: _Client) -> None:
+        """Go on with a connection that is being made, and with its session once it is."""
+        attempt = client.connecting
+        assert attempt is not None
+        before = attempt.fileno()
+        try:
+            made = attempt.go_on()
+        except Refused as refusal:
+            self._forget(before)
+            self._open -= 1
+            client.connecting = None
+            self._refuse(client, refusal)
+            return
+        fd = attempt.fileno()
+        if fd != before:
+            # libpq went on to another address.
+            self._forget(before)
+            self._by_fd[fd] = client
+            self._poll.register(fd, attempt.events)
+        if not made:
+            self._poll.modify(fd, attempt.events)
+            return
+        self._forget(fd)
+        client.connection, client.connecting = attempt.connection(self._job.verify), None
+        client.since_ns, client.pause_ns = 0, _FIRST_PAUSE_NS
+        self._register(client, client.connection.fd)
+        client.state = _DUE
+        client.free_ns = self._seen
+        self._resume(client)
+
+    def _refuse(self, client: _Client, refusal: Refused) -> None:
+        """Try again a little later, or give the session up."""
+        now = time.monotonic_ns()
+        self._happens(REFUSED)
+        waited = now - max(client.since_ns, self._answered)
+        if not refusal.passing or waited >= _PATIENCE_NS:
+            self._refusal = self._refusal or str(refusal)
+            self._give_up(client)
+            return
+        client.state = _RETRYING
+        heapq.heappush(self._due, (now + client.pause_ns, client.number))
+        client.pause_ns = min(2 * client.pause_ns, _LONGEST_PAUSE_NS)
+
+    def _give_up(self, client: _Client) -> None:
+        self._happens(GIVEN_UP)
+        while (record := client.record) is not None:
+            self._skip(client, record)
+        self._finish(client, self._seen)
+
+    def _skip(self, client: _Client, record: Record) -> None:
+        """Do not run an action of a session that was cut off; nobody waits for it."""
+        if record.fingerprint >= 0:
+            self._happens(NOT_RUN)
+        if record.ends >= 0 or record.does == DISCONNECT:
+            client.cut = False
+        self._over(client, record)
+
+    def _lose(self, client: _Client, record: Record, error: Gone) -> None:
+        """Take a connection as lost: what is left of its transaction cannot be run."""
+        connection = client.connection
+        assert connection is not None
+        self._happens(LOST_SESSIONS)
+        code = self._judge(client, record, number_of(error.sqlstate) or number_of(LOST))
+        self._write(client, record, code, -1, 0)
+        open_before = not connection.idle
+        self._let_go(client)
+        self._over(client, record)
+        client.cut = open_before and record.ends < 0
+
+    def _interrupted(self, client: _Client) -> None:
+        """Take notice that a connection ended on which nothing was under way."""
+        connection = client.connection
+        if connection is None:
+            return
+        try:
+            connection.receive()
+        except Gone:
+            self._happens(LOST_SESSIONS)
+            client.cut = not connection.idle
+            self._let_go(client)
+
+    def _let_go(self, client: _Client) -> None:
+        """Close a client's connection, if it has one."""
+        if client.connecting is not None:
+            self._forget(client.connecting.fileno())
+            client.connecting.close()
+            client.connecting = None
+            self._open -= 1
+        if client.connection is not None:
+            self._forget(client.connection.fd)
+            client.connection.close()
+            client.connection = None
+            self._open -= 1
+            if self._wanting:
+                self._begin_wanting()
+
+    def _begin_wanting(self) -> None:
+        """Have the one connect who wants to for longest: there is room again."""
+        other = self._wanting.popleft()
+        other.state = _RETRYING
+        heapq.heappush(self._due, (self._seen, other.number))
+
+    def _forget(self, fd: int) -> None:
+        if self._by_fd.pop(fd, None) is not None:
+            with contextlib.suppress(OSError):
+                self._poll.unregister(fd)
+
+    # What is told
+
+    def _happens(self, what: str) -> None:
+        self._happened[what] = self._happened.get(what, 0) + 1
+
+    def _tell(self) -> None:
+        """Report what was done since the last time."""
+        self._next_report = self._seen + _REPORT_NS
+        behind = max(0, self._seen - self._due[0][0]) / 1e9 if self._due else 0.0
+        more = Tally(first=dict(self._first), happened=self._happened)
+        seconds = (self._seen - self._begin) / 1e9
+        part = Part(self._job.process, seconds, more, self._at_work, self._done, behind)
+        self._teller.tell(part, self._records, self._hashes, self._begin)
+        self._records, self._hashes = array("q"), array("Q")
+        self._happened = {}
+
+
+class _Teller:
+    """Counts records and reports them, in a thread of its own: nobody waits for it meanwhile."""
+
+    def __init__(self, job: Job, report: Report) -> None:
+        self._timed = job.speed > 0
+        self._report = report
+        self._failure: BaseException | None = None
+        self._waiting: queue.SimpleQueue[tuple[Part, array[int], array[int], int] | None]
+        self._waiting = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._count, daemon=True)
+        sys.setswitchinterval(_SWITCH_SECONDS)
+        self._thread.start()
+
+    def tell(self, part: Part, counted: "array[int]", hashes: "array[int]", begin_ns: int) -> None:
+        """Count the records soon, and report them with the rest of what is to be told."""
+        self._waiting.put((part, counted, hashes, begin_ns))
+
+    def finish(self) -> None:
+        """Return when all is reported; raise what went wrong with it."""
+        self._waiting.put(None)
+        self._thread.join()
+        if self._failure is not None:
+            raise self._failure
+
+    def _count(self) -> None:
+        try:
+            self._count_all()
+        except BaseException as error:  # noqa: BLE001 - raised where it is waited for
+            self._failure = error
+
+    def _count_all(self) -> None:
+        while (waiting := self._waiting.get()) is not None:
+            part, rows, hashes, begin_ns = waiting
+            counted = tally(rows, hashes, begin_ns, timed=self._timed)
+            self._report(replace(part, tally=Tally.of([counted, part.tally])))
+
+
+def _cpu() -> tuple[float, float]:
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_utime, used.ru_stime

@@ -1,0 +1,45 @@
+"""Captures made by hand; `from tests.captured import Capture`."""
+
+from replayer.capture.action import Action, Session
+from replayer.capture.archive import Writer
+from replayer.capture.summary import Source
+
+BEGIN = 1_700_000_000 * 10**9
+
+
+class Capture:
+    """Collects what sessions did, second by second, and writes it as a replay file."""
+
+    def __init__(self):
+        self.actions = []
+        self.sessions = []
+
+    def session(self, number, *, connects=0.0, **who):
+        """Describe a session that connects at a second."""
+        self.sessions.append(Session(number, **who))
+        self.actions.append(Action(number, "connect", BEGIN + round(connects * 1e9)))
+        return self
+
+    def leaves(self, number, at):
+        """Have a session disconnect."""
+        self.actions.append(Action(number, "disconnect", BEGIN + round(at * 1e9)))
+        return self
+
+    def runs(self, number, at, text, *, lasts=0.001, **more):
+        """Have a session send a statement: a simple query, or with a name or parameters more."""
+        does = "extended" if "parameters" in more else "simple"
+        start, duration = BEGIN + round(at * 1e9), round(lasts * 1e9)
+        self.actions.append(Action(number, does, start, duration, text, **more))
+        return self
+
+    def write(self, path, engine="postgres"):
+        """Write the file, in the order in which actions ended, and return its path."""
+        with Writer(path, engine) as writer:
+            for one in self.sessions:
+                writer.describe(one)
+            for one in sorted(
+                self.actions, key=lambda each: each.start_ns + max(0, each.duration_ns)
+            ):
+                writer.add(one)
+            writer.close(Source(engine=engine))
+        return path

@@ -1,0 +1,369 @@
+"""Planning a replay, the order of commits, what is counted, and where two replays diverge."""
+
+import itertools
+import os
+import struct
+from array import array
+
+import numpy as np
+import pytest
+
+from replayer.analysis import divergence
+from replayer.capture.action import Action, Session
+from replayer.capture.archive import Reader, Writer
+from replayer.errors import Impossible
+from replayer.model import Replayed
+from replayer.run import workload as workload_file
+from replayer.steps.replay import message, varying
+from replayer.steps.replay.gate import Gate, Sequenced
+from replayer.steps.replay.schedule import Planner, processes_for, shares
+from replayer.steps.replay.spec import Spec
+from replayer.steps.replay.tally import (
+    FIELDS,
+    Tally,
+    all_together,
+    by_code,
+    by_fingerprint,
+    number_of,
+    sqlstate_of,
+    tally,
+)
+from replayer.steps.replay.work import CONNECT, DISCONNECT, NAMED, WHOLE, Spool, records
+
+SECOND = 10**9
+BEGIN = 1_700_000_000 * SECOND
+
+
+def action(session, does, start, text="", *, duration=0.001, **more):
+    """Return an action that starts at a second of the capture."""
+    return Action(
+        session, does, BEGIN + round(start * SECOND), round(duration * SECOND), text, **more
+    )
+
+
+def scheduled(tmp_path, actions, sessions=(), processes=1, **keys):
+    """Return the schedule of a capture of these actions, and the records of each session."""
+    path = tmp_path / "some.replay"
+    with Writer(path) as writer:
+        for one in sessions:
+            writer.describe(one)
+        for one in sorted(actions, key=lambda each: each.start_ns + each.duration_ns):
+            writer.add(one)
+        writer.close()
+    spec = Spec.model_validate({"step": "replay", "file": str(path), **keys})
+    planner = Planner(spec, lambda session: f"user={session.user}", processes)
+    with Reader(path) as reader:
+        for block in reader.blocks():
+            for one in block.sessions:
+                planner.describe(one)
+            for row in range(len(block)):
+                planner.add(block.action(row), block.statement(row), block.place(row))
+    with planner.schedule() as schedule:
+        done = {
+            session.number: list(records(job.spool.fd, session.chunks))
+            for job in schedule.jobs
+            for session in job.sessions
+        }
+    planner.close()
+    return schedule, done
+
+
+def test_every_action_of_a_session_is_planned_in_its_order_at_its_time(tmp_path):
+    """Starts count from the first action and are divided by the speed; chunks join up again."""
+    many = [action(1, "simple", 1 + number / 100, f"SELECT {number}") for number in range(600)]
+    capture = [action(1, "connect", 0), *many, action(1, "disconnect", 10)]
+    schedule, done = scheduled(tmp_path, capture, [Session(1, "ada")], speed=2)
+
+    assert [one.does for one in done[1]] == [CONNECT, *[WHOLE] * 600, DISCONNECT]
+    assert [one.payload for one in done[1][1:-1]] == [message.query(one.text) for one in many]
+    assert [one.start_ns for one in done[1][:3]] == [0, SECOND // 2, round(1.01 * SECOND) // 2]
+    assert (schedule.planned, schedule.sessions, schedule.at_once) == ((600,), 1, 1)
+    assert schedule.jobs[0].sessions[0].conninfo == "user=ada"
+
+
+def test_a_window_of_the_capture_begins_at_its_own_zero(tmp_path):
+    """What is before `from` and from `until` on is left out and counted; sessions are there."""
+    capture = [action(1, "simple", number, "SELECT 1") for number in range(10)]
+    schedule, done = scheduled(tmp_path, capture, **{"from": 3, "until": 6})
+
+    assert [one.start_ns for one in done[1]] == [0, SECOND, 2 * SECOND]
+    assert schedule.left_out == {"before from or after until": 7}
+    assert schedule.jobs[0].sessions[0].before
+
+
+def test_skipped_pauses_last_a_second(tmp_path):
+    """Only pauses in which no session did anything are shortened."""
+    capture = [
+        action(1, "simple", 0, "SELECT 1", duration=5),
+        action(2, "simple", 4, "SELECT 1"),
+        action(2, "simple", 100, "SELECT 1"),
+    ]
+    _, done = scheduled(tmp_path, capture, idle="skip")
+
+    assert [one.start_ns for one in done[2]] == [4 * SECOND, 6 * SECOND]
+
+
+def test_prepared_statements_are_sent_by_name_and_parameters_as_text(tmp_path):
+    """The text of a named statement travels once, and NULL is no text."""
+    text = "UPDATE t SET a = $1 WHERE b = $2"
+    one = {"name": "S_1", "parameters": ("7", None)}
+    capture = [action(1, "extended", number, text, **one) for number in range(3)]
+    schedule, done = scheduled(tmp_path, capture)
+
+    assert [each.does for each in done[1]] == [NAMED] * 3
+    assert schedule.jobs[0].prepared == ((b"S_1", text.encode()),)
+    assert message.values_of(done[1][0].payload) == [b"7", None]
+
+
+def test_messages_are_those_of_the_protocol():
+    """Lengths count themselves, and what libpq is told is what the bytes say."""
+    whole = message.unnamed("SELECT $1, $2", ("a", None))
+    kinds, place = b"", 0
+    while place < len(whole):
+        kinds += whole[place : place + 1]
+        place += 1 + struct.unpack_from(">I", whole, place + 1)[0]
+
+    assert (kinds, place) == (b"PBES", len(whole))
+    text, ending = message.parts_of(whole)
+    assert (text, message.values_of(ending)) == (b"SELECT $1, $2", [b"a", None])
+
+
+def test_read_only_replays_leave_out_what_writes(tmp_path):
+    """Also what would let a transaction write after all."""
+    texts = [
+        "SELECT 1",
+        "UPDATE t SET a = 1",
+        "BEGIN READ WRITE",
+        "BEGIN",
+        "SET ROLE dba",
+        "COMMIT",
+    ]
+    capture = [action(1, "simple", at, text) for at, text in enumerate(texts)]
+    schedule, done = scheduled(tmp_path, capture, read_only=True)
+
+    sent = [one.payload[5:-1].decode() for one in done[1]]
+    assert sent == ["SELECT 1", "BEGIN", "COMMIT"]
+    assert schedule.left_out == {"it may write": 3}
+
+
+def test_serial_order_has_one_transaction_at_a_time(tmp_path):
+    """A transaction needs all that ended before it ended, however early it began."""
+    capture = [
+        action(1, "simple", 0.0, "BEGIN"),
+        action(2, "simple", 0.5, "UPDATE t SET a = 2"),
+        action(1, "simple", 1.0, "UPDATE t SET a = 1"),
+        action(1, "simple", 2.0, "COMMIT"),
+    ]
+    _, done = scheduled(tmp_path, capture, order="serial")
+    _, commit = scheduled(tmp_path, capture, order="commit")
+
+    assert [one.needs for one in done[1]] == [1, -1, -1]
+    assert [one.ends for one in done[1]] == [-1, -1, 1]
+    assert (done[2][0].needs, done[2][0].ends) == (0, 0)
+    assert [one.needs for one in commit[1]] == [0, -1, -1]
+    assert (commit[2][0].turn, commit[1][1].turn) == (0, 1)
+
+
+def shared(order, processes):
+    """Return what `processes` processes share, with descriptors that stay open for the test."""
+    return order.shared(processes)
+
+
+def test_who_waits_in_the_order_is_released_when_all_before_have_ended():
+    """Ranks that nobody ends have ended; another process sees what this one ended."""
+    order = Sequenced()
+    for rank in (0, 2):
+        order.ends(rank)
+    order.takes(5, 0)
+    order.takes(5, 1)
+    with order.shared(2) as common:
+        one, other = Gate(common, 0), Gate(common, 1)
+        assert not one.waits(7, 0, -1, -1)
+        assert one.waits(7, 3, -1, -1)
+        assert other.waits(8, -1, 5, 1)
+        assert one.sleep()
+        assert other.sleep()
+        other.end(0, -1, -1)
+        assert one.released() == []
+        one.end(2, 5, 0)
+        one.ring()
+        assert os.eventfd_read(other.bell) == 1
+        assert (one.released(), other.released()) == ([7], [8])
+        assert not one.waits(7, 3, -1, -1)
+        assert not one.sleep()
+        for gate in (one, other):
+            gate.close()
+
+
+def test_no_order_of_answers_leaves_anybody_waiting():
+    """Whoever ends what he may end, in any order, in the end nobody waits."""
+    for answers in itertools.permutations(range(4)):
+        order = Sequenced()
+        for rank in range(4):
+            order.ends(rank)
+        with order.shared(1) as common:
+            gate = Gate(common, 0)
+            waiting = {who for who in range(4) if gate.waits(who, max(0, who - 1), -1, -1)}
+            for who in sorted(answers, key=lambda one: (one in waiting, one)):
+                gate.end(who, -1, -1)
+                waiting -= set(gate.released())
+            assert waiting == set()
+            gate.close()
+
+
+def rows(*table):
+    """Return records as a worker writes them."""
+    assert all(len(row) == FIELDS for row in table)
+    return array("q", [number for row in table for number in row])
+
+
+def test_lag_is_the_servers_while_a_session_had_no_answer_and_replayers_afterwards():
+    """Intended at 0, free at 30 ms, begun at 40 ms: 30 are the server's and 10 replayer's."""
+    ms = 10**6
+    one = tally(rows((0, 0, 30 * ms, 40 * ms, 100 * ms, 0, 1, 0)), array("Q"), 0, timed=True)
+
+    assert dict(one.lag_server_in.items()) == {0: 30 * ms}
+    assert dict(one.lag_client_in.items()) == {0: 10 * ms}
+    assert all_together(one.response).most_ns == pytest.approx(100 * ms, rel=0.002)
+    assert all_together(one.service).most_ns == pytest.approx(60 * ms, rel=0.002)
+
+
+def test_what_is_counted_in_parts_is_what_is_counted_at_once():
+    """Sums of parts are exact, of every column, whatever is in them."""
+    random = np.random.Generator(np.random.PCG64(7))
+    table = []
+    for number in range(500):
+        begun = int(random.integers(0, 5 * SECOND))
+        code = int(random.choice([0, 0, 0, number_of("40001"), -number_of("25P02")]))
+        done = begun + int(random.integers(0, 2 * SECOND))
+        table.append(
+            (number % 7, begun - 5, begun - 2, begun, done, code, number % 4 - 1, code > 0)
+        )
+    hashes = array("Q", random.integers(0, 1 << 63, 500, np.int64).tolist())
+    whole = tally(rows(*table), hashes, 0, timed=True)
+    parts = [
+        tally(rows(*table[at : at + 100]), hashes[at : at + 100], 0, timed=True)
+        for at in range(0, 500, 100)
+    ]
+    summed = Tally.of(parts)
+
+    for name in ("service", "response", "errors", "consequences", "rows", "hashes", "busy_in"):
+        assert dict(getattr(summed, name).items()) == dict(getattr(whole, name).items()), name
+    assert summed.longest_server_in == whole.longest_server_in
+    assert sum(dict(whole.busy_in.items()).values()) == sum(row[4] - row[3] for row in table)
+    counts = {place: seen.operations for place, seen in by_fingerprint(whole.service).items()}
+    assert counts == dict(whole.executions.items())
+    fine = [row for row in table if row[5] == 0 and row[6] >= 0]
+    assert sum(dict(whole.rows.items()).values()) == sum(row[6] for row in fine)
+    errors = by_code(whole.errors)
+    assert sum(one["40001"] for one in errors.values()) == sum(row[5] > 0 for row in table)
+
+
+@pytest.mark.parametrize("code", ["00000", "40001", "25P02", "XX000", "08006", "ZZZZZ"])
+def test_sqlstates_survive_as_numbers(code):
+    """Every SQLSTATE is five digits of base 36."""
+    assert sqlstate_of(number_of(code)) == code
+
+
+@pytest.mark.parametrize(
+    ("text", "reasons"),
+    [
+        ("SELECT now(), random()", ("now()", "random()")),
+        ("INSERT INTO t (a) VALUES ($1) RETURNING id", ("generated ids",)),
+        ("SELECT CURRENT_TIMESTAMP", ("current_timestamp",)),
+        ("SELECT nextval('s')", ("nextval()",)),
+        ("SELECT a FROM snow WHERE known(a)", ()),
+    ],
+)
+def test_what_varies_by_itself_is_known(text, reasons):
+    """Functions with another answer each time, and ids that the server makes."""
+    assert varying.functions(text) == reasons
+
+
+def replayed(fingerprint, executions=10, planned=10, **more):
+    """Return what became of one fingerprint."""
+    return Replayed(
+        fingerprint=fingerprint, text=fingerprint, kind="select", planned=planned,
+        executions=executions, **more,
+    )  # fmt: skip
+
+
+def test_divergences_are_those_of_errors_rows_and_answers():
+    """Equal sides have none, and what varies by itself is told apart."""
+    ours = [
+        replayed("same", rows=5, rows_hash="aa"),
+        replayed("error", errors={"40001": 1}),
+        replayed("rows", rows=5),
+        replayed("answers", rows=5, rows_hash="aa"),
+        replayed("now", rows=5, rows_hash="aa", varies=("now()",)),
+        replayed("behind", consequences=3, rows=1),
+    ]
+    theirs = [
+        replayed("same", rows=5, rows_hash="aa"),
+        replayed("error"),
+        replayed("rows", rows=6),
+        replayed("answers", rows=5, rows_hash="bb"),
+        replayed("now", rows=5, rows_hash="bb", varies=("now()",)),
+        replayed("behind", rows=4),
+    ]
+    kinds = [(one.replayed.fingerprint, one.what) for one in divergence.against_run(ours, theirs)]
+
+    assert kinds == [
+        ("error", "errors"),
+        ("rows", "rows"),
+        ("answers", "answers"),
+        ("now", "varying"),
+    ]
+    assert not list(divergence.against_run(ours, ours))
+
+
+def test_replays_of_which_little_ran_are_not_comparable():
+    """95 % of the work must have run on both sides, and be the same work."""
+    whole, half = [replayed("a")], [replayed("a", executions=5)]
+
+    assert divergence.not_comparable(whole, whole) == ""
+    assert "only 50.0%" in divergence.not_comparable(whole, half)
+    assert "only 50.0%" in divergence.not_comparable(half, whole)
+    assert "common" in divergence.not_comparable(whole, [replayed("b")])
+
+
+def test_errors_of_the_log_are_no_divergence_and_consequences_are_none():
+    """25P02 in the log follows from what failed before it."""
+    same = replayed("a", errors={"23505": 2}, logged_errors={"23505": 2, "25P02": 7})
+    new = replayed("b", errors={"42P01": 1})
+
+    assert [one.replayed.fingerprint for one in divergence.against_log([same, new])] == ["b"]
+
+
+def test_a_capture_is_a_workload_of_its_replay(tmp_path):
+    """`replayer run FILE.replay` has one step, whose keys are set as any other's."""
+    workload = workload_file.load(
+        f"{tmp_path}/monday.replay", ["replay.speed=0"], probe={"i_will_change": "shop"}
+    )
+
+    (spec,) = workload.steps
+    assert (spec.file, spec.speed, spec.i_will_change) == (f"{tmp_path}/monday.replay", 0, "shop")
+    assert workload.name == "monday"
+
+
+def test_a_replay_ends_after_it_begins():
+    """One sentence, by the names that were typed."""
+    with pytest.raises(Impossible, match="until must be after from"):
+        workload_file.load("a.replay", ["replay.from=5", "replay.until=5"])
+
+
+def test_shares_of_connections_and_processes():
+    """Nobody is left without one, and fast replays have processes enough."""
+    assert shares(None, 3) == [None] * 3
+    assert sum(shares(8, 3)) == 8
+    assert shares(1, 2) == [1, 1]
+    assert processes_for(1, 10, 5) == 1
+    assert processes_for(0, 10, 1) == 1
+
+
+def test_a_spool_gives_back_what_was_written():
+    """Chunks of several sessions lie one behind the other."""
+    spool = Spool()
+    _, first = spool.write([]), spool.write([])
+    assert list(records(spool.fd, [first])) == []
+    spool.close()
