@@ -1,9 +1,10 @@
 """Convert logs of a server into a file that can be replayed.
 
 PostgreSQL's csvlog, jsonlog, stderr and syslog are known by their beginnings, and so are those of
-RDS, Cloud SQL, CloudNativePG and Heroku; they may be compressed, and rotated files may be given in
-any order, or as their folder.  What cannot be replayed is counted by its reason.  The file holds
-what people asked their database, so it is made for its owner alone.
+RDS, Cloud SQL, CloudNativePG and Heroku, and the slow and general logs of MySQL and MariaDB.  They
+may be compressed, and rotated files may be given in any order, or as their folder.  What cannot be
+replayed is counted by its reason.  The file holds what people asked their database, so it is made
+for its owner alone.
 """
 
 from __future__ import annotations

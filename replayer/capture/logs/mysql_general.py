@@ -29,8 +29,8 @@ _ENTRY = re.compile(rf"{_BEGIN}(?:\t(.*))?", re.DOTALL)
 _ENTRIES = re.compile(rf"^{_BEGIN}", re.MULTILINE)
 _CALL = re.compile(r"\s*call\b", re.IGNORECASE)
 ROUTINES = (
-    "a general log has the statements of routines as if clients had sent them, so that some of them "
-    "run twice when it is replayed: the slow log, with long_query_time = 0, tells them apart"
+    "a general log has the statements of routines as if clients had sent them, so they may run "
+    "twice when it is replayed: the slow log, with long_query_time = 0, tells them apart"
 )
 _HEADINGS = re.compile(r"Tcp port: .*|Time +Id +Command +Argument\s*")
 _WHO = re.compile(r"(\S*)@(\S*)(?: as \S+)? on ?(.*?)(?: using \S+)?\Z", re.DOTALL)
