@@ -23,9 +23,11 @@ _PARSED = 20_000
 """Characters of a cheap form beyond which sqlglot is not asked."""
 _MOST_FORMS = 20_000
 """Forms that sqlglot is asked about and that are remembered: later ones keep their cheap form."""
+_MOST_PARSED = 4 << 20
+"""Characters of all forms that sqlglot is asked about: it needs some 10 us for each."""
 _MOST_TEXTS = 50_000
 _MOST_CHARACTERS = 16 << 20
-"""Of remembered texts together, and of remembered forms."""
+"""Of remembered texts together."""
 _LONGEST_TEXT = 100_000
 """A longer text is not remembered."""
 _LONGEST_KEY = 500
@@ -152,11 +154,11 @@ class Fingerprints:
         key = cheap if len(cheap) <= _LONGEST_KEY else _digest(cheap, 16)
         known = self._forms.get(key)
         if known is None:
-            room = len(self._forms) < _MOST_FORMS and self._form_characters < _MOST_CHARACTERS
+            room = len(self._forms) < _MOST_FORMS and self._form_characters < _MOST_PARSED
             known = describe(cheap, self._dialect, parsed=room)
             if room:
                 self._forms[key] = known
-                self._form_characters += len(key) + len(known.text)
+                self._form_characters += len(cheap)
         return known
 
 

@@ -175,7 +175,15 @@ def test_memory_is_bounded_and_what_comes_too_late_is_still_told_apart(monkeypat
 
 def test_a_long_text_costs_no_more_than_its_length():
     """A megabyte of quotes, brackets or digits is done in a moment."""
-    for text in ("'" * 1_000_001, "(" * 1_000_000, "$" * 1_000_000, "1," * 500_000, "/*" * 500_000):
+    deep = ("(" * 19_000, "not " * 4_000, "a and (" * 2_000, "case when " * 1_800)
+    for text in (
+        *deep,
+        "'" * 1_000_001,
+        "(" * 1_000_000,
+        "$" * 1_000_000,
+        "1," * 500_000,
+        "/*" * 500_000,
+    ):
         for engine in ("postgres", "mysql"):
             begun = time.monotonic()
             _of(f"select {text}", engine)
