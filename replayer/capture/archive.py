@@ -351,7 +351,10 @@ class _Draft:
 
 
 class Reader:
-    """A replay file, checked whole before anything of it is used."""
+    """A replay file, checked whole before anything of it is used.
+
+    `digest` is the same for two files that hold the same, and no others.
+    """
 
     def __init__(self, path: Path) -> None:
         """Open a file; raise Impossible, in one sentence, where it is none or is damaged."""
@@ -479,6 +482,7 @@ class Reader:
             raise self._cut()
         if self._hashed(size - _TRAILER.size + 8) != digest:
             raise self._damaged("its digest is another one")
+        self.digest: str = digest.hex()
         if offset >= size:
             raise self._damaged("its end points beyond it")
         try:

@@ -196,6 +196,36 @@ def test_a_file_is_nobody_elses_business_and_whole_or_not_there(tmp_path):
     assert path.stat().st_mode & 0o777 == 0o600
 
 
+def test_a_full_disk_is_one_sentence_and_leaves_nothing(tmp_path):
+    """Neither the file nor its draft."""
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, limits[1]))
+    try:
+        with pytest.raises(ReplayerError, match=r"a\.replay could not be written: File too large"):
+            _write(tmp_path / "a.replay", [Action(1, "simple", _T0, 5, "select 1")])
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_that_is_there_stays_until_another_one_is_whole(tmp_path):
+    """Then it is replaced; two files of the same actions have the same digest."""
+    path, other = tmp_path / "a.replay", tmp_path / "b.replay"
+    action = Action(1, "simple", _T0, 5, "select 1")
+    _write(path, [action])
+    with Reader(path) as reader:
+        before = reader.digest
+    with pytest.raises(AttributeError), Writer(path) as writer:
+        writer.add("no action")
+    _write(other, [action])
+    for each in (path, other):
+        with Reader(each) as reader:
+            assert reader.digest == before
+    _write(path, [action, action])
+    with Reader(path) as reader:
+        assert reader.digest != before
+
+
 def test_a_capture_of_nothing_is_read(tmp_path):
     """No action at all is a file, too."""
     path = tmp_path / "a.replay"
