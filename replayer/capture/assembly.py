@@ -63,6 +63,8 @@ _MISSING_STATES = {
     "schema": "3F000",
     "operator": "42883",
 }
+_MOST_SESSIONS = 50_000
+"""At a time: where their ends are not logged, they seem to be there for ever."""
 _LONGEST_NS = 10**17
 """Three years: what takes longer is damage."""
 _MOST_REMEMBERED = 20_000
@@ -108,15 +110,9 @@ class Assembly:
         self._extended: dict[str, tuple[int, str, str]] = {}
         self._others: dict[str, None] = {}
         """Sessions that are no client's."""
-        self._count = 0
         self._first_ns = UNKNOWN
         self._connections = False
         self._longest_value = 0
-
-    @property
-    def sessions(self) -> int:
-        """How many there were so far."""
-        return self._count
 
     def take(self, entries: Iterable[Entry]) -> list[Action]:
         """Return what ended with these entries."""
@@ -209,6 +205,8 @@ class Assembly:
     def _connection(self, entry: Entry, message: str) -> None:
         if message.startswith("connection received: "):
             self._close(entry.session, entry.time_ns)
+            if len(self._known) >= _MOST_SESSIONS:
+                self._forget(entry.time_ns)
             state = self._known[entry.session] = _Known(_origin(entry))
             state.received_ns = entry.time_ns
             self._connections = True
@@ -235,7 +233,7 @@ class Assembly:
         self._open(
             state,
             Session(
-                self._count,
+                self._reading.sessions,
                 _name(entry.user) or asked["user"],
                 _name(entry.database) or asked["database"] or asked["user"],
                 _name(entry.application) or asked["application"],
@@ -247,10 +245,16 @@ class Assembly:
     def _open(self, state: _Known, session: Session, start_ns: int, end_ns: int) -> None:
         state.number, state.connected = session.number, True
         state.free_ns = end_ns + 1
-        self._count += 1
+        self._reading.sessions += 1
         self._announce(session)
         duration = end_ns - start_ns if end_ns > start_ns else UNKNOWN
         self._ended.append(Action(session.number, "connect", start_ns, duration))
+
+    def _forget(self, end: int) -> None:
+        """End the sessions that did nothing for the longest time: more than servers ever have."""
+        idle = sorted(self._known, key=lambda key: self._known[key].free_ns)
+        for key in idle[: len(idle) // 2]:
+            self._close(key, end)
 
     def _of(self, entry: Entry, start_ns: int) -> _Known | None:
         """Return the session of an entry, which may be the first that is seen of it."""
@@ -262,12 +266,18 @@ class Assembly:
                 return state
             # A process number that was given again, where ends of sessions are not logged.
             self._close(entry.session, start_ns)
+            state = None
         if entry.session in self._others:
             return None
+        if len(self._known) >= _MOST_SESSIONS:
+            self._forget(start_ns)
+        received = UNKNOWN if state is None else state.received_ns
+        before = received == UNKNOWN and self._began_before(entry)
         state = self._known[entry.session] = _Known(_origin(entry))
-        before = self._began_before(entry)
         names = _name(entry.user), _name(entry.database), _name(entry.application)
-        self._open(state, Session(self._count, *names, (), before), start_ns - 1, start_ns - 1)
+        session = Session(self._reading.sessions, *names, (), before)
+        end = start_ns - 1
+        self._open(state, session, end if received == UNKNOWN else min(received, end), end)
         return state
 
     def _began_before(self, entry: Entry) -> bool:
@@ -416,8 +426,7 @@ class Assembly:
             does, (name, _, parameters) = "extended", bound
         elif _HOLE.search(text):
             does = "extended"
-            context = entry.context.partition("\n")[0]
-            parameters, reason = self._parameters(context, text)
+            parameters, reason = self._parameters(entry.context, text)
             if reason:
                 self._skip(state, reason, entry.time_ns)
                 return

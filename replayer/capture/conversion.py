@@ -2,14 +2,15 @@
 
 import contextlib
 import gc
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import cast
 
 from replayer import registry
 from replayer.capture import archive
-from replayer.capture.action import Action, Session
+from replayer.capture.action import Action
+from replayer.capture.anonymise import Anonymiser
 from replayer.capture.entry import Reading
 from replayer.capture.inputs import Input, listed
 from replayer.capture.logs import Log, Order
@@ -29,7 +30,7 @@ class Wish:
     names: Sequence[str]
     out: Path
     prefix: str | None = None
-    anonymise: Callable[[Action], Action] | None = None
+    anonymise: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +77,7 @@ def planned(wish: Wish) -> Plan:
     notes: list[str] = []
     problem: Impossible | None = None
     inputs = listed(wish.names)
+    _check_out(wish.out, inputs)
     for source in inputs:
         try:
             candidates.append(_candidate(source, nothing))
@@ -112,11 +114,13 @@ def convert(plan: Plan, wish: Wish, advance: Callable[[int], None]) -> Made:
     ):
         for one in plan.inputs:
             ends.callback(one.close)
-        order = Order(reading, _describer(writer, wish), advance, wish.prefix)
-        changed = wish.anonymise
-        for actions in log.read(plan.inputs, order):
+        order = Order(reading, writer.describe, advance, wish.prefix)
+        made = log.read(plan.inputs, order)
+        if wish.anonymise:
+            made = _changed(made, Anonymiser(log.ENGINE))
+        for actions in made:
             for action in actions:
-                writer.add(action if changed is None else changed(action))
+                writer.add(action)
         damage = [*_damage(plan), *reading.damage]
         if more := reading.damaged - len(reading.damage):
             damage.append(f"and {more:,} more places that cannot be read")
@@ -125,12 +129,20 @@ def convert(plan: Plan, wish: Wish, advance: Callable[[int], None]) -> Made:
             server_version=reading.version,
             logs=tuple(one.name for one in plan.inputs[:_MOST_FILES]),
             resolution_ns=_COARSE_NS if reading.coarse else _FINE_NS,
-            anonymised=wish.anonymise is not None,
+            anonymised=wish.anonymise,
         )
-        summary = writer.close(source, reading.skipped, damage) if reading.statements else None
+        whole = reading.sessions or reading.statements
+        summary = writer.close(source, reading.skipped, damage) if whole else None
     if summary is None:
         raise Impossible(_nothing(plan, reading, damage))
     return Made(summary, (*plan.notes, *_notes(plan, reading)))
+
+
+def _check_out(out: Path, inputs: Sequence[Input]) -> None:
+    if out.is_dir():
+        raise Impossible(f"{out} is a folder: --out names the file that is written")
+    if any(one.path is not None and out.exists() and one.path.samefile(out) for one in inputs):
+        raise Impossible(f"{out} is a log that is to be converted: give --out another name")
 
 
 def _candidate(source: Input, order: Order) -> _Candidate:
@@ -171,8 +183,9 @@ def _log(name: str) -> Log:
     return cast("Log", registry.load(LOGS, name))
 
 
-def _describer(writer: archive.Writer, wish: Wish) -> Callable[[Session], None]:  # noqa: ARG001
-    return writer.describe
+def _changed(made: Iterable[list[Action]], anonymise: Anonymiser) -> Iterator[list[Action]]:
+    for actions in made:
+        yield [anonymise(action) for action in actions]
 
 
 def _damage(plan: Plan) -> Iterator[str]:
@@ -185,6 +198,11 @@ def _damage(plan: Plan) -> Iterator[str]:
 
 def _notes(plan: Plan, reading: Reading) -> Iterator[str]:
     yield from reading.notes
+    if not reading.statements:
+        yield (
+            "there is no statement in it that can be replayed: `replayer capture` says what its "
+            "server must log"
+        )
     wrong = sum(one.not_utf8 for one in plan.inputs)
     if wrong:
         yield (
@@ -204,7 +222,7 @@ def _nothing(plan: Plan, reading: Reading, damage: Sequence[str]) -> str:
         return f"{names}, read as {plan.layout}, holds nothing that can be replayed: {why}"
     skipped = _worded(reading.skipped)
     return (
-        f"{names} holds {reading.entries:,} entries, and no statement that can be replayed"
+        f"{names} holds {reading.entries:,} entries, and no session of a client"
         f"{f' ({skipped})' if skipped else ''}: `replayer capture` says what its server must log"
     )
 

@@ -56,6 +56,7 @@ class Reading:
     """Lines that are of nothing that a server writes."""
     entries: int = 0
     """Whole entries that were read."""
+    sessions: int = 0
     statements: int = 0
     """That can be replayed."""
     coarse: bool = False

@@ -77,8 +77,6 @@ class Input:
     """Where it could not be read further, and why."""
     not_utf8: int = 0
     """Lines with bytes that are no UTF-8."""
-    too_long: int = 0
-    """Lines of which only the beginning was kept."""
     unfinished: bool = False
     """It ends in the middle of a line."""
     _pipe: IO[bytes] | None = None
@@ -134,7 +132,6 @@ class Input:
             held = held if dropping else pieces.pop()
             if len(held) > LONGEST_LINE:
                 held, dropping = held[:_KEPT] + CUT, True
-                self.too_long += 1
             yield [line.removesuffix("\r") for line in pieces] if windows else pieces
         self.unfinished = bool(held)
         if held:
@@ -152,7 +149,7 @@ class Input:
                 held = pieces[0]
                 yield [one.decode("utf-8", "surrogateescape") for one in reversed(pieces[1:])]
                 if len(held) > LONGEST_LINE:
-                    self.too_long += 1
+                    yield [CUT]
                     held = b""
                 spool.truncate(start)
             yield [held.decode("utf-8", "surrogateescape")]
@@ -240,7 +237,7 @@ class Input:
             handle, first = _opened(self)
         except OSError as error:
             raise Impossible(f"{self.name} cannot be read: {error.strerror}") from error
-        if not stat.S_ISREG(os.fstat(handle.fileno()).st_mode):
+        if self.path is None or not stat.S_ISREG(os.fstat(handle.fileno()).st_mode):
             self._pipe, self._first = handle, first
         return handle, first
 

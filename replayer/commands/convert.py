@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from replayer.capture import conversion
-from replayer.errors import Impossible
 from replayer.report import progress
 from replayer.report.words import clean
 from replayer.units import show_duration, show_size
@@ -50,10 +49,8 @@ def run(args: argparse.Namespace) -> int:
         names=args.logs,
         out=Path(args.out),
         prefix=args.prefix,
-        anonymise=None,
+        anonymise=args.anonymise,
     )
-    if wish.out.is_dir():
-        raise Impossible(f"{args.out} is a folder: --out names the file that is written")
     plan = conversion.planned(wish)
     with progress.conversation() as told:
         title = plan.inputs[0].name if len(plan.inputs) == 1 else f"{len(plan.inputs):,} logs"

@@ -8,13 +8,15 @@ import io
 import json
 import os
 import random
+import subprocess
+import sys
 import threading
 from itertools import pairwise
 
 import pytest
 import zstandard
 
-from replayer.capture import conversion
+from replayer.capture import assembly, conversion
 from replayer.capture.archive import Reader
 from replayer.capture.assembly import UNKNOWN_STATE
 from replayer.capture.inputs import LONGEST_LINE
@@ -84,9 +86,9 @@ def converted(folder, content, *, prefix=None, name="postgresql.log"):
     return of([str(log)], folder, prefix=prefix)
 
 
-def of(names, folder, prefix=None):
+def of(names, folder, prefix=None, *, anonymise=False):
     """Return the summary, the actions and the notes of files."""
-    wish = conversion.Wish(names, folder / "out.replay", prefix)
+    wish = conversion.Wish(names, folder / "out.replay", prefix, anonymise)
     made = conversion.convert(conversion.planned(wish), wish, lambda _: None)
     with Reader(wish.out) as reader:
         return made.summary, list(reader.actions()), made.notes
@@ -232,6 +234,21 @@ def test_sessions_begin_and_end_as_logged(tmp_path, layout):
     assert summary.sessions_began_before == 1
 
 
+def test_a_session_of_which_only_the_receipt_is_logged_began_in_the_log(tmp_path):
+    """PostgreSQL 18 can log each step of a connection by itself."""
+    text = row(10, "connection received: host=[local]") + row(
+        11, "duration: 100.000 ms  statement: SELECT 1", line=2
+    )
+
+    summary, actions, _ = converted(tmp_path, text)
+
+    assert summary.sessions_began_before == 0
+    assert [(one.does, one.start_ns) for one in actions] == [
+        ("connect", 0),
+        ("simple", 900_000_000),
+    ]
+
+
 def test_a_process_number_that_is_given_again_is_another_session(tmp_path):
     """Without session ids and disconnections, another user or host is another session."""
     text = "".join(
@@ -370,6 +387,22 @@ def test_a_pipe_is_read_once_and_whole(tmp_path):
     assert summary.statements == 5000
 
 
+@pytest.mark.parametrize("through", ["a file", "a pipe"])
+def test_standard_input_is_read_once_and_whole(tmp_path, through):
+    """Where it is a file, too, of which the beginning was looked at."""
+    log, out = tmp_path / "p.csv", tmp_path / "out.replay"
+    log.write_text(many(3000))
+    words = [sys.executable, "-m", "replayer", "convert", "-", "--out", str(out)]
+    with log.open("rb") as file:
+        given = {"stdin": file} if through == "a file" else {"input": file.read()}
+        done = subprocess.run(words, **given, capture_output=True, check=False)
+
+    assert done.returncode == 0, done.stderr
+    with Reader(out) as reader:
+        assert reader.summary.statements == 3000
+        assert reader.summary.source.logs == ("standard input",)
+
+
 def test_logs_with_the_newest_line_first_are_read_from_their_end(tmp_path):
     """Exports of a cluster's logs are so; what clients did has the order of its time."""
     lines = [
@@ -500,7 +533,7 @@ def test_a_quote_that_nobody_closed_costs_one_record(tmp_path):
         ("LOG:  duration: 1.0 ms  statement: SELECT 1\n" * 3, "have no time"),
         ("[77] LOG:  duration: 1.0 ms  statement: SELECT 1\n" * 3, "have no time"),
         ("2026-05-16 05:11:10 UTC LOG:  duration: 1.0 ms  statement: SELECT 1\n" * 3, "%p or %c"),
-        ("2026-05-16 05:11:10.123 UTC [7] LOG:  checkpoint starting: time\n" * 3, "no statement"),
+        ("2026-05-16 05:11:10.123 UTC [7] LOG:  checkpoint starting: time\n" * 3, "no session"),
         (b"REPLAY1\n" + b"x" * 100, "replay file already"),
         (gzip.compress(b"x" * 100)[:15], "damaged"),
     ],
@@ -512,6 +545,19 @@ def test_what_can_never_be_replayed_is_one_sentence(tmp_path, content, words):
 
     assert words in str(failure.value)
     assert not (tmp_path / "out.replay").exists()
+
+
+def test_sessions_without_statements_are_kept_and_noted(tmp_path):
+    """Connections alone are a capture, of which nothing but they can be replayed."""
+    text = row(10, "connection received: host=[local]") + row(
+        11, "connection authorized: user=ann database=shop", line=2
+    )
+
+    summary, actions, notes = converted(tmp_path, text)
+
+    assert (summary.sessions, summary.statements) == (1, 0)
+    assert [one.does for one in actions] == ["connect"]
+    assert any("no statement" in note for note in notes)
 
 
 def test_the_wrong_prefix_is_one_sentence(tmp_path):
@@ -586,8 +632,50 @@ def test_random_bytes_and_deep_nesting_are_one_sentence(tmp_path):
             converted(tmp_path, data)
 
 
+def test_a_log_is_never_overwritten(tmp_path):
+    """Not even where it is named as the file to write."""
+    log = tmp_path / "p.csv"
+    log.write_text(many(3))
+
+    for out in (log, tmp_path):
+        with pytest.raises(Impossible):
+            conversion.planned(conversion.Wish([str(log)], out))
+
+    assert log.read_text() == many(3)
+
+
+def test_sessions_without_an_end_are_not_kept_for_ever(tmp_path, monkeypatch):
+    """Where disconnections are not logged, those that are idle for the longest time are ended."""
+    monkeypatch.setattr(assembly, "_MOST_SESSIONS", 10)
+    text = "".join(
+        row(10 + at / 100, "duration: 1.0 ms  statement: SELECT 1", session=f"6a07fca4.{at:x}")
+        for at in range(100)
+    )
+
+    summary, actions, _ = converted(tmp_path, text)
+
+    assert summary.sessions == 100
+    assert summary.sessions_at_once < 20
+    assert sum(one.does == "disconnect" for one in actions) >= 90
+
+
 def test_the_file_is_its_owners_alone(tmp_path):
     """What people asked their database is in it."""
     converted(tmp_path, many(3))
 
     assert (tmp_path / "out.replay").stat().st_mode & 0o777 == 0o600
+
+
+def test_an_anonymised_file_holds_no_value(tmp_path):
+    """Neither literals nor parameters; the statements are the same in form."""
+    text = row(10, "duration: 1.0 ms  statement: SELECT * FROM t WHERE name = 'Grimaldi'") + row(
+        11, "duration: 1.0 ms  execute S: SELECT $1", detail="Parameters: $1 = 'Grimaldi'", line=2
+    )
+    (tmp_path / "p.log").write_text(text)
+
+    summary, actions, _ = of([str(tmp_path / "p.log")], tmp_path, anonymise=True)
+
+    sent = statements(actions)
+    assert summary.source.anonymised
+    assert "Grimaldi" not in repr(actions)
+    assert sent[0].text == f"SELECT * FROM t WHERE name = '{sent[1].parameters[0]}'"

@@ -16,7 +16,7 @@ from replayer.errors import Impossible
 ENGINE = "postgres"
 RANK = 2
 _OTHERS = frozenset({"client backend", "not initialized", "postmaster", "startup", "walsender", ""})
-_TEXTS = ("textPayload", "log", "message", "msg", "line")
+_TEXTS = ("textPayload", "log", "message", "msg", "line", "MESSAGE")
 """Keys of envelopes around a line of a log."""
 _TIMES = ("timestamp", "time", "ts", "@timestamp")
 _SAMPLES = 500
