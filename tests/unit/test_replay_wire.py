@@ -1,0 +1,197 @@
+"""Answers of servers, read in pieces of every size: the same as read at once."""
+
+import socket
+import struct
+from contextlib import closing
+
+import pytest
+
+from replayer.steps.replay import message, mysql, postgres
+from replayer.steps.replay.broken import Gone
+
+
+class Pg:
+    """What libpq leaves to a connection: its socket."""
+
+    def __init__(self, end):
+        self.end = end
+        self.socket = end.fileno()
+
+    def finish(self):
+        """Close it."""
+        self.end.close()
+
+
+class Sql:
+    """What PyMySQL leaves to a connection: its socket."""
+
+    def __init__(self, end):
+        self._sock = end
+
+    def close(self):
+        """Close it."""
+        self._sock.close()
+
+
+def of_postgres(kind, body):
+    """Return one message."""
+    return kind + struct.pack(">I", 4 + len(body)) + body
+
+
+def of_mysql(number, body):
+    """Return one packet."""
+    return struct.pack("<I", len(body) | number << 24) + body
+
+
+ROWS = [message.row([b"abc", None, b"x" * 300]), message.row([b"", b"1", None])]
+IDLE, OPEN = of_postgres(b"Z", b"I"), of_postgres(b"Z", b"T")
+FAILED = of_postgres(b"Z", b"E")
+POSTGRES = {
+    "rows": (
+        of_postgres(b"T", b"\0\0") + b"".join(ROWS) + of_postgres(b"C", b"SELECT 2\0") + IDLE,
+        ("", 2, True),
+    ),
+    "changes": (of_postgres(b"2", b"") + of_postgres(b"C", b"UPDATE 17\0") + OPEN, ("", 17, False)),
+    "insert": (of_postgres(b"C", b"INSERT 0 3\0") + IDLE, ("", 3, True)),
+    "nothing": (of_postgres(b"C", b"BEGIN\0") + OPEN, ("", -1, False)),
+    "error": (
+        of_postgres(b"N", b"SNOTICE\0\0")
+        + of_postgres(b"E", b"SERROR\0VERROR\0C23505\0Mno C00000\0\0")
+        + FAILED,
+        ("23505", -1, False),
+    ),
+    "several": (
+        of_postgres(b"C", b"INSERT 0 1\0") + of_postgres(b"C", b"DELETE 4\0") + IDLE,
+        ("", 5, True),
+    ),
+}
+COLUMN = b"\x03def\0\0\0\1a\0\x0c?\0\0\0\0\0\x08\0\0\0\0\0"
+MYSQL = {
+    "rows": (
+        of_mysql(1, b"\1") + of_mysql(2, COLUMN) + of_mysql(3, b"\xfe\0\0\2\0")
+        + of_mysql(4, b"\1a") + of_mysql(5, b"\xfb") + of_mysql(6, b"\xfe\0\0\3\0"),
+        ("", 2, False),
+    ),
+    "changes": (of_mysql(1, b"\0\xfc\x2c\1\0\2\0\0\0"), ("", 300, True)),
+    "error": (of_mysql(1, b"\xff\x26\4#23000Duplicate"), ("23000", -1, True)),
+    "several": (
+        of_mysql(1, b"\0\1\0\x0a\0\0\0") + of_mysql(2, b"\0\2\0\2\0\0\0"),
+        ("", 3, True),
+    ),
+}  # fmt: skip
+
+
+def answers(make, whole, sizes, times=2):
+    """Send an answer some times in pieces of these sizes, and yield what was made of each."""
+    ours, theirs = socket.socketpair()
+    ours.setblocking(False)
+    with closing(theirs), closing(make(ours)) as connection:
+        for _ in range(times):
+            rest, number = whole, 0
+            while rest:
+                piece, rest = rest[: sizes[number % len(sizes)]], rest[sizes[number % len(sizes)] :]
+                number += 1
+                theirs.sendall(piece)
+                done = connection.receive()
+                assert done is (not rest)
+            yield connection.sqlstate, connection.rows, connection.idle, connection.hash
+
+
+@pytest.mark.parametrize("sizes", [[1], [2, 3], [5], [7, 1], [100], [1 << 16]])
+@pytest.mark.parametrize("verify", ["rows", "hash"])
+@pytest.mark.parametrize("name", POSTGRES)
+def test_answers_of_postgres_in_pieces(name, verify, sizes):
+    """SQLSTATE, rows, whether a transaction is open, and the hash, of the first and the next."""
+    whole, expected = POSTGRES[name]
+
+    def make(end):
+        return postgres.Connection(Pg(end), verify)
+
+    seen = list(answers(make, whole, sizes))
+    at_once = list(answers(make, whole, [1 << 16], 1))
+    assert [one[:3] for one in seen] == [expected] * 2
+    assert {one[3] for one in seen} == {at_once[0][3]}
+    assert bool(at_once[0][3]) is (name == "rows" and verify == "hash")
+
+
+@pytest.mark.parametrize("sizes", [[1], [2, 3], [5], [1 << 16]])
+@pytest.mark.parametrize("name", MYSQL)
+def test_answers_of_mysql_in_pieces(name, sizes):
+    """The same of packets."""
+    whole, expected = MYSQL[name]
+
+    def make(end):
+        return mysql.Connection(Sql(end), "hash")
+
+    seen = list(answers(make, whole, sizes))
+    assert [one[:3] for one in seen] == [expected] * 2
+    assert bool(seen[0][3]) is (name == "rows")
+    assert seen[0][3] == seen[1][3]
+
+
+def test_hashes_know_the_order_only_where_it_is_promised():
+    """Rows that came in another order are the same rows, unless the statement has an order."""
+    ends = of_postgres(b"C", b"SELECT 2\0") + IDLE
+    texts = [b"".join(rows) + ends for rows in (ROWS, ROWS[::-1])]
+    hashes = {}
+    for in_order in (False, True):
+        for number, text in enumerate(texts):
+            ours, theirs = socket.socketpair()
+            ours.setblocking(False)
+            with closing(theirs), closing(postgres.Connection(Pg(ours), "hash")) as connection:
+                connection.send(b"", extended=False, in_order=in_order)
+                theirs.sendall(text)
+                assert connection.receive()
+                hashes[in_order, number] = connection.hash
+    assert hashes[False, 0] == hashes[False, 1]
+    assert hashes[True, 0] != hashes[True, 1]
+
+
+def test_what_the_socket_does_not_take_at_once_goes_later():
+    """A statement of megabytes reaches the server whole."""
+    ours, theirs = socket.socketpair()
+    ours.setblocking(False)
+    whole = message.query("x" * 5_000_000)
+    with closing(theirs), closing(postgres.Connection(Pg(ours), "rows")) as connection:
+        connection.send(whole, extended=False, in_order=False)
+        assert connection.unsent
+        came = b""
+        while len(came) < len(whole):
+            came += theirs.recv(1 << 20)
+            connection.flush()
+        assert came == whole
+        assert not connection.unsent
+
+
+def received(connection):
+    """Take all that comes."""
+    while not connection.receive():
+        pass
+
+
+def test_a_connection_that_ends_says_what_the_server_said_last():
+    """Its SQLSTATE where there was one, else that of a broken connection."""
+    for words, code in ((b"", "08006"), (of_postgres(b"E", b"C57P01\0\0"), "57P01")):
+        ours, theirs = socket.socketpair()
+        ours.setblocking(False)
+        with closing(postgres.Connection(Pg(ours), "rows")) as connection:
+            theirs.sendall(words)
+            theirs.close()
+            with pytest.raises(Gone) as ended:
+                received(connection)
+            assert ended.value.sqlstate == code
+
+
+def test_statements_of_16_mebibytes_take_several_packets():
+    """The last of them is shorter than the largest, also where that leaves it empty."""
+    for length in (0, 100, 0xFFFFFF - 1, 0xFFFFFF, 2 * 0xFFFFFF + 5):
+        sent = mysql.query(b"y" * length)
+        place, body, number = 0, b"", 0
+        while place < len(sent):
+            head = int.from_bytes(sent[place : place + 4], "little")
+            assert head >> 24 == number
+            body += sent[place + 4 : place + 4 + (head & 0xFFFFFF)]
+            place += 4 + (head & 0xFFFFFF)
+            number += 1
+        assert body == b"\x03" + b"y" * length
+        assert (head & 0xFFFFFF) < 0xFFFFFF
