@@ -172,7 +172,7 @@ class _Replay:
                     begin_ns=before.mark_ns,
                     end_ns=after.mark_ns,
                     opened_ns=opened_ns,
-                    seconds=max([self._ended, *(one.ended for one in results)]),
+                    seconds=max((one.ended for one in results), default=self._ended),
                     cpu=sum(sum(one.cpu) for one in results),
                     whole=bool(results),
                 )

@@ -225,10 +225,12 @@ class _Clients:
         self._begin_all(begin_ns)
         clock, due, poll = time.monotonic_ns, self._due, self._poll.poll
         while self._live:
-            now = clock()
+            now = self._seen = clock()
             while due and due[0][0] <= now:
                 self._go(self._clients[heapq.heappop(due)[1]], now)
-                now = clock()
+                now = self._seen = clock()
+            if not self._live:
+                break
             events = poll(self._sleep(now))
             self._seen = clock()
             for fd, mask in events:

@@ -1,0 +1,190 @@
+"""Captures of pgbench replayed: how fast beside pgbench itself and pgreplay, and how late."""
+
+import io
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+import time
+from contextlib import closing
+
+from replayer import shell
+from replayer.engines import engine
+from replayer.engines.connection import Database
+from replayer.machine.host import Host
+from replayer.model import Workload
+from replayer.report.progress import Lines
+from replayer.run.context import Context
+from replayer.servers.open import open_server
+from replayer.steps.replay import step
+from replayer.steps.replay.spec import Spec
+from replayer.watch.sampler import Sampler
+from tests.logged import logging_server
+from tests.performed import performed
+
+NAME = "replay"
+SCALE = 10
+ROUNDS = 5
+CLIENTS = 8
+SOURCE = "bench_source"
+KINDS = {"TPC-B-like": ((), 7, 4000), "select-only": (("-S",), 1, 30_000)}
+"""Of pgbench: options, statements and transactions of a client."""
+PEER_TRANSACTIONS = 300
+PEER_LOG = """
+log_min_duration_statement = -1
+log_statement = 'all'
+log_duration = on
+log_min_messages = error
+log_min_error_statement = log
+"""
+
+
+def run(workdir):
+    """Return all rows: captures are made on one server, and replayed on another."""
+    workdir.chmod(0o755)
+    host = Host()
+    captures = {kind: capture(workdir, kind, *how) for kind, how in KINDS.items()}
+    with (
+        open_server(engine.load("postgres"), data_dir=workdir / "data") as server,
+        Sampler(host, host.device_of(workdir)) as sampler,
+    ):
+        context = Context(
+            host=host,
+            workload=Workload(name="bench", source="", description="", comment="", steps=()),
+            progress=Lines(io.StringIO()),
+            sampler=sampler,
+            storage=workdir,
+            database_server=server,
+        )
+        with closing(Database(server.engine, server.start())) as control:
+            control.query(f"CREATE DATABASE {SOURCE}")
+        pgbench(context, SOURCE, "-i", "-q", "-s", SCALE)
+        rows = [row for kind in KINDS for row in speed(context, kind, captures[kind])]
+        half = statistics.median(theirs for _, theirs in rows[0]["samples"]) / 2
+        return [*rows, *lateness(context, workdir, half), *peer(context, workdir)]
+
+
+def capture(workdir, kind, options, statements, transactions):
+    """Return a replay file of pgbench on a server that logs everything."""
+    del statements
+    path = workdir / f"{kind}.replay"
+    words = ["-n", "-M", "prepared", "-c", CLIENTS, "-j", 2, "-t", transactions, *options]
+    with logging_server() as server:
+        server.run("createdb", "bench")
+        server.run("pgbench", "-i", "-q", "-s", str(SCALE), "bench")
+        server.log.write_text("")
+        server.run("pgbench", *map(str, words), "bench")
+        convert(server.log, path)
+    return path
+
+
+def convert(log, path):
+    """Make a replay file of a log."""
+    subprocess.run(
+        [sys.executable, "-m", "replayer", "convert", log, "--out", path],
+        check=True, capture_output=True,
+    )  # fmt: skip
+
+
+def pgbench(context, database, *words):
+    """Run pgbench on a database of the private server, and return what it printed."""
+    server = context.server
+    url = server.start()
+    program = shell.find("pgbench", server.programs.folder)
+    return shell.run(
+        [program, "-h", url.query["host"], "-p", str(url.query.get("port", 5432)),
+         "-U", "postgres", *map(str, words), database]
+    )  # fmt: skip
+
+
+def speed(context, kind, path):
+    """Return statements a second of replays at speed 0 over those of pgbench, in turn."""
+    options, statements, transactions = KINDS[kind]
+    pairs = []
+    for _ in range(ROUNDS):
+        fresh(context)
+        said = pgbench(
+            context, "bench_copy", "-n", "-M", "prepared", "-c", CLIENTS, "-j", 2,
+            "-t", transactions, *options,
+        )  # fmt: skip
+        theirs = float(re.search(r"tps = ([\d.]+)", said)[1]) * statements
+        ours = value(replay(context, path, speed=0), "replay.statements")
+        pairs.append((ours, theirs))
+    return [
+        {"what": f"replay at speed 0, {CLIENTS} sessions, {kind}: statements/s",
+         "against": "pgbench -M prepared", "bar": ">= 0.50",
+         "ratio": statistics.median(ours / theirs for ours, theirs in pairs), "samples": pairs}
+    ]  # fmt: skip
+
+
+def fresh(context):
+    """Make a database as the capture began."""
+    with closing(Database(context.engine, context.server.start())) as control:
+        control.query("DROP DATABASE IF EXISTS bench_copy WITH (FORCE)")
+        control.query(f"CREATE DATABASE bench_copy TEMPLATE {SOURCE}")
+
+
+def replay(context, path, **keys):
+    """Return what a replay found."""
+    spec = {"step": "replay", "file": str(path), "restore": SOURCE, **keys}
+    return performed(step, Spec.model_validate(spec), context)
+
+
+def value(outcome, metric):
+    """Return a measurement."""
+    return next(one.value for one in outcome.measurements if one.metric == metric)
+
+
+def lateness(context, workdir, statements):
+    """Return the lag of starts at half of the capacity, at the capture's own speed."""
+    path = workdir / "half.replay"
+    rate = max(1, round(statements / 7))
+    with logging_server() as server:
+        server.run("createdb", "bench")
+        server.run("pgbench", "-i", "-q", "-s", str(SCALE), "bench")
+        server.log.write_text("")
+        words = ["-n", "-M", "prepared", "-c", CLIENTS, "-j", 2, "-T", 10, "-R", rate]
+        server.run("pgbench", *map(str, words), "bench")
+        convert(server.log, path)
+    lags = [value(replay(context, path, speed=1), "replay.lag.p99") for _ in range(ROUNDS)]
+    return [
+        {"what": f"p99 of the lag of starts in ms, {rate * 7:,} statements/s, speed 1",
+         "against": "the log's own times", "bar": "<= 10",
+         "ratio": statistics.median(lags) * 1e3, "samples": lags}
+    ]  # fmt: skip
+
+
+def peer(context, workdir):
+    """Return our statements a second over those of pgreplay, which replays the same log."""
+    what = f"replay at speed 0, {CLIENTS} sessions, TPC-B-like: statements/s"
+    row = {"what": what, "against": "pgreplay -j", "bar": ">= 5", "ratio": None, "samples": []}
+    program = shutil.which("pgreplay")
+    if program is None:
+        return [{**row, "skipped": "pgreplay is not installed"}]
+    path, log = workdir / "peer.replay", workdir / "peer.csv"
+    with logging_server(PEER_LOG) as server:
+        server.run("createdb", "bench")
+        server.run("pgbench", "-i", "-q", "-s", str(SCALE), "bench")
+        server.log.write_text("")
+        words = ["-n", "-M", "prepared", "-c", CLIENTS, "-t", PEER_TRANSACTIONS]
+        server.run("pgbench", *map(str, words), "bench")
+        # It knows the older spelling only.
+        log.write_text(server.log.read_text().replace("Parameters: ", "parameters: "))
+        convert(server.log, path)
+    url = context.server.start()
+    pairs = []
+    for _ in range(3):
+        with closing(Database(context.engine, url)) as control:
+            control.query("DROP DATABASE IF EXISTS bench WITH (FORCE)")
+            control.query(f"CREATE DATABASE bench TEMPLATE {SOURCE}")
+        began = time.monotonic()
+        shell.run(
+            [program, "-c", "-j", "-s", "1000", "-h", url.query["host"], "-p", "5432", str(log)],
+            timeout=300,
+        )
+        seconds = time.monotonic() - began
+        theirs = 7 * CLIENTS * PEER_TRANSACTIONS / seconds
+        pairs.append((value(replay(context, path, speed=0), "replay.statements"), theirs))
+    ratio = statistics.median(ours / theirs for ours, theirs in pairs)
+    return [{**row, "ratio": ratio, "samples": pairs}]

@@ -1,0 +1,427 @@
+"""Captures replayed on the real server: what ends up in it, what is measured, what goes wrong."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from contextlib import closing
+
+import pytest
+
+from replayer.engines.connection import Database
+from replayer.errors import Impossible
+from replayer.results import store
+from replayer.steps.replay import step
+from replayer.steps.replay.spec import Spec
+from tests.captured import Capture
+from tests.performed import performed
+
+TEMPLATE = "replay_source"
+OWN = "replayer_replay"
+
+
+@pytest.fixture
+def source(server):
+    """Make a database to begin from: accounts, a log of what was done, another schema."""
+    with closing(Database(server.engine, server.start())) as control:
+        control.query(f"DROP DATABASE IF EXISTS {TEMPLATE}")
+        control.query(f"CREATE DATABASE {TEMPLATE}")
+        url = server.start().set(database=TEMPLATE)
+        with closing(Database(server.engine, url, first=())) as database:
+            database.query("CREATE TABLE account (id int PRIMARY KEY, balance bigint)")
+            database.query("INSERT INTO account SELECT n, 100 FROM generate_series(1, 20) AS n")
+            database.query("CREATE TABLE done (who text, what text, at timestamptz DEFAULT now())")
+            database.query("CREATE SCHEMA other CREATE TABLE place (name text)")
+    yield url
+    # The test may have started the server anew.
+    with closing(Database(server.engine, server.start())) as control:
+        control.query(f"DROP DATABASE IF EXISTS {OWN} WITH (FORCE)")
+        control.query("DELETE FROM replayer_owned WHERE kind = 'database'")
+        control.query(f"DROP DATABASE IF EXISTS {TEMPLATE} WITH (FORCE)")
+
+
+@pytest.fixture
+def replay(context, source, tmp_path):
+    """Return a function that replays a capture from the source's state, and what it found."""
+
+    def run(capture, **keys):
+        path = capture if isinstance(capture, str) else str(capture.write(tmp_path / "a.replay"))
+        asked = {"step": "replay", "file": path, "speed": 0, "restore": TEMPLATE, **keys}
+        return performed(step, Spec.model_validate(asked), context)
+
+    return run
+
+
+@pytest.fixture
+def rows(server):
+    """Return a function that asks the database that was replayed into."""
+
+    def ask(statement):
+        url = server.start().set(database=OWN)
+        with closing(Database(server.engine, url, first=())) as database:
+            return [tuple(row.values()) for row in database.query(statement)]
+
+    return ask
+
+
+def by_text(outcome):
+    """Return what became of each fingerprint by its text."""
+    return {one.text: one for one in outcome.replayed}
+
+
+def value(outcome, metric):
+    """Return a measurement."""
+    return next(m.value for m in outcome.measurements if m.metric == metric)
+
+
+def transfers(sessions=4, each=50):
+    """Return a capture of up to 8 sessions that move money, with prepared statements.
+
+    Rows are locked in the order of their numbers: there is no deadlock.
+    """
+    capture = Capture()
+    update = "UPDATE account SET balance = balance + $1 WHERE id = $2"
+    for number in range(1, sessions + 1):
+        capture.session(number, connects=number / 1000)
+        for turn in range(each):
+            at = 0.1 + turn / 100 + number / 5000
+            of = {"lasts": 0.0001}
+            capture.runs(number, at, "BEGIN", **of)
+            for place, (amount, who) in enumerate(((-1, number), (1, 9 + turn % 12))):
+                capture.runs(
+                    number, at + 0.001 * (place + 1), update, name="S_1",
+                    parameters=(str(amount), str(who)), **of,
+                )  # fmt: skip
+            capture.runs(number, at + 0.004, "COMMIT", **of)
+        capture.leaves(number, 0.2 + each / 100)
+    return capture
+
+
+def test_a_replay_ends_in_the_state_of_its_source(replay, rows):
+    """Transactions, prepared statements and parameters without types do what they did."""
+    outcome = replay(transfers())
+
+    assert rows("SELECT sum(balance), count(*) FROM account") == [(2000, 20)]
+    expected = {who: 100 for who in range(1, 21)} | {who: 50 for who in range(1, 5)}
+    for turn in range(50):
+        expected[9 + turn % 12] += 4
+    assert rows("SELECT id, balance FROM account ORDER BY id") == sorted(expected.items())
+    done = {one.kind: (one.executions, one.rows, one.errors) for one in outcome.replayed}
+    assert done["update"] == (400, 400, {})
+    assert done["commit"] == (200, 0, {})
+    assert value(outcome, "replay.ran") == 100
+    assert value(outcome, "replay.statements") > 0
+    assert outcome.facts["replay.divergences.log"] == 0
+    assert sum(one.service.operations for one in outcome.replayed) == 800
+    assert outcome.ledger is not None
+    assert outcome.series.columns["replay.statements"]
+
+
+def test_statements_begin_when_they_are_due(replay):
+    """At a speed the whole lasts as long as the capture, divided by it; lag is small and known."""
+    outcome = replay(transfers(), speed=2)
+
+    assert value(outcome, "replay.elapsed") == pytest.approx(0.7 / 2, abs=0.15)
+    assert value(outcome, "replay.lag.client.p50") < 0.02
+    assert outcome.latency["response"].operations == 800
+    assert len(outcome.series.columns["replay.lag_server"]) == len(outcome.series.seconds)
+
+
+def test_lag_behind_a_slow_statement_is_the_servers(replay):
+    """Who is not answered in time begins late, and replayer is not why."""
+    capture = Capture().session(1).runs(1, 0.1, "SELECT pg_sleep(1)", lasts=0.01)
+    for turn in range(10):
+        capture.runs(1, 0.2 + turn / 100, "SELECT 1")
+    outcome = replay(capture, speed=1)
+
+    assert value(outcome, "replay.lag.server.max") == pytest.approx(0.9, abs=0.2)
+    assert value(outcome, "replay.lag.client.max") < 0.1
+    assert value(outcome, "replay.response.max") > 0.9
+
+
+def test_a_session_has_its_own_settings_and_the_name_of_its_program(replay, rows):
+    """What it began with, and what it set meanwhile; a second session has neither."""
+    insert = "INSERT INTO done (who, what) SELECT current_setting('application_name'), $1"
+    capture = (
+        Capture()
+        .session(1, application="shop", settings=(("search_path", "other, public"),))
+        .session(2, application="books")
+        .runs(1, 0.1, "INSERT INTO place VALUES ('here')")
+        .runs(1, 0.2, "SET search_path = public")
+        .runs(1, 0.3, insert, parameters=("first",))
+        .runs(2, 0.4, "INSERT INTO place VALUES ('nowhere')", sqlstate="42P01")
+        .runs(2, 0.5, insert, parameters=("second",))
+    )
+    outcome = replay(capture)
+
+    assert rows("SELECT name FROM other.place") == [("here",)]
+    assert rows("SELECT who, what FROM done ORDER BY what") == [
+        ("shop", "first"),
+        ("books", "second"),
+    ]
+    assert outcome.facts["replay.divergences.log"] == 0
+
+
+def test_what_follows_from_an_error_is_told_apart_from_it(replay):
+    """One statement that fails has one error, whatever came after it in its transaction."""
+    capture = Capture().session(1).runs(1, 0.1, "BEGIN")
+    capture.runs(1, 0.2, "INSERT INTO account VALUES (1, 0)")
+    for turn in range(20):
+        capture.runs(1, 0.3 + turn / 100, f"UPDATE account SET balance = 5 WHERE id = {turn}")
+    capture.runs(1, 0.9, "COMMIT").runs(1, 1.0, "SELECT count(*) FROM account")
+    outcome = replay(capture)
+
+    by_kind = {one.kind: one for one in outcome.replayed}
+    assert by_kind["insert"].errors == {"23505": 1}
+    assert (by_kind["update"].errors, by_kind["update"].consequences) == ({}, 20)
+    (divergence,) = outcome.tables["divergences"]
+    assert (divergence["what"], divergence["ours"]) == ("errors", "1 x 23505")
+    assert divergence["session"] == 1
+    assert value(outcome, "replay.errors") == 1
+
+
+def test_statements_that_are_forgotten_and_renamed_are_prepared_again(replay, rows):
+    """DEALLOCATE, DISCARD ALL and another text of the same name leave no consequence."""
+    one, two = "INSERT INTO done (who) VALUES ($1)", "INSERT INTO done (what) VALUES ($1)"
+    named = {"name": "S_1", "parameters": ("x",)}
+    capture = Capture().session(1).runs(1, 0.1, one, **named)
+    capture.runs(1, 0.2, 'DEALLOCATE "S_1"').runs(1, 0.3, one, **named)
+    capture.runs(1, 0.4, two, **named).runs(1, 0.5, "DISCARD ALL").runs(1, 0.6, two, **named)
+    outcome = replay(capture)
+
+    assert rows("SELECT count(who) AS who, count(what) AS what FROM done") == [(2, 2)]
+    assert value(outcome, "replay.errors") == 0
+
+
+def test_copy_from_the_client_ends_in_an_error_and_not_in_a_hang(replay):
+    """Its data were never logged; the session goes on."""
+    capture = Capture().session(1).runs(1, 0.1, "COPY done FROM STDIN")
+    capture.runs(1, 0.2, "COPY done FROM STDIN", parameters=())
+    capture.runs(1, 0.3, "COPY account TO STDOUT").runs(1, 0.4, "SELECT 1")
+    outcome = replay(capture)
+
+    assert sum(sum(one.errors.values()) for one in outcome.replayed) == 2
+    assert value(outcome, "replay.ran") == 100
+
+
+def test_answers_of_megabytes_are_taken_whole_and_their_rows_counted(replay):
+    """Messages that lie across reads, long statements that the socket does not take at once."""
+    long = "SELECT length('" + "x" * 3_000_000 + "')"
+    capture = Capture().session(1)
+    capture.runs(1, 0.1, "SELECT repeat('y', 1000) FROM generate_series(1, 20000)")
+    capture.runs(1, 0.2, long).runs(1, 0.3, "SELECT 1 WHERE false").runs(1, 0.4, "SELECT 2")
+    outcome = replay(capture, verify="hash")
+
+    assert sum(one.rows for one in outcome.replayed) == 20_002
+    assert value(outcome, "replay.ran") == 100
+
+
+@pytest.mark.parametrize(
+    ("slow", "code"), [("SELECT pg_sleep(5)", "57014"), ("SELECT 1/0", "22012")]
+)
+def test_a_statement_timeout_ends_what_takes_too_long(replay, slow, code):
+    """An error of its own, and the session goes on."""
+    capture = Capture().session(1).runs(1, 0.1, slow).runs(1, 0.2, "SELECT 1")
+    outcome = replay(capture, statement_timeout="200ms")
+
+    assert {code: 1} in [one.errors for one in outcome.replayed]
+    assert value(outcome, "replay.elapsed") < 3
+
+
+def test_commit_order_ends_in_the_same_state_however_fast(replay, rows):
+    """Changes that do not commute happen as they did, though every session is at once."""
+    capture = Capture()
+    expected = 7
+    for number in range(1, 9):
+        capture.session(number)
+    for turn in range(160):
+        expected = (expected * 3 + turn) % 1_000_003
+        text = f"UPDATE account SET balance = (balance * 3 + {turn}) % 1000003 WHERE id = 1"
+        capture.runs(1 + turn * 5 % 8, 0.1 + turn / 100, text)
+    start = "UPDATE account SET balance = 7 WHERE id = 1"
+    capture.runs(1, 0.05, start)
+    for _ in range(2):
+        outcome = replay(capture, order="commit")
+        assert rows("SELECT balance FROM account WHERE id = 1") == [(expected,)]
+        assert outcome.facts["replay.order_timeouts"] == 0
+    replay(capture, order="serial")
+    assert rows("SELECT balance FROM account WHERE id = 1") == [(expected,)]
+
+
+def test_what_never_comes_in_the_order_is_a_counted_timeout(replay):
+    """A transaction that waits for one that is held up by it goes after its time."""
+    lock = "SELECT * FROM account WHERE id = 1 FOR UPDATE"
+    capture = Capture().session(1).session(2)
+    # In the source the second had the lock first, which the first one's here takes for ever.
+    capture.runs(1, 0.1, "BEGIN").runs(1, 0.2, lock).runs(2, 0.3, "SELECT pg_sleep(0.5)")
+    capture.runs(2, 0.4, "UPDATE account SET balance = 0 WHERE id = 1", lasts=0.1)
+    capture.runs(1, 0.6, "UPDATE account SET balance = 1 WHERE id = 1").runs(1, 0.7, "COMMIT")
+    outcome = replay(capture, order="commit", order_timeout="1s")
+
+    assert outcome.facts["replay.order_timeouts"] == 1
+    assert value(outcome, "replay.ran") == 100
+    assert any("waited for more than 1 s" in note for note in outcome.notes)
+
+
+@pytest.mark.parametrize("speed", [0, 5])
+def test_fewer_connections_than_sessions_are_shared_by_transaction(replay, rows, speed):
+    """No transaction meets another one's, and that they were shared is said."""
+    outcome = replay(transfers(8, 20), sessions=2, speed=speed)
+
+    assert rows("SELECT sum(balance) FROM account") == [(2000,)]
+    assert value(outcome, "replay.errors") == 0
+    assert value(outcome, "replay.ran") == 100
+    assert value(outcome, "replay.at_work") <= 2.01
+    assert any("8 sessions at a time were captured, and 2 connections" in n for n in outcome.notes)
+
+
+def test_read_only_replays_change_nothing(replay, rows):
+    """Neither by a statement that is known to write nor by a function that does."""
+    capture = Capture().session(1).runs(1, 0.1, "UPDATE account SET balance = 0")
+    capture.runs(1, 0.2, "SELECT setval('s', 1)").runs(1, 0.3, "SELECT count(*) FROM account")
+    outcome = replay(capture, read_only=True)
+
+    assert rows("SELECT sum(balance) FROM account") == [(2000,)]
+    assert "1 statements were left out: it may write" in outcome.notes
+
+
+def test_a_killed_session_connects_again_and_goes_on(replay, rows, server):
+    """What is left of its transaction is not run, and both is counted."""
+    capture = Capture().session(1).runs(1, 0.1, "BEGIN")
+    capture.runs(1, 0.2, "UPDATE account SET balance = 0 WHERE id = 1")
+    capture.runs(1, 0.3, "SELECT pg_terminate_backend(pg_backend_pid())")
+    capture.runs(1, 0.4, "UPDATE account SET balance = 0 WHERE id = 2").runs(1, 0.5, "COMMIT")
+    capture.runs(1, 0.6, "UPDATE account SET balance = 3 WHERE id = 3")
+    outcome = replay(capture)
+
+    assert rows("SELECT balance FROM account WHERE id < 4 ORDER BY id") == [(100,), (100,), (3,)]
+    assert outcome.facts["replay.sessions_lost"] == 1
+    assert outcome.facts["replay.not_run"] == 2
+    assert {"57P01": 1} in [one.errors for one in outcome.replayed]
+
+
+def test_sessions_beyond_the_limit_wait_for_room(replay, server):
+    """A server that refuses connections is asked again, and everything runs in the end."""
+    capture = Capture()
+    for number in range(1, 21):
+        capture.session(number).runs(number, 0.1, "SELECT pg_sleep(0.05)", lasts=1)
+        capture.runs(number, 2, "SELECT 1").leaves(number, 3)
+    with server.settings({"max_connections": "12"}):
+        outcome = replay(capture)
+
+    assert value(outcome, "replay.ran") == 100
+    assert outcome.facts["replay.connections_refused"] > 0
+
+
+def test_two_replays_differ_where_their_data_do(replay, rows, tmp_path, context, monkeypatch):
+    """A changed row is seen by exactly the fingerprints that read it; the same data by none."""
+    capture = Capture().session(1)
+    for number in range(1, 21):
+        capture.runs(1, number / 100, f"SELECT balance FROM account WHERE id = {number}")
+    capture.runs(1, 0.5, "SELECT name FROM other.place").runs(1, 0.6, "SELECT now(), random()")
+    capture.runs(1, 0.7, "SELECT id FROM account ORDER BY balance, id LIMIT 5")
+    path = str(capture.write(tmp_path / "b.replay"))
+    control = replay(path, verify="hash")
+    again = replay(path, verify="hash")
+
+    def same(one):
+        return {(each.text, each.rows, each.rows_hash) for each in one.replayed if not each.varies}
+
+    assert same(control) == same(again)
+    with closing(Database(context.engine, context.server.start())) as database:
+        url = database.url.set(database=TEMPLATE)
+    with closing(Database(context.engine, url, first=())) as database:
+        database.query("UPDATE account SET balance = 101 WHERE id = 7")
+    changed = replay(path, verify="hash")
+    moved = {text for text, *_ in same(control) ^ same(changed)}
+    assert len(moved) == 1
+    assert "balance FROM account" in moved.pop()
+
+
+def test_a_database_that_is_not_replayers_is_not_changed_unasked(server, source, tmp_path):
+    """At a URL its name has to be typed; what only reads needs none."""
+    path = str(transfers(1, 1).write(tmp_path / "a.replay"))
+    url = source.render_as_string(hide_password=False)
+
+    def run(*more):
+        return subprocess.run(
+            [sys.executable, "-m", "replayer", "run", path, "--engine", url, "--json",
+             "--results", str(tmp_path / "results"), "--set", "replay.speed=0", *more],
+            capture_output=True, text=True, check=False, timeout=120,
+        )  # fmt: skip
+
+    refused = run()
+    assert refused.returncode == 2
+    assert f"allow that with --i-will-change {TEMPLATE}" in refused.stderr
+    other = run("--i-will-change", "shop")
+    assert (other.returncode, "the URL's database is" in other.stderr) == (2, True)
+    reading = run("--set", "replay.read_only=true")
+    assert reading.returncode == 0, reading.stderr
+    allowed = run("--i-will-change", TEMPLATE)
+    assert allowed.returncode == 0, allowed.stderr
+    (result,) = json.loads(allowed.stdout)["steps"]
+    assert result["status"] == "done"
+    assert {one["kind"] for one in result["replayed"]} == {"begin", "update", "commit"}
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_keeps_what_ran(server, source, tmp_path, number):
+    """Exit 130, and the result has what was answered by then."""
+    capture = Capture().session(1, application="long")
+    for turn in range(6000):
+        capture.runs(1, turn / 100, "SELECT 1")
+    path = str(capture.write(tmp_path / "long.replay"))
+    process = subprocess.Popen(
+        [sys.executable, "-m", "replayer", "run", path, "--results", str(tmp_path / "results"),
+         "--engine", source.render_as_string(hide_password=False), "--i-will-change", TEMPLATE],
+        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    seen = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'long' AND query <> ''"
+    with closing(Database(server.engine, server.start())) as database:
+        end = time.monotonic() + 60
+        while not next(iter(database.query(seen)[0].values())):
+            assert process.poll() is None, process.stderr.read()
+            assert time.monotonic() < end
+            time.sleep(0.1)
+    time.sleep(2.5)
+    process.send_signal(number)
+    _, said = process.communicate(timeout=60)
+
+    assert process.returncode == 130, said
+    assert "Traceback" not in said
+    (path,) = (tmp_path / "results").glob("*.json")
+    run = store.load(path)
+    (result,) = run.steps
+    assert result.status == "interrupted"
+    (one,) = result.replayed
+    assert 0 < one.executions < one.planned == 6000
+    assert result.facts["replay.whole"] is False
+
+
+@pytest.mark.parametrize("dumped", ["plain", "custom"])
+def test_a_dump_is_what_each_repeat_begins_from(replay, rows, source, tmp_path, dumped, server):  # noqa: PLR0917 - fixtures
+    """Twice the same replay ends in the same state."""
+    dump = tmp_path / f"dump.{dumped}"
+    command = ["pg_dump", f"--format={dumped}", "-h", str(source.query["host"]), "-U", "postgres"]
+    program = server.programs.folder / "pg_dump"
+    subprocess.run([program, *command[1:], "-f", dump, TEMPLATE], check=True)
+    for _ in range(2):
+        replay(transfers(2, 5), restore=str(dump))
+        assert rows("SELECT sum(balance), count(*) FROM account") == [(2000, 20)]
+
+
+def test_files_that_are_no_captures_are_one_sentence(replay, tmp_path):
+    """None at all, one that is not there, one that is something else."""
+    (tmp_path / "x.replay").write_bytes(b"SELECT 1")
+    for name in ("x", "y"):
+        with pytest.raises(Impossible):
+            replay(str(tmp_path / f"{name}.replay"))
+    with pytest.raises(Impossible, match="needs the key file"):
+        replay("")
+
+
+def test_commit_order_needs_a_connection_for_each_session(replay):
+    """Transactions that wait for each other cannot share one: it is refused before anything ran."""
+    with pytest.raises(Impossible, match="each needs a connection"):
+        replay(transfers(4, 2), order="commit", sessions=2)

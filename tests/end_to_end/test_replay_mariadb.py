@@ -1,0 +1,137 @@
+"""Captures of MySQL's language replayed on MariaDB: packets, errors, transactions, hashes."""
+
+import shutil
+import tempfile
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from replayer.engines import engine as engines
+from replayer.engines.connection import Database
+from replayer.errors import Impossible
+from replayer.servers.open import open_server
+from replayer.steps.replay import step
+from replayer.steps.replay.spec import Spec
+from tests.captured import Capture
+from tests.performed import performed
+
+# PyMySQL leaves the socket of a refused connection to the garbage collector.
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+
+DUMP = """
+CREATE TABLE account (id int PRIMARY KEY, balance bigint);
+INSERT INTO account SELECT seq, 100 FROM seq_1_to_20;
+"""
+
+
+@pytest.fixture(scope="module")
+def mariadb(mariadbd):
+    """Start MariaDB once for these tests."""
+    del mariadbd
+    folder = Path(tempfile.mkdtemp(prefix="replayer-mariadb-", dir="/tmp"))
+    folder.chmod(0o755)
+    with open_server(engines.load("mariadb"), data_dir=folder / "data") as server:
+        server.start()
+        yield server
+    shutil.rmtree(folder)
+
+
+@pytest.fixture
+def replay(mariadb, surroundings, tmp_path):
+    """Return a function that replays a capture from the dump's state, and what it found."""
+    (tmp_path / "dump.sql").write_text(DUMP)
+    context = surroundings(mariadb)
+
+    def run(capture, **keys):
+        path = str(capture.write(tmp_path / "a.replay", "mariadb"))
+        restore = str(tmp_path / "dump.sql")
+        asked = {"step": "replay", "file": path, "speed": 0, "restore": restore, **keys}
+        return performed(step, Spec.model_validate(asked), context)
+
+    return run
+
+
+@pytest.fixture
+def rows(mariadb):
+    """Return a function that asks the database that was replayed into."""
+
+    def ask(statement):
+        url = mariadb.start().set(database="replayer_replay")
+        with closing(Database(mariadb.engine, url, first=())) as database:
+            return [tuple(row.values()) for row in database.query(statement)]
+
+    return ask
+
+
+def value(outcome, metric):
+    """Return a measurement."""
+    return next(m.value for m in outcome.measurements if m.metric == metric)
+
+
+@pytest.mark.parametrize("speed", [0, 2])
+def test_transactions_end_as_they_did(replay, rows, speed):
+    """Statements of several sessions, one of which is rolled back; rows are counted."""
+    capture = Capture()
+    for number in range(1, 5):
+        capture.session(number, connects=number / 1000)
+        for turn in range(25):
+            at = 0.1 + turn / 50 + number / 5000
+            update = f"UPDATE account SET balance = balance + {number} WHERE id = {number}"
+            capture.runs(number, at, "BEGIN").runs(number, at + 0.002, update)
+            capture.runs(number, at + 0.004, "ROLLBACK" if turn % 5 == 0 else "COMMIT")
+        capture.runs(number, 0.9, "SELECT balance FROM account WHERE id <= 10 ORDER BY id")
+        capture.leaves(number, 1)
+    outcome = replay(capture, speed=speed)
+
+    assert rows("SELECT id, balance FROM account WHERE id < 6 ORDER BY id") == [
+        *((number, 100 + 20 * number) for number in range(1, 5)),
+        (5, 100),
+    ]
+    done = {one.kind: (one.executions, one.rows) for one in outcome.replayed}
+    assert done["update"] == (100, 100)
+    assert done["select"] == (4, 40)
+    assert value(outcome, "replay.errors") == 0
+    assert outcome.ledger is not None
+
+
+def test_errors_large_answers_and_hashes(replay):
+    """Packets across reads, errors by SQLSTATE, the same rows with the same hash."""
+    capture = Capture().session(1)
+    capture.runs(1, 0.1, "INSERT INTO account VALUES (1, 1)").runs(1, 0.2, "SELEC 1")
+    capture.runs(1, 0.3, "SELECT REPEAT('y', 1000) FROM seq_1_to_20000")
+    capture.runs(1, 0.4, f"SELECT LENGTH('{'x' * 3_000_000}')").runs(1, 0.5, "SELECT 2")
+    first, second = replay(capture, verify="hash"), replay(capture, verify="hash")
+
+    errors = [one.errors for one in first.replayed if one.errors]
+    assert sorted(code for one in errors for code in one) == ["23000", "42000"]
+    assert sum(one.rows for one in first.replayed) == 20_002
+    assert value(first, "replay.ran") == 100
+
+    def hashes(outcome):
+        return {(one.text, one.rows_hash) for one in outcome.replayed}
+
+    assert hashes(first) == hashes(second)
+
+
+def test_commit_order_ends_in_the_same_state(replay, rows):
+    """Updates that do not commute happen as they did."""
+    capture, expected = Capture(), 100
+    for number in range(1, 9):
+        capture.session(number)
+    for turn in range(80):
+        expected = (expected * 3 + turn) % 1_000_003
+        text = f"UPDATE account SET balance = (balance * 3 + {turn}) % 1000003 WHERE id = 1"
+        capture.runs(1 + turn * 5 % 8, 0.1 + turn / 100, text)
+    outcome = replay(capture, order="commit")
+
+    assert rows("SELECT balance FROM account WHERE id = 1") == [(expected,)]
+    assert outcome.facts["replay.order_timeouts"] == 0
+
+
+def test_a_capture_of_another_language_is_refused(mariadb, surroundings, tmp_path):
+    """One sentence, before anything is done."""
+    path = Capture().session(1).runs(1, 0.1, "SELECT 1").write(tmp_path / "p.replay")
+    spec = Spec.model_validate({"step": "replay", "file": str(path)})
+    with pytest.raises(Impossible, match="captured on postgres"):
+        step.run(spec, surroundings(mariadb))
