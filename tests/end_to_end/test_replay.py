@@ -103,7 +103,7 @@ def test_a_replay_ends_in_the_state_of_its_source(replay, rows):
     outcome = replay(transfers())
 
     assert rows("SELECT sum(balance), count(*) FROM account") == [(2000, 20)]
-    expected = {who: 100 for who in range(1, 21)} | {who: 50 for who in range(1, 5)}
+    expected = dict.fromkeys(range(1, 21), 100) | dict.fromkeys(range(1, 5), 50)
     for turn in range(50):
         expected[9 + turn % 12] += 4
     assert rows("SELECT id, balance FROM account ORDER BY id") == sorted(expected.items())
