@@ -67,8 +67,9 @@ _MOST_SESSIONS = 50_000
 """At a time: where their ends are not logged, they seem to be there for ever."""
 _LONGEST_NS = 10**17
 """Three years: what takes longer is damage."""
-_MOST_REMEMBERED = 20_000
-_LONGEST_REMEMBERED = 4096
+_MOST_REMEMBERED = 8192
+_MOST_AT_ONCE = 20_000
+_LONGEST_REMEMBERED = 1024
 _IGNORE, _EXECUTE, _BIND, _FETCH = range(4)
 
 
@@ -117,10 +118,10 @@ class Assembly:
     def take(self, entries: Iterable[Entry]) -> list[Action]:
         """Return what ended with these entries."""
         self._ended = []
+        if self._first_ns == UNKNOWN:
+            entries = self._looked_at(list(entries))
         for entry in entries:
             self._reading.entries += 1
-            if self._first_ns == UNKNOWN:
-                self._first_ns = entry.time_ns
             if entry.severity == "LOG":
                 message = entry.message
                 if message.startswith("duration: "):
@@ -138,6 +139,16 @@ class Assembly:
             self._give_up(state, max(state.free_ns, state.begun.start_ns if state.begun else 0))
         self._known.clear()
         return self._ended
+
+    def _looked_at(self, entries: list[Entry]) -> list[Entry]:
+        """Return the first entries; they tell whether connections are logged."""
+        if entries:
+            self._first_ns = entries[0].time_ns
+            self._connections = any(
+                entry.message.startswith(("connection received", "connection authorized"))
+                for entry in entries
+            )
+        return entries
 
     def _duration(self, entry: Entry, message: str) -> None:
         """Take an entry that was written at an end."""
@@ -453,7 +464,7 @@ def spread(entries: Iterable[Entry], resolution_ns: int) -> Iterator[Entry]:
     """Yield entries of a log whose stamps are coarse, those of one stamp spread over its time."""
     same: list[Entry] = []
     for entry in entries:
-        if same and (entry.time_ns != same[0].time_ns or len(same) >= _MOST_REMEMBERED):
+        if same and (entry.time_ns != same[0].time_ns or len(same) >= _MOST_AT_ONCE):
             yield from _apart(same, resolution_ns)
             same = []
         same.append(entry)

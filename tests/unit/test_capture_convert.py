@@ -249,6 +249,21 @@ def test_a_session_of_which_only_the_receipt_is_logged_began_in_the_log(tmp_path
     ]
 
 
+def test_connections_later_in_the_log_tell_of_sessions_before_it(tmp_path):
+    """Where connections are logged, a session without one began before the log."""
+    begin = "2026-05-16 05:11:10.000 UTC"
+    text = (
+        f"{begin} [7] ann@shop LOG:  duration: 1.000 ms  statement: SELECT 1\n"
+        f"{begin} [8] [unknown]@[unknown] LOG:  connection received: host=[local]\n"
+        f"{begin} [8] bob@shop LOG:  connection authorized: user=bob database=shop\n"
+        f"{begin} [8] bob@shop LOG:  duration: 1.000 ms  statement: SELECT 2\n"
+    )
+
+    summary, _, _ = converted(tmp_path, text)
+
+    assert (summary.sessions, summary.sessions_began_before) == (2, 1)
+
+
 def test_a_process_number_that_is_given_again_is_another_session(tmp_path):
     """Without session ids and disconnections, another user or host is another session."""
     text = "".join(
