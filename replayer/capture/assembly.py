@@ -111,6 +111,8 @@ class Assembly:
         self._extended: dict[str, tuple[int, str, str]] = {}
         self._others: dict[str, None] = {}
         """Sessions that are no client's."""
+        self._lost: dict[str, None] = {}
+        """Sessions that the server ended, and whose disconnection may follow."""
         self._first_ns = UNKNOWN
         self._connections = False
         self._longest_value = 0
@@ -216,6 +218,8 @@ class Assembly:
     def _connection(self, entry: Entry, message: str) -> None:
         if message.startswith("connection received: "):
             self._close(entry.session, entry.time_ns)
+            self._others.pop(entry.session, None)
+            self._lost.pop(entry.session, None)
             if len(self._known) >= _MOST_SESSIONS:
                 self._forget(entry.time_ns)
             state = self._known[entry.session] = _Known(_origin(entry))
@@ -229,12 +233,21 @@ class Assembly:
             else:
                 self._connected(entry, match)
         elif message.startswith("disconnection: "):
+            self._disconnected(entry)
+
+    def _disconnected(self, entry: Entry) -> None:
+        """End a session; of one that did nothing since the log began this is the only entry."""
+        if entry.session in self._others or entry.session in self._lost:
             self._others.pop(entry.session, None)
-            self._close(entry.session, entry.time_ns)
+            self._lost.pop(entry.session, None)
+            return
+        self._of(entry, entry.time_ns)
+        self._close(entry.session, entry.time_ns)
 
     def _connected(self, entry: Entry, match: re.Match[str]) -> None:
         """Begin a session whose connection is logged."""
         self._connections = True
+        self._others.pop(entry.session, None)
         state = self._known.get(entry.session)
         if state is None or state.connected:
             self._close(entry.session, entry.time_ns)
@@ -282,6 +295,7 @@ class Assembly:
             return None
         if len(self._known) >= _MOST_SESSIONS:
             self._forget(start_ns)
+        self._lost.pop(entry.session, None)
         received = UNKNOWN if state is None else state.received_ns
         before = received == UNKNOWN and self._began_before(entry)
         state = self._known[entry.session] = _Known(_origin(entry))
@@ -422,6 +436,9 @@ class Assembly:
                 self._reading.skip(REFUSED)
                 del self._known[entry.session]
             self._close(entry.session, entry.time_ns)
+            if len(self._lost) >= _MOST_SESSIONS:
+                self._lost.clear()
+            self._lost[entry.session] = None
 
     def _error(self, entry: Entry) -> None:
         """Add a statement of which only its error is logged."""

@@ -18,6 +18,7 @@ PARTS = ("DETAIL", "HINT", "QUERY", "CONTEXT", "STATEMENT", "LOCATION", "BACKTRA
 _LEVEL = rf"(?P<severity>{'|'.join(SEVERITIES)}|DEBUG[1-5]?|{'|'.join(PARTS)}):\s{{1,2}}"
 _FIRST = re.compile(rf"(?<![A-Za-z]){_LEVEL}")
 _STATEMENTS = re.compile(r"(?:duration: [\d.]+ ms|statement: |execute |connection )")
+_WORD = re.compile(r"(?<![%\w])[A-Za-z_][\w.-]*(?![\w.=-]| =)")
 _MOST_SAMPLES = 2000
 _ENOUGH = 0.5
 """The share of lines with a severity that a prefix must fit."""
@@ -71,7 +72,7 @@ _TOKENS = re.compile(
     rf"|(?P<key>\b(?:{'|'.join(sorted(_KEYS, key=len, reverse=True))}))(?P<is>=| = |: )"
     r"(?P<value>\[unknown\]|\[local\]|[^\s,\]\|;)]*)"
     r"|(?P<c>\b[0-9a-f]{8}\.[0-9a-f]{1,8}\b)|(?P<l>(?<=\[)\d+(?=-\d+\]))"
-    r"|(?P<ud>(?:\[unknown\]|[\w.$-]*)@(?:\[unknown\]|[\w.$-]*))"
+    r"|(?P<ud>(?:\[unknown\]|[\w.$-]*)@(?:\[unknown\]|[\w.$-]*)(?P<app>/(?:\[unknown\]|[\w.$-]*))?)"
     r"|(?P<r>\[local\]|(?:\d{1,3}\.){3}\d{1,3}(?:\(\d+\))?|(?=[0-9a-f]*:[0-9a-f:]*:)[0-9a-f:]{3,39}"
     r"(?:\(\d+\))?|[\w.-]+\(\d+\))"
     r"|(?P<v>\b\d+/\d+\b)|(?P<e>\b(?:00000|[0-9A-Z]{2}[0-9A-Z]{3})\b(?<!\d{5})|\b00000\b)"
@@ -167,7 +168,10 @@ def guessed(lines: Iterable[str], *, timed: bool = True, known: bool = False) ->
     every = [begin for begin, _ in beginnings]
     problem: Impossible | None = None
     best: tuple[int, Prefix] | None = None
-    for template, _ in Counter(map(_template, telling or every)).most_common(20):
+    templates = Counter(map(_template, telling or every)).most_common(20)
+    # A word that is another one in other lines, as a program's name, is no part of the prefix.
+    wider = [_WORD.sub("%i", template) for template, _ in templates[:3]]
+    for template in dict.fromkeys([*(template for template, _ in templates), *wider]):
         try:
             one = _of_server_too(compiled(template, timed=timed, known=known), every,
                                   timed=timed, known=known)  # fmt: skip
@@ -210,7 +214,7 @@ def _template(begin: str) -> str:
         if match["key"] is not None:
             return f"{match['key']}{match['is']}{_KEYS[match['key']]}"
         if match["ud"] is not None:
-            return "%u@%d"
+            return "%u@%d/%a" if match["app"] is not None else "%u@%d"
         if kind == "p" and "p" in seen:
             return "%x"
         seen.add(kind)

@@ -145,6 +145,7 @@ def _entries(rows: Iterable[list[str]], clock: Clock, reading: Reading) -> Itera
     for row in rows:
         columns = len(row)
         if columns < _FEWEST or (columns > _FEWEST and row[23] not in _OTHERS):
+            reading.entries += 1
             continue
         query_id = row[25] if columns > 25 else ""
         try:

@@ -191,6 +191,7 @@ def _entry(
 ) -> Iterable[Entry]:
     get = fields.get
     if get("backend_type", "") not in _OTHERS:
+        reading.entries += 1
         return ()
     try:
         return (
