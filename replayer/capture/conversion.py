@@ -129,6 +129,7 @@ def convert(plan: Plan, wish: Wish, advance: Callable[[int], None]) -> Made:
             server_version=reading.version,
             logs=tuple(one.name for one in plan.inputs[:_MOST_FILES]),
             resolution_ns=_COARSE_NS if reading.coarse else _FINE_NS,
+            errors_logged=not reading.silent,
             anonymised=wish.anonymise,
         )
         whole = reading.sessions or reading.statements

@@ -61,6 +61,8 @@ class Reading:
     """That can be replayed."""
     coarse: bool = False
     """Times have whole seconds."""
+    silent: bool = False
+    """The log does not say which statements failed."""
     version: str = ""
     """Of the server, where the log tells."""
     notes: dict[str, None] = field(default_factory=dict)

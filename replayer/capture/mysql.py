@@ -1,22 +1,21 @@
 """What clients of MySQL and MariaDB did, put together from the entries of their logs.
 
 The general log has statements when they arrive, without durations; the slow log when they have
-ended.  Both have an EXECUTE of a prepared statement with its values written into its text: where
-the statement is known they are taken out of it again.
+ended.  Both have an execution of a prepared statement with its values written into its text, and so
+it is replayed.  An EXECUTE that was sent as text stands in the general log twice.
 """
 
-import functools
 import re
-from collections import OrderedDict
 from collections.abc import Callable
 
 from replayer.capture.action import Action, Session
 from replayer.capture.entry import Reading
-from replayer.capture.inputs import CUT, LONGEST_LINE
+from replayer.capture.inputs import CUT
 
 LOADED = "LOAD DATA LOCAL: its data is not in the log"
 CUT_TEXT = "statements cut by a limit of length"
 HIDDEN = "statements whose password the server does not log"
+PREPARED = "PREPARE as text: its executions are in the slow log with their values"
 REFUSED = "connections that the server refused"
 REPLICATION = "replication connections"
 THROTTLED = "statements that the server left out of its log"
@@ -35,22 +34,9 @@ _USE = re.compile(r"\s*use\s+(`(?:[^`]|``)+`|[^\s;]+)\s*;?\s*\Z", re.IGNORECASE)
 _CUT_AT = 60_000
 """Characters from which on a line may have been cut: a shorter one that ends so holds a NUL."""
 _MOST_HELD = 50_000
-_MOST_PREPARED = 16
-"""Statements of a session among which that of an EXECUTE is looked for."""
-_HOLES = re.compile(
-    r"('(?:[^'\\]|\\.|'')*'|\"(?:[^\"\\]|\\.|\"\")*\"|`[^`]*`|--[^\n]*|#[^\n]*|/\*.*?\*/)|\?",
-    re.DOTALL,
-)
-_VALUE = (
-    r"(NULL|[-+]?[0-9][0-9.]*(?:[eE][-+]?[0-9]+)?|(?:_[a-z0-9]+ ?)?'(?:[^'\\]|\\.|'')*'"
-    r"|0x[0-9A-Fa-f]*|[xX]'[0-9A-Fa-f]*')"
-)
-_QUOTED = re.compile(r"(?:_[a-z0-9]+ ?)?'(.*)'", re.DOTALL)
-_HEX = re.compile(r"(?:0x|[xX]')([0-9A-Fa-f]*)'?")
-_ESCAPE = re.compile(r"\\(.)|''", re.DOTALL)
-_ESCAPES = {"0": "\0", "n": "\n", "r": "\r", "t": "\t", "b": "\b", "Z": "\x1a"}
-_NUMBERED = re.compile(r"\b(?:limit|offset)\s+(?:\?|\S+\s*,\s*\?)|\binterval\s+\?", re.IGNORECASE)
-"""Where a value must be a number, and text would be refused."""
+_PREPARE = re.compile(r"(\s*prepare\s+\S+\s+from\s+)\.\.\.\s*", re.IGNORECASE)
+"""As MySQL 8 and later write it, in fear of passwords."""
+_PREPARES = re.compile(r"\s*(?:(?:deallocate|drop)\s+)?prepare\b", re.IGNORECASE)
 STATES = {
     **dict.fromkeys((1048, 1062, 1169, 1216, 1217, 1451, 1452, 1557, 1586), "23000"),
     **dict.fromkeys((1205,), "HY000"),
@@ -71,6 +57,9 @@ STATES = {
     **dict.fromkeys((1365,), "22012"),
 }
 """SQLSTATEs of the errors that statements end with; HY000 for others."""
+
+
+SILENT = "the log does not say which statements failed"
 
 
 class Spread:
@@ -97,14 +86,15 @@ class Spread:
 class _Known:
     """What is known of a session."""
 
-    __slots__ = ("database", "last_ns", "number", "prepared", "twice")
+    __slots__ = ("database", "last_ns", "number", "preparing", "twice")
 
     def __init__(self, number: int, database: str) -> None:
         self.number, self.database = number, database
-        self.prepared: OrderedDict[str, None] = OrderedDict()
         self.last_ns = 0
-        self.twice = ""
-        """The command that the server logs again for the statement before: PREPARE, EXECUTE."""
+        self.preparing: Action | None = None
+        """A PREPARE whose text comes with the next command."""
+        self.twice = False
+        """The next command may be what the last one, an EXECUTE, did."""
 
 
 class Assembly:
@@ -155,34 +145,19 @@ class Assembly:
             self._put(known, Action(known.number, "simple", time_ns, text=f"USE `{quoted}`"))
 
     def prepare(self, thread: str, time_ns: int, text: str) -> None:
-        """Remember what was prepared."""
+        """Take the text of what is prepared, which is of use where PREPARE was sent as text."""
         known = self._of(thread, time_ns, "", before=True)
-        if known.twice == "prepare":
-            known.twice = ""
-            return
-        known.prepared[text] = None
-        known.prepared.move_to_end(text)
-        if len(known.prepared) > _MOST_PREPARED:
-            known.prepared.popitem(last=False)
+        preparing, known.preparing = known.preparing, None
+        if preparing is not None and (match := _PREPARE.fullmatch(preparing.text)):
+            quoted = text.replace("\\", "\\\\").replace("'", "\\'")
+            self._put(known, preparing._replace(text=f"{match[1]}'{quoted}'"))
 
     def execute(self, thread: str, time_ns: int, text: str) -> None:
-        """Take the execution of a prepared statement whose values are written into its text."""
+        """Take the execution of a prepared statement."""
         known = self._of(thread, time_ns, "", before=True)
-        if known.twice == "execute":
-            known.twice = ""
-            return
-        if not self._whole(text):
-            return
-        for template in reversed(known.prepared):
-            parameters = values(template, text)
-            if parameters is not None:
-                known.prepared.move_to_end(template)
-                action = Action(
-                    known.number, "extended", time_ns, text=template, name="", parameters=parameters
-                )
-                self._put(known, action)
-                return
-        self._put(known, Action(known.number, "simple", time_ns, text=text))
+        twice, known.twice = known.twice, False
+        if not twice and self._whole(text):
+            self._put(known, Action(known.number, "simple", time_ns, text=text))
 
     def query(self, thread: str, action: Action, database: str | None = None) -> None:
         """Take a statement, whose action has no session yet; a log without connects begins one.
@@ -195,11 +170,17 @@ class Assembly:
             return
         if database is not None:
             self.use(thread, action.start_ns, database)
+        action = action._replace(session=known.number)
         if match := _USE.match(action.text):
             known.database = match[1].strip("`").replace("``", "`")
-        words = action.text[:20].lstrip().lower()
-        known.twice = next((word for word in ("prepare", "execute") if words.startswith(word)), "")
-        self._put(known, action._replace(session=known.number))
+        known.twice = action.text[:20].lstrip()[:7].lower() == "execute"
+        known.preparing = None
+        if logged and _PREPARES.match(action.text):
+            self._reading.skip(PREPARED)
+        elif _PREPARE.fullmatch(action.text):
+            known.preparing = action
+        else:
+            self._put(known, action)
 
     def _whole(self, text: str) -> bool:
         """Whether a statement can be replayed; else it is counted by the reason."""
@@ -226,49 +207,10 @@ class Assembly:
     def _open(self, thread: str, time_ns: int, user: str, database: str, *, before: bool) -> _Known:
         known = self._known[thread] = _Known(self._count, database)
         self._count += 1
+        self._reading.sessions += 1
         self._announce(Session(known.number, user, database, began_before=before))
         self._ended.append(Action(known.number, "connect", time_ns))
         return known
-
-
-def values(template: str, text: str) -> tuple[str | None, ...] | None:
-    """Return the values that stand in a text for the ? of a template.
-
-    None where it is another statement, or one whose values must not be sent as text.
-    """
-    pattern = _pattern(template)
-    match = pattern.fullmatch(text) if pattern else None
-    return None if match is None else tuple(map(_plain, match.groups()))
-
-
-@functools.lru_cache(maxsize=2048)
-def _pattern(template: str) -> re.Pattern[str] | None:
-    if _NUMBERED.search(template) or len(template) > LONGEST_LINE // 64:
-        return None
-    parts, at = [], 0
-    for hole in _HOLES.finditer(template):
-        if hole[0] == "?":
-            parts.append(template[at : hole.start()])
-            at = hole.end()
-    if not parts or len(parts) > 1_000:
-        return None
-    parts.append(template[at:])
-    return re.compile(_VALUE.join(map(re.escape, parts)))
-
-
-def _plain(literal: str) -> str | None:
-    if literal == "NULL":
-        return None
-    if match := _HEX.fullmatch(literal):
-        digits = match[1] if len(match[1]) % 2 == 0 else f"0{match[1]}"
-        return bytes.fromhex(digits).decode("utf-8", "surrogateescape")
-    if match := _QUOTED.fullmatch(literal):
-        return _ESCAPE.sub(lambda escape: _unescaped(escape[1]), match[1])
-    return literal
-
-
-def _unescaped(character: str | None) -> str:
-    return "'" if character is None else _ESCAPES.get(character, character)
 
 
 def dated(stamp: str) -> str:

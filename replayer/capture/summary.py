@@ -21,6 +21,8 @@ class Source(Noun):
     """Names of the files, without their folders."""
     resolution_ns: NonNegativeInt = 1_000_000
     """Of the log's clock."""
+    errors_logged: bool = True
+    """Whether the log says which statements failed."""
     anonymised: bool = False
 
 

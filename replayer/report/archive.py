@@ -45,7 +45,7 @@ def facts(summary: Summary, path: Path) -> list[tuple[str, str]]:
         ("busiest minute", _busiest(summary)),
         ("kinds", lines(f"{count:,} {kind}" for kind, count in summary.kinds.items())),
         ("transactions", f"{summary.transactions:,}"),
-        ("errors", f"{summary.errors:,}" if summary.errors else "none is in the log"),
+        ("errors", _errors(summary)),
         ("values", "anonymised" if summary.source.anonymised else ""),
     ]
     return [(label, words) for label, words in rows if words]
@@ -66,6 +66,12 @@ def _sessions(summary: Summary) -> str:
     return f"{summary.sessions:,}, at most {summary.sessions_at_once:,} at once" + (
         f"; {before:,} began before the log" if before else ""
     )
+
+
+def _errors(summary: Summary) -> str:
+    if summary.errors:
+        return f"{summary.errors:,}"
+    return "none" if summary.source.errors_logged else "the log does not tell"
 
 
 def _busiest(summary: Summary) -> str:

@@ -8,7 +8,7 @@ from replayer.capture.action import Action
 from replayer.capture.clock import Clock
 from replayer.capture.inputs import CUT, LONGEST_LINE, Input
 from replayer.capture.logs import Order
-from replayer.capture.mysql import LOCAL, REPLICATION, STARTED, Assembly, Spread, dated
+from replayer.capture.mysql import LOCAL, REPLICATION, SILENT, STARTED, Assembly, Spread, dated
 
 ENGINE = "mysql"
 RANK = 1
@@ -23,15 +23,10 @@ _COMMANDS = (
 _BEGIN = (
     r"(?:(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d))"
     r"|(\d{6} [ \d]\d:\d\d:\d\d)|)"
-    rf"\t+ *(\d+) ({_COMMANDS}) *(?=\t|$)"
+    rf"\t+(?=[ \d]{{5}}) *(\d+) ({_COMMANDS}) *(?=\t|$)"
 )
 _ENTRY = re.compile(rf"{_BEGIN}(?:\t(.*))?", re.DOTALL)
 _ENTRIES = re.compile(rf"^{_BEGIN}", re.MULTILINE)
-_CALL = re.compile(r"\s*call\b", re.IGNORECASE)
-ROUTINES = (
-    "a general log has the statements of routines as if clients had sent them, so they may run "
-    "twice when it is replayed: the slow log, with long_query_time = 0, tells them apart"
-)
 _HEADINGS = re.compile(r"Tcp port: .*|Time +Id +Command +Argument\s*")
 _WHO = re.compile(r"(\S*)@(\S*)(?: as \S+)? on ?(.*?)(?: using \S+)?\Z", re.DOTALL)
 
@@ -56,6 +51,8 @@ def began(head: str, order: Order) -> int | None:  # noqa: ARG001 - layouts shar
 def read(inputs: Iterable[Input], order: Order) -> Iterator[list[Action]]:
     """Yield what clients did, in the order in which the server heard of it."""
     log = _Log(order)
+    order.reading.silent = True
+    order.reading.notes[SILENT] = None
     for source in inputs:
         for lines in source.lines(order.advance):
             for line in lines:
@@ -132,10 +129,6 @@ class _Log:
     def _done(self, thread: str, command: str, text: str, time_ns: int) -> None:
         assembly = self.assembly
         if command == "Query":
-            if "NAME_CONST(" in text:
-                return  # a part of a routine, whose CALL is logged, too
-            if _CALL.match(text):
-                self._reading.notes[ROUTINES] = None
             assembly.query(thread, Action(0, "simple", time_ns, text=text))
         elif command == "Execute":
             assembly.execute(thread, time_ns, text)

@@ -8,7 +8,16 @@ from replayer.capture.action import UNKNOWN, Action
 from replayer.capture.clock import Clock
 from replayer.capture.inputs import CUT, LONGEST_LINE, Input
 from replayer.capture.logs import Order
-from replayer.capture.mysql import LOCAL, STARTED, STATES, THROTTLED, Assembly, Spread, dated
+from replayer.capture.mysql import (
+    LOCAL,
+    SILENT,
+    STARTED,
+    STATES,
+    THROTTLED,
+    Assembly,
+    Spread,
+    dated,
+)
 
 ENGINE = "mysql"
 RANK = 2
@@ -27,6 +36,7 @@ _RETURNS = re.compile(
     r"[\s(]*(?:select|show|with|desc|explain|values|table|check|analyze)\b", re.IGNORECASE
 )
 _HEADINGS = re.compile(r"Tcp port: .*|Time +Id +Command +Argument\s*|/\*.*\*/;?")
+_ERRORS = {"Errno", "Last_errno"}
 _SECOND = 1_000_000_000
 
 
@@ -103,25 +113,31 @@ class _Log:
         self._reading.entries += 1
         try:
             duration = round(float(facts["Query_time"]) * _SECOND)
-            if "Start" in facts:
-                end = self._clock.ns(facts["Start"]) + duration
-            else:
-                end = self._time_ns if self._exact else stamp_ns or self._time_ns
+            exact, moment = self._moment(facts, duration, stamp_ns)
         except (ValueError, OverflowError):
             self._reading.hurt(f"{facts['Query_time']} is no duration, or a time is none")
             return
-        if not end:
+        if not moment:
             self._reading.foreign += 1
             return
+        if not self._reading.silent and not _ERRORS & facts.keys():
+            self._reading.silent = True
+            self._reading.notes[SILENT] = None
         facts.setdefault("Schema", self._database)
         done = partial(self._done, "\n".join(text).removesuffix(";"), facts, duration)
-        if self._exact or "Start" in facts:
-            done(end)
+        if exact:
+            done(moment)
             return
         self._reading.coarse = True
         if not stamp_ns:
             self._reading.notes[LOCAL] = None
-        self.spread.add(end, done)
+        self.spread.add(moment, done)
+
+    def _moment(self, facts: dict[str, str], duration: int, stamp_ns: int) -> tuple[bool, int]:
+        """Return whether a time is exact, and that time: of the end, but MariaDB's of the begin."""
+        if "Start" in facts:
+            return True, self._clock.ns(facts["Start"]) + duration
+        return self._exact, self._time_ns if self._exact else stamp_ns or self._time_ns
 
     def _headed(self, line: str) -> bool:
         """Take a line of a head; return False where it is one of a statement."""
@@ -167,13 +183,14 @@ class _Log:
             self._size += len(line)
             self._text.append(line if self._size <= LONGEST_LINE else CUT)
 
-    def _done(self, text: str, facts: dict[str, str], duration: int, end: int) -> None:
+    def _done(self, text: str, facts: dict[str, str], duration: int, moment: int) -> None:
         thread = facts["thread"]
+        start = moment if "QC_hit" in facts else moment - duration
         if "Stored_routine" in facts:
             return  # a part of the CALL that is logged, too
         if match := _COMMAND.fullmatch(text):
             if match[1] == "Quit":
-                self.assembly.disconnect(thread, end)
+                self.assembly.disconnect(thread, start + duration)
             return
         if text.startswith("throttle: "):
             self.assembly.skip(THROTTLED)
@@ -182,7 +199,7 @@ class _Log:
         action = Action(
             0,
             "simple",
-            end - duration,
+            start,
             duration,
             text,
             sqlstate=STATES.get(error, "HY000") if error else "",

@@ -1,0 +1,200 @@
+"""Logs of real servers of MySQL and MariaDB: what clients did is what is read of them."""
+
+import struct
+import time
+from pathlib import Path
+
+import pymysql
+import pytest
+
+from replayer.capture import conversion
+from replayer.capture.archive import Reader
+from replayer.engines import engine as engines
+from replayer.servers.open import open_server
+
+# PyMySQL leaves the socket of a refused connection to the garbage collector.
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+
+_PREPARE, _EXECUTE, _CLOSE = 0x16, 0x17, 0x19
+_INTEGER, _STRING = b"\x08\0", b"\xfd\0"
+_BYTES = b"\xff\xfe'\\\n\x1a\"\t#"
+
+
+@pytest.fixture(scope="module", params=["mariadb", pytest.param("mysql-9", marks=pytest.mark.slow)])
+def place(request, server_home):
+    """Start a server of each kind."""
+    name = request.param
+    if name == "mariadb":
+        programs = request.getfixturevalue("mariadbd").parent
+    else:
+        programs = request.getfixturevalue("other_server")(name)
+    engine = engines.load("mariadb" if name == "mariadb" else "mysql")
+    with open_server(engine, bindir=programs, data_dir=server_home / f"logs-{name}") as server:
+        server.start()
+        yield server
+
+
+def _connect(server, **keys):
+    url = server.start()
+    where = {"user": url.username or "root", "password": url.password or ""}
+    where["unix_socket"] = url.query["unix_socket"]
+    return pymysql.connect(**{**where, "autocommit": True, "charset": "utf8mb4", **keys})
+
+
+def _packets(connection, count):
+    """Read definitions of parameters or columns, and what ends them."""
+    for _ in range(count + 1 if count else 0):
+        connection._read_packet()
+
+
+def _prepared(connection, text, *rows):
+    """Prepare a statement on the wire, execute it with each row of parameters, and close it."""
+    connection._execute_command(_PREPARE, text)
+    _, number, columns, holes = struct.unpack("<BIHH", connection._read_packet().get_all_data()[:9])
+    _packets(connection, holes)
+    _packets(connection, columns)
+    for row in rows:
+        nothing = sum(1 << place for place, value in enumerate(row) if value is None)
+        data = struct.pack("<IBIBB", number, 0, 1, nothing, 1)
+        data += b"".join(_INTEGER if isinstance(value, int) else _STRING for value in row)
+        for value in row:
+            if isinstance(value, int):
+                data += struct.pack("<q", value)
+            elif value is not None:
+                data += bytes([len(value)]) + value
+        connection._execute_command(_EXECUTE, data)
+        if connection._read_packet().get_all_data()[0]:
+            for _ in range(2):
+                while not connection._read_packet().is_eof_packet():
+                    pass
+    connection._execute_command(_CLOSE, struct.pack("<I", number))
+
+
+_SLEEP = "select sleep(1.2)"
+_TEXTS = (
+    "create table t (a int primary key auto_increment, b varchar(50), c varbinary(20))",
+    "insert into t values (1, 'it''s', x'00ff01'), (2, 'b\\\\n', null)",
+    "select 'several\nlines\n# Time: no\n\t\t 3 Query\tno'",
+    "select /* é漢 */ a from t where a in (1, 2) order by a",
+    "update t set b = 'z' where a = 2",
+    _SLEEP,
+)
+
+
+def _work(connection):
+    """Do what clients do; return when the statement that sleeps began."""
+    cursor = connection.cursor()
+    for text in _TEXTS:
+        began = time.time_ns()
+        cursor.execute(text)
+    cursor.execute("insert into t (a, c) values (3, %s)", (_BYTES,))
+    connection.commit()
+    with pytest.raises(pymysql.err.IntegrityError):
+        cursor.execute("insert into t (a) values (1)")
+    connection.rollback()
+    for text in ("prepare s from 'select ? + 1'", "set @x = 5", "execute s using @x"):
+        cursor.execute(text)
+    _prepared(
+        connection, "select a, b from t where a = ? and b <> ?", (1, b"x"), (2, b"it's \\ \n")
+    )
+    _prepared(connection, "insert into t (a, b) values (?, ?)", (100, b"p'\\\n"), (101, None))
+    _prepared(connection, "select a from t order by a limit ?", (2,))
+    connection.commit()
+    connection.select_db("other")
+    cursor.execute("create table u as select database() as d")
+    cursor.execute("use shop")
+    cursor.execute("create procedure p(x int) begin insert into t (a) values (x); end")
+    cursor.execute("call p(77)")
+    connection.commit()
+    return began
+
+
+def _tables(cursor):
+    """Return what lies in all tables that the work made."""
+    cursor.execute("select a, b, c from shop.t order by a")
+    rows = cursor.fetchall()
+    cursor.execute("select d from other.u")
+    return rows, cursor.fetchall()
+
+
+def _emptied(cursor):
+    for name in ("shop", "other"):
+        cursor.execute(f"drop database if exists {name}")
+        cursor.execute(f"create database {name}")
+
+
+def _logged(place, log, settings):
+    """Return the work's rows, its log's file, when it slept, and who may do anything."""
+    root = _connect(place)
+    cursor = root.cursor()
+    _emptied(cursor)
+    cursor.execute("select @@datadir")
+    path = Path(cursor.fetchone()[0], log)
+    for setting in (*settings, "long_query_time = 0", "log_output = 'FILE'"):
+        cursor.execute(f"set global {setting}")
+    kind = "general_log" if log.startswith("general") else "slow_query_log"
+    cursor.execute(f"set global {kind}_file = '{log}'")
+    cursor.execute(f"set global {kind} = 1")
+    client = _connect(place, database="shop", autocommit=False)
+    number = client.thread_id()
+    began = _work(client)
+    client.close()
+    deadline = time.monotonic() + 10
+    cursor.execute("select count(*) from information_schema.processlist where id = %s", (number,))
+    while cursor.fetchone()[0] and time.monotonic() < deadline:
+        cursor.execute(
+            "select count(*) from information_schema.processlist where id = %s", (number,)
+        )
+    cursor.execute(f"set global {kind} = 0")
+    return _tables(cursor), path, began, root
+
+
+def _converted(path, out):
+    wish = conversion.Wish([str(path)], out)
+    made = conversion.convert(conversion.planned(wish), wish, lambda _: None)
+    with Reader(out) as reader:
+        blocks = list(reader.blocks())
+    actions = [block.action(row) for block in blocks for row in range(len(block))]
+    sessions = {one.number: one for block in blocks for one in block.sessions}
+    (worker,) = {each.session for each in actions if each.text == _TEXTS[0]}
+    return made, sessions[worker], [each for each in actions if each.session == worker]
+
+
+@pytest.mark.parametrize("log", ["general.log", "slow.log"])
+def test_what_was_logged_does_the_same_again(place, log, tmp_path):
+    """Every statement and every byte: sent again as they were read, they make the same rows."""
+    extra = ("log_slow_extra = 1",) if log == "slow.log" and place.engine.name != "mariadb" else ()
+    rows, path, began, root = _logged(place, log, extra)
+    cursor = root.cursor()
+    made, session, actions = _converted(path, tmp_path / "out.replay")
+    assert session.database == "shop"
+    assert not made.summary.damage
+
+    _emptied(cursor)
+    again = _connect(place, database=session.database)
+    failed = []
+    for action in actions:
+        if action.text:
+            try:
+                again.cursor().execute(action.text)
+            except pymysql.err.MySQLError as error:
+                failed.append((action.text, error.args[0]))
+    again.close()
+    assert failed == [("insert into t (a) values (1)", 1062)]
+    assert _tables(cursor) == rows
+    root.close()
+
+    (slept,) = [each for each in actions if each.text == _SLEEP]
+    exact = place.engine.name != "mariadb"
+    start = made.summary.begin_ns + slept.start_ns
+    if exact or log == "slow.log":
+        assert abs(start - began) < (200_000_000 if exact else 1_100_000_000)
+    if log == "slow.log":
+        assert 1_200_000_000 <= slept.duration_ns < 2_000_000_000
+        assert slept.rows == 1
+        failures = [each.sqlstate for each in actions if each.sqlstate]
+        assert failures == (["23000"] if exact else [])
+        assert made.summary.source.errors_logged == exact
+    assert actions[0].does == "connect"
+    if exact or log == "general.log":
+        assert actions[-1].does == "disconnect"
