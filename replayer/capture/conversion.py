@@ -148,6 +148,8 @@ def _check_out(out: Path, inputs: Sequence[Input]) -> None:
 
 def _candidate(source: Input, order: Order) -> _Candidate:
     head = source.head()
+    if not head.strip() and source.damage:
+        raise Impossible(f"{source.name}: {source.damage}")
     if not head.strip():
         raise Impossible(f"{source.name} is empty")
     names = sorted(registry.names(LOGS), key=lambda name: -_log(name).RANK)

@@ -38,8 +38,6 @@ class Entry(NamedTuple):
     query_id: int = 0
     number: int = 0
     """Of the line in its session, from 1; 0 where it is not logged."""
-    started: str = ""
-    """The stamp of the session's begin."""
 
 
 @dataclass(slots=True)

@@ -551,6 +551,7 @@ def test_a_quote_that_nobody_closed_costs_one_record(tmp_path):
         ("2026-05-16 05:11:10.123 UTC [7] LOG:  checkpoint starting: time\n" * 3, "no session"),
         (b"REPLAY1\n" + b"x" * 100, "replay file already"),
         (gzip.compress(b"x" * 100)[:15], "damaged"),
+        (bz2.compress(b"x" * 100)[:30], "damaged"),
     ],
 )
 def test_what_can_never_be_replayed_is_one_sentence(tmp_path, content, words):
@@ -642,7 +643,14 @@ def test_random_bytes_and_deep_nesting_are_one_sentence(tmp_path):
     """Whatever is given as a log."""
     chance = random.Random(11)
     deep = b'{"textPayload": ' + b"[" * 200_000 + b"]" * 200_000 + b"}\n"
-    for data in (chance.randbytes(5000), deep * 2, b'{"error_severity": 1, "timestamp": 2}\n'):
+    others = {
+        "timestamp": "2026-05-16 05:11:10.000 UTC", "error_severity": "LOG", "pid": [7],
+        "message": 5, "detail": {}, "query_id": "x", "line_num": None,
+    }  # fmt: skip
+    types = json.dumps(others).encode() + b"\n"
+    for data in (
+        chance.randbytes(5000), deep * 2, b'{"error_severity": 1, "timestamp": 2}\n', types,
+    ):  # fmt: skip
         with pytest.raises(Impossible):
             converted(tmp_path, data)
 

@@ -164,7 +164,6 @@ def _entries(rows: Iterable[list[str]], clock: Clock, reading: Reading) -> Itera
                 row[4],
                 query_number(query_id) if query_id else 0,
                 int(row[6]),
-                row[8],
             )
         except ValueError:
             reading.hurt("a record has no time or no number of its line")

@@ -19,6 +19,7 @@ _OTHERS = frozenset({"client backend", "not initialized", "postmaster", "startup
 _TEXTS = ("textPayload", "log", "message", "msg", "line", "MESSAGE")
 """Keys of envelopes around a line of a log."""
 _TIMES = ("timestamp", "time", "ts", "@timestamp")
+_STRINGS = {str}
 _SAMPLES = 500
 _WINDOW = 16
 
@@ -190,36 +191,41 @@ def _entry(
     fields: Mapping[str, Any], clock: Clock, reading: Reading, where: str
 ) -> Iterable[Entry]:
     get = fields.get
-    if get("backend_type", "") not in _OTHERS:
+    if str(get("backend_type", "")) not in _OTHERS:
         reading.entries += 1
         return ()
     try:
-        return (
-            Entry(
-                clock.ns(fields["log_time"]),
-                get("session_id") or str(get("process_id") or get("pid") or ""),
-                get("error_severity", ""),
-                get("message", ""),
-                get("detail", ""),
-                get("sql_state_code", ""),
-                get("query", ""),
-                get("context", ""),
-                get("user_name", ""),
-                get("database_name", ""),
-                get("application_name", ""),
-                _remote(get),
-                query_number(get("query_id", 0)),
-                int(get("session_line_num") or 0),
-                get("session_start_time", ""),
-            ),
+        texts = (
+            get("session_id") or str(get("process_id") or get("pid") or ""),
+            get("error_severity") or "",
+            get("message") or "",
+            get("detail") or "",
+            get("sql_state_code") or "",
+            get("query") or "",
+            get("context") or "",
+            get("user_name") or "",
+            get("database_name") or "",
+            get("application_name") or "",
+            _remote(get),
         )
+        if set(map(type, texts)) == _STRINGS:
+            number = int(get("session_line_num") or 0)
+            return (
+                Entry(
+                    clock.ns(fields["log_time"]),
+                    *texts,
+                    query_number(get("query_id", 0)),
+                    number,
+                ),
+            )
     except (ValueError, TypeError, KeyError):
-        reading.hurt(f"{where} has no time, or a number that is none")
-        return ()
+        pass
+    reading.hurt(f"{where} has no time, or fields that are no text")
+    return ()
 
 
 def _remote(get: Any) -> str:
-    host = get("connection_from") or get("remote_host", "")
+    host = get("connection_from") or get("remote_host") or ""
     port = get("remote_port")
     return f"{host}:{port}" if port else host
 
