@@ -163,9 +163,10 @@ def search(trial: Callable[[float], Trial], limits: Limits | None = None) -> Cap
     """Return the highest multiple that holds; `trial` runs one multiple and says how it ended.
 
     From the start the multiple is doubled while it holds, or halved until it does; then the
-    bracket is bisected down to the resolution.  Both of its ends are run again before they are
-    accepted: an end whose trials disagree is none, the search goes on beyond it, and from then on
-    three trials must agree in place of two.
+    bracket is bisected down to the resolution.  Before it is halved, what failed is run again at
+    once: a fluke there would cost a search of everything below.  Both ends of the bracket are run
+    again before they are accepted: an end whose trials disagree is none, the search goes on beyond
+    it, in steps that double, and from then on three trials must agree in place of two.
 
     The interval holds both ends, and all capacities that 95 percent of the belief is in which the
     trials leave: a trial holds by a bell curve's chance of the capacity's logarithm, whose width is
@@ -200,20 +201,24 @@ def _bracket(book: _Book, low: int | None, high: int | None, octave: int) -> int
 
     It is an octave away, but near an end that was lost for a disagreement, and then farther.
     """
-    step = _stride(book, octave)
     highest, lowest = max(book.tried, default=0), min(rung for rung, _ in book.history)
     if high is None and book.tried and highest < book.top:
         # Where the clients gave up there is nothing to be found by going there again.
         middle = (highest + book.top + 1) // 2
-        return middle if book.gave_up else min(book.top, highest + step)
-    if low is None and lowest > book.bottom:
-        return max(book.bottom, lowest - step)
+        above = [rung for rung in book.tried if rung > max(book.disputed, default=rung)]
+        return middle if book.gave_up else min(book.top, highest + _stride(book, octave, above))
+    if low is None:
+        if book.unanimous(lowest, Trial.FAILED) and book.count(lowest, Trial.FAILED) == 1:
+            return lowest
+        if lowest > book.bottom:
+            below = [rung for rung in book.tried if rung < min(book.disputed, default=rung)]
+            return max(book.bottom, lowest - _stride(book, octave, below))
     return None
 
 
-def _stride(book: _Book, octave: int) -> int:
-    """Return how far to go beyond what was tried: an octave, or 1, 2, 4 ... after disputes."""
-    return min(octave, 1 << (len(book.disputed) - 1)) if book.disputed else octave
+def _stride(book: _Book, octave: int, beyond: Sequence[int]) -> int:
+    """Return how far to go from what was tried: an octave, or 1, 2, 4 ... beyond a dispute."""
+    return min(octave, 1 << len(beyond)) if book.disputed else octave
 
 
 def _between(book: _Book, low: int, high: int) -> int | None:

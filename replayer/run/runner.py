@@ -113,7 +113,9 @@ def execute(order: Order, progress: Progress) -> Iterator[Run]:
 
 
 def _controlled(run: Run, when: str) -> Run:
-    return run.model_copy(update={"control": {**run.control, **calibration.measure(when)}})
+    return run.model_copy(
+        update={"control": {**run.control, **calibration.measure(when, run.control)}}
+    )
 
 
 def _turns(workload: Workload) -> Iterator[tuple[int, StepSpec]]:

@@ -1,5 +1,10 @@
 """The control measurement: short, named, and telling only of moves beyond its own noise."""
 
+import os
+import subprocess
+import sys
+import time
+
 import numpy as np
 import pytest
 
@@ -53,6 +58,52 @@ def test_a_tenth_is_a_move():
     moves = calibration.moved(around(random.normal(100, 1, 6), random.normal(90, 1, 6)))
 
     assert -0.12 < moves["cpu"] < -0.08
+
+
+def values(value):
+    """Return what a process measured, six times."""
+    return [dict.fromkeys(calibration.NAMES, value + number / 100) for number in range(6)]
+
+
+def test_values_that_others_disturbed_are_measured_again(monkeypatch):
+    """What was measured while others used the processors does not count, if there is better."""
+    rounds = iter([(values(50.0), 0.9), (values(100.0), 0.01), (values(70.0), 0.0)])
+    monkeypatch.setattr(calibration, "_round", lambda: next(rounds))
+
+    assert calibration.measure("before")["cpu.before"][0] == 100.0
+
+
+def test_a_machine_that_stays_busy_is_measured_all_the_same(monkeypatch):
+    """Four times disturbed: the values of the least disturbance are kept."""
+    rounds = iter([(values(50.0 + others), others) for others in (0.9, 0.4, 0.6, 0.8)])
+    monkeypatch.setattr(calibration, "_round", lambda: next(rounds))
+
+    assert calibration.measure("before")["cpu.before"][0] == 50.4
+
+
+def test_others_are_noticed_on_this_machine():
+    """A busy loop of another's process is told from the control's own."""
+    loop = "import time\nend = time.time() + 30\nwhile time.time() < end: pass"
+    with subprocess.Popen([sys.executable, "-c", loop]) as busy:
+        try:
+            time.sleep(0.3)
+            _, others = calibration._round()
+        finally:
+            busy.kill()
+
+    assert others > 0.5 / os.cpu_count()
+
+
+@pytest.mark.parametrize(("later", "move"), [(100.0, False), (70.0, True)])
+def test_a_move_is_one_that_lasts(monkeypatch, later, move):
+    """What is gone a second later was not there during the run; what stays was."""
+    monkeypatch.setattr(calibration, "_CONFIRMED_AFTER", 0)
+    rounds = iter([(values(v), 0.0) for v in (100.0, 70.0, *[later] * 3)])
+    monkeypatch.setattr(calibration, "_round", lambda: next(rounds))
+    before = calibration.measure("before")
+    after = calibration.measure("after", before)
+
+    assert bool(calibration.moved({**before, **after})) is move
 
 
 def test_a_control_of_one_process_cannot_tell():

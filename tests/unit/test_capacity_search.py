@@ -102,6 +102,22 @@ def test_first_trial_that_fails_by_a_fluke_does_not_hide_the_rest():
     assert found.clear
 
 
+@pytest.mark.parametrize("fluke", range(4))
+@pytest.mark.parametrize("capacity", [0.3, 0.97, 1.9, 3.0])
+def test_fluke_costs_few_trials(capacity, fluke):
+    """Whichever of the first trials fails by a fluke, the search does not crawl back."""
+    trial, calls = machine(capacity), []
+
+    def disturbed(multiple):
+        calls.append(multiple)
+        return Trial.FAILED if len(calls) == fluke + 1 else trial(multiple)
+
+    found = search(disturbed)
+
+    assert found.accepted <= capacity < found.refused
+    assert len(calls) <= len(search(machine(capacity)).trials) + 9
+
+
 def test_weak_and_strong_machines_end_at_the_limits():
     """Nothing holds: no multiple is accepted; all holds: no upper end; both are run again."""
     weak = search(machine(0.01), Limits(least=0.1))

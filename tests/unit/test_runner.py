@@ -21,7 +21,7 @@ def run_steps(monkeypatch):
     A step is a function of (spec, context), under its name; `checks` are theirs.
     """
     # It is measured for a second and has tests of its own.
-    monkeypatch.setattr(calibration, "measure", lambda when: {f"cpu.{when}": (1.0,)})
+    monkeypatch.setattr(calibration, "measure", lambda when, before: {f"cpu.{when}": (1.0,)})
 
     def perform(steps, *, checks=None, once=(), repeat=1):
         real = registry.load

@@ -16,6 +16,8 @@ from replayer.steps.capacity.spec import Spec
 from replayer.units import show_count
 
 _NEITHER = Better.NEITHER
+_DISTURBED = 0.1
+"""Of the time of all processors."""
 _ALMOST = 0.999
 """Of a multiple, for what arithmetic takes of it."""
 
@@ -30,6 +32,14 @@ class Trial:
     ended: Ended
     reason: str
     """Why it did not hold, "" if it did."""
+    void: bool = False
+    """It does not count: it failed while others used the processors, and was run again."""
+
+    @property
+    def disturbed(self) -> bool:
+        """Tell whether others used so much of the processors that a failure may be theirs."""
+        others = self.level.use.foreign
+        return others is not None and (others.cpu_share or 0.0) > _DISTURBED
 
 
 def record_trial(findings: Findings, trial: Trial) -> None:
@@ -46,7 +56,7 @@ def _columns(trial: Trial) -> dict[str, Any]:
         "asked_per_second": round(level.asked.rate or 0.0, 3),
         "offered_per_second": round(level.offered, 3),
         "seconds": round(level.seconds, 3),
-        "ended": trial.ended.value,
+        "ended": "void" if trial.void else trial.ended.value,
         "reason": trial.reason,
         "lag_s": longest,
         **level_columns(trial.point, level, times),
@@ -81,17 +91,24 @@ def record(spec: Spec, findings: Findings, found: Capacity, trials: Sequence[Tri
             "trials of the same rate disagreed between what was accepted and what was refused: "
             "let a trial take longer"
         )
+    void = sum(trial.void for trial in trials)
+    if void:
+        findings.note(
+            f"others used the processors in {void} of {len(trials)} trials that failed: these do "
+            f"not count and were run again"
+        )
     _record_first(findings, found, trials)
 
 
 def _record_first(findings: Findings, found: Capacity, trials: Sequence[Trial]) -> None:
     """Write down what gave first: in the trials that failed at what was refused, or above."""
-    failed = [trial for trial in trials if trial.ended is Ended.FAILED]
+    failed = [trial for trial in trials if trial.ended is Ended.FAILED and not trial.void]
     if not failed:
         return
     wanted = found.refused if found.refused is not None else min(t.multiple for t in failed)
     limit = [t.point for t in failed if t.multiple > _ALMOST * wanted]
-    judged = saturation.at_limit([trial.point for trial in trials], limit)
+    counted = [trial.point for trial in trials if not trial.void]
+    judged = saturation.at_limit(counted, limit)
     for load in judged.loads:
         findings.row("resources", **resource_columns(load))
     findings.facts |= {
