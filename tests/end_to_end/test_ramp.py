@@ -35,6 +35,7 @@ def rows_of(outcome, table):
     return {next(iter(row.values())): row for row in outcome.tables[table]}
 
 
+@pytest.mark.slow
 def test_ramp_of_cached_reads_has_a_curve_and_a_law(context):
     """Every level three times in a drawn order, a law, Little's law kept, and uses that add up."""
     outcome = performed(ramp, spec_of(), context)

@@ -141,6 +141,7 @@ def test_smoke_runs_every_step_and_proves_it(replayer, folder):
     assert list((folder / "results").glob("*.json")) == stored
 
 
+@pytest.mark.slow
 def test_smoke_runs_every_step_on_mariadb(replayer, folder, mariadbd):
     """The same on a MariaDB that replayer starts itself; a build takes its layout."""
     words = ("--engine", "mariadb", "--bindir", mariadbd.parent, "--json")
