@@ -5,6 +5,7 @@ the key under which the dear one, sqlglot's, is remembered: captures of millions
 few forms.  sqlglot sees the cheap form only, so that no value can be in what it returns.
 """
 
+import gc
 import hashlib
 import logging
 import re
@@ -25,6 +26,7 @@ _MOST_FORMS = 20_000
 """Forms that sqlglot is asked about and that are remembered: later ones keep their cheap form."""
 _MOST_PARSED = 4 << 20
 """Characters of all forms that sqlglot is asked about: it needs some 10 us for each."""
+_COLLECTED = 500
 _MOST_TEXTS = 50_000
 _MOST_CHARACTERS = 16 << 20
 """Of remembered texts together."""
@@ -159,6 +161,9 @@ class Fingerprints:
             if room:
                 self._forms[key] = known
                 self._form_characters += len(cheap)
+                if not len(self._forms) % _COLLECTED:
+                    # Trees are circles, and whoever converts has switched the search for them off.
+                    gc.collect()
         return known
 
 
@@ -217,8 +222,8 @@ def describe(cheap: str, dialect: str, *, parsed: bool = True) -> Fingerprint:
     )
     if trees:
         writes = _together([_writes(tree, _kind_of(tree, kinds[0])) for tree in trees])
-        text = "; ".join(_normalised(tree, dialect) for tree in trees)
         kind = _kind_of(trees[0], kinds[0])
+        text = "; ".join(_normalised(tree, dialect) for tree in trees)
     else:
         writes = _together([_worded(part, kind) for part, kind in zip(parts, kinds, strict=False)])
         text = _NUMBERS.sub("?", cheap.replace("'?'", "?").replace("$1", "?"))
@@ -259,7 +264,8 @@ def _normalised(tree: exp.Expression, dialect: str) -> str:
             node.set("this", node.name.lower())
         return node
 
-    return tree.transform(general).sql(dialect, comments=False)
+    # Without copies: the tree is not needed any more.
+    return tree.transform(general, copy=False).sql(dialect, comments=False, copy=False)
 
 
 def _generalised(node: exp.Expression) -> exp.Expression:

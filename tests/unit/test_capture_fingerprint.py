@@ -1,5 +1,6 @@
 """What a statement is: values do not matter, none is kept, kinds and tables are right."""
 
+import gc
 import string
 import time
 
@@ -171,6 +172,20 @@ def test_memory_is_bounded_and_what_comes_too_late_is_still_told_apart(monkeypat
     assert len(known._forms) == 10
     assert len(known._texts) <= 5
     assert forms[40].fingerprint.text == "select a from t40 where b = ?"
+
+
+def test_trees_are_forgotten_where_garbage_is_not_collected():
+    """As in a conversion, which switches the search for circles off."""
+    known = Fingerprints()
+    gc.collect()
+    gc.disable()
+    try:
+        before = len(gc.get_objects())
+        for number in range(2 * fingerprint._COLLECTED):
+            known.statement(f"select a, b from t{number} join u on t.a = u.a where c in (1, 2)")
+        assert len(gc.get_objects()) - before < 10 * len(known._forms)
+    finally:
+        gc.enable()
 
 
 def test_a_long_text_costs_no_more_than_its_length():
