@@ -65,6 +65,8 @@ SCAN: Final = {
 _TAGGED = re.compile(r"\$(?:[A-Za-z_]\w*)?\$")
 _PREFIXED = re.compile(r"[eEbBxXnN&](?<=\W[eEbBxXnN&])'")
 _STRINGS = re.compile(_STRING)
+_INTRODUCED = re.compile(r"\b(?:[bBxXnN]|_[a-z0-9]+ ?)'\?'")
+"""What stands before a string of MySQL: its character set, or how it is written."""
 _REPLACED: Final = {"gap": " ", "string": "'?'", "parameter": "$1", "number": "0"}
 _ONE = r"(?:'\?'|[-+]?0|\$1|\?|[nN][uU][lL][lL]|[tT][rR][uU][eE]|[fF][aA][lL][sS][eE])"
 _LIST = re.compile(
@@ -182,6 +184,8 @@ def cheap_form(text: str, dialect: str) -> str:
         text = _NUMBERS.sub("0", text)
         if "$" in text:
             text = _PARAMETERS.sub("$1", text)
+    if dialect == "mysql" and "'?'" in text:
+        text = _INTRODUCED.sub("'?'", text)
     text = " ".join(text.split())
     if "," in text:
         text = _LIST.sub(r"\1", text)
@@ -256,8 +260,11 @@ def _normalised(tree: exp.Expression, dialect: str) -> str:
     def general(node: exp.Expression) -> exp.Expression:
         if isinstance(node, exp.Neg) and isinstance(node.this, exp.Literal):
             return exp.var("?")
-        if isinstance(node, exp.Literal | exp.Parameter | exp.Boolean | exp.Null):
-            return _generalised(node)
+        # A parameter of MySQL is a variable; NULL and TRUE change what a statement means.
+        if isinstance(node, exp.Literal) or (
+            isinstance(node, exp.Parameter) and dialect == "postgres"
+        ):
+            return exp.var("?")
         if isinstance(node, exp.In | exp.Values) and node.expressions:
             node.set("expressions", node.expressions[:1])
         if isinstance(node, exp.Identifier) and not node.quoted and dialect == "postgres":
@@ -266,13 +273,6 @@ def _normalised(tree: exp.Expression, dialect: str) -> str:
 
     # Without copies: the tree is not needed any more.
     return tree.transform(general, copy=False).sql(dialect, comments=False, copy=False)
-
-
-def _generalised(node: exp.Expression) -> exp.Expression:
-    # NULL and TRUE change what a statement means.
-    if isinstance(node, exp.Boolean | exp.Null):
-        return node
-    return exp.var("?")
 
 
 def _kind(part: str) -> Kind:

@@ -100,7 +100,9 @@ def _heaviest(summary: Summary) -> Iterator[RenderableType]:
     of = f"{len(shown)} of {summary.fingerprints:,}" if len(shown) < summary.fingerprints else "all"
     yield line(f"the heaviest statements by {by} ({of})", "bold")
     rows = [_row(place, work, summary.seconds) for place, work in enumerate(shown, 1)]
-    yield Sheet(_HEADINGS, rows, 2)
+    used = [column for column in range(len(_HEADINGS)) if any(row[column] for row in rows)]
+    headings = [_HEADINGS[column] for column in used]
+    yield Sheet(headings, [[row[column] for column in used] for row in rows], 2)
     yield ""
     texts = pairs((f"{place}", _text(work)) for place, work in enumerate(shown, 1))
     yield Padding(texts, (0, 0, 0, INDENT), expand=False)

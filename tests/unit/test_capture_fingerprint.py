@@ -57,6 +57,10 @@ def test_quotes_are_those_of_the_engine():
     assert _of('select a from t where b = "x"', "mysql") == _of(
         "select a from t where b = 'it\\'s -- #'", "mysql"
     )
+    assert _of("insert into t values (x'ff', _binary 'b', n'c', @d)", "mysql") == _of(
+        "insert into t values ('a', 'b', 'c', @d)", "mysql"
+    )
+    assert "@d" in _of("set @d = 5", "mysql").text
     assert "`a b`" in cheap_form("select `a b` from t # x", "mysql")
 
 

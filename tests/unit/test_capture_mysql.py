@@ -155,6 +155,7 @@ def test_a_general_log_of_mariadb(converted):
     """Times of a second stand once for all entries of it, and their zone is not known."""
     summary, notes, _, actions = converted(general=_GENERAL_MARIADB)
     assert summary.source.server_version == "10.11.6-MariaDB-log"
+    assert not any("nothing that a server writes" in note for note in notes)
     assert [each.start_ns // 10**9 for each in actions] == [0, 0, 36_005, 36_005]
     assert len({each.start_ns for each in actions}) == 4
     assert any("zone" in note for note in notes)

@@ -64,6 +64,7 @@ def test_the_twenty_heaviest_are_shown_of_more(shown):
     assert "by number, as the log has no durations (20 of 30)" in text
     assert "SELECT a19 FROM t" in text
     assert "SELECT a20 FROM t" not in text
+    assert "longest" not in text
 
 
 def test_nothing_of_a_log_steers_a_terminal(shown):

@@ -27,7 +27,7 @@ _BEGIN = (
 )
 _ENTRY = re.compile(rf"{_BEGIN}(?:\t(.*))?", re.DOTALL)
 _ENTRIES = re.compile(rf"^{_BEGIN}", re.MULTILINE)
-_HEADINGS = re.compile(r"Tcp port: .*|Time +Id +Command +Argument\s*")
+_HEADINGS = re.compile(r"Tcp port: .*|Time\s+Id\s+Command\s+Argument\s*")
 _WHO = re.compile(r"(\S*)@(\S*)(?: as \S+)? on ?(.*?)(?: using \S+)?\Z", re.DOTALL)
 
 

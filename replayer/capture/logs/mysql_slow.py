@@ -35,7 +35,7 @@ _COMMAND = re.compile(r"# administrator command: (.*?);?")
 _RETURNS = re.compile(
     r"[\s(]*(?:select|show|with|desc|explain|values|table|check|analyze)\b", re.IGNORECASE
 )
-_HEADINGS = re.compile(r"Tcp port: .*|Time +Id +Command +Argument\s*|/\*.*\*/;?")
+_HEADINGS = re.compile(r"Tcp port: .*|Time\s+Id\s+Command\s+Argument\s*|/\*.*\*/;?")
 _ERRORS = {"Errno", "Last_errno"}
 _SECOND = 1_000_000_000
 
