@@ -28,7 +28,7 @@ _BLOCK = 1 << 20
 _PIECE = 1 << 10
 """Bytes that are decompressed at once: even a bomb makes no more than some 40 MB of them."""
 _HEAD = 256 << 10
-LONGEST_LINE = 8 << 20
+LONGEST_LINE = 4 << 20
 """Characters; of a longer line only its beginning is kept, and CUT after it."""
 _KEPT = 64 << 10
 CUT = "\0"
@@ -119,20 +119,21 @@ class Input:
 
         Of a line that is too long the beginning is kept, with CUT at its end.
         """
-        held, windows = "", None
-        dropping = False
-        for block in self.blocks(advance):
+        held, dropping, windows = "", False, False
+        for number, block in enumerate(self.blocks(advance)):
             pieces = block.split("\n")
-            if windows is None:
-                windows = pieces[0].endswith("\r") and len(pieces) > 1
-            if dropping and len(pieces) > 1:
-                pieces[0], dropping = held, False
-            elif not dropping:
+            if not number:
+                windows = len(pieces) > 1 and pieces[0].endswith("\r")
+            if not dropping:
                 pieces[0] = held + pieces[0]
-            held = held if dropping else pieces.pop()
-            if len(held) > LONGEST_LINE:
-                held, dropping = held[:_KEPT] + CUT, True
-            yield [line.removesuffix("\r") for line in pieces] if windows else pieces
+                if len(pieces[0]) > LONGEST_LINE:
+                    pieces[0], dropping = pieces[0][:_KEPT] + CUT, True
+            else:
+                pieces[0] = held
+            held = pieces.pop()
+            if pieces:
+                dropping = False
+                yield [line.removesuffix("\r") for line in pieces] if windows else pieces
         self.unfinished = bool(held)
         if held:
             yield [held]

@@ -515,16 +515,34 @@ def test_a_prefix_is_found_by_itself(tmp_path, begin):
     assert summary.sessions == 1
 
 
-def test_one_line_of_100_megabytes_is_one_counted_item(tmp_path):
-    """In every layout the statements around it are there, in little memory."""
-    giant = row(11, f"duration: 1.000 ms  statement: SELECT '{'x' * (2 * LONGEST_LINE)}'")
-    before = row(10, "duration: 1.000 ms  statement: SELECT 1")
-    after = row(12, "duration: 1.000 ms  statement: SELECT 2")
-    for layout in LAYOUTS.values():
-        summary, actions, _ = converted(tmp_path, layout(before + giant + after))
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_one_line_of_100_megabytes_is_one_counted_item(tmp_path, layout):
+    """The statements around it are there, wherever it stands, and nothing is damaged."""
+    csv.field_size_limit(1 << 25)
+    giant = row(11, f"duration: 1.0 ms  statement: SELECT '{'x' * (4 * LONGEST_LINE)}'")
+    others = [row(at, f"duration: 1.0 ms  statement: SELECT {at}") for at in (10, 12)]
+    for place in range(3):
+        text = "".join([*others[:place], giant, *others[place:]])
 
-        assert [one.text for one in statements(actions)] == ["SELECT 1", "SELECT 2"]
-        assert list(summary.skipped.values()) == [1]
+        summary, actions, _ = converted(tmp_path, LAYOUTS[layout](text))
+
+        assert [one.text for one in statements(actions)] == ["SELECT 10", "SELECT 12"]
+        assert list(summary.skipped.items()) == [("statements cut by a limit of length", 1)]
+        assert not summary.damage
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_a_first_entry_of_megabytes_is_read(tmp_path, layout):
+    """A log is known by its beginning even where that is part of one statement."""
+    csv.field_size_limit(1 << 25)
+    text = "".join(
+        row(10 + at, f"duration: 1.0 ms  statement: SELECT '{'x' * (2 << 20)}'") for at in range(2)
+    )
+
+    summary, _, _ = converted(tmp_path, LAYOUTS[layout](text))
+
+    assert summary.statements == 2
+    assert not summary.damage
 
 
 def test_a_quote_that_nobody_closed_costs_one_record(tmp_path):

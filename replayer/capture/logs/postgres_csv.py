@@ -11,6 +11,7 @@ from replayer.capture.clock import STAMP, Clock
 from replayer.capture.entry import Entry, Reading, query_number
 from replayer.capture.inputs import LONGEST_LINE, Input
 from replayer.capture.logs import Order
+from replayer.capture.prefix import SEVERITIES
 
 ENGINE = "postgres"
 RANK = 3
@@ -18,6 +19,7 @@ _BEGIN = rf'"?{STAMP}(?:\.\d+)? [^,"\n]{{1,40}}"?,(?:"[^"\n]*")?,'
 _START = re.compile(_BEGIN)
 _STARTS = re.compile(rf"^{_BEGIN}", re.MULTILINE)
 _FEWEST = 23
+_MESSAGE = 13
 _OTHERS = frozenset({"client backend", "not initialized", "postmaster", "startup", "walsender", ""})
 """Processes whose entries are of use; a parallel worker's errors are its leader's, too."""
 _LONGEST_BEGIN = 512
@@ -27,16 +29,23 @@ csv.field_size_limit(4 * LONGEST_LINE)
 
 
 def fits(head: str) -> bool:
-    """Tell whether a log has a whole record in its beginning."""
-    match = _STARTS.search(head)
-    return match is not None and _first(head[match.start() :]) is not None
+    """Tell whether a log has a record in its beginning, which may be longer than that."""
+    return _begin(head) is not None
 
 
 def began(head: str, order: Order) -> int | None:  # noqa: ARG001 - layouts share one face
     """Return the time of the first record."""
-    match = _STARTS.search(head)
-    row = _first(head[match.start() :]) if match else None
+    row = _begin(head)
     return None if row is None else Clock().ns(row[0])
+
+
+def _begin(head: str) -> list[str] | None:
+    """Return the first record, of which no more than its message need be there."""
+    match = _STARTS.search(head)
+    if match is None:
+        return None
+    row = _first(head[match.start() :], _MESSAGE + 1)
+    return row if row is not None and row[_MESSAGE - 2] in SEVERITIES else None
 
 
 def read(inputs: Iterable[Input], order: Order) -> Iterator[list[Action]]:
@@ -52,11 +61,11 @@ def read(inputs: Iterable[Input], order: Order) -> Iterator[list[Action]]:
     yield whole.finish()
 
 
-def _first(text: str) -> list[str] | None:
-    """Return the first whole record that has a time."""
+def _first(text: str, columns: int = _FEWEST) -> list[str] | None:
+    """Return the first record that has a time, and so many columns."""
     try:
         for row in csv.reader(io.StringIO(text, newline="\n")):
-            if len(row) >= _FEWEST:
+            if len(row) >= columns:
                 Clock().ns(row[0])
                 return row
     except (csv.Error, ValueError):

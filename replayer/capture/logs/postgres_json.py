@@ -1,6 +1,7 @@
 """JSON lines of PostgreSQL: jsonlog, CloudNativePG, Cloud SQL, Azure, and lines in an envelope."""
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -19,13 +20,16 @@ _OTHERS = frozenset({"client backend", "not initialized", "postmaster", "startup
 _TEXTS = ("textPayload", "log", "message", "msg", "line", "MESSAGE")
 """Keys of envelopes around a line of a log."""
 _TIMES = ("timestamp", "time", "ts", "@timestamp")
+_LONG = re.compile(r'\{"[^\n]{1,2000}"error_severity": ?"')
 _STRINGS = {str}
 _SAMPLES = 500
 _WINDOW = 16
 
 
 def fits(head: str) -> bool:
-    """Tell whether a log has objects as its first lines."""
+    """Tell whether a log has objects as its first lines; one may be longer than its beginning."""
+    if "\n" not in head:
+        return _LONG.match(head) is not None
     return any(_fields(one) or _text(one) for one in _objects(head))
 
 
@@ -73,7 +77,7 @@ class _Reader:
         descending = len(times) > 1 and times[0] > times[-1] and times == sorted(times)[::-1]
         self._joiner = None
         objects = list(_objects(head))
-        if not any(_fields(one) for one in objects):
+        if objects and not any(_fields(one) for one in objects):
             self._joined([text for one in objects if (text := _text(one))])
         batches = (source.backwards if descending else source.lines)(self._order.advance)
         number, step = (0, 0) if descending else (1, 1)
