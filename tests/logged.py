@@ -48,12 +48,24 @@ class Logged:
         )  # fmt: skip
         return done.stdout
 
+    def restart(self, settings):
+        """Start it anew with settings on top."""
+        with (self.folder / "data" / "postgresql.conf").open("a") as file:
+            file.write(settings)
+        who = {}
+        if self.user is not None:
+            who = {"user": self.user.uid, "group": self.user.gid, "extra_groups": []}
+        words = ["restart", "-D", self.folder / "data", "-w", "-s", "-l", self.folder / "first"]
+        subprocess.run(
+            [self.programs / "pg_ctl", *words], check=True, capture_output=True, cwd="/", **who
+        )
+
 
 @contextlib.contextmanager
-def logging_server(settings=""):
+def logging_server(settings="", bindir=None):
     """Start a new server; at the end it is stopped and its folder removed."""
     spec = engines.load("postgres").spec.server
-    found = programs.find("PostgreSQL", spec)
+    found = programs.find("PostgreSQL", spec, bindir)
     folder = Path(tempfile.mkdtemp(prefix="replayer-logged-", dir="/tmp"))
     who = {}
     if found.user is not None:

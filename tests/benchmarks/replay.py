@@ -28,9 +28,9 @@ SCALE = 10
 ROUNDS = 5
 CLIENTS = 8
 SOURCE = "bench_source"
-KINDS = {"TPC-B-like": ((), 7, 4000), "select-only": (("-S",), 1, 30_000)}
+KINDS = {"TPC-B-like": ((), 7, 1000), "select-only": (("-S",), 1, 8000)}
 """Of pgbench: options, statements and transactions of a client."""
-PEER_TRANSACTIONS = 300
+PEER_TRANSACTIONS = 100
 PEER_LOG = """
 log_min_duration_statement = -1
 log_statement = 'all'

@@ -1,20 +1,28 @@
 """Captures replayed on the real server: what ends up in it, what is measured, what goes wrong."""
 
+import contextlib
 import json
+import os
+import shutil
 import signal
+import socket
 import subprocess
 import sys
+import threading
 import time
 from contextlib import closing
 
 import pytest
 
+from replayer.engines import engine as engines
 from replayer.engines.connection import Database
-from replayer.errors import Impossible
+from replayer.errors import Impossible, ReplayerError
 from replayer.results import store
+from replayer.servers.open import open_server
 from replayer.steps.replay import step
 from replayer.steps.replay.spec import Spec
 from tests.captured import Capture
+from tests.logged import logging_server
 from tests.performed import performed
 
 TEMPLATE = "replay_source"
@@ -425,3 +433,118 @@ def test_commit_order_needs_a_connection_for_each_session(replay):
     """Transactions that wait for each other cannot share one: it is refused before anything ran."""
     with pytest.raises(Impossible, match="each needs a connection"):
         replay(transfers(4, 2), order="commit", sessions=2)
+
+
+def test_a_server_that_crashes_and_comes_back_is_survived(replay, server):
+    """All sessions are lost at once, connect again, and go on; both is counted."""
+    capture = Capture()
+    for number in range(1, 5):
+        capture.session(number, application="victim")
+        for turn in range(120):
+            capture.runs(number, 0.1 + turn / 20 + number / 1000, "SELECT 1")
+    find = "SELECT pid FROM pg_stat_activity WHERE application_name = 'victim' LIMIT 1"
+
+    def kill():
+        end = time.monotonic() + 60
+        with closing(Database(server.engine, server.start())) as database:
+            while time.monotonic() < end:
+                if found := database.query(find):
+                    time.sleep(1)
+                    os.kill(found[0]["pid"], signal.SIGKILL)
+                    return
+                time.sleep(0.05)
+
+    thread = threading.Thread(target=kill)
+    thread.start()
+    outcome = replay(capture, speed=1)
+    thread.join()
+
+    assert outcome.facts["replay.sessions_lost"] >= 4
+    assert value(outcome, "replay.ran") > 95
+    (one,) = outcome.replayed
+    assert set(one.errors) <= {"57P02", "08006"}
+    assert sum(one.errors.values()) <= 8
+    assert any("lost its connection" in note for note in outcome.notes)
+
+
+@pytest.mark.slow
+def test_a_server_that_hangs_ends_the_replay_and_what_ran_is_kept(
+    server, source, tmp_path, context
+):
+    """In one sentence, within the time in which silence is noticed."""
+    capture = Capture().session(1, application="stopped")
+    for turn in range(3000):
+        capture.runs(1, turn / 50, "SELECT 1")
+    asked = {"step": "replay", "file": str(capture.write(tmp_path / "h.replay"))}
+    find = "SELECT pid FROM pg_stat_activity WHERE application_name = 'stopped'"
+    stopped = []
+
+    def stop():
+        with closing(Database(server.engine, server.start())) as database:
+            while not database.query(find):
+                time.sleep(0.05)
+            time.sleep(2)
+        stopped.extend(server.pids())
+        for pid in stopped:
+            os.kill(pid, signal.SIGSTOP)
+
+    thread = threading.Thread(target=stop)
+    thread.start()
+    try:
+        with pytest.raises(ReplayerError):
+            step.run(Spec.model_validate({**asked, "restore": TEMPLATE}), context)
+    finally:
+        thread.join()
+        for pid in stopped:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)
+    (one,) = context.findings.replayed
+    assert 0 < one.executions < one.planned
+    assert context.findings.facts["replay.whole"] is False
+
+
+CERTIFICATE = ["openssl", "req", "-new", "-x509", "-nodes", "-days", "2", "-subj", "/CN=localhost"]
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl is not installed")
+def test_over_tls_the_same_ends_the_same(surroundings, tmp_path, postgres15):
+    """Prepared statements, errors, rows and hashes as without it; the wheel's server has no TLS."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    folder = tmp_path
+    subprocess.run(
+        [*CERTIFICATE, "-keyout", folder / "key", "-out", folder / "crt"],
+        check=True, capture_output=True,
+    )  # fmt: skip
+    with logging_server(bindir=postgres15) as source:
+        for name in ("key", "crt"):
+            shutil.copy(folder / name, source.folder / name)
+            (source.folder / name).chmod(0o600)
+            if source.user is not None:
+                shutil.chown(source.folder / name, source.user.uid, source.user.gid)
+        source.run("createdb", "shop")
+        source.run(
+            "psql", "-q", "-c", "CREATE TABLE account (id int PRIMARY KEY, balance int)", "shop"
+        )
+        outcomes = []
+        capture = transfers(2, 10).runs(1, 5, "SELEC 1").runs(1, 5.1, "SELECT * FROM account")
+        capture.runs(1, 5.2, "INSERT INTO account VALUES ($1, $2)", parameters=("1", None))
+        capture.runs(1, 5.3, "COPY account FROM STDIN").runs(1, 5.4, "COPY account TO STDOUT")
+        capture.runs(1, 5.5, "SELECT id FROM account ORDER BY id").runs(1, 5.6, "TRUNCATE account")
+        path = str(capture.write(tmp_path / "a.replay"))
+        source.restart(
+            f"listen_addresses = '127.0.0.1'\nport = {port}\nssl = on\n"
+            f"ssl_cert_file = '{source.folder}/crt'\nssl_key_file = '{source.folder}/key'\n"
+        )
+        for mode in ("disable", "require"):
+            url = f"postgresql://postgres@127.0.0.1:{port}/shop?sslmode={mode}"
+            with open_server(engines.of_url(url), url=url) as there:
+                spec = {"step": "replay", "file": path, "speed": 0, "verify": "hash"}
+                spec["i_will_change"] = "shop"
+                outcomes.append(performed(step, Spec.model_validate(spec), surroundings(there)))
+    plain, encrypted = (
+        {(one.text, one.rows, one.rows_hash, str(one.errors)) for one in outcome.replayed}
+        for outcome in outcomes
+    )
+    assert plain == encrypted
+    assert value(outcomes[1], "replay.ran") == 100

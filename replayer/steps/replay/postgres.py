@@ -24,7 +24,15 @@ _ERROR, _READY, _ROW, _COMPLETE = b"EZDC"
 _COPY_IN, _PARSED = ord("G"), ord("1")
 _IDLE = ord("I")
 _MASK = (1 << 64) - 1
-_PASSING = ("too many", "starting up", "shutting down", "recovery", "reserved", "slots")
+_PASSING = (
+    "too many",
+    "starting up",
+    "accepting",
+    "shutting down",
+    "recovery",
+    "reserved",
+    "slots",
+)
 """In what a server says that may take a connection a little later."""
 
 
