@@ -15,7 +15,7 @@ from typing import Self
 import replayer
 from replayer.errors import Impossible, ReplayerError
 
-_ASKING = ("servers", "tables", "load", "steps", "sizing")
+_ASKING = ("servers", "tables", "load", "capture", "steps", "sizing")
 """The packages that talk to databases; a contract test holds that no other declares a verb."""
 _HOLE = re.compile(r"\{\{(\w+)\}\}")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")

@@ -1,0 +1,233 @@
+"""Say what a server must log for its work to be replayed, what that costs, and have it logged.
+
+Without --apply nothing is changed: the settings are printed, with the bytes a second that they come
+to by the load that runs now.  With --apply they are set, and given back when the time is over, at
+Ctrl-C, and after a kill by the next replayer.  A log holds what people asked their database: copies
+are made for their owner alone.
+"""
+
+from __future__ import annotations
+
+import getpass
+import shlex
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from replayer import signals
+from replayer.capture import settings, span
+from replayer.engines import credentials, engine
+from replayer.errors import Impossible
+from replayer.report import progress
+from replayer.report.words import clean
+from replayer.run.recovery import give_back
+from replayer.servers import log_settings, remote
+from replayer.units import duration, show_count, show_duration, show_size
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator
+
+    from sqlalchemy.engine import URL
+
+    from replayer.capture.settings import Cost, Needs, Place, Setting
+    from replayer.engines.engine import Engine
+    from replayer.report.progress import Conversation, Task
+
+EPILOG = """\
+examples:
+  replayer capture postgresql://postgres@db.example/shop
+  replayer capture postgresql:///shop?host=/run/postgresql --for 1h --apply --out monday
+  replayer convert monday --out monday.replay
+"""
+_LEAST_FREE = 1 << 30
+"""Bytes on the log's disk below which a capture ends early: a full disk stops the server."""
+_LOOKED_EVERY = 1.0
+_LAST_LINES_SECONDS = 1.0
+"""For what the server has not yet written when it logs no more."""
+
+
+class _Source(NamedTuple):
+    """The server that is captured."""
+
+    engine: Engine
+    url: URL
+
+    @property
+    def title(self) -> str:
+        return f"{self.engine.title} {self.engine.version} at {credentials.show(self.url)}"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.epilog = EPILOG
+    add = parser.add_argument
+    add("url", metavar="URL", help="the server to capture")
+    add("--for", default="10m", metavar="TIME", dest="seconds", help="how long (default: 10m)")
+    add("--apply", action="store_true", help="set what must be logged, wait, and give it back")
+    add("--out", type=Path, metavar="FOLDER",
+        help="copy what was logged meanwhile into this folder, for its owner alone")  # fmt: skip
+    add("--anonymise", action="store_true", help="have `replayer convert` replace values")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Say what must be logged and what it costs; with --apply have it logged for a while."""
+    seconds = duration(args.seconds)
+    _check(args, seconds)
+    ask = getpass.getpass if sys.stdin.isatty() and sys.stderr.isatty() else None
+    source = _Source(*remote.identified(engine.of_url(args.url), args.url, ask=ask))
+    with progress.conversation() as told:
+        for words in log_settings.give_back_left(*source):
+            told.say(f"left by an earlier run: {words}")
+        give_back(told.say)
+        with log_settings.asking(*source) as database:
+            needs = settings.needs(database)
+            undoing = log_settings.undoing(database, needs.changes)
+            reloading = log_settings.reloading(database) if needs.changes else []
+            cost = settings.cost(database)
+        place = settings.place(*source)
+        lines = [*_needed(needs, undoing, reloading), *_costs(cost, seconds, place)]
+        _print([source.title, *lines])
+        if args.apply:
+            _capture(args, source, needs, seconds, told)
+        else:
+            _print(_where(place, args))
+    return 0
+
+
+def _check(args: argparse.Namespace, seconds: float) -> None:
+    if "://" not in args.url:
+        raise Impossible("a source is given by its URL, such as postgresql://postgres@db/shop")
+    if seconds <= 0:
+        raise Impossible(f"--for is {clean(args.seconds)!r}: it must be a time such as 10m")
+    if args.out is not None:
+        if not args.apply:
+            raise Impossible("--out has what was logged meanwhile: it needs --apply")
+        span.check_out(args.out)
+
+
+def _print(lines: list[str]) -> None:
+    for line in lines:
+        print(clean(line))  # noqa: T201
+    sys.stdout.flush()
+
+
+# What is said
+
+
+def _needed(needs: Needs, undoing: list[str], reloading: list[str]) -> Iterator[str]:
+    changed = [one for one in needs.settings if one.changes]
+    if changed:
+        yield "to be set:"
+        yield from map(_typed, needs.statements, changed)
+        yield from (f"  {words};" for words in reloading)
+        yield "afterwards:" if undoing else "afterwards: what they were before"
+        yield from (f"  {words};" for words in [*undoing, *(reloading if undoing else [])])
+    same = [f"{one.name} = {one.value}" for one in needs.settings if not one.changes]
+    if same:
+        yield f"as it must be already: {', '.join(same)}"
+    yield from (f"note: {words}" for words in needs.notes)
+
+
+def _typed(statement: str, setting: Setting) -> str:
+    return f"  {statement};  -- {setting.why}"
+
+
+def _costs(cost: Cost, seconds: float, place: Place) -> Iterator[str]:
+    if not cost.statements:
+        yield "cost: no statement was seen, so that what it comes to is not known"
+        return
+    least = "at least " if cost.at_least else "about "
+    yield (
+        f"cost: {least}{show_count(round(cost.statements))} statements/s of "
+        f"{show_size(cost.text_bytes)} each come to {_range(cost.low, cost.high)} of log a second, "
+        f"{_range(cost.low * seconds, cost.high * seconds)} in {show_duration(seconds)}; more "
+        f"where drivers send several messages for one"
+    )
+    free = span.free(place)
+    if free is not None:
+        yield f"free where the log is: {show_size(free)}"
+
+
+def _range(low: float, high: float) -> str:
+    return f"{show_size(low)} to {show_size(high)}"
+
+
+def _where(place: Place, args: argparse.Namespace) -> list[str]:
+    """Return where the log is, and what makes a replay file of it."""
+    if place.here is not None:
+        return [f"log: {place.here}", _convert(str(_files(place)), place, args)]
+    where = place.said or "where its messages go: its log file, systemd's journal or a container's"
+    there = " on the server's machine" if place.said else ""
+    return [f"log: {where}{there}", _convert("LOG", place, args)]
+
+
+def _files(place: Place) -> Path:
+    assert place.here is not None, "it is on this machine"
+    return place.here.parent if place.rotated else place.here
+
+
+def _convert(log: str, place: Place, args: argparse.Namespace) -> str:
+    words = ["replayer", "convert", log, "--out", "capture.replay"]
+    if place.prefix:
+        words += ["--prefix", place.prefix]
+    return f"convert it: {shlex.join([*words, *(['--anonymise'] if args.anonymise else [])])}"
+
+
+# What is done
+
+
+def _capture(
+    args: argparse.Namespace, source: _Source, needs: Needs, seconds: float, told: Conversation
+) -> None:
+    """Have it logged for a while, and keep what was logged, also until a Ctrl-C."""
+    before = span.sizes(settings.place(*source))
+    place: Place | None = None
+    try:
+        with log_settings.applied(*source, needs.changes, told.say):
+            with signals.shield():
+                place = settings.place(*source)
+            for words in settings.check_effect(*source):
+                told.say(f"note: {words}")
+            with told.task(f"capturing {credentials.show(source.url)}", seconds) as task:
+                _wait(place, before, seconds, task, told)
+    finally:
+        if place is not None:
+            time.sleep(_LAST_LINES_SECONDS)
+            _keep(args, place, before)
+
+
+def _keep(args: argparse.Namespace, place: Place, before: dict[span.Inode, int]) -> None:
+    """Copy what was logged where that is asked for and possible, and say where it is."""
+    if args.out is None:
+        _print(_where(place, args))
+        return
+    if place.here is None:
+        _print(["its files are not to be seen here: copy them yourself", *_where(place, args)])
+        return
+    logged = span.copied(span.written(place, before), args.out)
+    made = f"log: {args.out}  {show_size(logged)}, made for its owner alone"
+    _print([made, _convert(str(args.out), place, args)])
+
+
+def _wait(
+    place: Place,
+    before: dict[span.Inode, int],
+    seconds: float,
+    task: Task,
+    told: Conversation,
+) -> None:
+    """Wait until the time is over, or the log's disk is nearly full."""
+    begin = time.monotonic()
+    while (passed := time.monotonic() - begin) < seconds:
+        logged = sum(piece.end - piece.begin for piece in span.written(place, before))
+        task.update(done=passed, note=f"{show_size(logged)} logged" if place.here else "")
+        free = span.free(place)
+        if free is not None and free < _LEAST_FREE:
+            told.say(
+                f"ended after {show_duration(passed)}: only {show_size(free)} are free where the "
+                f"log is"
+            )
+            return
+        time.sleep(min(_LOOKED_EVERY, max(0.0, seconds - passed)))

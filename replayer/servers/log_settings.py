@@ -1,0 +1,207 @@
+"""What a server logs, set for a while and given back, also after a kill.
+
+Only what is not as it is wanted is set, by ALTER SYSTEM or SET GLOBAL.  What was there before is
+written down first.  A setting that somebody else changed meanwhile is left as they want it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from replayer import journal
+from replayer.engines import credentials, engine, watchdog
+from replayer.engines.connection import Database
+from replayer.engines.verbs import Asked
+from replayer.errors import Denied, Impossible, ReplayerError
+from replayer.journal import Untrusted
+from replayer.servers import remote
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from sqlalchemy.engine import URL
+
+    from replayer.engines.engine import Engine
+    from replayer.journal import Note
+
+NOTES = frozenset({"log_settings"})
+"""Of the notes that `recover` gives back."""
+WANTED = Asked("capture/settings")
+_KEPT = Asked("capture/kept")
+_SET = Asked("capture/set")
+_RELOAD = Asked("capture/reload")
+_GRANTS = Asked("capture/grants")
+_QUIET = Asked("capture/quiet")
+
+Changes = Mapping[str, str]
+"""Setting -> the value that it is given, in the order in which they are set."""
+
+
+@contextlib.contextmanager
+def asking(chosen: Engine, url: URL, *, unlogged: bool = False) -> Iterator[Database]:
+    """Yield a connection to a server on which each statement is short, or the server is silent.
+
+    `unlogged` has its statements not logged where the user may say so: what sets a server would be
+    replayed with all the rest.
+    """
+    title = f"{chosen.title} at {credentials.show(url)}"
+    with (
+        watchdog.watching(watchdog.address(url), title),
+        contextlib.closing(Database(chosen, url, first=())) as database,
+    ):
+        if unlogged and chosen.verb(_QUIET) is not None:
+            with contextlib.suppress(ReplayerError):
+                database.execute(_QUIET)
+        yield database
+
+
+def statement(database: Database, name: str, value: str | None) -> str:
+    """Return the statement that gives a setting a value; None is none of its own any more."""
+    return str(database.value(_SET, name=name, value=value))
+
+
+@contextlib.contextmanager
+def applied(
+    chosen: Engine, url: URL, changes: Changes, say: Callable[[str], None]
+) -> Iterator[None]:
+    """Set what the server logs for as long as the `with` block runs.
+
+    `say` is told what cannot be given back in the end.  Raises Impossible where another replayer
+    captures there, or the user has not the right to; then nothing stays changed.
+    """
+    _refuse_another(url)
+    with asking(chosen, url) as database:
+        kept = _kept(database)
+    settings = {name: [kept.get(name), value] for name, value in changes.items()}
+
+    def give_back() -> None:
+        try:
+            _give_back(chosen, url, settings)
+        except ReplayerError as error:
+            say(
+                f"the log settings {', '.join(settings)} of {credentials.show(url)} could not be "
+                f"given back ({error}): the next replayer does it, as `replayer clean`"
+            )
+            raise
+
+    shown = _without_secrets(url)
+    details = {"url": shown, "engine": chosen.name, "settings": settings}
+    with journal.held("log_settings", give_back, **details):
+        with asking(chosen, url, unlogged=True) as database:
+            _set(database, changes)
+        yield
+
+
+def undoing(database: Database, changes: Changes) -> list[str]:
+    """Return the statements that undo changes, in reverse; [] where what there was is not seen."""
+    try:
+        kept = _kept(database)
+    except Impossible:
+        return []
+    return [statement(database, name, kept.get(name)) for name in reversed([*changes])]
+
+
+def reloading(database: Database) -> list[str]:
+    """Return the statements after which the server's processes read what was set."""
+    verb = database.engine.verb(_RELOAD)
+    return [] if verb is None else list(verb.statements())
+
+
+def _set(database: Database, changes: Mapping[str, str | None]) -> None:
+    try:
+        for name, value in changes.items():
+            # In a text a colon begins a parameter.
+            database.query(statement(database, name, value).replace(":", "\\:"))
+        for one in reloading(database):
+            database.query(one)
+    except Denied as error:
+        raise _without_right(database, error) from error
+
+
+def _kept(database: Database) -> dict[str, str]:
+    """Return what the settings were given before; Impossible where that may not be seen."""
+    try:
+        return {str(row["name"]): str(row["value"]) for row in database.execute(_KEPT)}
+    except Denied as error:
+        raise _without_right(database, error) from error
+
+
+def _without_right(database: Database, error: Denied) -> Impossible:
+    return Impossible(f"{error} ({database.value(_GRANTS)})")
+
+
+def _give_back(
+    chosen: Engine, url: URL, settings: Mapping[str, list[str | None]]
+) -> tuple[list[str], list[str]]:
+    """Give back what still is as replayer set it; return the names of those and of the others."""
+    with asking(chosen, url, unlogged=True) as database:
+        kept = _kept(database)
+        ours = [name for name, (_, value) in settings.items() if kept.get(name) == value]
+        _set(database, {name: settings[name][0] for name in reversed(ours)})
+    return ours, [name for name in settings if name not in ours]
+
+
+def _refuse_another(url: URL) -> None:
+    mine = _without_secrets(url)
+    for note in journal.notes(*NOTES):
+        if note.details.get("url") == mine:
+            pid = journal.pid_of(note.owner)
+            raise Impossible(
+                f"{credentials.show(url)} is being captured by another replayer (process {pid})"
+            )
+
+
+def give_back_left(chosen: Engine, url: URL) -> Iterator[str]:
+    """Give back what killed replayers had set on the server at a URL; yield what was done."""
+    mine = _without_secrets(url)
+    for note in list(journal.notes(*NOTES)):
+        if note.abandoned and note.details.get("url") == mine:
+            yield _recovered(note, chosen, url)
+
+
+def recover(note: Note) -> str:
+    """Give back what a killed replayer had set, and return what was done in a few words.
+
+    The password is not in the note: it is looked for where the engine's own clients look.  Raises
+    Untrusted for settings that replayer does not set, ReplayerError where the server cannot be
+    asked.
+    """
+    settings = _believed(note)
+    try:
+        chosen, url = remote.identified(engine.load(note.text("engine")), note.text("url"))
+        return _recovered(note, chosen, url)
+    except ReplayerError as error:
+        raise ReplayerError(
+            f"the log settings {', '.join(settings)} of {note.text('url')} could not be given back "
+            f"({error})",
+            f"`replayer capture URL` gives them back with the URL's password; if that server is "
+            f"gone for good, remove {note.path}",
+        ) from error
+
+
+def _recovered(note: Note, chosen: Engine, url: URL) -> str:
+    given, others = _give_back(chosen, url, _believed(note))
+    note.drop()
+    rest = f"; {', '.join(others)} had not been set, or others changed it" if others else ""
+    return f"log settings of {note.text('url')} were given back: {', '.join(given) or 'none'}{rest}"
+
+
+def _believed(note: Note) -> dict[str, list[str | None]]:
+    """Return the settings of a note: name -> before and after."""
+    settings = note.details.get("settings")
+    if not isinstance(settings, Mapping):
+        raise Untrusted(note, "it has no settings")
+    for name, pair in settings.items():
+        plain = isinstance(pair, list) and len(pair) == 2 and isinstance(pair[1], str)
+        if not plain or not (pair[0] is None or isinstance(pair[0], str)):
+            raise Untrusted(note, "its settings are not two values each")
+        if not name.startswith(("log_", "general_log")):
+            raise Untrusted(note, f"replayer does not set {name[:50]!r}")
+    return dict(settings)
+
+
+def _without_secrets(url: URL) -> str:
+    """Return a URL that connects where no password is needed, and has none."""
+    return credentials.show(url._replace(password=None))

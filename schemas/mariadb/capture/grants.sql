@@ -1,0 +1,1 @@
+SELECT 'GRANT SUPER ON *.* gives the right' AS grants

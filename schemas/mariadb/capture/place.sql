@@ -1,0 +1,1 @@
+SELECT @@datadir AS directory, @@general_log_file AS file

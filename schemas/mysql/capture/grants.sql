@@ -1,0 +1,1 @@
+SELECT 'GRANT SYSTEM_VARIABLES_ADMIN ON *.* gives the right' AS grants

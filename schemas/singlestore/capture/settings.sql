@@ -1,0 +1,1 @@
+-- replayer reads no logs of SingleStore
