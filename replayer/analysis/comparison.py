@@ -244,6 +244,14 @@ def _rows(
     return rows, len(tested)
 
 
+def judged(base: Side, other: Side, *, unit: Unit, threshold: float) -> tuple[Row, ...]:
+    """Return the metrics that both sides have, with their verdicts; () where they have none."""
+    kept = Samples.of(base, unit), Samples.of(other, unit)
+    if not kept[0].kinds.keys() & kept[1].kinds.keys():
+        return ()
+    return _rows(*kept, unit=unit, threshold=threshold, metrics=())[0]
+
+
 def _places(unit: Unit, base: Samples, other: Samples) -> tuple[statistics.Floats, ...] | None:
     """Return each unit's place in the order of time, side by side.
 

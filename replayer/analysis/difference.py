@@ -46,6 +46,8 @@ _NOISE = (
     "workload.digest",
     "workload.source",
     "workload.repeat",
+    "workload.*.against",
+    "workload.*.i_will_change",
 )
 _JITTER = {"host.cpu.mhz": 0.05, "host.cpu.bogomips": 0.02, "host.memory.bytes": 0.01}
 """Facts that are measured by the kernel at boot, and the share by which they move by themselves."""

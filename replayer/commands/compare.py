@@ -11,12 +11,13 @@ import math
 import sys
 from typing import TYPE_CHECKING
 
-from replayer.analysis import boot_plan
+from replayer.analysis import boot_plan, replays
 from replayer.analysis.comparison import Verdict, compare
 from replayer.analysis.samples import Unit
 from replayer.analysis.selection import choose, no_column, pair
 from replayer.errors import Impossible, Worse
 from replayer.report import comparison, files, screen
+from replayer.report import replays as replays_report
 from replayer.report.charts import needs
 from replayer.report.words import clean
 from replayer.results import store
@@ -106,6 +107,9 @@ def run(args: argparse.Namespace) -> int:
         threshold=args.threshold / 100,
         metrics=args.metric,
     )
+    compared = replays.compare(
+        compared, base, other, allowed=args.allow, threshold=args.threshold / 100
+    )
     _tell(args, chosen, compared)
     _fail_if_worse(compared, args.fail_if_worse)
     return 0
@@ -133,7 +137,7 @@ def _tell(args: argparse.Namespace, chosen: Chosen, compared: Comparison) -> Non
     if args.json:
         print(compared.model_dump_json(indent=1))  # noqa: T201
     elif not written.stdout:
-        screen.write(comparison.render(compared))
+        screen.write(comparison.render(compared), *replays_report.render(compared))
     for path in written.files:
         print(f"written: {path}", file=sys.stderr)  # noqa: T201
 
@@ -149,7 +153,7 @@ def _fail_if_worse(compared: Comparison, percent: float | None) -> None:
         )
     worse = [
         f"{row.title} by {row.change:.1%}" if row.change is not None else row.title
-        for row in compared.rows
+        for row in (*compared.rows, *replays.rows(compared))
         if row.verdict is Verdict.WORSE and (row.change is None or row.change >= percent / 100)
     ]
     if worse:

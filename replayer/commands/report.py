@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from replayer.analysis import boot_plan
+from replayer.analysis import boot_plan, replays
 from replayer.analysis.comparison import compare
 from replayer.analysis.selection import choose, no_column, pair
 from replayer.errors import Impossible
@@ -96,6 +96,7 @@ def _compared(chosen: Chosen) -> tuple[Comparison | None, str]:
         return None, ""
     try:
         base, other = pair(chosen)
-        return compare(base, other, by=chosen.by), ""
+        compared = compare(base, other, by=chosen.by)
+        return replays.compare(compared, base, other), ""
     except Impossible as error:
         return None, str(error)

@@ -7,12 +7,14 @@ from typing import Any
 from replayer.analysis.comparison import Comparison, Row
 from replayer.analysis.difference import Sort, facts
 from replayer.analysis.samples import Side
-from replayer.report import charts
+from replayer.report import charts, replays
 from replayer.report.comparison import SORTS, explained, limits, sentence, values, verdict
 from replayer.report.markup import Drawn, document, escaped, figures, identified, table, watched
 from replayer.units import show
 
 _MOST_RUNS = 200
+_STATEMENT = 400
+"""Characters of a statement's normalised text."""
 
 
 def page(sides: Sequence[Side], comparison: Comparison | None, refused: str = "") -> str:
@@ -21,6 +23,7 @@ def page(sides: Sequence[Side], comparison: Comparison | None, refused: str = ""
     drawn = identified(_charts(sides, comparison))
     body = [
         *_comparison(comparison, refused, drawn),
+        *_replays(comparison, drawn),
         *_measurements(sides, drawn),
         *_series(series, size),
         *_sections(drawn),
@@ -43,7 +46,7 @@ def _charts(sides: Sequence[Side], comparison: Comparison | None) -> Iterator[Dr
     yield from (("latency", chart) for chart in charts.latencies(sides))
     for chart in (charts.ledgers(sides), *charts.of_steps(sides)):
         if chart:
-            yield "more", chart
+            yield "replay" if chart["id"].startswith("replay") else "more", chart
 
 
 def _title(sides: Sequence[Side]) -> str:
@@ -95,6 +98,19 @@ def _row(row: Row) -> list[str]:
         "" if row.p_holm is None else f"{row.p_holm:.3f}",
         verdict(row),
     ]
+
+
+def _replays(comparison: Comparison | None, drawn: Sequence[Drawn]) -> Iterator[str]:
+    """Yield what became of each fingerprint, below throughput and lag over time."""
+    if any(kind == "replay" for kind, _ in drawn):
+        yield "<h2>Replay</h2>"
+        yield from figures(drawn, "replay")
+    for section in replays.sections(comparison, width=_STATEMENT) if comparison else ():
+        yield f"<h2>{escaped(section.title)}</h2>"
+        yield "".join(f"<p>{escaped(words)}</p>" for words in section.sentences)
+        for title, headings, rows in section.tables:
+            yield f"<h3>{escaped(title)}</h3>"
+            yield table(headings, rows, numbers=range(1, len(headings) - 1))
 
 
 def _differences(comparison: Comparison) -> Iterator[str]:

@@ -8,6 +8,7 @@ from replayer.analysis.comparison import Comparison
 from replayer.analysis.difference import Sort
 from replayer.analysis.samples import Side
 from replayer.model import Status
+from replayer.report import replays
 from replayer.report.comparison import SORTS, explained, limits, sentence, values, verdict
 from replayer.report.words import clean
 from replayer.units import show
@@ -50,6 +51,10 @@ def _comparison(comparison: Comparison) -> Iterator[str]:
         for row in comparison.rows
     ]
     yield table(["metric", *names, "ratio", "95 % interval", "p", "verdict"], rows)
+    for section in replays.sections(comparison):
+        yield f"**{plain(section.title)}**"
+        yield "\n".join(f"- {plain(words)}" for words in section.sentences)
+        yield from (table([title, *names[1:]], rows) for title, names, rows in section.tables)
     yield " ".join(plain(words) for words in explained(comparison))
 
 
