@@ -221,7 +221,8 @@ def _nothing(plan: Plan, reading: Reading, damage: Sequence[str]) -> str:
     names = ", ".join(one.name for one in plan.inputs[:3])
     names += " and more" if len(plan.inputs) > 3 else ""
     if not reading.entries:
-        why = damage[0] if damage else "no line of it is an entry: --prefix gives log_line_prefix"
+        usual = "no line of it is an entry: --prefix gives log_line_prefix"
+        why = damage[0] if damage else _worded(reading.skipped) or usual
         return f"{names}, read as {plan.layout}, holds nothing that can be replayed: {why}"
     skipped = _worded(reading.skipped)
     return (

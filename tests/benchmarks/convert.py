@@ -15,7 +15,8 @@ from datetime import UTC, datetime, timedelta
 
 NAME = "convert"
 BYTES = int(os.environ.get("REPLAYER_BENCH_LOG_BYTES", str(1 << 30)))
-ROUNDS = 3
+ROUNDS = int(os.environ.get("REPLAYER_BENCH_ROUNDS", "1"))
+"""Of a gigabyte, one: pgBadger takes some five minutes for it."""
 MEMORY = 300 << 20
 SCRIPT = (
     ("BEGIN;", ""),
@@ -31,20 +32,24 @@ BEGIN = datetime(2026, 5, 16, 5, tzinfo=UTC)
 
 def run(workdir, seed=1):
     """Return the speed of a conversion for each peer, and its memory for two sizes."""
-    log = workdir / "server.csv"
-    written = write(log, BYTES, random.Random(seed))
-    rows = [_memory(workdir, log, written, seed)]
-    if shutil.which("pgbadger") is None:
-        return [{**_row(None, ()), "skipped": "pgbadger is not installed: make packages"}, *rows]
+    log, part = workdir / "server.csv", workdir / "part.csv"
+    write(part, BYTES // 4, random.Random(seed))
+    memory = [_convert(part, workdir)[1]]
+    part.unlink()
+    write(log, BYTES, random.Random(seed))
     own, theirs = [], []
     for _ in range(ROUNDS):
-        own.append(_seconds(_convert(log, workdir / "out.replay"))[0])
-        theirs.append(
-            _seconds(["pgbadger", "-q", "-j", "1", "-f", "csv", "-x", "json",
-                      "-o", str(workdir / "out.json"), str(log)])[0]
-        )  # fmt: skip
-    ratios = [their / our for our, their in zip(own, theirs, strict=True)]
-    return [_row(statistics.median(ratios), ratios), *rows]
+        seconds, most = _convert(log, workdir)
+        own.append(seconds)
+        memory.append(most)
+        if shutil.which("pgbadger") is not None:
+            theirs.append(_badger(log, workdir))
+    if not theirs:
+        speed = {**_row(None, ()), "skipped": "pgbadger is not installed: make packages"}
+    else:
+        ratios = [their / our for our, their in zip(own, theirs, strict=True)]
+        speed = _row(statistics.median(ratios), ratios)
+    return [speed, _memory(memory)]
 
 
 def _row(ratio, samples):
@@ -57,14 +62,7 @@ def _row(ratio, samples):
     }
 
 
-def _memory(workdir, log, written, seed):
-    """Return the largest memory of a conversion, of this log and of one four times as long."""
-    largest = []
-    for times in (0.25, 1):
-        part = workdir / "part.csv"
-        write(part, int(written * times), random.Random(seed))
-        largest.append(_seconds(_convert(part, workdir / "out.replay"))[1])
-        part.unlink()
+def _memory(largest):
     return {
         "what": "convert, memory at most",
         "against": "300 MiB",
@@ -74,8 +72,16 @@ def _memory(workdir, log, written, seed):
     }
 
 
-def _convert(log, out):
-    return [sys.executable, "-m", "replayer", "convert", str(log), "--out", str(out)]
+def _convert(log, workdir):
+    """Return the seconds and the largest memory of a conversion."""
+    out = workdir / "out.replay"
+    return _seconds([sys.executable, "-m", "replayer", "convert", str(log), "--out", str(out)])
+
+
+def _badger(log, workdir):
+    """Return the seconds that pgBadger took."""
+    words = ["--pid-dir", str(workdir), "-q", "-j", "1", "-f", "csv", "-x", "json"]
+    return _seconds(["pgbadger", *words, "-o", str(workdir / "out.json"), str(log)])[0]
 
 
 def _seconds(command):

@@ -266,7 +266,8 @@ def badger(log, *words):
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "out.json"
         done = subprocess.run(
-            ["pgbadger", "-q", "-j", "1", "-x", "json", "-o", str(out), *words, str(log)],
+            ["pgbadger", "--pid-dir", folder, "-q", "-j", "1", "-x", "json", "-o", str(out),
+             *words, str(log)],
             capture_output=True, text=True, check=False,
         )  # fmt: skip
         if "unable to detect log file format" in done.stderr:
