@@ -108,7 +108,7 @@ def _histories(draw):
     return sorted(actions, key=lambda each: each.start_ns + each.duration_ns)
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=100)
 @given(_histories(), st.integers())
 def test_who_keeps_all_places_never_waits_for_ever(actions, seed):
     """Sessions that run by their places, in any other order, all come to their end."""
