@@ -548,3 +548,44 @@ def test_over_tls_the_same_ends_the_same(surroundings, tmp_path, postgres15):
     )
     assert plain == encrypted
     assert value(outcomes[1], "replay.ran") == 100
+
+
+def test_a_replay_is_held_against_another_run(server, source, tmp_path):
+    """Equal data diverge in nothing; a changed row in exactly the fingerprint that reads it."""
+    capture = Capture().session(1)
+    for number in range(1, 11):
+        capture.runs(1, number / 100, f"SELECT balance FROM account WHERE id = {number}")
+    capture.runs(1, 0.5, "SELECT name FROM other.place").runs(1, 0.6, "SELECT now(), random()")
+    path = str(capture.write(tmp_path / "a.replay"))
+    results = tmp_path / "results"
+
+    def run(*more):
+        words = [f"--set=replay.{key}" for key in ("speed=0", f"restore={TEMPLATE}", *more)]
+        done = subprocess.run(
+            [sys.executable, "-m", "replayer", "run", path, "--engine",
+             source.set(database="postgres").render_as_string(hide_password=False), "--json",
+             "--results", str(results), "--set=replay.verify=hash", *words],
+            capture_output=True, text=True, check=False, timeout=120,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        (result,) = json.loads(done.stdout)["steps"]
+        return result
+
+    run()
+    (control,) = results.glob("*.json")
+    same = run(f"against={control}")
+    with closing(Database(server.engine, source, first=())) as database:
+        database.query("UPDATE account SET balance = 101 WHERE id = 7")
+    changed = run(f"against={control}")
+
+    assert same["facts"]["replay.divergences.run"] == 0
+    assert {row["what"] for row in same["tables"]["divergences"]} == {"varying"}
+    (row,) = [row for row in changed["tables"]["divergences"] if row["what"] != "varying"]
+    assert (row["what"], changed["facts"]["replay.divergences.run"]) == ("answers", 1)
+    assert "balance" in row["text"]
+    shown = subprocess.run(
+        [sys.executable, "-m", "replayer", "show", str(control)],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert shown.returncode == 0, shown.stderr
+    assert "statements ran" in shown.stdout
