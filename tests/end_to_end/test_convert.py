@@ -4,6 +4,8 @@ pgBadger counts the same logs, where it is installed, and its own samples, where
 REPLAYER_LOG_SAMPLES names the folder that they lie in.
 """
 
+import bz2
+import contextlib
 import gzip
 import json
 import os
@@ -64,19 +66,26 @@ class Logging:
         kinds = "stderr,csvlog,jsonlog" if "json" in self.layouts else "stderr,csvlog"
         logs = Path(tempfile.mkdtemp(dir=self.folder))
         logs.chmod(0o777)
-        asked = [
-            *("fsync=off", "listen_addresses=", f"unix_socket_directories={self.folder}"),
-            *("logging_collector=on", f"log_destination={kinds}", f"log_directory={logs}"),
-            *("log_filename=server.log", "log_file_mode=0644", "log_connections=on"),
-            *("log_disconnections=on", "log_line_prefix=%m [%p] %q%u@%d/%a ", *settings),
+        settings = [
+            *("fsync=off", "logging_collector=on", f"log_destination={kinds}"),
+            *(f"log_directory={logs}", "log_filename=server.log", "log_file_mode=0644"),
+            *("log_connections=on", "log_disconnections=on"),
+            *("log_line_prefix=%m [%p] %q%u@%d/%a ", *settings),
         ]
+        with self.running(settings):
+            work(self)
+        return logs
+
+    @contextlib.contextmanager
+    def running(self, settings):
+        """Run the server for as long as the `with` block runs, on a socket in its folder."""
+        asked = ["listen_addresses=", f"unix_socket_directories={self.folder}", *settings]
         options = " ".join(f"-c '{one}'" for one in asked)
         self._run("pg_ctl", "start", "-w", "-D", str(self.data), "-o", options)
         try:
-            work(self)
+            yield
         finally:
             self._run("pg_ctl", "stop", "-w", "-m", "fast", "-D", str(self.data))
-        return logs
 
     def client(self, program, *words):
         """Return what a client program prints."""
@@ -350,3 +359,36 @@ def test_pgbadger_counts_the_same_in_its_own_samples(name):
         pytest.skip("no log of PostgreSQL")
 
     assert replayer(SAMPLES / name) == badger(SAMPLES / name, *SAMPLE_WORDS.get(name, ()))
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not SAMPLES.is_dir(), reason="REPLAYER_LOG_SAMPLES names no folder")
+def test_the_transactions_of_rds_are_all_in_its_replay(tmp_path):
+    """The history has a row of each, and the balances are what the log says of them."""
+    log = SAMPLES / "rds.log.bz2"
+    text = bz2.decompress(log.read_bytes()).decode()
+    added = [int(one) for one in re.findall(r"SET bbalance = bbalance \+ (-?\d+)", text)]
+    out = tmp_path / "rds.replay"
+    subprocess.run(
+        [sys.executable, "-m", "replayer", "convert", str(log), "--out", str(out)], check=True
+    )
+    made = _made(next(EMBEDDED.rglob("bin/initdb")).parent)
+    try:
+        with made.running(["fsync=off", "max_connections=200"]):
+            made.client("pgbench", "-i", "-q", "-s", "1")
+            url = f"postgresql://postgres@/postgres?host={made.folder}"
+            words = ["--engine", url, "--i-will-change", "postgres", "--results", str(tmp_path)]
+            settings = ["--set", "replay.speed=0", "--set", "replay.database=pgbench"]
+            subprocess.run(
+                [sys.executable, "-m", "replayer", "run", str(out), *words, *settings], check=True
+            )
+            sums = made.client(
+                "psql", "-Atc", "SELECT count(*), sum(delta), (SELECT sum(abalance) FROM "
+                "pgbench_accounts), (SELECT sum(tbalance) FROM pgbench_tellers), (SELECT "
+                "sum(bbalance) FROM pgbench_branches) FROM pgbench_history",
+            )  # fmt: skip
+    finally:
+        shutil.rmtree(made.folder, ignore_errors=True)
+
+    assert len(added) == 16_254
+    assert sums.strip() == "|".join(map(str, [len(added), *[sum(added)] * 4]))
