@@ -1,24 +1,28 @@
-"""Tell whether a database fits on this machine, by a profile of where it runs now.
+"""Tell whether a database fits on this machine, by a profile or a capture of where it runs now.
 
 The busiest minute of the profile, times growth and headroom, is what is required.  A load of the
 same kind is put on a database here, the highest multiple of the required rate within the objective
-is searched, and the required rate is held for long.
+is searched, and the required rate is held for long.  Of a capture (FILE.replay) the busiest minute
+itself is replayed, at one speed after the other: sustained is what lags no more and more.
 """
 
 from __future__ import annotations
 
 import re
 import sys
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from replayer import units
+from replayer.capture.summary import ENDING
 from replayer.engines import engine
 from replayer.errors import Impossible, NotFound
 from replayer.load.objective import goals
 from replayer.machine.host import Host
 from replayer.report import files, screen, sizing, sizing_page
+from replayer.report import speed as speed_report
 from replayer.report.progress import conversation
 from replayer.report.words import clean
 from replayer.results import profile, store
@@ -27,19 +31,23 @@ from replayer.run.keeping import Kept
 from replayer.run.ordering import ordered
 from replayer.run.recovery import give_back
 from replayer.run.runner import execute
-from replayer.sizing import candidate, plan, requirement, target
+from replayer.sizing import candidate, plan, requirement, speed, target
 from replayer.sizing.record import Sizing
 from replayer.sizing.target import Fit
 from replayer.sizing.verdict import judge
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Callable
+
+    from rich.console import Group
 
     from replayer.model import Run
     from replayer.results.profile import Profile
     from replayer.run.runner import Order
     from replayer.sizing.plan import Plan
     from replayer.sizing.requirement import Requirement
+    from replayer.sizing.verdict import Verdict
 
 EPILOG = """\
 examples:
@@ -48,10 +56,13 @@ examples:
   replayer size prod.profile --data-dir /mnt/nvme/replayer --hold 30min
   replayer size prod.profile --target gp3.toml --html verdict.html
   replayer size prod.profile --dry-run
+  replayer size monday.replay --restore shop.dump --growth 1.5 --beside latest
   replayer size show latest --html verdict.html
 exit status: 0 fits or unclear, 3 does not fit
 """
 _DOES_NOT_FIT = 3
+_SLO = "p99=20ms"
+"""Of a profile, where none is given."""
 _PERCENT = re.compile(r"(\d+(?:\.\d+)?)\s*%")
 
 
@@ -59,11 +70,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     parser.epilog = EPILOG
     add = parser.add_argument
-    add("what", metavar="FILE", help="a profile; or `show`, to print a verdict again")
+    add("what", metavar="FILE",
+        help="a profile, or a capture (.replay); or `show`, to print a verdict again")  # fmt: skip
     add("which", nargs="?", metavar="RUN", help="with show: an id, a label, a path, or latest")
     _configure_requirement(parser)
     _configure_search(parser)
     _configure_place(parser)
+    _configure_capture(parser)
+    add("--beside", metavar="RUN", help="show the verdict of another `replayer size` beside it")
     add("--label", default="", help="what this machine is called in comparisons")
     add("--results", metavar="DIR", help="where results go (default: ./results)")
     add("--json", action="store_true", help="print the verdict as JSON instead of the report")
@@ -80,8 +94,8 @@ def _configure_requirement(parser: argparse.ArgumentParser) -> None:
     add("--window", default="1min", metavar="TIME", help="length of a window (default: 1min)")
     add("--by", default="", metavar="RESOURCE",
         help="the resource whose busiest window is imitated, such as write_iops")  # fmt: skip
-    add("--slo", default="p99=20ms", metavar="OBJECTIVE",
-        help="response times to keep to, as 'p50=5ms p99=20ms' (default: p99=20ms)")  # fmt: skip
+    add("--slo", metavar="OBJECTIVE", help="response times to keep to, as 'p50=5ms p99=20ms' "
+        "(default: p99=20ms of a profile, none of a capture)")  # fmt: skip
     add("--target", type=Path, metavar="FILE",
         help="limits of this machine that cannot be measured: a TOML file, see README")  # fmt: skip
 
@@ -111,6 +125,15 @@ def _configure_place(parser: argparse.ArgumentParser) -> None:
         dest="settings", help="a server setting, such as shared_buffers=8GB")  # fmt: skip
 
 
+def _configure_capture(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument_group("of a capture").add_argument
+    add("--restore", metavar="FROM", help="a dump or a database: what each replay begins from")
+    add("--i-will-change", metavar="DATABASE",
+        help="the name of the database at the URL, which may be changed")  # fmt: skip
+    add("--replay", action="append", default=[], metavar="KEY=VALUE",
+        help="a key of the step replay, such as read_only=true")  # fmt: skip
+
+
 def run(args: argparse.Namespace) -> int:
     """Size this machine, or show again what came of it; return 3 where it does not fit."""
     if args.what == "show" and args.which is not None:
@@ -123,7 +146,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _sized(args: argparse.Namespace) -> int:
-    """Run the plan of a profile; the Run is saved after every step."""
+    """Run the plan of a profile or a capture; the Run is saved after every step."""
+    if args.what.endswith(ENDING):
+        return _replayed(args)
+    args.slo = args.slo or _SLO
     known = profile.load(Path(args.what))
     wanted = _required(args, known)
     named = args.engine or _engine_of(known)
@@ -145,6 +171,44 @@ def _sized(args: argparse.Namespace) -> int:
         sizing=record.model_dump(mode="json"),
     )
     return _performed(args, order)
+
+
+def _replayed(args: argparse.Namespace) -> int:
+    """Search the highest speed at which a capture is kept up with."""
+    if args.slo:
+        goals(args.slo)
+    keys = {"restore": args.restore, "i_will_change": args.i_will_change}
+    asked = speed.Options(
+        growth=args.growth,
+        headroom=_share(args.headroom),
+        window=units.duration(args.trial or args.window),
+        objective=args.slo or "",
+        hold=units.duration(args.hold),
+        keys={**{k: v for k, v in keys.items() if v}, **_pairs(args.replay)},
+        settings=workload_file.server_settings(args.settings),
+    )
+    wanted, workload = speed.planned(args.what, asked)
+    begin = speed_report.beginning(wanted)
+    if args.dry_run:
+        screen.write(begin)
+        return 0
+    print(screen.text(begin), file=sys.stderr)  # noqa: T201
+    order = ordered(
+        workload,
+        args.engine or wanted.source.partition(" ")[0],
+        label=args.label,
+        bindir=args.bindir,
+        data_dir=args.data_dir,
+        sizing=wanted.model_dump(mode="json"),
+    )
+    return _performed(args, replace(order, following=speed.following(wanted)))
+
+
+def _pairs(texts: list[str]) -> dict[str, str]:
+    parts = [text.partition("=") for text in texts]
+    if any(not name or not sign for name, sign, _ in parts):
+        raise Impossible("--replay is KEY=VALUE, such as read_only=true")
+    return {name.strip(): value.strip() for name, _, value in parts}
 
 
 def _performed(args: argparse.Namespace, order: Order) -> int:
@@ -241,23 +305,48 @@ def _record(
 
 def _told(args: argparse.Namespace, one: Run) -> int:
     """Print the verdict on a run, and write it where it was asked for; return the exit status."""
-    record = Sizing.of(one)
-    verdict = judge(record, one)
-    summary = sizing.Summary(record, one, verdict)
+    verdict, rendered, forms = _judged(one)
     on_stdout = False
-    for wanted, made in (
-        (args.html, sizing_page.page),
-        (args.csv, sizing.as_csv),
-        (args.markdown, sizing.as_markdown),
-    ):
+    for wanted, made in zip((args.html, args.csv, args.markdown), forms, strict=True):
         if wanted is not None:
-            path = files.put(wanted, made(summary))
+            path = files.put(wanted, made())
             on_stdout |= path is None
             if path is not None:
                 print(f"written: {path}", file=sys.stderr)  # noqa: T201
     if args.json:
         print(verdict.model_dump_json(indent=1))  # noqa: T201
     elif not on_stdout:
-        screen.write(sizing.render(summary))
+        screen.write(rendered, *_beside(args, one, verdict))
     sys.stdout.flush()
     return _DOES_NOT_FIT if verdict.fit is Fit.DOES_NOT_FIT else 0
+
+
+def _judged(one: Run) -> tuple[Verdict, Group, tuple[Callable[[], str], ...]]:
+    """Return the verdict on a run, as it is for the terminal, and what makes its other forms."""
+    by_capture = speed_report.summary(one)
+    if by_capture is not None:
+        made = (speed_report.page, speed_report.as_csv, speed_report.as_markdown)
+        forms = tuple(partial(form, by_capture) for form in made)
+        return by_capture.verdict, speed_report.render(by_capture), forms
+    record = Sizing.of(one)
+    by_profile = sizing.Summary(record, one, judge(record, one))
+    others = (sizing_page.page, sizing.as_csv, sizing.as_markdown)
+    return (
+        by_profile.verdict,
+        sizing.render(by_profile),
+        tuple(partial(form, by_profile) for form in others),
+    )
+
+
+def _beside(args: argparse.Namespace, one: Run, verdict: Verdict) -> list[Group]:
+    """Return the verdict beside that of the other run that was asked for."""
+    if args.beside is None:
+        return []
+    other = store.load(store.find(args.beside, store.folder(args.results)))
+    return [speed_report.beside([(_by(one), verdict), (_by(other), _judged(other)[0])])]
+
+
+def _by(one: Run) -> str:
+    """Return the file that a run sized a machine by."""
+    known = one.sizing or {}
+    return str(known.get("capture") or known.get("profile") or one.id)

@@ -22,7 +22,7 @@ from replayer.sizing.target import Fit
 from replayer.sizing.verdict import Verdict
 from replayer.units import show_count, show_duration, show_size, three
 
-_STYLES = {Fit.FITS: "bold green", Fit.DOES_NOT_FIT: "bold red", Fit.UNCLEAR: "bold yellow"}
+STYLES = {Fit.FITS: "bold green", Fit.DOES_NOT_FIT: "bold red", Fit.UNCLEAR: "bold yellow"}
 _BAR = 20
 """Characters of a bar; the objective is half of them."""
 
@@ -64,7 +64,7 @@ def render(one: Summary) -> Group:
     verdict = one.verdict
     parts: list[RenderableType] = [
         _rule(title(one)),
-        line(headline(verdict), _STYLES[verdict.fit]),
+        line(headline(verdict), STYLES[verdict.fit]),
         *(line(clean(words)) for words in behind(verdict)),
         "",
         line("what is required", "bold"),

@@ -39,6 +39,8 @@ class Order:
     """Asks somebody for the password of a server at a URL."""
     sizing: Mapping[str, Any] | None = None
     """What a run that sizes a machine is for; None for any other."""
+    following: Callable[[Run], StepSpec | None] | None = None
+    """Returns the step that follows upon all that was found so far, None after the last one."""
     host: Host = field(default_factory=Host)
 
     @property
@@ -98,7 +100,9 @@ def execute(order: Order, progress: Progress) -> Iterator[Run]:
             run = _controlled(run, "before")
             if server is not None:
                 run = run.model_copy(update={"engine": _started(server)})
-            for repeat, spec in _turns(order.workload):
+            turns = _turns(order.workload)
+            while (turn := next(turns, None) or _following(order, run)) is not None:
+                repeat, spec = turn
                 result, error = _perform(spec, stage, run, repeat)
                 run = run.model_copy(update={"steps": (*run.steps, result)})
                 if error is not None:
@@ -121,6 +125,11 @@ def _controlled(run: Run, when: str) -> Run:
 def _turns(workload: Workload) -> Iterator[tuple[int, StepSpec]]:
     for repeat in range(1, workload.repeat + 1):
         yield from ((repeat, spec) for spec in workload.steps if repeat == 1 or not spec.once)
+
+
+def _following(order: Order, run: Run) -> tuple[int, StepSpec] | None:
+    spec = None if order.following is None else order.following(run)
+    return None if spec is None else (1, spec)
 
 
 def _begin(order: Order) -> Run:

@@ -154,7 +154,7 @@ def planned(requirement: Requirement, options: Options, machine: Machine, source
         _capacity(data, mix, rate, sessions, options),
         *_curve(data, mix, rate, sessions, options, machine),
     ]
-    steps = tuple(map(_spec, tables))
+    steps = tuple(map(spec_of, tables))
     workload = Workload(
         name=NAME,
         source=source or NAME,
@@ -397,7 +397,8 @@ def _curve(  # noqa: PLR0917 - what a load is made of
         yield {**load, "step": "buffers", "name": "buffers", "sizes": [*sizes, data.buffers]}
 
 
-def _spec(table: dict[str, Any]) -> StepSpec:
+def spec_of(table: dict[str, Any]) -> StepSpec:
+    """Return the step that a table's keys are of; raise Impossible for a key that is wrong."""
     module = registry.load("steps", table["step"])
     choose = getattr(module, "spec_of", None)
     kind: type[StepSpec] = choose(table) if choose else module.Spec

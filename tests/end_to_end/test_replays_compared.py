@@ -1,0 +1,103 @@
+"""Replays on the real server, compared and sized by: what differs there, and nothing else."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tests.captured import Capture
+
+pytestmark = pytest.mark.slow
+
+DUMP = """
+CREATE TABLE item (id int PRIMARY KEY, name text);
+INSERT INTO item SELECT n, 'name ' || n FROM generate_series(1, {rows}) AS n;
+CREATE FUNCTION work() RETURNS int LANGUAGE sql AS 'SELECT 1 FROM pg_sleep({seconds})';
+CREATE FUNCTION other() RETURNS int LANGUAGE sql AS 'SELECT 1 FROM pg_sleep(0.002)';
+"""
+SECRET = 4711
+
+
+def replayer(*words, status=0):
+    """Run a replayer's command as a user does; return what it printed."""
+    done = subprocess.run(
+        [sys.executable, "-m", "replayer", *map(str, words)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=os.environ,
+    )
+    assert done.returncode == status, done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+    return done.stdout
+
+
+@pytest.fixture
+def capture(tmp_path):
+    """Return a capture of two sessions with four kinds of statements."""
+    made = Capture()
+    for number in (1, 2):
+        made.session(number)
+        for at in range(40):
+            made.runs(number, at / 100, "SELECT work()")
+            made.runs(number, at / 100 + 0.002, "SELECT other()")
+            made.runs(number, at / 100 + 0.004, f"SELECT count(*) FROM item WHERE id < {SECRET}")
+            made.runs(number, at / 100 + 0.006, f"SELECT name FROM item WHERE id > {SECRET - at}")
+    return made.write(tmp_path / "a.replay")
+
+
+def test_two_places_differ_where_they_do(capture, made_home, tmp_path):
+    """One function slower, and some rows fewer: these fingerprints alone, and no value is shown."""
+    for label, rows, seconds in (("old", 4700, 0.002), ("new", 4690, 0.01)):
+        dump = tmp_path / "shop.sql"
+        dump.write_text(DUMP.format(rows=rows, seconds=seconds))
+        keys = {"speed": "0", "restore": dump, "verify": "rows"}
+        replayer(
+            *("run", capture, "--repeat", 5, "--label", label, "--results", tmp_path / "r"),
+            *(word for key, value in keys.items() for word in ("--set", f"replay.{key}={value}")),
+        )
+
+    words = ["compare", "old", "new", "--results", tmp_path / "r"]
+    told = json.loads(replayer(*words, "--json"))
+    shown = replayer(*words, "--html", tmp_path / "page.html")
+
+    (compared,) = told["replays"]
+    by_text = {one["text"]: one for one in compared["fingerprints"]}
+    moved = {
+        text
+        for text, one in by_text.items()
+        if one["time"]["verdict"] == "differs in these runs" and one["time"]["ratio"] > 1.5
+    }
+    assert [text for text in moved if "WORK" in text], by_text
+    assert not [text for text in moved if "OTHER" in text]
+    assert compared["time"]["ratio"] > 1.5
+    diverging = {text for text, one in by_text.items() if one["diverging"]}
+    assert len(diverging) == 1
+    assert "name" in diverging.pop().lower()
+    assert "answered otherwise" in shown
+    page = (tmp_path / "page.html").read_text()
+    assert "Replay" in page
+    assert "answers by time" in page
+    assert str(SECRET) not in shown + page + json.dumps(told)
+
+
+def test_a_capture_sizes_the_machine(made_home, tmp_path):
+    """A session busy for 40 % of its time is kept up with at 2.5 times its speed, and not at 5."""
+    made = Capture().session(1)
+    for at in range(600):
+        made.runs(1, at * 0.05, "SELECT pg_sleep(0.02)", lasts=0.02)
+    path = made.write(tmp_path / "a.replay")
+    words = ["size", path, "--window", "12s", "--hold", "0", "--results", tmp_path / "r"]
+
+    verdict = json.loads(replayer(*words, "--json"))
+    shown = replayer("size", "show", "latest", "--results", tmp_path / "r")
+    too_fast = json.loads(replayer(*words, "--growth", "5", "--json", status=3))
+
+    assert verdict["fit"] == "fits"
+    assert 1.7 < verdict["multiple"] < 2.6
+    assert "kept up" not in verdict["reasons"][0]
+    assert "the trials" in shown
+    assert too_fast["fit"] == "does not fit"
+    assert 0.3 < too_fast["multiple"] < 0.55

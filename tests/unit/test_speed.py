@@ -1,0 +1,157 @@
+"""Sizing by a capture: the search over replays, what ends a trial, and the verdict."""
+
+import pytest
+
+from replayer.errors import Impossible
+from replayer.model import Measurement, Replayed, Series, Status, StepResult
+from replayer.report import speed as report
+from replayer.results import histogram
+from replayer.sizing import speed
+from replayer.sizing.speed import Options
+from replayer.sizing.target import Fit
+from tests.captured import Capture
+
+
+@pytest.fixture
+def capture(tmp_path):
+    """Return a capture of 40 s: 2 statements a second, and 20 in each of the seconds 20 to 30."""
+    made = Capture().session(1)
+    for second in range(40):
+        for part in range(20 if 20 <= second < 30 else 2):
+            made.runs(1, second + part / 20, "SELECT 1")
+    return str(made.write(tmp_path / "a.replay"))
+
+
+def performed(wanted, spec, highest, **more):
+    """Return what a replay of a machine found that keeps up until a speed, without running it."""
+    times = spec.speed
+    lags = (0.0,) * 5 if times <= highest else (0.0, 0.5, 1.0, 2.0, 3.0)
+    done = {"planned": 1000, "executions": 1000, "kind": "select", "text": "SELECT ?", **more}
+    return StepResult(
+        step="replay",
+        name=spec.name,
+        repeat=1,
+        status=Status.DONE,
+        started="2026-11-20T10:00:00+00:00",
+        elapsed=1.0,
+        spec=spec.model_dump(mode="json"),
+        measurements=(Measurement(metric="replay.elapsed", value=10, unit="s", better="neither"),),
+        series=Series(started="", seconds=(1, 2, 3, 4, 5), columns={"replay.lag_server": lags}),
+        latency={"response": histogram.encode({round(5e6 * times): 1000})},
+        replayed=(Replayed(fingerprint="0" * 16, **done),),
+    )
+
+
+@pytest.fixture
+def sized(run_of, capture):
+    """Return a function that searches on a machine that keeps up until a speed."""
+
+    def size(highest, *, errors=lambda _: {}, ran=lambda _: 1000, **asked):
+        wanted, workload = speed.planned(capture, Options(window=10.0, **asked))
+        run = run_of([1.0]).model_copy(
+            update={"steps": (), "sizing": wanted.model_dump(mode="json")}
+        )
+        spec = workload.steps[0]
+        while spec is not None:
+            found = performed(
+                wanted, spec, highest, errors=errors(spec.speed), executions=ran(spec.speed)
+            )
+            run = run.model_copy(update={"steps": (*run.steps, found)})
+            spec = speed.following(wanted)(run)
+        return report.summary(run)
+
+    return size
+
+
+def test_the_busiest_window_is_replayed(capture):
+    """Its begin and its number of statements, and the hold around it within the capture."""
+    wanted, workload = speed.planned(capture, Options(window=10.0, growth=1.5, headroom=0.2))
+
+    assert (wanted.begin, wanted.statements) == (20, 200)
+    assert wanted.rate == pytest.approx(20 * 1.8)
+    assert (workload.steps[0].begin, workload.steps[0].until) == (20, 30)
+    assert workload.steps[0].speed == pytest.approx(1.8)
+    begin, until = wanted.hold
+    assert begin <= 20
+    assert until >= 30
+    assert speed.planned(capture, Options(window=40.0))[0].hold is None
+
+
+@pytest.mark.parametrize("highest", [1.3, 3.0, 4.4])
+def test_the_highest_speed_is_found_and_held(sized, highest):
+    """Within the resolution of 5 percent, with what failed above it, and 1 was held for long."""
+    one = sized(highest)
+
+    assert one.verdict.fit is Fit.FITS
+    assert highest / 1.06 < one.verdict.multiple <= highest
+    assert one.verdict.high >= highest
+    assert one.verdict.held.startswith("held for")
+    failed = [t for t in speed.trials(one.speed, one.run) if t.ended == "failed"]
+    assert failed
+    assert all("ever later" in t.reason for t in failed)
+
+
+def test_growth_is_part_of_what_is_required(sized):
+    """Three times the speed with 2 kept up is 0.67 of it, which does not fit."""
+    one = sized(2.0, growth=3.0)
+
+    assert one.verdict.fit is Fit.DOES_NOT_FIT
+    assert 0.62 < one.verdict.multiple <= 2 / 3
+    assert one.verdict.high < 1
+
+
+def test_errors_that_rise_end_it(sized):
+    """What fails at a speed and not below is not sustained; what always fails is."""
+    rises = sized(99.0, errors=lambda times: {"57014": 50} if times > 2 else {})
+    always = sized(99.0, errors=lambda _: {"42P01": 50})
+
+    assert 1.9 < rises.verdict.multiple <= 2
+    assert "5.00% of the statements failed" in {
+        trial.reason for trial in speed.trials(rises.speed, rises.run)
+    }
+    assert always.verdict.multiple > 4
+
+
+def test_work_that_did_not_run_is_not_sustained(sized):
+    """Below 95 percent of the statements it has failed, however fast it was."""
+    one = sized(99.0, ran=lambda times: 940 if times > 1.5 else 1000)
+
+    assert 1.4 < one.verdict.multiple <= 1.5
+
+
+def test_an_objective_decides_as_well(sized):
+    """Response times grow with the speed here, and p99=10ms is met until twice the speed."""
+    assert 1.9 < sized(99.0, objective="p99=10ms").verdict.multiple <= 2
+    assert sized(99.0).verdict.multiple > 4
+
+
+def test_a_run_that_was_cut_short_is_unclear(sized):
+    """What was found until then is shown, and no verdict claimed."""
+    one = sized(3.0)
+    steps = one.run.steps[:3]
+    cut = steps[-1].model_copy(update={"status": Status.INTERRUPTED, "reason": "Ctrl-C"})
+    run = one.run.model_copy(update={"steps": (*steps[:-1], cut)})
+
+    verdict = report.summary(run).verdict
+
+    assert verdict.fit is Fit.UNCLEAR
+    assert "Ctrl-C" in verdict.reasons[0]
+
+
+def test_every_form_says_the_verdict(sized):
+    """Page, CSV, Markdown and beside another one."""
+    one = sized(3.0)
+
+    for form in (report.page, report.as_csv, report.as_markdown):
+        assert "fits" in form(one)
+    assert report.trial_rows(one)[0][0].startswith("1")
+
+
+def test_what_is_no_capture_to_size_by_is_refused(tmp_path):
+    """Too short, and windows of no length."""
+    short = str(Capture().session(1).runs(1, 0.5, "SELECT 1").write(tmp_path / "s.replay"))
+
+    with pytest.raises(Impossible, match="a capture to size by"):
+        speed.planned(short, Options())
+    with pytest.raises(Impossible, match="--window"):
+        speed.planned(short, Options(window=0.0))
