@@ -1,6 +1,5 @@
 """Captures replayed on the real server: what ends up in it, what is measured, what goes wrong."""
 
-import contextlib
 import json
 import os
 import shutil
@@ -16,7 +15,7 @@ import pytest
 
 from replayer.engines import engine as engines
 from replayer.engines.connection import Database
-from replayer.errors import Impossible, ReplayerError
+from replayer.errors import Impossible
 from replayer.results import store
 from replayer.servers.open import open_server
 from replayer.steps.replay import step
@@ -465,42 +464,6 @@ def test_a_server_that_crashes_and_comes_back_is_survived(replay, server):
     assert set(one.errors) <= {"57P02", "08006"}
     assert sum(one.errors.values()) <= 8
     assert any("lost its connection" in note for note in outcome.notes)
-
-
-@pytest.mark.slow
-def test_a_server_that_hangs_ends_the_replay_and_what_ran_is_kept(
-    server, source, tmp_path, context
-):
-    """In one sentence, within the time in which silence is noticed."""
-    capture = Capture().session(1, application="stopped")
-    for turn in range(3000):
-        capture.runs(1, turn / 50, "SELECT 1")
-    asked = {"step": "replay", "file": str(capture.write(tmp_path / "h.replay"))}
-    find = "SELECT pid FROM pg_stat_activity WHERE application_name = 'stopped'"
-    stopped = []
-
-    def stop():
-        with closing(Database(server.engine, server.start())) as database:
-            while not database.query(find):
-                time.sleep(0.05)
-            time.sleep(2)
-        stopped.extend(server.pids())
-        for pid in stopped:
-            os.kill(pid, signal.SIGSTOP)
-
-    thread = threading.Thread(target=stop)
-    thread.start()
-    try:
-        with pytest.raises(ReplayerError):
-            step.run(Spec.model_validate({**asked, "restore": TEMPLATE}), context)
-    finally:
-        thread.join()
-        for pid in stopped:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGCONT)
-    (one,) = context.findings.replayed
-    assert 0 < one.executions < one.planned
-    assert context.findings.facts["replay.whole"] is False
 
 
 CERTIFICATE = ["openssl", "req", "-new", "-x509", "-nodes", "-days", "2", "-subj", "/CN=localhost"]
