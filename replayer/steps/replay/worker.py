@@ -166,6 +166,7 @@ class _Clients:
         self._first: dict[tuple[int, int], First] = {}
         self._happened: dict[str, int] = {}
         self._done = self._at_work = 0
+        self._told = -1
         self._refusal = ""
         self._taking_hashes = job.verify == "hash"
         self._several = job.connections is not None
@@ -661,6 +662,10 @@ class _Clients:
     def _tell(self) -> None:
         """Report what was done since the last time."""
         self._next_report = self._seen + _REPORT_NS
+        if not self._records and not self._happened and self._told == self._done:
+            # Whoever says something has heard of the server: one that is silent is noticed by that.
+            return
+        self._told = self._done
         behind = max(0, self._seen - self._due[0][0]) / 1e9 if self._due else 0.0
         more = Tally(first=dict(self._first), happened=self._happened)
         seconds = (self._seen - self._begin) / 1e9
