@@ -110,7 +110,7 @@ def _replays(comparison: Comparison | None, drawn: Sequence[Drawn]) -> Iterator[
         yield "".join(f"<p>{escaped(words)}</p>" for words in section.sentences)
         for title, headings, rows in section.tables:
             yield f"<h3>{escaped(title)}</h3>"
-            yield table(headings, rows, numbers=range(1, len(headings) - 1))
+            yield table(headings, rows, numbers=range(2, len(headings)))
 
 
 def _differences(comparison: Comparison) -> Iterator[str]:

@@ -17,8 +17,8 @@ from replayer.units import show_count, show_duration
 
 _HEAVIEST = 20
 _MOST_SHOWN = 200
-_WIDTH = 48
-_HEADINGS = ("fingerprint", "executions", "time", "ratio", "95 % interval", "p", "verdict")
+_WIDTH = 32
+_HEADINGS = ("fingerprint", "verdict", "executions", "time", "ratio", "95 % interval", "p")
 
 
 class Section(NamedTuple):
@@ -46,7 +46,7 @@ def render(comparison: Comparison) -> Iterator[RenderableType]:
         for title, headings, rows in section.tables:
             yield ""
             yield line(f"{title}:")
-            yield Padding(Sheet(headings, rows), (0, 0, 0, INDENT), expand=False)
+            yield Padding(Sheet(headings, rows, left=2), (0, 0, 0, INDENT), expand=False)
 
 
 def _section(compared: Compared, comparison: ReplayComparison, width: int) -> Section:
@@ -126,16 +126,16 @@ def _row(one: Fingerprint, row: Row | None, width: int) -> list[str]:
     executions = show_count(round(max(one.executions)))
     seconds = " / ".join(show_duration(part) for part in one.seconds)
     if row is None:
-        return [short(one.text, width), executions, seconds, "", "", "", ""]
+        return [short(one.text, width), "", executions, seconds, "", "", ""]
     of_errors = row.metric.endswith(".errors")
     return [
         short(one.text, width),
+        report.verdict(row),
         executions,
         f"{row.base:.2f} / {row.other:.2f} % errors" if of_errors else seconds,
         "" if row.ratio is None else f"{row.ratio:.3f}",
         report.limits(row),
         "" if row.p_holm is None else f"{row.p_holm:.3f}",
-        report.verdict(row),
     ]
 
 

@@ -40,18 +40,18 @@ Changes = Mapping[str, str]
 
 
 @contextlib.contextmanager
-def asking(chosen: Engine, url: URL, *, unlogged: bool = False) -> Iterator[Database]:
+def asking(chosen: Engine, url: URL) -> Iterator[Database]:
     """Yield a connection to a server on which each statement is short, or the server is silent.
 
-    `unlogged` has its statements not logged where the user may say so: what sets a server would be
-    replayed with all the rest.
+    Its statements are not logged where the user may say so: what sets a server would be replayed
+    with all the rest.
     """
     title = f"{chosen.title} at {credentials.show(url)}"
     with (
         watchdog.watching(watchdog.address(url), title),
         contextlib.closing(Database(chosen, url, first=())) as database,
     ):
-        if unlogged and chosen.verb(_QUIET) is not None:
+        if chosen.verb(_QUIET) is not None:
             with contextlib.suppress(ReplayerError):
                 database.execute(_QUIET)
         yield database
@@ -89,7 +89,7 @@ def applied(
     shown = _without_secrets(url)
     details = {"url": shown, "engine": chosen.name, "settings": settings}
     with journal.held("log_settings", give_back, **details):
-        with asking(chosen, url, unlogged=True) as database:
+        with asking(chosen, url) as database:
             _set(database, changes)
         yield
 
@@ -136,7 +136,7 @@ def _give_back(
     chosen: Engine, url: URL, settings: Mapping[str, list[str | None]]
 ) -> tuple[list[str], list[str]]:
     """Give back what still is as replayer set it; return the names of those and of the others."""
-    with asking(chosen, url, unlogged=True) as database:
+    with asking(chosen, url) as database:
         kept = _kept(database)
         ours = [name for name, (_, value) in settings.items() if kept.get(name) == value]
         _set(database, {name: settings[name][0] for name in reversed(ours)})

@@ -1,20 +1,21 @@
 -- What a log must have to be replayed: each setting with its value, the one that is wanted, and what for.
-SELECT s.name, s.setting AS value, s.source,
+-- Of reset_val, as replayer's own session logs nothing.
+SELECT s.name, s.reset_val AS value, s.source,
        CASE s.name
            WHEN 'log_destination' THEN
-               CASE WHEN c.collected AND s.setting !~ 'csvlog|jsonlog'
-                    THEN concat_ws(',', nullif(s.setting, ''), 'csvlog') ELSE s.setting END
+               CASE WHEN c.collected AND s.reset_val !~ 'csvlog|jsonlog'
+                    THEN concat_ws(',', nullif(s.reset_val, ''), 'csvlog') ELSE s.reset_val END
            WHEN 'log_line_prefix' THEN
-               CASE WHEN c.collected OR s.setting ~ '%[mn]' AND s.setting ~ '%[pc]' AND s.setting ~ '%u.*%d'
-                    THEN s.setting ELSE '%m [%p] %l %e %u@%d app=%a ' END
+               CASE WHEN c.collected OR s.reset_val ~ '%[mn]' AND s.reset_val ~ '%[pc]' AND s.reset_val ~ '%u.*%d'
+                    THEN s.reset_val ELSE '%m [%p] %l %e %u@%d app=%a ' END
            WHEN 'log_min_duration_statement' THEN '0'
-           WHEN 'log_connections' THEN CASE WHEN s.setting IN ('on', 'all') THEN s.setting ELSE 'on' END
+           WHEN 'log_connections' THEN CASE WHEN s.reset_val IN ('on', 'all') THEN s.reset_val ELSE 'on' END
            WHEN 'log_disconnections' THEN 'on'
-           WHEN 'log_error_verbosity' THEN CASE s.setting WHEN 'terse' THEN 'default' ELSE s.setting END
+           WHEN 'log_error_verbosity' THEN CASE s.reset_val WHEN 'terse' THEN 'default' ELSE s.reset_val END
            WHEN 'log_min_messages' THEN
-               CASE WHEN s.setting IN ('fatal', 'panic') THEN 'warning' ELSE s.setting END
+               CASE WHEN s.reset_val IN ('fatal', 'panic') THEN 'warning' ELSE s.reset_val END
            WHEN 'log_min_error_statement' THEN
-               CASE WHEN s.setting IN ('log', 'fatal', 'panic') THEN 'error' ELSE s.setting END
+               CASE WHEN s.reset_val IN ('log', 'fatal', 'panic') THEN 'error' ELSE s.reset_val END
            ELSE '-1'
        END AS wanted,
        CASE s.name
