@@ -25,6 +25,9 @@ CUT_VALUE = "parameters cut by log_parameter_max_length"
 NO_VALUES = "parameters that the log does not have"
 FETCHES = "further fetches from a portal: replayed, its execute returns all rows at once"
 REPLICATION = "replication connections"
+OWN = "sessions in which replayer itself looked on"
+OWN_NAMES = frozenset({"replayer capture", "replayer profile"})
+"""What `replayer capture` and `profile` call themselves in application_name."""
 REFUSED = "connections that the server refused"
 
 _EXTENDED = re.compile(r" {1,2}(?:(parse|bind)|(?:execute( fetch from)?)) (.*?): ", re.DOTALL)
@@ -248,6 +251,10 @@ class Assembly:
         """Begin a session whose connection is logged."""
         self._connections = True
         self._others.pop(entry.session, None)
+        if (_name(entry.application) or match["application"]) in OWN_NAMES:
+            self._known.pop(entry.session, None)
+            self._leave_out(entry)
+            return
         state = self._known.get(entry.session)
         if state is None or state.connected:
             self._close(entry.session, entry.time_ns)
@@ -265,6 +272,11 @@ class Assembly:
             entry.time_ns if state.received_ns == UNKNOWN else state.received_ns,
             entry.time_ns,
         )
+
+    def _leave_out(self, entry: Entry) -> None:
+        """Take nothing more of a session, which is replayer's own."""
+        self._others[entry.session] = None
+        self._reading.skip(OWN)
 
     def _open(self, state: _Known, session: Session, start_ns: int, end_ns: int) -> None:
         state.number, state.connected = session.number, True
@@ -292,6 +304,9 @@ class Assembly:
             self._close(entry.session, start_ns)
             state = None
         if entry.session in self._others:
+            return None
+        if entry.application in OWN_NAMES:
+            self._leave_out(entry)
             return None
         if len(self._known) >= _MOST_SESSIONS:
             self._forget(start_ns)

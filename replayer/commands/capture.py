@@ -46,6 +46,8 @@ _LEAST_FREE = 1 << 30
 _LOOKED_EVERY = 1.0
 _LAST_LINES_SECONDS = 1.0
 """For what the server has not yet written when it logs no more."""
+_NAME, _CALLED = "application_name", "replayer capture"
+"""By this `replayer convert` knows the sessions that are to be left out."""
 
 
 class _Source(NamedTuple):
@@ -76,7 +78,9 @@ def run(args: argparse.Namespace) -> int:
     seconds = duration(args.seconds)
     _check(args, seconds)
     ask = getpass.getpass if sys.stdin.isatty() and sys.stderr.isatty() else None
-    source = _Source(*remote.identified(engine.of_url(args.url), args.url, ask=ask))
+    asked = engine.of_url(args.url)
+    named = {_NAME: _CALLED} if _NAME in asked.spec.profile.query else {}
+    source = _Source(*remote.identified(asked, args.url, ask=ask, query=named))
     with progress.conversation() as told:
         for words in log_settings.give_back_left(*source):
             told.say(f"left by an earlier run: {words}")

@@ -234,6 +234,26 @@ def test_sessions_begin_and_end_as_logged(tmp_path, layout):
     assert summary.sessions_began_before == 1
 
 
+@pytest.mark.parametrize("began_before", [False, True])
+@pytest.mark.parametrize("name", sorted(assembly.OWN_NAMES))
+def test_sessions_of_replayer_itself_are_left_out(tmp_path, name, began_before):
+    """Who looked on while it was captured did no work of the source's; it is counted and named."""
+    begin = row(10, f"connection authorized: user=ann database=shop application_name={name}")
+    asked = row(11, "duration: 1.000 ms  statement: SELECT count(*) FROM pg_settings", line=4)
+    text = (
+        ("" if began_before else begin.replace("psql", ""))
+        + asked.replace("psql", name)
+        + row(12, "disconnection: session time: 0:00:02.000 user=ann database=shop", line=5)
+        + row(13, "duration: 1.000 ms  statement: SELECT 2", session="6829a1a0.4", line=9)
+    )
+
+    summary, actions, _ = converted(tmp_path, text)
+
+    assert [one.text for one in statements(actions)] == ["SELECT 2"]
+    assert summary.sessions == 1
+    assert summary.skipped[assembly.OWN] == 1
+
+
 def test_a_session_of_which_only_the_receipt_is_logged_began_in_the_log(tmp_path):
     """PostgreSQL 18 can log each step of a connection by itself."""
     text = row(10, "connection received: host=[local]") + row(
