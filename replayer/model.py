@@ -190,6 +190,10 @@ class Reads(Noun):
     device: str
 
 
+UNKNOWN_STATE = "?????"
+"""The SQLSTATE of an error of which the log has none: any error may be it."""
+
+
 class Replayed(Noun):
     """What became of the statements of one fingerprint in a replay, of all its sessions together.
 

@@ -12,7 +12,7 @@ from replayer.analysis import divergence
 from replayer.capture.action import Action, Session
 from replayer.capture.archive import Reader, Writer
 from replayer.errors import Impossible
-from replayer.model import Replayed
+from replayer.model import UNKNOWN_STATE, Replayed
 from replayer.run import workload as workload_file
 from replayer.steps.replay import message, varying
 from replayer.steps.replay.gate import Gate, Sequenced
@@ -259,7 +259,9 @@ def test_what_is_counted_in_parts_is_what_is_counted_at_once():
     assert sum(one["40001"] for one in errors.values()) == sum(row[5] > 0 for row in table)
 
 
-@pytest.mark.parametrize("code", ["00000", "40001", "25P02", "XX000", "08006", "ZZZZZ"])
+@pytest.mark.parametrize(
+    "code", ["00000", "40001", "25P02", "XX000", "08006", "ZZZZY", UNKNOWN_STATE]
+)
 def test_sqlstates_survive_as_numbers(code):
     """Every SQLSTATE is five digits of base 36."""
     assert sqlstate_of(number_of(code)) == code
@@ -333,6 +335,23 @@ def test_errors_of_the_log_are_no_divergence_and_consequences_are_none():
     new = replayed("b", errors={"42P01": 1})
 
     assert [one.replayed.fingerprint for one in divergence.against_log([same, new])] == ["b"]
+
+
+@pytest.mark.parametrize(
+    ("errors", "logged", "same"),
+    [
+        ({"23505": 2}, {"?????": 2}, True),
+        ({"23505": 2, "40001": 1}, {"?????": 1, "23505": 2}, True),
+        ({"23505": 2}, {"?????": 1}, False),
+        ({}, {"?????": 1}, False),
+        ({"23505": 1}, {"?????": 1, "40001": 1}, False),
+    ],
+)
+def test_an_error_without_a_state_may_be_any(errors, logged, same):
+    """A log without SQLSTATEs tells that a statement failed, and not how."""
+    one = replayed("a", errors=errors, logged_errors=logged)
+
+    assert bool(list(divergence.against_log([one]))) is not same
 
 
 def test_a_capture_is_a_workload_of_its_replay(tmp_path):

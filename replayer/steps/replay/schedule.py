@@ -57,8 +57,8 @@ class Schedule:
     """Sessions at a time, at most."""
     left_out: Mapping[str, int]
     """Why statements are not to run -> how many."""
-    logged_answers: int
-    """Statements of which the log says how they ended."""
+    errors_logged: bool
+    """Whether the log tells which statements failed."""
 
 
 @dataclass
@@ -86,6 +86,8 @@ class Planner:
         conninfo: Callable[[Session], str],
         processes: int,
         wire: str = "postgres",
+        *,
+        errors_logged: bool = True,
     ) -> None:
         self._spec = spec
         self._conninfo = conninfo
@@ -102,7 +104,8 @@ class Planner:
         self._flags: dict[int, int] = {}
         self._left_out: Counter[str] = Counter()
         self._databases: Counter[str] = Counter()
-        self._actions = self._logged = 0
+        self._actions = 0
+        self._errors_logged = errors_logged
         self._last_start = 0
         self._skipped_ns = self._busy_until = 0
         self._from_ns = round((spec.begin or 0) * _SECOND)
@@ -193,7 +196,6 @@ class Planner:
             does, payload = WHOLE, message.unnamed(statement.text, values)
         flags |= 0 if action.does == "simple" else EXTENDED
         logged = number_of(action.sqlstate)
-        self._logged += bool(logged)
         return Record(
             *(does, fingerprint, payload, start_ns, place.needs, place.ends),
             *(chain, turn, logged, named, flags),
@@ -286,7 +288,7 @@ class Planner:
                 databases=tuple(name for name, _ in self._databases.most_common() if name),
                 at_once=_most_at_once(sessions),
                 left_out=dict(self._left_out),
-                logged_answers=self._logged,
+                errors_logged=self._errors_logged,
             )
 
 

@@ -7,7 +7,7 @@ and whether the server or replayer was why, is measured all the time.
 """
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -119,7 +119,13 @@ def _planned(spec: Spec, context: Context, database: Database, capture: Reader) 
     busiest = max(summary.busiest_minute_statements / 60, summary.statements / seconds)
     processes = processes_for(spec.speed, busiest, summary.sessions)
     wire = "mysql" if target.is_mysql(context) else "postgres"
-    planner = Planner(spec, target.conninfo(spec, database), processes, wire)
+    planner = Planner(
+        spec,
+        target.conninfo(spec, database),
+        processes,
+        wire,
+        errors_logged=summary.source.errors_logged,
+    )
     try:
         with context.progress.task("plan the replay", summary.actions) as task:
             for block in capture.blocks():
@@ -222,7 +228,9 @@ class _Replay:
     def _hold_against(self, window: Window) -> None:
         """Write down where it answered differently than the log, and than another replay."""
         findings, spec = self._context.findings, self._spec
-        sides = [("log", divergence.against_log(findings.replayed))]
+        sides: list[tuple[str, Iterator[divergence.Divergence]]] = []
+        if self._schedule.errors_logged:
+            sides.append(("log", divergence.against_log(findings.replayed)))
         if spec.against:
             control = _control(spec)
             why = divergence.not_comparable(findings.replayed, control)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from replayer.model import UNKNOWN_STATE
 from replayer.watch.histogram import Latencies, bin_of
 
 if TYPE_CHECKING:
@@ -20,6 +21,8 @@ _DENSE = 1 << 16
 """Keys in so small a range are counted without sorting them."""
 _CODES = 36**5
 """SQLSTATEs are numbers in base 36."""
+_UNKNOWN = _CODES - 1
+"""ZZZZZ, which is none."""
 FIELDS = 8
 """Fingerprint, intended start, when the session was free for it, begun, done, SQLSTATE, rows,
 what the log says it ended with; a SQLSTATE below 0 only follows from an earlier error."""
@@ -31,6 +34,8 @@ _NONE = np.zeros(0, np.int64)
 
 def number_of(sqlstate: str) -> int:
     """Return a SQLSTATE as a number, 0 for none."""
+    if sqlstate == UNKNOWN_STATE:
+        return _UNKNOWN
     try:
         return int(sqlstate, 36) if sqlstate else 0
     except ValueError:
@@ -39,6 +44,8 @@ def number_of(sqlstate: str) -> int:
 
 def sqlstate_of(number: int) -> str:
     """Return the SQLSTATE that a number stands for."""
+    if number == _UNKNOWN:
+        return UNKNOWN_STATE
     digits = ""
     for _ in range(5):
         number, digit = divmod(number, 36)
