@@ -109,6 +109,7 @@ def test_what_ran_meanwhile_can_be_converted(source, tmp_path):
     assert "INSERT INTO one VALUES (42)" in texts
     assert "SELECT 4242 FROM one" in texts
     assert not [text for text in texts if "too " in text or "ALTER SYSTEM" in text]
+    assert not [text for text in texts if "log_error_verbosity" in text], "replayer asked"
 
 
 def test_ctrl_c_gives_back_and_keeps_what_ran(source, tmp_path):
