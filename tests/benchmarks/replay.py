@@ -1,7 +1,13 @@
-"""Captures of pgbench replayed: how fast beside pgbench itself and pgreplay, and how late."""
+"""Captures of pgbench replayed: how fast beside pgbench itself and pgreplay, and how late.
+
+Then the same data twice, which must be told to be the same, and data of which 1 percent was
+changed, of which just what reads it must be told.
+"""
 
 import contextlib
 import io
+import json
+import os
 import re
 import shutil
 import statistics
@@ -11,6 +17,7 @@ import time
 from contextlib import closing
 
 from replayer import shell
+from replayer.analysis import divergence
 from replayer.engines import engine
 from replayer.engines.connection import Database
 from replayer.errors import ReplayerError
@@ -34,6 +41,16 @@ KINDS = {"TPC-B-like": ((), 7, 1000), "select-only": (("-S",), 1, 8000)}
 """Of pgbench: options, statements and transactions of a client."""
 PEER_TRANSACTIONS = 100
 PEER_SECONDS = 60
+PAIRS = int(os.environ.get("REPLAYER_REPLAY_PAIRS", "20"))
+REPEATS = 5
+DIFFERENT = {"better", "worse", "differs in these runs"}
+READS = {
+    "accounts": "SELECT abalance, filler FROM pgbench_accounts WHERE aid = :aid;",
+    "tellers": "SELECT tbalance FROM pgbench_tellers WHERE tid = 1 + :aid % 100;",
+    "branches": "SELECT bbalance FROM pgbench_branches WHERE bid = 1 + :aid % 10;",
+}
+"""The first is the only one that reads what is changed."""
+CHANGED = "bench_changed"
 PEER_LOG = """
 log_min_duration_statement = -1
 log_statement = 'all'
@@ -65,7 +82,9 @@ def run(workdir):
         pgbench(context, SOURCE, "-i", "-q", "-s", SCALE)
         rows = [row for kind in KINDS for row in speed(context, kind, captures[kind])]
         half = statistics.median(theirs for _, theirs in rows[0]["samples"]) / 2
-        return [*rows, *lateness(context, workdir, half), *peer(context, workdir)]
+        rows += [*lateness(context, workdir, half), *peer(context, workdir)]
+        rows += changed(context, workdir)
+    return [*rows, *alike(workdir)]
 
 
 def capture(workdir, kind, options, statements, transactions):
@@ -195,3 +214,78 @@ def peer(context, workdir):
         pairs.append((value(replay(context, path, speed=0), "replay.statements"), theirs))
     ratio = statistics.median(ours / theirs for ours, theirs in pairs)
     return [{**row, "ratio": ratio, "samples": pairs}]
+
+
+def changed(context, workdir):
+    """Return whether just the fingerprint that reads changed rows diverges."""
+    script, path = workdir / "reads.sql", workdir / "reads.replay"
+    head = f"\\set aid random(1, {100_000 * SCALE})\n"
+    script.write_text(head + "\n".join(READS.values()) + "\n")
+    with logging_server() as server:
+        server.run("createdb", "bench")
+        server.run("pgbench", "-i", "-q", "-s", str(SCALE), "bench")
+        server.log.write_text("")
+        server.run(
+            "pgbench", "-n", "-M", "prepared", "-c", "8", "-t", "1000", "-f", script, "bench"
+        )
+        convert(server.log, path)
+    with closing(Database(context.engine, context.server.start())) as control:
+        control.query(f"CREATE DATABASE {CHANGED} TEMPLATE {SOURCE}")
+        with closing(Database(context.engine, control.url.set(database=CHANGED), first=())) as made:
+            made.query("UPDATE pgbench_accounts SET abalance = abalance + 1 WHERE aid % 100 = 7")
+    found = [
+        replay(context, path, speed=0, verify="hash", restore=of).replayed
+        for of in (SOURCE, CHANGED, SOURCE)
+    ]
+    moved = [one.replayed.text for one in divergence.against_run(found[1], found[0])]
+    same = list(divergence.against_run(found[2], found[0]))
+    right = len(moved) == 1 and "pgbench_accounts" in moved[0] and not same
+    return [
+        {"what": "1 % of the rows changed: just what reads them diverges", "against": "the copy",
+         "bar": ">= 1", "ratio": float(right), "samples": moved}
+    ]  # fmt: skip
+
+
+def alike(workdir):
+    """Return how many pairs of groups of replays of one capture on the same data are told apart."""
+    path, dump = workdir / "alike.replay", workdir / "alike.dump"
+    with logging_server() as server:
+        server.run("createdb", "bench")
+        server.run("pgbench", "-i", "-q", "-s", "1", "bench")
+        dump.write_text(server.run("pg_dump", "bench"))
+        server.log.write_text("")
+        server.run("pgbench", "-n", "-M", "prepared", "-c", "8", "-t", "100", "bench")
+        convert(server.log, path)
+    groups = [alike_group(workdir, path, dump, name) for name in range(2 * PAIRS)]
+    told, diverging = [], []
+    for base, other in zip(groups[::2], groups[1::2], strict=True):
+        words = ["compare", base, other, "--json", "--results", workdir / "results"]
+        (compared,) = json.loads(replayer(*words))["replays"]
+        verdicts = [compared["time"], compared["errors"]]
+        for one in compared["fingerprints"]:
+            verdicts += [one["time"], one["errors"]]
+            diverging += one["diverging"]
+        told.append([v["metric"] for v in verdicts if v["verdict"] in DIFFERENT])
+    return [
+        {"what": f"A/A: of {PAIRS} pairs, those told to differ in anything", "against": "itself",
+         "bar": "<= 0.05", "ratio": sum(map(bool, told)) / len(told), "samples": told},
+        {"what": f"A/A: divergences in {PAIRS} pairs", "against": "itself",
+         "bar": "<= 0", "ratio": float(len(diverging)), "samples": diverging},
+    ]  # fmt: skip
+
+
+def alike_group(workdir, path, dump, name):
+    """Replay some times as one run, and return its label."""
+    replayer(
+        "run", path, "--engine", "postgres", "--data-dir", workdir / "alike", "--label", f"g{name}",
+        "--repeat", REPEATS, "--set", "replay.speed=0", "--set", f"replay.restore={dump}",
+        "--set", "replay.order=commit", "--set", "replay.verify=hash",
+        "--results", workdir / "results",
+    )  # fmt: skip
+    return f"g{name}"
+
+
+def replayer(*words):
+    """Run replayer, and return what it printed."""
+    command = [sys.executable, "-m", "replayer", *map(str, words)]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
