@@ -48,11 +48,16 @@ _NOISE = (
     "workload.repeat",
     "workload.*.against",
     "workload.*.i_will_change",
+    # The fact replay.capture says what is in it.
+    "workload.*.file",
 )
 _JITTER = {"host.cpu.mhz": 0.05, "host.cpu.bogomips": 0.02, "host.memory.bytes": 0.01}
 """Facts that are measured by the kernel at boot, and the share by which they move by themselves."""
-_REFUSED = ("workload.*", "data.*", "engine.name", "engine.version", "engine.settings.*")
-"""What facts of a step end in that tell what came out, not how it was made."""
+_REFUSED = (
+    *("workload.*", "data.*", "*.replay.capture"),
+    *("engine.name", "engine.version", "engine.settings.*"),
+)
+"""Facts that differ where the work did: such runs are compared only if that is allowed."""
 _LAST = ("release", "version", "name", "model")
 """A key such as host.kernel means host.kernel.release, or the next of these that there is."""
 _BOOT_FILE = re.compile(r"\b(?:BOOT_IMAGE|initrd)=\S+\s*")

@@ -5,6 +5,7 @@ import pytest
 
 from replayer.analysis import replays
 from replayer.analysis.comparison import Verdict, compare
+from replayer.analysis.difference import Sort
 from replayer.analysis.samples import Side
 from replayer.errors import Impossible
 from replayer.model import Replayed
@@ -152,6 +153,24 @@ def test_too_little_work_is_not_compared(side):
     with pytest.raises(Impossible, match="other captures"):
         held(base, side("else", [one(1, 1.0)]))
     assert held(base, other, allowed=["replay.ran"]).replays
+
+
+def placed(side, path, capture):
+    """Return a side whose capture lies at a path and is this one."""
+    (run,) = side.runs
+    step = run.steps[0].model_copy(update={"facts": {"replay.capture": capture}})
+    work = run.workload.model_copy(update={"steps": ({"step": "replay", "file": path},)})
+    return Side(side.name, (run.model_copy(update={"steps": (step,), "workload": work}),))
+
+
+def test_captures_are_known_by_what_is_in_them(side):
+    """The same capture at another path is the same work; another one at the same path is not."""
+    here, there = side("here", [one(0, 1.0)]), side("there", [one(0, 1.0)])
+    same = compare(placed(here, "/a/m.replay", "12"), placed(there, "/b/m.replay", "12"))
+
+    assert not [d for d in same.differences if d.sort is Sort.REFUSED]
+    with pytest.raises(Impossible, match=r"replay\.capture"):
+        compare(placed(here, "/a/m.replay", "12"), placed(there, "/a/m.replay", "34"))
 
 
 def test_runs_without_a_replay_are_compared_as_before(run_of):

@@ -56,6 +56,8 @@ def run(spec: Spec, context: Context) -> None:
     context.findings.writes = not spec.read_only
     with contextlib.ExitStack() as stack:
         capture = stack.enter_context(_capture(spec))
+        # Two replays are of the same work if this is the same, wherever the file lies.
+        context.findings.facts["replay.capture"] = capture.digest
         database = stack.enter_context(target.opened(spec, context))
         cold = _bring(spec, context, database)
         if spec.cold is Temperature.COLD and context.server.can_stop:
