@@ -17,7 +17,8 @@ test: $(VENV)/.ready-dev
 # What takes long, and servers of other versions, which are installed into a cache folder first.
 test-slow: $(VENV)/.ready-dev
 	$(BIN)/python -m tests.servers
-	$(BIN)/pytest -m "slow and not quiet"
+	$(BIN)/pytest -n 3 --dist loadfile -m "slow and not quiet and not alone"
+	$(BIN)/pytest -m "slow and alone and not quiet"
 
 # Verdicts about this machine under limits: they want it for themselves, as `make bench` does.
 test-quiet: $(VENV)/.ready-dev

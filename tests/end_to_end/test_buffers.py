@@ -28,6 +28,7 @@ def direct(context):
     return context
 
 
+@pytest.mark.slow
 def test_more_is_found_in_larger_buffers(direct):
     """A quarter of the rows lies in buffers of a quarter; in such of twice the data all do."""
     spec = Spec(step="buffers", name="buffers", sizes=("16M", "128M"), window="1s", longest="4s",
@@ -41,6 +42,7 @@ def test_more_is_found_in_larger_buffers(direct):
     assert large["hit_share"] > 0.97
 
 
+@pytest.mark.slow
 def test_no_level_reads_what_the_one_before_read(direct):
     """The hits of a search's trials stay what the buffers' size makes them: keys are drawn anew."""
     spec = Capacity(step="capacity", name="capacity", shared_buffers="32M", trial="2s", hold="0s",

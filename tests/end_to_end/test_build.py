@@ -197,6 +197,7 @@ def test_whole_table_is_built_again(context, database):
     assert sorted(stored(database)) == sorted(expected())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("layout", ["columnstore", "rowstore"])
 def test_killed_build_goes_on_from_the_last_whole_doubling(
     context, database, no_table, tmp_path, layout

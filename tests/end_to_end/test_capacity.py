@@ -52,6 +52,7 @@ def test_rate_that_is_easy_holds_up_to_the_most(context):
     assert any("set most higher" in note for note in outcome.notes)
 
 
+@pytest.mark.slow
 def test_objective_that_nothing_keeps_is_out_of_reach(context):
     """A tenth of a microsecond is kept at no rate: nothing is accepted, and nothing is held."""
     outcome = performed(capacity, spec_of(slo="p50=100ns", least=0.5), context)

@@ -187,6 +187,7 @@ def test_a_server_that_only_logs_to_stderr(server, own_home, tmp_path):
     assert any("SELECT 4242" in path.read_text() for path in out.iterdir())
 
 
+@pytest.mark.slow
 def test_the_general_log_of_mariadb(mariadbd, own_home, tmp_path):
     """It is switched on for the span and off again, and its part of the file is converted."""
     out = tmp_path / "monday"

@@ -77,6 +77,7 @@ def walked(folder, kind, options, *, source="", before=""):
     return json.loads(result.read_text())
 
 
+@pytest.mark.slow
 @pytest.mark.root
 @pytest.mark.skipif(not ROOT, reason="only root can mount")
 @pytest.mark.parametrize("upper", [True, False])
@@ -100,6 +101,7 @@ def test_overlay_is_measured_by_an_instrument_that_sees_it(layers, upper):
     assert cold["device_bytes"] >= cold["own_bytes"]
 
 
+@pytest.mark.slow
 @pytest.mark.root
 @pytest.mark.skipif(not ROOT, reason="only root can mount")
 def test_overlay_with_everything_in_memory_is_not_cold(layers):
@@ -116,6 +118,7 @@ def test_overlay_with_everything_in_memory_is_not_cold(layers):
     assert any("stop whatever else reads, maps or locks" in one["todo"] for one in run["advice"])
 
 
+@pytest.mark.slow
 @pytest.mark.root
 @pytest.mark.skipif(not ROOT, reason="only root can mount")
 def test_a_file_system_in_memory_is_hot_for_its_own_reason(layers):

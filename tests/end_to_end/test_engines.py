@@ -225,6 +225,7 @@ def test_server_at_a_url_is_measured(server, way, tmp_path):
     assert IN_URL not in everything
 
 
+@pytest.mark.slow
 def test_server_on_another_machine(server, tmp_path):
     """Build, flush, scan and sessions go on; what needs the files is skipped or unknown."""
     address = server.tcp.partition("://")[2]
@@ -259,6 +260,7 @@ def test_server_on_another_machine(server, tmp_path):
     assert measured["ledger"]["buffer_hits"] > 0
 
 
+@pytest.mark.slow
 def test_user_with_rights_on_its_own_database_only(mariadb_server, tmp_path):
     """What the rights do not allow is skipped with the server's words; the rest is measured."""
     address = mariadb_server.tcp.replace("somebody", "humble")
@@ -275,6 +277,7 @@ def test_user_with_rights_on_its_own_database_only(mariadb_server, tmp_path):
     assert steps["sessions"]["status"] == "done"
 
 
+@pytest.mark.slow
 def test_rights_on_the_schema_alone_skip_what_needs_more(mariadb_server, tmp_path):
     """A view that is refused skips its step, in whatever verb it is asked, and says the GRANT."""
     address = mariadb_server.tcp.replace("somebody", "humblest")
@@ -392,6 +395,7 @@ def test_password_is_asked_for_once(server, no_passwords):
     assert "wrong" not in str(caught.value)
 
 
+@pytest.mark.slow
 def test_password_is_asked_for_on_the_terminal(mariadb_server, no_passwords, tmp_path):
     """The command line asks without showing what is typed, and goes on with it."""
     (tmp_path / "small.toml").write_text(SMALL.partition('[[step]]\nstep = "flush"')[0])
@@ -493,6 +497,7 @@ def parallel(tmp_path, monkeypatch):
     return tmp_path
 
 
+@pytest.mark.slow
 def test_added_engine_is_listed_and_measured(parallel, made_home):
     """It is in `replayer list`, runs a workload, and its own verb and setting are the ones used."""
     listed = subprocess.run(

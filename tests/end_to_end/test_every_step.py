@@ -116,6 +116,7 @@ def kill_server(process, written, doing):
         time.sleep(0.001)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("step", "doing"),
     [("build", "INSERT"), ("flush", "replayer"), ("scan", "SELECT"), ("sessions", "CALL")],
@@ -168,6 +169,7 @@ def test_server_that_is_killed_before_the_first_step(own_home):
     assert steps(own_home) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", STEPS)
 def test_sigterm_ends_the_run_and_keeps_what_is_done(started, folder, step):
     """Exit 130, the steps before are kept, the step is marked, and nothing is left running."""

@@ -146,6 +146,7 @@ def test_a_stall_is_in_the_response_time_of_all_who_came_meanwhile(loaded, serve
     stall_shows(loaded, server, seconds=6.0, stall=0.5)
 
 
+@pytest.mark.alone
 @pytest.mark.slow
 def test_a_stall_of_a_second_in_a_minute_is_a_p99_of_four_tenths(loaded, server):
     """With the server stopped for 1 s of 60 at 500/s the p99 of the response is near 0.40 s."""
@@ -488,6 +489,7 @@ def running(tmp_path, made_home):
     return start
 
 
+@pytest.mark.slow
 def test_the_report_says_whether_the_rate_was_sustained(running):
     """In one line, with the mix below it, and both times."""
     report, errors = running(2).communicate(timeout=120)

@@ -58,6 +58,7 @@ def replayer(*words, **how):
     return subprocess.run([*REPLAYER, *map(str, words)], check=False, timeout=60, **how)
 
 
+@pytest.mark.slow
 @pytest.mark.root
 def test_on_a_full_disk_the_run_is_printed_and_kept_elsewhere(workload, small, tmp_path):
     """The report is whole, the file lies in $TMPDIR, and the last sentence says where and why."""
@@ -82,6 +83,7 @@ def test_on_a_full_disk_the_run_is_printed_and_kept_elsewhere(workload, small, t
     assert replayer("show", kept).returncode == 0
 
 
+@pytest.mark.slow
 def test_a_report_that_cannot_be_printed_is_said_and_the_run_is_kept(workload, tmp_path):
     """With a stdout that takes nothing the run is stored, and stderr says both."""
     results = tmp_path / "results"

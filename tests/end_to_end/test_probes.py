@@ -184,6 +184,7 @@ def test_every_storage_probe_runs_and_says_it_in_its_tools_words(workload, run, 
     }
 
 
+@pytest.mark.slow
 def test_blocks_that_direct_io_cannot_move_are_refused_only_with_direct_io(workload, run, disk):
     """An odd block goes through the page cache; past it, it is an error with what to do."""
     odd = 'probe = "io"\nname = "io"\nsize = "1M"\nblock_size = 1000\namount = "50k"\n'
@@ -200,6 +201,7 @@ def test_blocks_that_direct_io_cannot_move_are_refused_only_with_direct_io(workl
     assert "use a multiple of 4096 or direct = false" in last_words(stderr)
 
 
+@pytest.mark.slow
 def test_processor_and_memory_probes_need_no_files(workload, run, disk):
     """Passes and bytes are counted on one and on all cores; nothing is written.
 
@@ -223,6 +225,7 @@ def test_processor_and_memory_probes_need_no_files(workload, run, disk):
     assert "events/s" not in json.dumps(result["steps"])
 
 
+@pytest.mark.slow
 def test_clients_are_printed_each_and_as_their_sum(workload, run, disk):
     """Three clients with files of their own: each has its row, and the sum is their sum."""
     path = workload('probe = "io"\nname = "io"\nsize = "2M"\nduration = "300ms"\nwarm_up = 0')
@@ -264,6 +267,7 @@ def test_cross_check_runs_the_tool_in_turn(workload, run, disk, tool, table):
     assert rows[0]["ratio"] == pytest.approx(rows[0]["replayer"] / rows[0]["peer"])
 
 
+@pytest.mark.slow
 def test_cross_check_without_the_tool_is_said(workload, run, disk, tmp_path):
     """A tool that is not installed is a note, not a failure."""
     path = workload('probe = "ioping"\ncount = 3\ninterval = 0\nsize = "1M"\ncross_check = true')
@@ -315,6 +319,7 @@ def test_interrupted_probe_keeps_its_finished_rows(workload, start, disk, tmp_pa
     assert list(disk.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_files_of_a_killed_replayer_are_removed_by_the_next_command(workload, start, run, disk):
     """SIGKILL leaves files; their note tells the next command, which removes them."""
     process = start(workload(ORION), disk)
@@ -386,6 +391,7 @@ def test_disk_that_is_too_small_is_refused_with_both_numbers(workload, run, smal
     assert result["steps"] == []
 
 
+@pytest.mark.slow
 def test_without_direct_io_the_result_says_what_was_done_instead(workload, run, tmp_path):
     """A mount without O_DIRECT is measured with fsync and fadvise, and never called direct."""
     folder = tmp_path / "ram"
@@ -457,6 +463,7 @@ def loop(tmp_path):
         subprocess.run(["losetup", "--detach", name], check=True)
 
 
+@pytest.mark.slow
 def test_device_is_read_without_more_ado(loop, workload, run, disk):
     """Reading a raw device needs its name only, and does not change a byte of it."""
     name, file = loop(os.urandom(1 << 20))
@@ -476,6 +483,7 @@ def test_device_is_read_without_more_ado(loop, workload, run, disk):
     assert sum(step["series"]["columns"]["diskstats.r/s"]) > 0
 
 
+@pytest.mark.slow
 def test_device_is_written_only_by_its_serial_and_never_at_its_ends(loop, workload, run, disk):
     """The wrong serial is refused; the right one writes, but not the first and last MiB."""
     name, file = loop()
@@ -548,6 +556,7 @@ def test_the_folder_of_a_probe_is_its_own(workload, start, disk):
     process.communicate(timeout=30)
 
 
+@pytest.mark.slow
 def test_two_probes_at_once_do_not_meet(workload, start, disk):
     """Two replayers on one folder have files of their own and both end well."""
     path = workload('probe = "io"\nsize = "4M"\nduration = "500ms"\nwarm_up = 0')

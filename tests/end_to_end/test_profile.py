@@ -170,6 +170,7 @@ def load_of(shop, seconds, rate=200):
     return subprocess.Popen([PGBENCH, *words, url], stdout=subprocess.DEVNULL)
 
 
+@pytest.mark.slow
 def test_resets_and_lost_connections_are_gaps(server, shop, owner, profiler):
     """A reset, a killed session, a crash and a restart: a gap each, and the rows go on after it."""
     pgbench(shop, "-i", "-q")
@@ -292,6 +293,7 @@ def test_a_silent_server_is_a_gap_and_ctrl_c_ends_it_with_what_there_is(server, 
     assert text.startswith("stopped: ")
 
 
+@pytest.mark.slow
 def test_a_kill_loses_what_was_not_saved_and_no_more(shop, profiler):
     """After a kill -9 the file holds every lot that was saved; SIGTERM ends as Ctrl-C does."""
     patch = "import replayer.sizing.source as s; s.SAVED_SECONDS = 3.0; s.MOST_COST = 1.0"
@@ -377,6 +379,7 @@ def test_tables_that_are_locked_or_many_do_not_hold_it_up(server, shop, owner, p
     assert loaded.column("sessions")[-1] >= 2
 
 
+@pytest.mark.slow
 def test_statements_are_counted_where_their_extension_is(server, shop, owner, profiler):
     """pg_stat_statements: as many as pgbench made, without the profiler's own, and their mix."""
     with server.settings({"shared_preload_libraries": "pg_stat_statements"}):

@@ -372,6 +372,7 @@ def test_a_database_that_is_not_replayers_is_not_changed_unasked(server, source,
     assert {one["kind"] for one in result["replayed"]} == {"begin", "update", "commit"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_keeps_what_ran(server, source, tmp_path, number):
     """Exit 130, and the result has what was answered by then."""
@@ -513,6 +514,7 @@ def test_over_tls_the_same_ends_the_same(surroundings, tmp_path, postgres15):
     assert value(outcomes[1], "replay.ran") == 100
 
 
+@pytest.mark.slow
 def test_a_replay_is_held_against_another_run(server, source, tmp_path):
     """Equal data diverge in nothing; a changed row in exactly the fingerprint that reads it."""
     capture = Capture().session(1)

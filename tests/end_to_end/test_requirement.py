@@ -28,6 +28,7 @@ def shop(server):
         database.query("DROP DATABASE sized WITH (FORCE)")
 
 
+@pytest.mark.slow
 def test_pgbench_at_a_rate_requires_that_rate_and_its_rows(shop, tmp_path):
     """As many commits, rows and syncs as pgbench makes; twice of it with growth 2."""
     out = tmp_path / "shop.profile"

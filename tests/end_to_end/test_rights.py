@@ -37,6 +37,7 @@ def rights_of(url):
     return [(line["answer"], line["todo"]) for line in lines if line["name"] == "server rights"]
 
 
+@pytest.mark.slow
 def test_a_role_without_rights_is_told_the_grants_that_help(server, limited):
     """The reason is the right and not the place; with what is advised the files are found."""
     url, owner = limited

@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 
 from replayer import assets, registry
+from replayer.capture.action import Action
+from replayer.capture.archive import Writer
 from replayer.model import Run
 from replayer.results import store
 
@@ -194,8 +196,12 @@ def test_a_kind_that_is_not_there_is_refused(cli):
 
 
 @pytest.mark.parametrize("command", ["show", "list"])
-def test_the_examples_of_the_help_work(cli, results, command):
+def test_the_examples_of_the_help_work(cli, results, tmp_path, command):
     """Every example in the help runs as it is written."""
+    with Writer(tmp_path / "monday.replay") as capture:
+        capture.add(Action(0, "connect", 0, 0))
+        capture.add(Action(0, "simple", 10, 10, "SELECT 1"))
+        capture.close()
     found = examples(command)
     assert len(found) > 3
     for line in found:

@@ -147,6 +147,7 @@ def sessions(database, statement):
     list(parallel.execute(database, [(statement,)] * 3, 3))
 
 
+@pytest.mark.slow
 @BOTH
 @pytest.mark.parametrize("work", [one_statement, sessions])
 def test_a_network_that_stalls_is_noticed(servers, impatient, name, work):
@@ -185,6 +186,7 @@ def test_a_server_elsewhere_that_is_halted_is_noticed(servers, name):
             os.kill(pid, signal.SIGCONT)
 
 
+@pytest.mark.slow
 def test_a_private_server_that_is_halted_is_noticed(servers, impatient):
     """A server of replayer's own that hangs ends the step as well, and is stopped."""
     server = servers("postgres")
@@ -198,6 +200,7 @@ def test_a_private_server_that_is_halted_is_noticed(servers, impatient):
     assert time.monotonic() - begin < WITHIN + 10
 
 
+@pytest.mark.slow
 @BOTH
 def test_a_statement_may_take_as_long_as_it_needs(servers, impatient, name):
     """A statement three times as long on a server that answers is left alone."""

@@ -35,6 +35,7 @@ def replayer(*words, **how):
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120, **how)
 
 
+@pytest.mark.slow
 def test_a_small_profile_fits_and_its_result_is_like_any_other(folder, made_home):
     """The verdict comes with exit status 0, is shown again, and the run is reported as any is."""
     made = save_profile(folder / "small.profile", working_set=64 << 20, commits=5, blocks_hit=20,
@@ -141,6 +142,7 @@ def serving(folder):
     return [pid for pid, words in every if str(folder / "data") in words and "-D" in words]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wait", [4.0, 9.0])
 def test_ctrl_c_leaves_nothing_and_keeps_what_there_is(folder, wait):
     """At whatever moment, status is 130, the result is stored as interrupted, no server is left."""
@@ -157,6 +159,7 @@ def test_ctrl_c_leaves_nothing_and_keeps_what_there_is(folder, wait):
     assert not serving(folder)
 
 
+@pytest.mark.slow
 def test_a_server_that_is_killed_is_one_sentence(folder):
     """A server that dies under the load ends the run with status 1, and is told as lost."""
     made = of_cpu(folder / "x.profile", rate=20, cores=0.01)

@@ -13,7 +13,7 @@ from replayer.machine.host import Host
 from replayer.steps.build import doubling
 from tests import servers
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.alone]
 
 ROWS = 98_304
 _WITHOUT_DIRECT = ("13", "14")

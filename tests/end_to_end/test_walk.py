@@ -516,6 +516,7 @@ def test_ctrl_c_ends_every_process_and_keeps_the_result(context, slow, tmp_path,
     assert step["status"] == "interrupted"
 
 
+@pytest.mark.slow
 def test_a_killed_worker_ends_the_run_with_one_sentence(context, slow, tmp_path):
     """The out-of-memory killer takes a worker: the run fails at once and says which way it died."""
     with walking(context, slow, tmp_path) as (child, workers):
