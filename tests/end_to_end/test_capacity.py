@@ -1,14 +1,12 @@
 """The search for the highest rate against the real server, free and limited."""
 
-import contextlib
 import os
-import subprocess
-import sys
 
 import pytest
 
 from replayer.load.mix import Mix
 from replayer.steps.capacity import step as capacity
+from tests.beside import beside
 from tests.limited import limited
 from tests.performed import performed
 
@@ -37,6 +35,7 @@ def value(outcome, metric):
     return next((m.value for m in outcome.measurements if m.metric == metric), None)
 
 
+@pytest.mark.slow
 def test_rate_that_is_easy_holds_up_to_the_most(context):
     """100 reads a second and 2.25 times that, twice: no end was found, and the hold is kept."""
     outcome = performed(capacity, spec_of(), context)
@@ -67,11 +66,7 @@ def test_objective_that_nothing_keeps_is_out_of_reach(context):
 
 def test_failure_beside_others_is_void_and_run_again(context):
     """Loops on every processor: what fails beside them is tried twice again, and that is said."""
-    loop = "import time\nend = time.time() + 120\nwhile time.time() < end: pass"
-    with contextlib.ExitStack() as busy:
-        for _ in range(os.cpu_count()):
-            neighbour = busy.enter_context(subprocess.Popen([sys.executable, "-c", loop]))
-            busy.callback(neighbour.kill)
+    with beside("while :; do :; done", many=os.cpu_count()):
         outcome = performed(capacity, spec_of(slo="p50=100ns", least=1, trials=2), context)
     endings = [row["ended"] for row in outcome.tables["trials"]]
 

@@ -217,6 +217,7 @@ def between(profile, column, begin, end):
     return float((profile.column(column) * shares)[within].sum() / shares[within].sum())
 
 
+@pytest.mark.slow
 def test_a_profile_agrees_with_iostat_and_vmstat(device, load, server, watch):
     """What a profile says of the source's machine is what both say of the same seconds."""
     needs("iostat")

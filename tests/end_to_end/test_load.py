@@ -258,6 +258,7 @@ def test_hot_rows_are_found_in_the_buffers(loaded, context):
     assert ratios[1] > ratios[0] + 0.05
 
 
+@pytest.mark.slow
 @pytest.mark.alone
 def test_a_statement_burns_what_it_costs_elsewhere(loaded, context, database):
     """The CPU of the server for each statement is the one asked for, measured over the window."""

@@ -149,6 +149,7 @@ def test_one_hot_row_gives_first(context):
     assert outcome.facts["ramp.first"] == "row locks", outcome.facts["ramp.proof"]
 
 
+@pytest.mark.slow
 def test_ramp_that_is_cut_short_keeps_its_trials(context, monkeypatch):
     """An error in the third trial leaves two in the findings."""
     measured = ramp.measure_point

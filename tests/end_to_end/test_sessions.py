@@ -4,7 +4,6 @@ import contextlib
 import io
 import os
 import re
-import shlex
 import shutil
 import signal
 import subprocess
@@ -33,6 +32,7 @@ from replayer.tables.pgio import TableSet
 from replayer.watch import foreign
 from replayer.watch.sampler import Sampler
 from replayer.watch.workers import WorkerPool
+from tests.beside import beside
 from tests.performed import performed
 
 pytestmark = pytest.mark.alone
@@ -397,20 +397,6 @@ def test_cached_step_is_served_by_the_page_cache(server):
     # The next step finds the server as it was.
     with context_of(server).database() as database:
         assert database.query("SHOW track_io_timing")[0]["track_io_timing"] == "on"
-
-
-@contextlib.contextmanager
-def beside(command, many=1):
-    """Run shell commands beside a test that are no children of it, and end them."""
-    # Not a session's leader by itself, so that setsid keeps the process id.
-    one = f"setsid sh -c {shlex.quote(command)} >/dev/null 2>&1 & echo $!"
-    script = f"for i in $(seq {many}); do {one}; done"
-    said = subprocess.run(["sh", "-c", script], stdout=subprocess.PIPE, text=True, check=True)
-    try:
-        yield
-    finally:
-        for pid in map(int, said.stdout.split()):
-            os.killpg(pid, signal.SIGKILL)
 
 
 def test_busy_loops_beside_a_cached_run_are_told(server, tmp_path):
