@@ -8,10 +8,10 @@ BIN    := $(VENV)/bin
 demo: $(VENV)/.ready
 	$(BIN)/replayer run demo
 
-# Four files of tests at a time, as they wait for servers half of it; then, one by one, the tests
+# Three files of tests at a time, as they wait for servers half of it; then, one by one, the tests
 # that count what the whole machine does.
 test: $(VENV)/.ready-dev
-	$(BIN)/pytest -n 4 --dist loadfile -m "not slow and not quiet and not alone"
+	$(BIN)/pytest -n 3 --dist loadfile -m "not slow and not quiet and not alone"
 	$(BIN)/pytest -m "alone and not slow and not quiet"
 
 # What takes long, and servers of other versions, which are installed into a cache folder first.

@@ -55,6 +55,7 @@ def test_no_level_reads_what_the_one_before_read(direct):
     assert max(shares) < 0.93
 
 
+@pytest.mark.slow
 def test_the_same_draw_is_the_same_load(direct):
     """A number of the same seed gives the same keys again: the second time all are found."""
     spec = Capacity(step="capacity", name="capacity", shared_buffers="32M", **KEYS)

@@ -223,6 +223,7 @@ def test_killed_build_goes_on_from_the_last_whole_doubling(
     assert sorted(stored(database)) == sorted(expected(doublings))
 
 
+@pytest.mark.slow
 def test_interrupted_build_tells_what_it_did(context, database, no_table, tmp_path):
     """Ctrl-C in the middle ends with status 130, and the doublings done are in the result file."""
     child = _build_beside(context, tmp_path, {"rows": 6 << 14, "segment_rows": 192})

@@ -64,6 +64,7 @@ def test_objective_that_nothing_keeps_is_out_of_reach(context):
     assert "capacity.proof" in outcome.facts
 
 
+@pytest.mark.slow
 def test_failure_beside_others_is_void_and_run_again(context):
     """Loops on every processor: what fails beside them is tried twice again, and that is said."""
     with beside("while :; do :; done", many=os.cpu_count()):

@@ -86,6 +86,7 @@ def test_without_apply_nothing_is_changed(source):
     assert (asked(source, SET), asked(source, NOW)) == before
 
 
+@pytest.mark.slow
 def test_what_ran_meanwhile_can_be_converted(source, tmp_path):
     """Statements, parameters and sessions of the span, in files of the owner alone; no others."""
     before = asked(source, SET), asked(source, NOW)
@@ -128,6 +129,7 @@ def test_ctrl_c_gives_back_and_keeps_what_ran(source, tmp_path):
     assert not list(journal.notes("log_settings"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["clean", "capture"])
 def test_a_kill_is_made_good_by_the_next_replayer(source, how):
     """After kill -9 `clean`, or the next capture, gives back what is still as it was set."""
@@ -172,6 +174,7 @@ def test_who_may_not_is_told_what_is_lacking(source):
     assert not list(journal.notes("log_settings"))
 
 
+@pytest.mark.slow
 def test_a_server_that_only_logs_to_stderr(server, own_home, tmp_path):
     """Without logging_collector the lines get a prefix, and the log is found where stderr goes."""
     before = asked(server, SET), asked(server, NOW)

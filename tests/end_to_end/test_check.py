@@ -59,6 +59,7 @@ def recorded(kernel, folder):
     return {line.name: line for line in preflight.lines(case)}
 
 
+@pytest.mark.slow
 def test_check_says_every_line_and_leaves_nothing(home, folder):
     """Each line has an answer and words, at most 100 columns wide, plain in a pipe."""
     done = check(home, "--data-dir", folder / "data")

@@ -200,6 +200,7 @@ def replayer(folder, *words, environment=None):
 # Somebody else's server
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["socket", "tcp"])
 def test_server_at_a_url_is_measured(server, way, tmp_path):
     """Over a unix socket and over TCP with a password: every step is done, or says why not."""

@@ -143,6 +143,7 @@ def test_killed_server_ends_the_run_with_one_sentence(started, folder, step, doi
     assert list((folder / "home" / "taken").iterdir()) == []
 
 
+@pytest.mark.slow
 def test_server_that_is_killed_before_the_first_step(own_home):
     """Killed while replayer prepares it: status 1, the same sentence, no step in the result."""
     engine = own_home / "engines" / "slow"

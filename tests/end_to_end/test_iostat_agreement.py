@@ -141,6 +141,7 @@ def test_diskstats_agrees_with_iostat(device, load):
     agree(measure)
 
 
+@pytest.mark.slow
 def test_vmstat_agrees_with_vmstat(device, load):
     """`vmstat` over the same seconds shows the same interrupts, switches, blocks and shares."""
     needs("vmstat")

@@ -243,6 +243,7 @@ def test_the_table_of_inserts_of_a_killed_run_is_removed(loaded, context, databa
     assert tables_there(database) == set(TABLES.names)
 
 
+@pytest.mark.slow
 def test_hot_rows_are_found_in_the_buffers(loaded, context):
     """With buffers for a quarter of the rows, most accesses to a tenth of them are hits."""
     small = {"shared_buffers": "4MB"}
@@ -507,6 +508,7 @@ def test_the_report_says_whether_the_rate_was_sustained(running):
     assert re.search(r"^  lag  .* [mu]?s to .* [mu]?s$", report, re.MULTILINE)
 
 
+@pytest.mark.slow
 def test_ctrl_c_in_the_middle_leaves_nothing(running):
     """It ends at once, says so in a sentence, and neither processes nor notes are left."""
     replayer = running(60)

@@ -301,6 +301,7 @@ def command_of(pid):
         return b""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_interrupted_probe_keeps_its_finished_rows(workload, start, disk, tmp_path, number):
     """Ctrl-C ends with 130; the points that were done are in the result, the files are gone."""

@@ -119,6 +119,7 @@ def wal_position(owner):
     return float(owner("SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0') AS n")[0]["n"])
 
 
+@pytest.mark.slow
 def test_known_rates_are_found_again(server, shop, owner, profiler, tmp_path):
     """Commits, WAL bytes, statements' rows and block reads of `pgbench -R`, within 2 percent."""
     script = tmp_path / "one_block.sql"
@@ -245,6 +246,7 @@ def test_a_clock_that_is_set_is_a_gap_and_times_never_come_twice(server, monkeyp
     assert loaded.seconds == pytest.approx(4, abs=1.5)
 
 
+@pytest.mark.slow
 def test_a_server_that_stands_still_for_seconds_is_one_long_row(server, shop, profiler):
     """Stopped for 3 s it has no gap and no spike: the row is as long as it took."""
     pgbench(shop, "-i", "-q")

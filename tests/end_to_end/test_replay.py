@@ -346,6 +346,7 @@ def test_two_replays_differ_where_their_data_do(replay, rows, tmp_path, context,
     assert "balance FROM account" in moved.pop()
 
 
+@pytest.mark.slow
 def test_a_database_that_is_not_replayers_is_not_changed_unasked(server, source, tmp_path):
     """At a URL its name has to be typed; what only reads needs none."""
     path = str(transfers(1, 1).write(tmp_path / "a.replay"))

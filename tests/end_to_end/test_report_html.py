@@ -414,6 +414,7 @@ def named(run, names):
     return run.model_copy(update={"steps": tuple(steps)})
 
 
+@pytest.mark.slow
 def test_a_step_may_be_called_anything(browser, run_of, tmp_path, left):
     """Whatever steps are called, each has its charts, rows and series, and its name is text."""
     sides = [

@@ -129,6 +129,7 @@ def test_a_reader_that_stops_reading_is_no_error(results, tmp_path):
         assert done.stdout.splitlines()[-1] == "0"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["workloads", "engines", "steps", "collectors", "probes"])
 def test_list_names_everything_there_is(cli, kind):
     """Each kind lists every file of its folder, with something about it, briefly and at length."""
@@ -195,6 +196,7 @@ def test_a_kind_that_is_not_there_is_refused(cli):
     assert "workloads" in cli("list", "workload", status=2).stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["show", "list"])
 def test_the_examples_of_the_help_work(cli, results, tmp_path, command):
     """Every example in the help runs as it is written."""

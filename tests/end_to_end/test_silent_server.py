@@ -213,6 +213,7 @@ def test_a_statement_may_take_as_long_as_it_needs(servers, impatient, name):
         assert time.monotonic() - begin > 11
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["postgresql", "mysql"])
 def test_a_port_that_accepts_and_never_answers(scheme):
     """Something that listens and says nothing is refused within seconds."""

@@ -73,6 +73,7 @@ def a_survivor(place):
         yield database
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("victim", ["postgres replayer", "checkpointer"])
 def test_a_server_in_crash_recovery_is_stopped_within_seconds(made_home, victim):
     """PostgreSQL hangs forever when it is asked to stop while it replays; its data stays whole."""
