@@ -588,7 +588,7 @@ def test_a_quote_that_nobody_closed_costs_one_record(tmp_path):
         ("2026-05-16 05:11:10 UTC LOG:  duration: 1.0 ms  statement: SELECT 1\n" * 3, "%p or %c"),
         ("2026-05-16 05:11:10.123 UTC [7] LOG:  checkpoint starting: time\n" * 3, "no session"),
         (b"REPLAY1\n" + b"x" * 100, "replay file already"),
-        # The head of a gzip holds the time: in a name of a test, no two runs would know the same one.
+        # The head of a gzip holds the time, and a name of a test must be the same in every run.
         pytest.param(gzip.compress(b"x" * 100)[:15], "damaged", id="cut-gzip"),
         pytest.param(bz2.compress(b"x" * 100)[:30], "damaged", id="cut-bzip2"),
     ],
