@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import stat
-from typing import TYPE_CHECKING, NamedTuple
+from typing import IO, TYPE_CHECKING, NamedTuple
 
+from replayer import trusted_path
 from replayer.errors import Impossible, ReplayerError
 
 if TYPE_CHECKING:
@@ -16,6 +18,8 @@ if TYPE_CHECKING:
     from replayer.capture.settings import Place
 
 _OWNER_ONLY = 0o600
+_ALONE = 0o700
+_OUT, _ABOVE = "the folder --out", "the folder above --out"
 _CHUNK = 1 << 20
 Inode = tuple[int, int]
 
@@ -24,6 +28,7 @@ class Piece(NamedTuple):
     """What of a file was written since."""
 
     path: Path
+    inode: Inode
     begin: int
     end: int
 
@@ -50,39 +55,84 @@ def written(place: Place, before: dict[Inode, int]) -> list[Piece]:
         about = _about(path) if path.suffix == place.here.suffix else None
         if about is None:
             continue
-        begin = before.get((about.st_dev, about.st_ino), 0)
+        inode = about.st_dev, about.st_ino
+        begin = before.get(inode, 0)
         begin = begin if begin <= about.st_size else 0
         if about.st_size > begin:
-            pieces.append(Piece(path, begin, about.st_size))
+            pieces.append(Piece(path, inode, begin, about.st_size))
     return pieces
 
 
 def check_out(folder: Path) -> None:
-    """Raise Impossible for a folder that has something in it, or is none."""
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+    """Raise Impossible for a folder that has something in it, is none, or is not safe to use."""
+    try:
+        if os.path.lexists(folder):
+            with trusted_path.own(folder, _OUT) as target:
+                taken = bool(target.names())
+        else:
+            trusted_path.steady(folder.parent, _ABOVE).close()
+            taken = False
+    except NotADirectoryError:
+        taken = True
+    except OSError as error:
+        raise Impossible(
+            f"--out {folder} cannot be used: {error.filename or folder.parent}: {error.strerror}"
+        ) from error
+    if taken:
         raise Impossible(f"{folder} is there already: --out names a folder that is made, or empty")
 
 
 def copied(pieces: list[Piece], folder: Path) -> int:
-    """Copy what was written into files of a folder that are their owner's alone; return bytes."""
+    """Copy what was written into files of a folder that are their owner's alone; return bytes.
+
+    Raises Impossible for a folder that somebody else could swap, or that is his.
+    """
     total = 0
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        for piece in pieces:
-            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
-            target = os.open(folder / piece.path.name, flags, _OWNER_ONLY)
-            with piece.path.open("rb") as source, os.fdopen(target, "wb") as file:
-                source.seek(piece.begin)
-                left = piece.end - piece.begin
-                while left > 0 and (part := source.read(min(left, _CHUNK))):
-                    file.write(part)
-                    left -= len(part)
-                    total += len(part)
+        with trusted_path.steady(folder.parent, _ABOVE) as parent:
+            if folder.name and not parent.mode(folder.name):
+                parent.make(folder.name, _ALONE)
+        with trusted_path.own(folder, _OUT) as target:
+            for piece in pieces:
+                with _opened(piece) as source:
+                    made = target.create(piece.path.name, _OWNER_ONLY)
+                    with os.fdopen(made, "wb") as file:
+                        total += _copy(piece, source, file)
     except OSError as error:
         raise ReplayerError(
             f"the log could not be copied into {folder}: {error.filename or ''} {error.strerror}"
         ) from error
     return total
+
+
+def _opened(piece: Piece) -> IO[bytes]:
+    """Open the file that was seen: its folder is the server's, who could place another there."""
+    flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+    try:
+        fd = os.open(piece.path, flags)
+    except OSError as error:
+        if error.errno != errno.ELOOP:
+            raise
+        raise _replaced(piece) from error
+    about = os.fstat(fd)
+    # An inode's number is given to another file when it is free.
+    if not stat.S_ISREG(about.st_mode) or (about.st_dev, about.st_ino) != piece.inode:
+        os.close(fd)
+        raise _replaced(piece)
+    return os.fdopen(fd, "rb")
+
+
+def _replaced(piece: Piece) -> ReplayerError:
+    return ReplayerError(f"{piece.path} was replaced while it was captured: copy it yourself")
+
+
+def _copy(piece: Piece, source: IO[bytes], file: IO[bytes]) -> int:
+    source.seek(piece.begin)
+    left = piece.end - piece.begin
+    while left > 0 and (part := source.read(min(left, _CHUNK))):
+        file.write(part)
+        left -= len(part)
+    return piece.end - piece.begin - left
 
 
 def free(place: Place) -> int | None:
