@@ -38,7 +38,7 @@ from numpy.typing import NDArray
 from pydantic import ValidationError
 
 from replayer import trusted_path
-from replayer.capture.action import DOES, Action, Session
+from replayer.capture.action import DOES, UNKNOWN, Action, Session
 from replayer.capture.block import Block, Columns, Row
 from replayer.capture.fingerprint import Fingerprints
 from replayer.capture.ordering import Order
@@ -407,6 +407,27 @@ class Reader:
             if held and len(held.block) > _MOST_OVERLAPPING:
                 raise self._damaged("too many of its blocks overlap")
 
+    def check_order(self) -> None:
+        """Raise Impossible where a place in the order is none that these actions can have.
+
+        Whoever replays in order makes room for the last of them, in each chain.
+        """
+        count, last = 0, UNKNOWN
+        turns: dict[int, int] = {}
+        for columns in self.columns():
+            count += len(columns)
+            ranks = (columns.needs, columns.ends)
+            if min(int(places.min()) for places in (*ranks, columns.chain, columns.turn)) < UNKNOWN:
+                raise self._damaged("a place in its order is none")
+            if ((columns.chain == UNKNOWN) != (columns.turn == UNKNOWN)).any():
+                raise self._damaged("a place in its order is half of one")
+            last = max(last, *(int(places.max()) for places in ranks))
+            for chain, turn in _last_turns(columns):
+                turns[chain] = max(turn, turns.get(chain, turn))
+        # Each action ends at most one transaction, and takes at most one turn of one chain.
+        if last > count or sum(turns.values()) + len(turns) > count:
+            raise self._damaged(f"its order has more places than it has actions ({count:,})")
+
     def columns(self) -> Iterator[Columns]:
         """Yield the columns of each block as it was written: quickly, and late ones at the end."""
         for number in range(len(self._entries["offset"])):
@@ -511,6 +532,8 @@ class Reader:
             raise self._damaged("its index cannot be read") from error
         offsets = index["offset"]
         whole = len({len(numbers) for numbers in index.values()}) == 1
+        # A block that is listed again and again would make a small file endless.
+        whole = whole and len(set(offsets)) == len(offsets)
         if not whole or not 0 <= min(offsets, default=0) <= max(offsets, default=0) < self._size:
             raise self._damaged("its index cannot be read")
         if self.summary.begin_ns != min(index["begin"], default=self.summary.begin_ns):
@@ -571,6 +594,15 @@ def _unpacked(data: bytes, size: int) -> dict[str, bytes]:
     if not all(isinstance(value, bytes) for value in content.values()):
         raise ValueError("it holds more than bytes")
     return content
+
+
+def _last_turns(columns: Columns) -> Iterator[tuple[int, int]]:
+    """Yield each chain with its last turn."""
+    chained = columns[np.flatnonzero(columns.chain != UNKNOWN)]
+    chains, places = np.unique(chained.chain, return_inverse=True)
+    last = np.zeros(len(chains), np.int64)
+    np.maximum.at(last, places, chained.turn)
+    yield from zip(chains.tolist(), last.tolist(), strict=True)
 
 
 def _refuse(_: Any) -> None:

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from replayer.capture import archive
-from replayer.capture.action import DOES, UNKNOWN, Action, Session
+from replayer.capture.action import DOES, UNKNOWN, Action, Place, Session
 from replayer.capture.archive import Reader, Writer
 from replayer.capture.summary import Source
 from replayer.errors import Impossible, ReplayerError
@@ -369,6 +369,63 @@ def test_a_file_made_to_harm_takes_little_memory(tmp_path, last):
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     assert "damaged" in _sentence(path)
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 150 << 10
+
+
+@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
+@given(_actions())
+def test_an_order_that_was_written_is_right(tmp_path, small, actions):
+    """Whatever sessions did, its places are those of so many actions; of nothing, too."""
+    for written in (actions, []):
+        path = tmp_path / "a.replay"
+        _write(path, written)
+        with Reader(path) as reader:
+            reader.check_order()
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        Place(needs=1 << 40),
+        Place(ends=1 << 40),
+        Place(ends=10),
+        Place(needs=1, ends=UNKNOWN - 1),
+        Place(needs=-(1 << 60)),
+        Place(chain=0, turn=1 << 62),
+        Place(chain=0, turn=9),
+        "many chains",
+        Place(chain=UNKNOWN - 1, turn=0),
+        Place(chain=1),
+        Place(turn=1),
+    ],
+    ids=str,
+)
+def test_an_order_made_to_harm_is_refused(tmp_path, monkeypatch, place):
+    """A place beyond the actions, below none, or half of one: no memory is made for it."""
+    path = tmp_path / "a.replay"
+    # Each of many chains has places that are some of nine actions', and all of them have 81.
+    many = [Place(chain=chain, turn=8) for chain in range(9)]
+    places = iter(many if place == "many chains" else [place] * 9)
+    monkeypatch.setattr(archive.Order, "place", lambda *_: next(places))
+    _write(path, [Action(1, "simple", _T0 + number, 5, f"select {number}") for number in range(9)])
+
+    with Reader(path) as reader, pytest.raises(Impossible, match=r"is damaged, .*order") as refused:
+        reader.check_order()
+
+    assert "\n" not in str(refused.value)
+
+
+def test_a_block_that_is_listed_twice_is_refused(tmp_path):
+    """A file has no more actions than it has bytes for."""
+    path = tmp_path / "a.replay"
+    with Writer(path) as writer:
+        for number in range(9):
+            writer.add(Action(1, "simple", _T0 + number, 5, f"select {number}"))
+        writer._sort()
+        writer._write_sorted(9)
+        for numbers in writer._index.values():
+            numbers.extend(list(numbers))
+        writer.close()
+    assert "its index cannot be read" in _sentence(path)
 
 
 def test_memory_does_not_grow_with_the_capture(tmp_path):

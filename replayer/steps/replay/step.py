@@ -129,6 +129,8 @@ def _planned(spec: Spec, context: Context, database: Database, capture: Reader) 
         errors_logged=summary.source.errors_logged,
     )
     try:
+        if spec.order != "none":
+            capture.check_order()
         with context.progress.task("plan the replay", summary.actions) as task:
             for block in capture.blocks():
                 for session in block.sessions:
