@@ -337,9 +337,9 @@ class _ParentBarrier:
         self._instant = os.memfd_create("replayer-barrier", os.MFD_CLOEXEC)
         self._fds = [self._theirs, self._ours, self._instant]
 
-    def passed(self) -> tuple["_Passed", "_Passed"]:
+    def passed(self) -> tuple["Descriptor", "Descriptor"]:
         """Return what a process needs to wait at it."""
-        return _Passed(self._theirs), _Passed(self._instant)
+        return Descriptor(self._theirs), Descriptor(self._instant)
 
     def open(self) -> int:
         """Open it and return when."""
@@ -355,7 +355,7 @@ class _ParentBarrier:
             os.close(self._fds.pop())
 
 
-class _Passed:
+class Descriptor:
     """A file descriptor that a spawned process inherits; it is open there under `fd`."""
 
     def __init__(self, fd: int) -> None:
@@ -365,8 +365,8 @@ class _Passed:
         return _received, (reduction.DupFd(self.fd),)
 
 
-def _received(passed: Any) -> _Passed:
-    return _Passed(passed.detach())
+def _received(passed: Any) -> Descriptor:
+    return Descriptor(passed.detach())
 
 
 class Barrier:
@@ -452,7 +452,7 @@ class _Share:
 def _main(
     work: Work,
     jobs: list[tuple[int, Any]],
-    barrier: tuple[_Passed, _Passed],
+    barrier: tuple[Descriptor, Descriptor],
     pipe: "connection.Connection[Any, Any]",
     parent: int,
 ) -> None:

@@ -10,26 +10,10 @@ import mmap
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from multiprocessing import reduction
-from typing import Any
+
+from replayer.watch.workers import Descriptor
 
 _NEVER = b"\0"
-_LATEST = 0.1
-"""Seconds after which somebody who waits looks again, however he missed that he was woken."""
-
-
-class Descriptor:
-    """A file descriptor that travels to a spawned process; it is open there under `fd`."""
-
-    def __init__(self, fd: int) -> None:
-        self.fd = fd
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _received, (reduction.DupFd(self.fd),)
-
-
-def _received(passed: Any) -> Descriptor:
-    return Descriptor(passed.detach())
 
 
 @dataclass(frozen=True, slots=True)

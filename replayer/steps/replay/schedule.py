@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from replayer.capture.action import UNKNOWN, Action, Fingerprint, Place, Session, Statement
 from replayer.steps.replay import message, mysql
-from replayer.steps.replay.gate import Descriptor, Sequenced
+from replayer.steps.replay.gate import Sequenced
 from replayer.steps.replay.spec import Spec
 from replayer.steps.replay.tally import number_of
 from replayer.steps.replay.work import (
@@ -26,6 +26,7 @@ from replayer.steps.replay.work import (
     SessionWork,
     Spool,
 )
+from replayer.watch.workers import Descriptor
 
 _SECOND = 10**9
 _LONGEST_PAUSE = _SECOND

@@ -10,7 +10,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from replayer.steps.replay.gate import Descriptor, Shared
+from replayer.steps.replay.gate import Shared
+from replayer.watch.workers import Descriptor
 
 WHOLE, NAMED, CONNECT, DISCONNECT = range(4)
 """What a record does: its payload is all that is sent; it ends the Bind of a named statement."""
