@@ -19,6 +19,7 @@ from pathlib import Path
 
 from replayer import shell
 from replayer.machine import processors
+from replayer.machine.host import Host
 from replayer.watch import calibration_process
 
 NAMES = ("cpu", "memory")
@@ -93,7 +94,7 @@ def _round() -> tuple[list[dict[str, float]], float]:
 
 def _used() -> float:
     """Return the seconds that all processors worked, or were another machine's, since the start."""
-    spent = processors.ticks(Path("/", processors.FILE).read_bytes()).get("cpu", {})
+    spent = processors.ticks(Host().read(processors.FILE).encode()).get("cpu", {})
     return sum(spent.get(state, 0) for state in _STATES) / _TICK
 
 

@@ -1,15 +1,19 @@
 """A ramp's and a search's keys, and how their results are shown, also those that were cut short."""
 
 import io
+from types import SimpleNamespace
 
 import pytest
 from pydantic import ValidationError
 from rich.console import Console
 
+from replayer.analysis.capacity_search import Trial as Ended
 from replayer.analysis.samples import Side
 from replayer.analysis.saturation import Point
+from replayer.load.level import Asked
 from replayer.model import Status, StepResult
 from replayer.report import charts, forms
+from replayer.steps.capacity import outcome
 from replayer.steps.capacity import step as capacity
 from replayer.steps.ramp import step as ramp
 from replayer.steps.ramp.outcome import Trial
@@ -171,6 +175,41 @@ def test_search_refuses_keys_that_make_no_sense(keys):
     """A rate is required, an objective is percentiles, and a hold is none or a second long."""
     with pytest.raises(ValidationError):
         capacity.Spec(step="capacity", **keys)
+
+
+@pytest.mark.parametrize(
+    ("ended", "others", "voided"),
+    [
+        (Ended.FAILED, 0.5, [True, True, False]),
+        (Ended.NOT_OFFERED, 0.5, [True, True, False]),
+        (Ended.HELD, 0.5, [False]),
+        (Ended.FAILED, 0.01, [False]),
+        (Ended.NOT_OFFERED, 0.01, [False]),
+        (Ended.NOT_OFFERED, None, [False]),
+    ],
+)
+def test_what_did_not_hold_beside_others_is_run_again(monkeypatch, ended, others, voided):
+    """Neither a failure nor clients that are too slow say anything while others are in the way.
+
+    After two such trials of a rate the third one counts; what held, held.
+    """
+    foreign = SimpleNamespace(cpu_share=others)
+    level = SimpleNamespace(use=SimpleNamespace(foreign=foreign))
+    monkeypatch.setattr(
+        capacity,
+        "_trial",
+        lambda spec, wanted, *_: outcome.Trial(wanted.rate / spec.rate, level, None, ended, "why"),
+    )
+    monkeypatch.setattr(capacity, "record_trial", lambda *_: None)
+    monkeypatch.setattr(capacity, "record", lambda *_: None)
+    spec = capacity.Spec(step="capacity", rate=100, most=1, trials=2)
+    asked = Asked(sessions=1, seconds=1.0, mix=None, tables=None)
+
+    trials = capacity._searched(spec, asked, SimpleNamespace(findings=None), None)
+
+    first = [trial.void for trial in trials if trial.multiple == 1.0][: len(voided)]
+    assert first == voided
+    assert {trial.ended for trial in trials} == {ended}
 
 
 def test_levels_are_sorted_and_each_there_once():

@@ -33,7 +33,7 @@ class Trial:
     reason: str
     """Why it did not hold, "" if it did."""
     void: bool = False
-    """It does not count: it failed while others used the processors, and was run again."""
+    """It does not count: it did not hold while others used the processors, and was run again."""
 
     @property
     def disturbed(self) -> bool:
@@ -94,8 +94,8 @@ def record(spec: Spec, findings: Findings, found: Capacity, trials: Sequence[Tri
     void = sum(trial.void for trial in trials)
     if void:
         findings.note(
-            f"others used the processors in {void} of {len(trials)} trials that failed: these do "
-            f"not count and were run again"
+            f"others used the processors in {void} of {len(trials)} trials, which did not hold: "
+            f"these do not count and were run again"
         )
     _record_first(findings, found, trials)
 

@@ -84,8 +84,8 @@ def _searched(spec: Spec, asked: Asked, context: Context, database: Database) ->
     def run_one(multiple: float) -> Ended:
         for attempt in range(_MOST_VOID + 1):
             trial = run_once(multiple)
-            # A failure then says nothing of the machine, which was not all there; a success does.
-            disturbed = trial.ended is Ended.FAILED and trial.disturbed
+            # A failure then says nothing of the machine, nor of the clients; a success does.
+            disturbed = trial.ended is not Ended.HELD and trial.disturbed
             trials.append(replace(trial, void=disturbed and attempt < _MOST_VOID))
             record_trial(context.findings, trials[-1])
             if not trials[-1].void:
