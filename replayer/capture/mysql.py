@@ -6,11 +6,12 @@ it is replayed.  An EXECUTE that was sent as text stands in the general log twic
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from typing import Protocol
 
 from replayer.capture.action import Action, Session
 from replayer.capture.entry import Reading
-from replayer.capture.inputs import CUT
+from replayer.capture.inputs import CUT, Input
 
 LOADED = "LOAD DATA LOCAL: its data is not in the log"
 CUT_TEXT = "statements cut by a limit of length"
@@ -211,6 +212,33 @@ class Assembly:
         self._announce(Session(known.number, user, database, began_before=before))
         self._ended.append(Action(known.number, "connect", time_ns))
         return known
+
+
+class Log(Protocol):
+    """What puts entries together from the lines of a log."""
+
+    assembly: Assembly
+    spread: Spread
+
+    def take(self, line: str) -> None:
+        """Take the next line."""
+
+    def finish(self) -> None:
+        """Take the last entry as it is: its file ends."""
+
+
+def actions(
+    log: Log, inputs: Iterable[Input], advance: Callable[[int], None]
+) -> Iterator[list[Action]]:
+    """Yield what clients did, in the order of the log, many at once."""
+    for source in inputs:
+        for lines in source.lines(advance):
+            for line in lines:
+                log.take(line)
+            yield log.assembly.taken()
+        log.finish()
+    log.spread.finish()
+    yield log.assembly.taken()
 
 
 def dated(stamp: str) -> str:

@@ -8,7 +8,16 @@ from replayer.capture.action import Action
 from replayer.capture.clock import Clock
 from replayer.capture.inputs import CUT, LONGEST_LINE, Input
 from replayer.capture.logs import Order
-from replayer.capture.mysql import LOCAL, REPLICATION, SILENT, STARTED, Assembly, Spread, dated
+from replayer.capture.mysql import (
+    LOCAL,
+    REPLICATION,
+    SILENT,
+    STARTED,
+    Assembly,
+    Spread,
+    actions,
+    dated,
+)
 
 ENGINE = "mysql"
 RANK = 1
@@ -50,17 +59,9 @@ def began(head: str, order: Order) -> int | None:  # noqa: ARG001 - layouts shar
 
 def read(inputs: Iterable[Input], order: Order) -> Iterator[list[Action]]:
     """Yield what clients did, in the order in which the server heard of it."""
-    log = _Log(order)
     order.reading.silent = True
     order.reading.notes[SILENT] = None
-    for source in inputs:
-        for lines in source.lines(order.advance):
-            for line in lines:
-                log.take(line)
-            yield log.assembly.taken()
-        log.finish()
-    log.spread.finish()
-    yield log.assembly.taken()
+    return actions(_Log(order), inputs, order.advance)
 
 
 class _Log:

@@ -16,6 +16,7 @@ from replayer.capture.mysql import (
     THROTTLED,
     Assembly,
     Spread,
+    actions,
     dated,
 )
 
@@ -60,15 +61,7 @@ def began(head: str, order: Order) -> int | None:  # noqa: ARG001 - layouts shar
 
 def read(inputs: Iterable[Input], order: Order) -> Iterator[list[Action]]:
     """Yield what clients did, in the order of its end."""
-    log = _Log(order)
-    for source in inputs:
-        for lines in source.lines(order.advance):
-            for line in lines:
-                log.take(line)
-            yield log.assembly.taken()
-        log.finish()
-    log.spread.finish()
-    yield log.assembly.taken()
+    return actions(_Log(order), inputs, order.advance)
 
 
 class _Log:
