@@ -1,0 +1,360 @@
+"""Several hosts on this machine; `from tests.namespaces import rig`.
+
+    with rig("user", "db", "client1", clocks={"client1": 3600}, delays={"db": 1.0}) as hosts:
+        hosts["user"].run("ssh", "client1", "hostname")
+
+A host is a set of namespaces: a network of its own on a bridge that all share, an own process
+tree, /srv, /run, /dev/shm, System V memory and host name, where asked for its own clocks
+(CLOCK_MONOTONIC and CLOCK_BOOTTIME), and OpenSSH's sshd on port 22.  Names lead to addresses by
+/etc/hosts, and plain `ssh NAME` works in each of them, as root.  What replayer writes for itself,
+temporary files and results lie below the host's own /srv.
+
+Everything dies with the process that made it, also when that is killed: each host's first process
+gets the kernel's signal upon the end of its parent, and with a first process its whole process tree
+goes, its mounts and its network devices.  What is left then is a folder, swept by the next rig.
+"""
+
+import contextlib
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+
+from replayer import journal
+from replayer.engines import engine as engines
+from replayer.servers import programs
+from tests.conftest import missing
+
+_PREFIX = "replayer-rig-"
+_NETWORK = "10.137.0"
+_NEEDED = ("unshare", "nsenter", "setpriv", "ip", "ssh", "ssh-keygen")
+_SSHD = "/usr/sbin/sshd"
+_WIRE = Path(__file__).with_name("wire.py")
+_HELD = ("setpriv", "--pdeathsig", "KILL", "unshare", "--fork", "--kill-child=SIGKILL", "--pid")
+_START = """
+set -e
+hostname {name}
+mount --bind {own} /srv
+mount --bind {rig}/hosts /etc/hosts
+mount --bind {rig}/ssh_config /etc/ssh/ssh_config
+mount -t tmpfs -o mode=755 tmpfs /run
+mkdir -m 755 /run/sshd /run/lock
+mount -t tmpfs -o mode=1777 tmpfs /dev/shm
+ip link set lo up
+trap '' CHLD
+echo ready
+exec sleep infinity
+"""
+"""The last line's process reaps every orphan of the host, as it ignores the ends of children."""
+_SWITCH = """
+set -e
+ip link add br0 type bridge
+ip link set br0 up
+echo ready
+exec sleep infinity
+"""
+_SSH_CONFIG = """
+Host *
+  IdentityFile {rig}/key
+  IdentitiesOnly yes
+  UserKnownHostsFile {rig}/known_hosts
+  StrictHostKeyChecking yes
+"""
+_SSHD_CONFIG = """
+Port 22
+HostKey {rig}/host_key
+AuthorizedKeysFile {rig}/key.pub
+PermitRootLogin prohibit-password
+StrictModes no
+UsePAM no
+PrintMotd no
+MaxStartups 100
+PidFile none
+SetEnv {environment}
+"""
+_ENVIRONMENT = {
+    "REPLAYER_HOME": "/srv/replayer",
+    "REPLAYER_RESULTS": "/srv/results",
+    "TMPDIR": "/srv/tmp",
+}
+PASSWORD = "not-in-any-log"
+
+
+class Host:
+    """One host of a rig."""
+
+    def __init__(self, name, number, folder, held):
+        self.name = name
+        self.address = f"{_NETWORK}.{number}"
+        self.port = f"p{number}"
+        """The other end of its cable, in the switch."""
+        self.own = folder / name
+        """Its /srv, seen from outside."""
+        self.held = held
+        self.first = _child(held.pid)
+        self.switch = None
+
+    def command(self, *words, user=None):
+        """Return what runs a command in this host."""
+        enter = ["nsenter", "--target", self.first, "--all"]
+        change = ["setpriv", "--reuid", user, "--regid", user, "--clear-groups"] if user else []
+        variables = [
+            "env",
+            "-C",
+            "/srv",
+            *(f"{name}={value}" for name, value in _ENVIRONMENT.items()),
+        ]
+        return [str(word) for word in (*enter, *change, *variables, *words)]
+
+    def run(self, *words, user=None, check=True, timeout=60, **options):
+        """Run a command to its end and return it, with what it printed."""
+        done = subprocess.run(
+            self.command(*words, user=user),
+            **{"capture_output": True, "text": True, **options},
+            check=False,
+            timeout=timeout,
+        )
+        assert not check or done.returncode == 0, (words, done.returncode, done.stdout, done.stderr)
+        return done
+
+    def start(self, *words, user=None, **options):
+        """Start a command; `inside` is its own process, a child of what is returned."""
+        started = subprocess.Popen(self.command(*words, user=user), **options)
+        deadline = time.monotonic() + 10
+        while started.poll() is None and not (inside := _child(started.pid, missing=0)):
+            assert time.monotonic() < deadline, f"{words} did not start"
+            time.sleep(0.001)
+        started.inside = inside if started.poll() is None else 0
+        return started
+
+    def processes(self):
+        """Return the command lines of all processes but the first and sshd, by their pid outside.
+
+        A process that has ended and was not waited for has no command line, and is left out.
+        """
+        lines = {pid: _words(pid) for pid in self._all() if pid != self.first}
+        return {
+            pid: shlex.join(words)
+            for pid, words in lines.items()
+            if words and words[0] != _SSHD and not words[0].startswith("sshd: ")
+        }
+
+    def cut(self):
+        """Take the host's cable out."""
+        self._switched("set", self.port, "down")
+
+    def mend(self):
+        """Put the cable in again."""
+        self._switched("set", self.port, "up")
+
+    def stop(self):
+        """Stop every process of the host but the first, as if the host hung."""
+        self._signal(signal.SIGSTOP)
+
+    def go_on(self):
+        """Let them all go on."""
+        self._signal(signal.SIGCONT)
+
+    def end(self):
+        """Kill everything in the host at once, as if its power were cut."""
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.first, signal.SIGKILL)
+        self.held.wait(timeout=30)
+        self.held.stdout.close()
+
+    def _switched(self, *words):
+        call("nsenter", "--target", self.switch, "--net", "ip", "link", *words)
+
+    def _signal(self, number):
+        for pid in self._all():
+            if pid != self.first:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, number)
+
+    def _all(self):
+        mine = _namespace(self.first)
+        every = [int(path.name) for path in Path("/proc").glob("[0-9]*")]
+        return [pid for pid in every if mine and _namespace(pid) == mine]
+
+
+@contextlib.contextmanager
+def rig(*names, clocks=None, delays=None):
+    """Yield hosts by name; `clocks` says by how many whole seconds whose clocks are ahead.
+
+    `delays` says whose cable takes how many milliseconds each way.  Skips where that is impossible.
+    """
+    needed()
+    sweep()
+    folder = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-{_age()}-", dir="/tmp"))
+    with contextlib.ExitStack() as stack:
+        stack.callback(shutil.rmtree, folder)
+        folder.chmod(0o755)
+        _write_files(folder, names)
+        switch = _held("--net", script=_SWITCH)
+        stack.callback(_ended, switch)
+        hosts = {}
+        for number, name in enumerate(names, 1):
+            hosts[name] = host = _host(name, number, folder, (clocks or {}).get(name, 0))
+            stack.callback(host.end)
+            host.switch = _child(switch.pid)
+            stack.enter_context(_cable(host, (delays or {}).get(name, 0)))
+        for host in hosts.values():
+            _sshd(host, folder)
+        yield hosts
+
+
+def needed():
+    """Skip, or fail if it is required, where a rig cannot be made."""
+    if os.geteuid():
+        pytest.skip("only root can make network namespaces")
+    absent = [one for one in _NEEDED if shutil.which(one) is None]
+    if absent:
+        missing(absent[0], "the rig of several hosts needs it")
+    if not Path(_SSHD).is_file():
+        missing("openssh-server", f"{_SSHD} is not there")
+
+
+def sweep():
+    """Remove the folders of rigs whose process is gone."""
+    for folder in Path("/tmp").glob(f"{_PREFIX}*-*-*"):
+        _, _, pid, age, _ = folder.name.split("-", 4)
+        if _age(int(pid)) != age:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def postgres(host, *settings, password=PASSWORD):
+    """Start a PostgreSQL in a host, which takes connections from all others; return its URL."""
+    engine = engines.load("postgres")
+    own = programs.find(engine.title, engine.spec.server)
+    user = own.user.name
+    data = "/srv/postgres"
+    (host.own / "password").write_text(password)
+    host.run(
+        own.folder / "initdb", "-D", data, "-U", "app", "--no-sync", "--locale=C", "-E", "UTF8",
+        "--auth-local=trust", "--auth-host=scram-sha-256", "--pwfile=/srv/password", user=user,
+    )  # fmt: skip
+    with (host.own / "postgres" / "pg_hba.conf").open("a") as rules:
+        rules.write("host all all all scram-sha-256\n")
+    with (host.own / "postgres" / "postgresql.conf").open("a") as file:
+        file.write("listen_addresses = '*'\nunix_socket_directories = '/srv/tmp'\n")
+        file.writelines(f"{one}\n" for one in settings)
+    host.run(
+        own.folder / "pg_ctl", "start", "-w", "-s", "-D", data, "-l", "/srv/postgres/log",
+        user=user, capture_output=False, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        env={**os.environ, "LC_ALL": "C"},
+    )  # fmt: skip
+    return f"postgresql://app:{password}@{host.name}:5432/postgres"
+
+
+def call(*words, **options):
+    """Run a command of this machine's and return what it printed."""
+    done = subprocess.run(
+        [str(w) for w in words], capture_output=True, text=True, check=False, **options
+    )
+    assert done.returncode == 0, (words, done.returncode, done.stderr)
+    return done.stdout
+
+
+def _write_files(folder, names):
+    for name in ("key", "host_key"):
+        call("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", name, "-f", folder / name)
+    kind, public, _ = (folder / "host_key.pub").read_text().split()
+    (folder / "known_hosts").write_text(f"* {kind} {public}\n")
+    addresses = [f"{_NETWORK}.{number} {name}\n" for number, name in enumerate(names, 1)]
+    (folder / "hosts").write_text("127.0.0.1 localhost\n" + "".join(addresses))
+    (folder / "ssh_config").write_text(_SSH_CONFIG.format(rig=folder))
+    environment = " ".join(f"{name}={value}" for name, value in _ENVIRONMENT.items())
+    (folder / "sshd_config").write_text(_SSHD_CONFIG.format(rig=folder, environment=environment))
+
+
+def _host(name, number, folder, seconds):
+    own = folder / name
+    (own / "tmp").mkdir(parents=True)
+    own.chmod(0o777)  # a server makes its folders there, and runs as another user
+    (own / "tmp").chmod(0o1777)
+    clock = ["--time", f"--monotonic={seconds}", f"--boottime={seconds}"] if seconds else []
+    script = _START.format(name=name, own=own, rig=folder)
+    kinds = ("--mount", "--mount-proc", "--uts", "--ipc", "--net")
+    return Host(name, number, folder, _held(*kinds, *clock, script=script))
+
+
+def _held(*kinds, script):
+    """Return the process that holds new namespaces, once its script says that it is ready."""
+    held = subprocess.Popen(
+        [*_HELD, *kinds, "--", "sh", "-c", script],
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    if held.stdout.readline() != "ready\n":
+        held.kill()
+        pytest.skip(f"no namespaces can be made here: {held.communicate()[1].strip()}")
+    held.stderr.close()
+    return held
+
+
+def _ended(held):
+    held.kill()
+    held.wait(timeout=30)
+    held.stdout.close()
+
+
+@contextlib.contextmanager
+def _cable(host, milliseconds):
+    """Lead a host's eth0 to the switch: by a pair of devices, or through what delays each frame."""
+    if not milliseconds:
+        host._switched(
+            "add", host.port, "type", "veth", "peer", "name", "eth0", "netns", host.first
+        )
+        _plugged(host)
+        yield
+        return
+    between = (host.first, host.switch, host.port, milliseconds)
+    words = ("setpriv", "--pdeathsig", "KILL", sys.executable, "-I", _WIRE, *between)
+    wire = subprocess.Popen([str(word) for word in words], stdout=subprocess.PIPE, text=True)
+    try:
+        assert wire.stdout.readline() == "ready\n", "the cable that delays did not start"
+        _plugged(host)
+        yield
+    finally:
+        _ended(wire)
+
+
+def _plugged(host):
+    host._switched("set", host.port, "master", "br0", "up")
+    inside = ("nsenter", "--target", host.first, "--net", "ip")
+    call(*inside, "address", "add", f"{host.address}/24", "dev", "eth0")
+    call(*inside, "link", "set", "eth0", "up")
+
+
+def _sshd(host, folder):
+    """Start sshd in a host, and return when it listens."""
+    with (folder / f"{host.name}.sshd").open("ab") as log:
+        call(*host.command(_SSHD, "-f", folder / "sshd_config", "-E", log.name))
+
+
+def _child(pid, missing=None):
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return int(children[0]) if children or missing is None else missing
+
+
+def _words(pid):
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/cmdline").read_text(errors="replace").rstrip("\0").split("\0")
+    return []
+
+
+def _namespace(pid):
+    with contextlib.suppress(OSError):
+        return str(Path(f"/proc/{pid}/ns/pid").readlink())
+    return ""
+
+
+def _age(pid=None):
+    """Return when a process began, in ticks of this boot; "" if it is gone."""
+    return journal.identity(pid or os.getpid()).rpartition(":")[2]
