@@ -14,6 +14,7 @@ threads = 50                the step's own keys: `replayer list steps -v`
 import difflib
 import hashlib
 import json
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -48,7 +49,7 @@ def load(
     message names the file, the step, the key and the nearest right one.
     """
     captured = name.endswith(CAPTURE)
-    path = Path(name) if captured else assets.workload(name)
+    path = _capture(name) if captured else assets.workload(name)
     text = _of_capture(name) if captured else assets.text(path)
     try:
         table = assets.parse_toml(text)
@@ -91,6 +92,15 @@ def facts(workload: Workload) -> WorkloadFacts:
         settings=workload.settings,
         steps=steps,
     )
+
+
+def _capture(name: str) -> Path:
+    """Return the file of a capture; raise NotFound where none is, before a run is begun for it."""
+    if not os.path.isfile(name):  # noqa: PTH113 - a Path raises for a name that is too long
+        raise NotFound(
+            f"the capture {name} is not there; `replayer convert LOG... --out {name}` makes one"
+        )
+    return Path(name)
 
 
 def _of_capture(name: str) -> str:

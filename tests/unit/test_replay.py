@@ -356,6 +356,8 @@ def test_an_error_without_a_state_may_be_any(errors, logged, same):
 
 def test_a_capture_is_a_workload_of_its_replay(tmp_path):
     """`replayer run FILE.replay` has one step, whose keys are set as any other's."""
+    (tmp_path / "monday.replay").touch()
+
     workload = workload_file.load(
         f"{tmp_path}/monday.replay", ["replay.speed=0"], probe={"i_will_change": "shop"}
     )
@@ -365,10 +367,13 @@ def test_a_capture_is_a_workload_of_its_replay(tmp_path):
     assert workload.name == "monday"
 
 
-def test_a_replay_ends_after_it_begins():
+def test_a_replay_ends_after_it_begins(tmp_path):
     """One sentence, by the names that were typed."""
+    capture = tmp_path / "a.replay"
+    capture.touch()
+
     with pytest.raises(Impossible, match="until must be after from"):
-        workload_file.load("a.replay", ["replay.from=5", "replay.until=5"])
+        workload_file.load(str(capture), ["replay.from=5", "replay.until=5"])
 
 
 def test_shares_of_connections_and_processes():

@@ -56,6 +56,12 @@ def test_missing_workload_suggests_the_nearest():
         workload_file.load("smoek")
 
 
+def test_missing_capture_says_so_before_a_run_is_begun(tmp_path):
+    """A mistyped name of a capture leaves no failed run in the results."""
+    with pytest.raises(NotFound, match=r"monday\.replay is not there"):
+        workload_file.load(str(tmp_path / "monday.replay"))
+
+
 def test_missing_file_says_so(tmp_path):
     """A path that is not there is no bundled name."""
     with pytest.raises(NotFound, match="is not there"):
