@@ -3,6 +3,7 @@
 ReplayerError           1  failed while running
 ├── Impossible          2  asked for what cannot be: bad argument, missing right, wrong machine
 │   └── NotFound        2  a name that is not there, with the nearest one that is
+├── HostLost              1  a client host, or the database's, was lost: the run is partial
 ├── Worse               3  `compare --fail-if-worse` found worse
 └── Skip                -  not a failure: this step cannot be done here, and the report says why
     └── Denied          -  as a right is missing on the database server
@@ -37,6 +38,10 @@ class Impossible(ReplayerError):
 
 class NotFound(Impossible):
     """A name that is not there."""
+
+
+class HostLost(ReplayerError):
+    """A host on which a part of the run was done is gone; what was measured by then is kept."""
 
 
 class Worse(ReplayerError):

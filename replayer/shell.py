@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 
 from replayer.errors import ReplayerError
 
+Conversation = subprocess.Popen[bytes]
+
 
 class User(NamedTuple):
     """Who a program runs as; only root can choose."""
@@ -88,6 +90,31 @@ def start(
                 start_new_session=True,
                 **_identity(user),
             )
+    except OSError as error:
+        raise ReplayerError(f"{command[0]} could not be started: {error.strerror}") from error
+
+
+def ended(process: Conversation, *, within: float) -> bool:
+    """Wait so many seconds for its end, and tell whether it came."""
+    try:
+        process.wait(within)
+    except subprocess.TimeoutExpired:
+        return False
+    return True
+
+
+def converse(arguments: Sequence[str | Path]) -> Conversation:
+    """Start a program that reads what is written to its stdin, in a session of its own."""
+    command = [str(argument) for argument in arguments]
+    try:
+        return subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            bufsize=0,
+            start_new_session=True,
+        )
     except OSError as error:
         raise ReplayerError(f"{command[0]} could not be started: {error.strerror}") from error
 

@@ -27,7 +27,7 @@ from replayer.load.arrivals import Arrivals, starts
 from replayer.load.requests import Keys, Request, Requests, Statement
 from replayer.load.tally import Tally, Tallying
 from replayer.load.wire import Gone, Session
-from replayer.watch.workers import Barrier, Report
+from replayer.watch.workers import Barrier, Report, distributable
 
 _NEVER = 1 << 62
 _AHEAD_NS = 400_000
@@ -101,6 +101,7 @@ class ClientResult:
     """Second at which the last statement was done."""
 
 
+@distributable
 def work(job: ClientJob, barrier: Barrier, report: Report) -> ClientResult | Lost:
     """Be one process of clients: connect all sessions, wait for the barrier, put on the load."""
     with contextlib.ExitStack() as opened:

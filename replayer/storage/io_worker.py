@@ -24,6 +24,7 @@ import numpy as np
 from replayer.errors import ReplayerError
 from replayer.storage.io_job import MIB, Access, IoThread, Share, Sync
 from replayer.watch.histogram import Recorder
+from replayer.watch.workers import distributable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -52,6 +53,7 @@ _SYNCS = {Sync.FSYNC: os.fsync, Sync.FDATASYNC: os.fdatasync}
 _Operation = tuple["Callable[[int, Any, int], int]", int, Any, int]
 
 
+@distributable
 def work(thread: IoThread, barrier: Barrier, report: Report) -> Share:
     """Do a thread: open and prepare, wait at the barrier, work, return what was seen.
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from replayer.watch.histogram import Latencies, Recorder
-from replayer.watch.workers import WorkerPool
+from replayer.watch.workers import WorkerPool, distributable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -55,6 +55,7 @@ def spin(work: Work, processes: int) -> Spun:
     )
 
 
+@distributable
 def _work(work: Work, barrier: Barrier, report: Report) -> tuple[int, Latencies]:  # noqa: ARG001
     """Do events until the time is over; return how many blocks or events, and their latencies."""
     event, each = _cpu(work.limit) if work.kind == "cpu" else _memory(work.kind, work.limit)

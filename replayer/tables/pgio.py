@@ -16,7 +16,7 @@ from replayer.engines import driver
 from replayer.engines.driver import Connector
 from replayer.engines.verbs import Asked
 from replayer.errors import Impossible, ReplayerError
-from replayer.watch.workers import Barrier, Counter, Report, WorkerPool
+from replayer.watch.workers import Barrier, Counter, Report, WorkerPool, distributable
 
 if TYPE_CHECKING:
     from replayer.engines.connection import Database
@@ -401,6 +401,7 @@ class Lost:
     why: str
 
 
+@distributable
 def session(job: SessionJob, barrier: Barrier, report: Report) -> SessionResult | Lost:
     """Be one session: connect, warm up, wait for the barrier, work slice by slice."""
     driver_error = driver.driver_error(job.connector)

@@ -28,13 +28,15 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from multiprocessing import connection, reduction, resource_tracker
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Any, Protocol, Self, TypeVar
 
 from replayer import signals
 from replayer.errors import ReplayerError
 
 Report = Callable[[Any], None]
 Work = Callable[[Any, "Barrier", Report], Any]
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
 
 _HINTS = {
     "SIGKILL": " (often by the kernel's out-of-memory killer: see dmesg)",
@@ -73,6 +75,17 @@ class Counter:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _counter, (reduction.DupFd(self._fd),)
+
+
+def distributable(work: _Function) -> _Function:
+    """Mark a work function that another host may be asked to do: its jobs share nothing."""
+    work.__dict__["replayer_distributable"] = True
+    return work
+
+
+def is_distributable(work: Callable[..., Any]) -> bool:
+    """Tell whether another host may be asked to do it."""
+    return getattr(work, "replayer_distributable", False) is True
 
 
 def _unnamed_file() -> int:
@@ -459,7 +472,7 @@ def _main(
     """Be a worker process: one thread for each job, then one message with all results."""
     for number in _PARENT_DECIDES:
         signal.signal(number, signal.SIG_IGN)
-    _die_with(parent)
+    die_with(parent)
     share = _Share(len(jobs), pipe)
     here = Barrier(barrier[0].fd, barrier[1].fd, share.arrived)
     threading.stack_size(_STACK_BYTES)
@@ -481,9 +494,12 @@ def _main(
     share.finish()
 
 
-def _die_with(parent: int) -> None:
-    """Have the kernel kill this process when its parent is gone, also if that was a moment ago."""
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
+def die_with(parent: int, by: signal.Signals = signal.SIGKILL) -> None:
+    """Have the kernel signal this process when its parent is gone, also if that was a moment ago.
+
+    That is the thread which started it: it must live as long as the parent.
+    """
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(by), 0, 0, 0)
     if os.getppid() != parent:
         os._exit(1)
 

@@ -1,0 +1,320 @@
+"""The hosts of one run, for code that knows nothing of event loops.
+
+    with connected(["a", "b"], watch="db") as hosts:
+        with hosts.pool(work, jobs, processes=16) as pool:    # on a and b
+            ...
+
+A thread of its own holds all connections.  A run that was sent to one of the hosts reaches the
+others from there: `hosts.passport()` travels with it, and `rejoined(passport)` gives it its hosts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import threading
+from dataclasses import dataclass, field
+from multiprocessing import connection
+from typing import TYPE_CHECKING, Any
+
+from replayer.cluster import child, message, needed, settings
+from replayer.cluster.member import Member, own, refuse_other
+from replayer.cluster.pool import ClusterPool
+from replayer.cluster.settings import CALL_SECONDS, Secret
+from replayer.errors import HostLost, Impossible, ReplayerError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
+    from types import TracebackType
+    from typing import Self, TypeVar
+
+    from replayer.cluster.calls import About
+    from replayer.watch.workers import Awaited, Work
+
+    Result = TypeVar("Result")
+
+_WATCHED = "database: "
+"""An agent of its own for the host of the database, which may be a client as well."""
+_LEAVE_SECONDS = 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class Passport:
+    """What a run that was sent to another host needs to reach its clients."""
+
+    secret: Secret = field(repr=False)
+    clients: tuple[tuple[str, str], ...]
+    """Name and address of each agent."""
+
+
+class Hosts:
+    """The agents of one run."""
+
+    def __init__(self, loop: Loop, members: Sequence[Member], secret: Secret) -> None:
+        self._loop, self._secret = loop, secret
+        self._members = {member.name: member for member in members}
+        self.database: Member | None = self._members.pop(
+            next((name for name in self._members if name.startswith(_WATCHED)), ""), None
+        )
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Return the clients: job i is done by host i modulo their number."""
+        return tuple(self._members)
+
+    @property
+    def watched(self) -> str:
+        """Return the host of the database, if it has an agent."""
+        return self.database.name.removeprefix(_WATCHED) if self.database else ""
+
+    @property
+    def cores(self) -> int:
+        """Return how many processors all clients have."""
+        return sum(member.about.cores for member in self._members.values() if member.about)
+
+    @property
+    def members(self) -> tuple[Member, ...]:
+        """Return the clients."""
+        return tuple(self._members.values())
+
+    def about(self, name: str) -> About:
+        """Return what a host says of itself."""
+        member = self._member(name)
+        assert member.about is not None, "it has joined"
+        return member.about
+
+    def ask(self, name: str, op: str, *, timeout: float = CALL_SECONDS, **arguments: Any) -> Any:
+        """Return a host's answer to one call."""
+        return self._loop.run(self._member(name).ask(op, timeout=timeout, **arguments))
+
+    def pool(
+        self, work: Work, jobs: Sequence[Any], *, processes: int, awaited: Awaited | None = None
+    ) -> ClusterPool:
+        """Return a pool of `processes` over all clients, one of each that has a job at least."""
+        return ClusterPool(
+            self.members, self._loop, work, jobs, processes=processes, awaited=awaited
+        )
+
+    def passport(self) -> Passport:
+        """Return what a run that is sent to the database's host needs to reach the clients."""
+        return Passport(
+            self._secret, tuple((one.name, one.address) for one in self._members.values())
+        )
+
+    def run(self, work: Callable[..., Any], order: Any) -> RemoteRun:
+        """Return the run of `work(order, Elsewhere)` on the host of the database."""
+        if self.database is None:
+            raise Impossible("no host of the database was named: say which with --watch HOST")
+        return RemoteRun(self.database, self._loop, work, order)
+
+    def _member(self, name: str) -> Member:
+        if self.database is not None and name == self.watched and name not in self._members:
+            return self.database
+        return self._members[name]
+
+
+class RemoteRun:
+    """A function that runs on another host, and what it says meanwhile."""
+
+    def __init__(self, member: Member, loop: Loop, work: Callable[..., Any], order: Any) -> None:
+        self._member, self._loop = member, loop
+        self._work, self._order = message.name_of(work), message.pack(order)
+
+    def __enter__(self) -> Self:
+        self._loop.run(self._member.begin(child.RUN, self._work, self._order, 1))
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._loop.run(self._member.release())
+
+    def said(self, timeout: float = 1.0) -> Iterator[Any]:
+        """Yield what it says until it has ended, and None when `timeout` seconds were silent.
+
+        Raises HostLost, or ReplayerError with the sentence with which it failed, after all it said.
+        """
+        member = self._member
+        while True:
+            state, lost = member.state, member.lost
+            while member.reports:
+                yield message.unpack(member.reports.popleft())
+            if lost:
+                raise HostLost(lost)
+            if state == "failed":
+                raise _failure(member)
+            if state == "done":
+                return
+            if not self._loop.wait(timeout):
+                yield None
+
+    def interrupt(self) -> None:
+        """Ask it to stop in order, as Ctrl-C does; what it then says is still to be heard."""
+        self._loop.run(self._member.ask("interrupt"))
+
+    def result(self) -> Any:
+        """Return what the function returned, once it has."""
+        return message.unpack(self._loop.run(self._member.collected()))
+
+
+def _failure(member: Member) -> ReplayerError:
+    error = ReplayerError(str(member.latest["sentence"]))
+    error.add_note(f"on the host {member.name}:\n{member.latest['trace']}")
+    return error
+
+
+class Loop:
+    """An event loop in a thread of its own, and a bell that it rings for the one who waits."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._bell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._thread = threading.Thread(
+            target=self._loop.run_forever, name="replayer-hosts", daemon=True
+        )
+        self._thread.start()
+
+    def run(self, work: Coroutine[Any, Any, Result], timeout: float | None = None) -> Result:
+        """Do this in the loop, and return its result."""
+        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return future.result(timeout)
+        except BaseException:
+            future.cancel()
+            raise
+
+    def begin(self, work: Coroutine[Any, Any, Result]) -> Any:
+        """Begin this in the loop, and return its future, as threads have them."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop)
+
+    def together(self, works: Sequence[Awaitable[Result]]) -> list[Result]:
+        """Do all of these at once; raises the first error when all have ended."""
+
+        async def gathered() -> list[Any]:
+            return await asyncio.gather(*works, return_exceptions=True)
+
+        results = self.run(gathered())
+        for result in results:
+            if isinstance(result, BaseException):
+                raise result
+        return results
+
+    def ring(self) -> None:
+        """Wake the one who waits; called in the loop."""
+        with contextlib.suppress(BlockingIOError, OSError):
+            os.eventfd_write(self._bell, 1)
+
+    def wait(self, timeout: float | None, *others: int) -> list[Any]:
+        """Wait for the bell or another descriptor, and return which of them there was."""
+        happened = connection.wait([self._bell, *others], timeout)
+        with contextlib.suppress(BlockingIOError):
+            os.eventfd_read(self._bell)
+        return happened
+
+    def close(self) -> None:
+        """End the thread."""
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(_LEAVE_SECONDS)
+        if not self._thread.is_alive():
+            self._loop.close()
+            os.close(self._bell)
+
+
+@contextlib.contextmanager
+def connected(clients: Sequence[str], *, watch: str = "") -> Iterator[Hosts]:
+    """Start an agent on each of these hosts and give them; they end with the `with` block.
+
+    Raises Impossible and ReplayerError in a sentence: no library, no ssh, no or another replayer.
+    """
+    needed()
+    settings.configured()
+    from replayer.cluster import launch  # noqa: PLC0415 - it loads distributed: 0.3 s
+
+    settings.without_pickles()
+    wanted = _wanted(clients, watch)
+    for _, host in wanted:
+        launch.refuse_odd(host)
+    secret = settings.new_secret()
+    with _loop() as loop, _entered(loop, launch.launched(wanted, secret)) as cluster:
+        members = [
+            _member(loop, name, agent.address, secret, ended=agent.ended)
+            for name, agent in cluster.workers.items()
+        ]
+        order = [name for name, _ in wanted]
+        with _joined(loop, sorted(members, key=lambda one: order.index(one.name))) as joined:
+            yield Hosts(loop, joined, secret)
+
+
+@contextlib.contextmanager
+def rejoined(passport: Passport) -> Iterator[Hosts]:
+    """Give the hosts of a run that was sent here; their agents go on when it has ended."""
+    needed()
+    settings.configured()
+    settings.without_pickles()
+    with _loop() as loop:
+        members = [_member(loop, *client, passport.secret) for client in passport.clients]
+        with _joined(loop, members, end=False) as joined:
+            yield Hosts(loop, joined, passport.secret)
+
+
+def _wanted(clients: Sequence[str], watch: str) -> list[tuple[str, str]]:
+    twice = {host for host in clients if clients.count(host) > 1}
+    if twice:
+        raise Impossible(f"--clients names {min(twice)} twice")
+    wanted = [(host, host) for host in clients]
+    return [*wanted, (f"{_WATCHED}{watch}", watch)] if watch else wanted
+
+
+@contextlib.contextmanager
+def _loop() -> Iterator[Loop]:
+    loop = Loop()
+    try:
+        yield loop
+    finally:
+        loop.close()
+
+
+@contextlib.contextmanager
+def _entered(loop: Loop, context: Any) -> Iterator[Any]:
+    value = loop.run(context.__aenter__())
+    try:
+        yield value
+    finally:
+        loop.run(context.__aexit__(None, None, None))
+
+
+def _member(
+    loop: Loop,
+    name: str,
+    address: str,
+    secret: Secret,
+    *,
+    ended: Callable[[], str | None] = lambda: None,
+) -> Member:
+    async def made() -> Member:
+        from distributed.core import rpc  # noqa: PLC0415 - only where hosts are asked for
+
+        arguments = settings.security(secret).get_connection_args("client")
+        connection_to = rpc(address, connection_args=arguments, timeout=CALL_SECONDS / 4)
+        return Member(name, address, connection_to, told=loop.ring, ended=ended)
+
+    return loop.run(made())
+
+
+@contextlib.contextmanager
+def _joined(loop: Loop, members: Sequence[Member], *, end: bool = True) -> Iterator[list[Member]]:
+    """Give the members once each is known to have the same replayer; let them go at the end."""
+    try:
+        loop.together([member.join() for member in members])
+        here = own()
+        for member in members:
+            assert member.about is not None
+            refuse_other(here, member.about, member.name)
+        yield list(members)
+    finally:
+        with contextlib.suppress(ReplayerError, TimeoutError):
+            loop.together([member.leave(agent=end) for member in members])

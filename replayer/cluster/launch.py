@@ -1,0 +1,240 @@
+"""Start an agent on each host, by the system's ssh, and a scheduler here that knows them.
+
+Dask's own SSHCluster reads a part of ssh's configuration only, and puts its settings, private key
+and all, on the command line of the other host, where `ps` shows them to everybody.  Here ssh is
+OpenSSH as its user has set it up, and the key goes through its stdin.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import re
+import select
+import shlex
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+from distributed.core import Status
+from distributed.deploy.spec import ProcessInterface, SpecCluster
+from distributed.scheduler import Scheduler
+
+from replayer import shell
+from replayer.cluster import calls, settings
+from replayer.cluster.agent import MARK
+from replayer.errors import ReplayerError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Sequence
+
+    from replayer.cluster.settings import Secret
+
+_CLOSE_SECONDS = 3.0
+_LAST_WORDS_SECONDS = 0.5
+_CONVERSATIONS = 32
+"""So many hosts are spoken to by ssh at a time, until their agents are there."""
+_ASKED = {
+    "identity",
+    "register-worker",
+    "heartbeat_worker",
+    "unregister",
+    "subscribe_worker_status",
+    "get_metadata",
+    "set_metadata",
+    "retire_workers",
+    "terminate",
+}
+"""What workers and the cluster that starts them ask a scheduler; all else is for clients."""
+
+
+class OwnScheduler(Scheduler):  # type: ignore[misc]
+    """A scheduler that knows who is there, and takes no tasks and no functions."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.blocked_handlers = [name for name in self.handlers if name not in _ASKED]
+
+    def start_http_server(self, *_: object, **__: object) -> None:
+        """Start none: it would answer whoever asks, without TLS."""
+
+
+class SshAgent(ProcessInterface):  # type: ignore[misc]
+    """An agent on one host, and the ssh that holds it."""
+
+    def __init__(
+        self, scheduler: str, *, name: str, host: str, secret: Secret, talking: ThreadPoolExecutor
+    ) -> None:
+        super().__init__(scheduler=scheduler, name=name)
+        self._name, self._host, self._talking = name, host, talking
+        self._port = scheduler.rpartition(":")[2]
+        self._secret = secret
+        self._process: shell.Conversation | None = None
+        self._last_words = b""
+
+    async def start(self) -> None:
+        """Start it and wait until it has joined the scheduler; raises ReplayerError."""
+        loop = asyncio.get_running_loop()
+        self.address = await loop.run_in_executor(self._talking, self._start)
+        await super().start()
+
+    async def close(self) -> None:
+        """End it: its stdin is closed, and what is left of it is killed."""
+        if self.status != Status.closed:
+            await asyncio.get_running_loop().run_in_executor(self._talking, self._end)
+            await super().close()
+
+    def ended(self) -> str | None:
+        """Return the last words of its ssh if that has ended, else None."""
+        if self._process is None or self._process.poll() is None:
+            return None
+        return self._reason()
+
+    def _start(self) -> str:
+        command = [*_ssh(), "--", self._host, _remote()]
+        self._process = process = shell.converse(command)
+        assert process.stdin is not None
+        try:
+            with contextlib.suppress(BrokenPipeError):
+                process.stdin.write(self._order())
+            return self._address(self._answer(process))
+        except BaseException:
+            self._end()
+            raise
+
+    def _address(self, answer: dict[str, Any]) -> str:
+        if "error" in answer:
+            raise ReplayerError(f"no agent can work on {self._host}: {answer['error']}")
+        return str(answer["address"])
+
+    def _order(self) -> bytes:
+        order = {
+            "name": self._name,
+            "certificate": self._secret.certificate,
+            "key": self._secret.key,
+            "port": self._port,
+            "candidates": calls.addresses(),
+            "network": calls.network(),
+        }
+        return json.dumps(order).encode() + b"\n"
+
+    def _answer(self, process: shell.Conversation) -> dict[str, Any]:
+        """Return what the agent prints; what a login shell prints before it is passed over."""
+        assert process.stdout is not None
+        deadline, text = time.monotonic() + settings.START_SECONDS, b""
+        mark = MARK.encode()
+        while True:
+            left = deadline - time.monotonic()
+            ready, _, _ = select.select([process.stdout], [], [], max(0.0, left))
+            piece = os.read(process.stdout.fileno(), 1 << 16) if ready else b""
+            text += piece
+            lines = [line for line in text.split(b"\n")[:-1] if line.startswith(mark)]
+            if lines:
+                answer: dict[str, Any] = json.loads(lines[0].removeprefix(mark))
+                return answer
+            if not piece:
+                waited = "" if ready else f" within {settings.START_SECONDS:.0f} s"
+                raise ReplayerError(
+                    f"no agent could be started on {self._host}{waited}: {self._reason()}"
+                )
+
+    def _reason(self) -> str:
+        """Return the last line of stderr: ssh's, or of what it was to start there."""
+        assert self._process is not None
+        assert self._process.stderr is not None
+        shell.ended(self._process, within=_LAST_WORDS_SECONDS)
+        while select.select([self._process.stderr], [], [], 0)[0]:
+            piece = os.read(self._process.stderr.fileno(), 1 << 16)
+            if not piece:
+                break
+            self._last_words = (self._last_words + piece)[-4096:]
+        lines = self._last_words.decode(errors="replace").strip().splitlines()
+        return lines[-1].strip() if lines else "ssh said nothing"
+
+    def _end(self) -> None:
+        process = self._process
+        if process is None:
+            return
+        assert process.stdin is not None
+        with contextlib.suppress(OSError):
+            process.stdin.close()
+        if not shell.ended(process, within=_CLOSE_SECONDS):
+            process.kill()
+            process.wait()
+        for stream in (process.stdout, process.stderr):
+            if stream is not None:
+                stream.close()
+
+
+def _ssh() -> list[str]:
+    """Return the ssh to use: $REPLAYER_SSH, or the one of the system; it asks for nothing."""
+    command = shlex.split(os.environ.get("REPLAYER_SSH", "ssh"))
+    return [*command, "-T", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10"]
+
+
+def _remote() -> str:
+    """Return what the other host's shell is to do, be it sh, csh or fish.
+
+    $REPLAYER_AGENT of this host says how an agent is started there; else it is the Python of the
+    same path, where that has a replayer, or the `replayer` of PATH.
+    """
+    own = os.environ.get("REPLAYER_AGENT", "")
+    if own:
+        return own
+    python = shlex.quote(os.path.abspath(sys.executable))  # noqa: PTH100 - not the venv's target
+    has = "import importlib.util as u, sys; sys.exit(u.find_spec('replayer') is None)"
+    script = (
+        f"if test -x {python} && {python} -P -c {shlex.quote(has)}; "
+        f"then exec {python} -P -m replayer agent; fi; "
+        f"if command -v replayer >/dev/null; then exec replayer agent; fi; "
+        f"echo 'there is no replayer there: install it, or say in $REPLAYER_AGENT how it is "
+        f"started' >&2; exit 127"
+    )
+    return f"exec sh -c {shlex.quote(script)}"
+
+
+@contextlib.asynccontextmanager
+async def launched(hosts: Sequence[tuple[str, str]], secret: Secret) -> AsyncIterator[SpecCluster]:
+    """Give a cluster with an agent for each (name, host); they end with it."""
+    security = settings.security(secret)
+    talking = ThreadPoolExecutor(_CONVERSATIONS, thread_name_prefix="replayer-ssh")
+    # Its extensions are for tasks, and one sends every worker a pickle.
+    options = {"extensions": {}, "dashboard": False, "security": security}
+    address = {"host": "0.0.0.0", "protocol": "tls", "port": 0}  # noqa: S104 - TLS, by certificate
+    agents = {
+        name: {"cls": SshAgent, "options": {"host": host, "secret": secret, "talking": talking}}
+        for name, host in hosts
+    }
+    cluster = SpecCluster(
+        agents,
+        {"cls": OwnScheduler, "options": {**options, **address}},
+        asynchronous=True,
+        security=security,
+        name="replayer",
+    )
+    try:
+        await cluster
+        yield cluster
+    finally:
+        await _closed(cluster)
+        talking.shutdown(wait=False)
+
+
+async def _closed(cluster: SpecCluster) -> None:
+    """End all agents at once, also where a part of them never came."""
+    with contextlib.suppress(Exception):
+        await asyncio.gather(
+            *(agent.close() for agent in cluster._created),  # noqa: SLF001 - also those that failed
+            return_exceptions=True,
+        )
+    with contextlib.suppress(Exception):
+        await asyncio.wait_for(cluster._close(), _CLOSE_SECONDS)  # noqa: SLF001 - close() is this
+
+
+def refuse_odd(host: str) -> None:
+    """Raise ReplayerError for what is no host's name, as `-oProxyCommand=...`."""
+    if not re.fullmatch(r"[\w\[][\w.@:%\[\]-]*", host):
+        raise ReplayerError(f"{host!r} is not the name of a host, as ssh takes it")

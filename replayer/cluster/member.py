@@ -1,0 +1,183 @@
+"""One host of a run, as who coordinates sees it: its agent is asked, beaten, and perhaps lost."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+from replayer.cluster import calls, clock
+from replayer.cluster.calls import About
+from replayer.cluster.settings import CALL_SECONDS, START_SECONDS
+from replayer.errors import HostLost, ReplayerError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from replayer.cluster.clock import Offset
+
+_PAUSE = 0.1
+_BEGIN_SECONDS = 4 * START_SECONDS
+_SILENCE_SECONDS = CALL_SECONDS
+_BUSY_SILENCE_SECONDS = 2 * CALL_SECONDS
+"""A run may hold Python's lock for a while."""
+
+
+class Member:
+    """A host whose agent answers at an address; its coroutines belong into one event loop."""
+
+    def __init__(
+        self,
+        name: str,
+        address: str,
+        rpc: Any,
+        *,
+        told: Callable[[], None],
+        ended: Callable[[], str | None] = lambda: None,
+    ) -> None:
+        """`told` is called when something has changed; `ended` says why its ssh has ended."""
+        self.name, self.address = name, address
+        self.about: About | None = None
+        self.lost = ""
+        """Why it is lost, as a sentence."""
+        self.heard_ns = time.monotonic_ns()
+        self.state = "none"
+        self.latest: dict[str, Any] = {}
+        self.reports: deque[bytes] = deque()
+        self._rpc, self._told, self._ended = rpc, told, ended
+        self._child = self._taken = 0
+        self._kind = ""
+        self._beating: asyncio.Task[None] | None = None
+
+    async def join(self) -> None:
+        """Learn what it is, and beat it from now on."""
+        self.about = About.of(await self.ask("about", timeout=START_SECONDS))
+        self._beating = asyncio.create_task(self._beat())
+
+    async def ask(self, op: str, *, timeout: float = CALL_SECONDS, **arguments: Any) -> Any:  # noqa: ASYNC109
+        """Return the answer to a call; raises ReplayerError with the host's own sentence."""
+        if self.lost:
+            raise HostLost(self.lost)
+        try:
+            answer = await asyncio.wait_for(
+                self._rpc.replayer(call=op, arguments=arguments), timeout
+            )
+        except (OSError, TimeoutError) as error:
+            if op != "beat":
+                self._lose(f"the host {self.name} is lost: it does not answer")
+            raise HostLost(f"the host {self.name} does not answer") from error
+        self.heard_ns = time.monotonic_ns()
+        if "error" in answer:
+            raise ReplayerError(f"the host {self.name}: {answer['error']}")
+        return answer
+
+    async def offset(self) -> Offset:
+        """Measure its clock."""
+
+        async def ping() -> int:
+            answer = await self.ask("ping")
+            return int(answer["ns"])
+
+        return await clock.measured(ping)
+
+    async def begin(self, kind: str, work: str, packed: bytes, processes: int) -> None:
+        """Start its child."""
+        answer = await self.ask(
+            "begin",
+            timeout=_BEGIN_SECONDS,
+            kind=kind,
+            work=work,
+            packed=packed,
+            processes=processes,
+        )
+        self.reports.clear()
+        self.state, self.latest = "preparing", {}
+        self._child, self._taken, self._kind = answer["child"], 0, kind
+
+    async def collected(self) -> bytes:
+        """Return the packed result of its child, fetched piece by piece."""
+        data = b""
+        while True:
+            answer = await self.ask("collect", timeout=_BEGIN_SECONDS, offset=len(data))
+            piece: bytes = answer["piece"]
+            data += piece
+            if len(data) >= answer["bytes"]:
+                return data
+
+    async def release(self) -> None:
+        """End its child, if it has one and can hear."""
+        self._child, self.state = 0, "none"
+        if not self.lost:
+            with contextlib.suppress(ReplayerError):
+                await self.ask("end")
+
+    async def leave(self, *, agent: bool) -> None:
+        """Beat it no longer, and end its agent where that is asked for and it can hear."""
+        if self._beating is not None:
+            self._beating.cancel()
+        if agent and not self.lost:
+            with contextlib.suppress(ReplayerError):
+                await self.ask("end", agent=True)
+        with contextlib.suppress(Exception):
+            await asyncio.wait_for(self._rpc.close_rpc(), 1)
+
+    async def _beat(self) -> None:
+        while not self.lost:
+            before = self.state
+            try:
+                self._take_in(
+                    await self.ask("beat", child=self._child, seen=before, taken=self._taken)
+                )
+            except HostLost:
+                self._doubt()
+            except ReplayerError as error:
+                self._lose(str(error))
+            if self.state == before and not self.latest.get("more"):
+                await asyncio.sleep(_PAUSE)
+
+    def _take_in(self, answer: dict[str, Any]) -> None:
+        if not self._child or answer["child"] != self._child:
+            return
+        fresh = answer["reports"][max(0, self._taken - answer["first"]) :]
+        self._taken += len(fresh)
+        self.reports.extend(fresh)
+        changed = answer["state"] != self.state
+        self.latest, self.state = answer, answer["state"]
+        limit = _SILENCE_SECONDS if self._kind == "share" else _BUSY_SILENCE_SECONDS
+        if answer["silent"] > limit:
+            self._lose(f"the host {self.name} is lost: its work has stood still for {limit:.0f} s")
+        elif fresh or changed:
+            self._told()
+
+    def _doubt(self) -> None:
+        """Call it lost when its ssh has ended, or it has not answered for long enough."""
+        silent = (time.monotonic_ns() - self.heard_ns) / 1e9
+        words = self._ended()
+        if words is not None:
+            self._lose(f"the host {self.name} is lost: the ssh to it ended ({words})")
+        elif silent >= CALL_SECONDS:
+            self._lose(
+                f"the host {self.name} is lost: it has not answered for {silent:.0f} s, so look "
+                f"whether it still runs and the network reaches it"
+            )
+
+    def _lose(self, sentence: str) -> None:
+        self.lost = sentence
+        self._told()
+
+
+def refuse_other(here: About, there: About, name: str) -> None:
+    """Raise ReplayerError where another replayer is installed."""
+    if (there.version, there.digest) == (here.version, here.digest):
+        return
+    raise ReplayerError(
+        f"the host {name} has replayer {there.version} ({there.digest}), this one "
+        f"{here.version} ({here.digest}): install the same on both, workloads and engines too"
+    )
+
+
+def own() -> About:
+    """Return what this host is."""
+    return calls.about()

@@ -1,0 +1,315 @@
+"""A worker pool whose processes are on several hosts, with the face of `watch.workers.WorkerPool`.
+
+Jobs are dealt to the hosts round robin; on each a WorkerPool does its share.  All agree on one
+instant for the start: each host sleeps until then by its own clock, whose offset was measured.
+Results and reports that carry instants of CLOCK_MONOTONIC say so by a method `moved(by_ns)`, and
+are moved onto the clock of this host.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections import deque
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from replayer.cluster import child, message
+from replayer.cluster.clock import Clock, Offset
+from replayer.cluster.share import HostShare
+from replayer.errors import HostLost, ReplayerError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from types import TracebackType
+    from typing import Self
+
+    from replayer.cluster.hosts import Loop
+    from replayer.cluster.member import Member
+    from replayer.watch.workers import Awaited, Work
+
+_AHEAD_SECONDS = 2.0
+"""64 hosts hear of the start within a second."""
+_OPEN_SECONDS = 6.0
+_KEPT = 64
+"""Of each host so many last reports are kept, for what is told of a host that was lost."""
+
+
+@dataclass(slots=True)
+class _Part:
+    """The share of one host."""
+
+    member: Member
+    numbers: list[int]
+    jobs: list[Any]
+    processes: int
+    clock: Clock | None = None
+    opened_there: int | None = None
+    done: tuple[Any, ...] | None = None
+    reports: deque[Any] = field(default_factory=lambda: deque(maxlen=_KEPT))
+
+    @property
+    def opened_ns(self) -> int | None:
+        """Return when it began, by this host's clock."""
+        if self.clock is None or self.opened_there is None:
+            return None
+        return self.clock.here(self.opened_there)
+
+    @property
+    def moved_ns(self) -> int:
+        """Return what has to be added to its instants."""
+        return (self.opened_ns or 0) - (self.opened_there or 0)
+
+
+class ClusterPool:
+    """Jobs dealt round robin to hosts, and on each to its part of `processes`."""
+
+    def __init__(
+        self,
+        members: Sequence[Member],
+        loop: Loop,
+        work: Work,
+        jobs: Sequence[Any],
+        *,
+        processes: int,
+        awaited: Awaited | None = None,
+    ) -> None:
+        self._work = message.name_of(work)
+        self._loop, self._awaited, self._many = loop, awaited, len(jobs)
+        self._parts = list(_dealt(members, jobs, processes))
+        self._said: deque[Any] = deque()
+        self._opening: Any = None
+        self.opened_ns: int | None = None
+        self.usage: tuple[float, float] = (0.0, 0.0)
+        self.read_bytes = 0
+        self.pids: list[int] = []
+
+    def __enter__(self) -> Self:
+        if self._awaited is not None:
+            self._awaited.begin()
+        try:
+            packed = [message.pack(part.jobs) for part in self._parts]
+            self._loop.together(
+                [
+                    part.member.begin(child.SHARE, self._work, data, part.processes)
+                    for part, data in zip(self._parts, packed, strict=True)
+                ]
+            )
+        except BaseException:
+            self._end()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._end()
+
+    @property
+    def shares(self) -> tuple[HostShare, ...]:
+        """Return what is known of each host's part, also of one that was lost."""
+        return tuple(self._share(part) for part in self._parts)
+
+    @property
+    def partial(self) -> dict[str, tuple[Any, ...]]:
+        """Return the last reports of each host."""
+        return {part.member.name: tuple(part.reports) for part in self._parts}
+
+    @property
+    def first_done_ns(self) -> int | None:
+        """Return when the first job was done, by this host's clock."""
+        return min((_here(part, part.done[1]) for part in self._parts if part.done), default=None)
+
+    @property
+    def last_done_ns(self) -> int | None:
+        """Return when the last job was done, by this host's clock."""
+        return max((_here(part, part.done[2]) for part in self._parts if part.done), default=None)
+
+    def ready(self, timeout: float = 60.0) -> None:
+        """Wait until every job of every host waits at the barrier."""
+        deadline = time.monotonic() + timeout
+        while missing := [part for part in self._parts if part.member.state == "preparing"]:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                names = ", ".join(part.member.name for part in missing)
+                raise ReplayerError(f"not ready after {timeout:g} s: the workers of {names}")
+            self._listen(left)
+        self._refuse_failed()
+
+    def approach(self, lead: float = 0.0) -> None:
+        """Agree on the start with every host, and return `lead` seconds before it."""
+        if self._opening is None:
+            self.ready()
+            for part, offset in zip(self._parts, self._offsets(), strict=True):
+                part.clock = Clock(offset)
+            self.opened_ns = time.monotonic_ns() + round((_AHEAD_SECONDS + lead) * 1e9)
+            self._opening = [
+                self._loop.begin(_open(part, self.opened_ns, lead)) for part in self._parts
+            ]
+        assert self.opened_ns is not None
+        self._sleep_until(self.opened_ns - round(lead * 1e9))
+
+    def open(self) -> int:
+        """Let everybody go at the instant that was agreed on; return it, by this host's clock."""
+        self.approach()
+        assert self.opened_ns is not None
+        self._sleep_until(self.opened_ns)
+        for part, opening in zip(self._parts, self._opening, strict=True):
+            part.opened_there = opening.result()
+        return self.opened_ns
+
+    def reports(self, timeout: float = 1.0) -> Iterator[Any]:
+        """Yield what the jobs report until all are done, and None when `timeout` s were silent."""
+        while True:
+            ended = self._all_done()
+            self._hear()
+            while self._said:
+                yield self._said.popleft()
+            if ended:
+                return
+            if not self._listen(timeout):
+                yield None
+
+    def results(self, timeout: float | None = None) -> list[Any]:
+        """Wait until all are done and return their results in the order of the jobs."""
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while not self._all_done():
+            left = None if deadline is None else deadline - time.monotonic()
+            if left is not None and left <= 0:
+                raise ReplayerError(f"the workers were not done after {timeout:g} s")
+            self._listen(left)
+        self._gather()
+        results = {
+            number: _moved(result, part.moved_ns)
+            for part in self._parts
+            for number, result in zip(part.numbers, _done(part)[0], strict=True)
+        }
+        return [results[number] for number in range(self._many)]
+
+    def _gather(self) -> None:
+        """Fetch what every host has to give, and measure the clocks again."""
+        if not all(part.done for part in self._parts):
+            packed = self._loop.together([part.member.collected() for part in self._parts])
+            for part, data, offset in zip(self._parts, packed, self._offsets(), strict=True):
+                part.done = message.unpack(data)
+                if part.clock is not None:
+                    part.clock = Clock(part.clock.first, offset)
+        self.usage = (
+            sum(_done(part)[3][0] for part in self._parts),
+            sum(_done(part)[3][1] for part in self._parts),
+        )
+        self.read_bytes = sum(_done(part)[4] for part in self._parts)
+
+    def _offsets(self) -> list[Offset]:
+        return self._loop.together([part.member.offset() for part in self._parts])
+
+    def _all_done(self) -> bool:
+        return all(part.member.state == "done" for part in self._parts)
+
+    def _listen(self, timeout: float | None) -> bool:
+        """Wait until something has happened; tell whether it did within `timeout` seconds."""
+        awaited = self._awaited
+        self._refuse_failed()
+        happened = self._loop.wait(timeout, *([awaited.fileno()] if awaited else []))
+        if awaited is not None and happened:
+            awaited.heard()
+            awaited.raise_silence()
+        self._hear()
+        self._refuse_failed()
+        return bool(happened)
+
+    def _hear(self) -> None:
+        for part in self._parts:
+            while part.member.reports:
+                report = _moved(message.unpack(part.member.reports.popleft()), part.moved_ns)
+                part.reports.append(report)
+                self._said.append(report)
+
+    def _refuse_failed(self) -> None:
+        """Raise the first host's loss or failure."""
+        for part in self._parts:
+            member = part.member
+            if member.lost:
+                raise HostLost(member.lost)
+            if member.state == "failed":
+                error = ReplayerError(f"the host {member.name}: {member.latest['sentence']}")
+                error.add_note(f"on the host {member.name}:\n{member.latest['trace']}")
+                raise error
+
+    def _sleep_until(self, instant_ns: int) -> None:
+        while (left := instant_ns - time.monotonic_ns()) > 0:
+            self._refuse_failed()
+            time.sleep(min(left / 1e9, 0.1))
+
+    def _end(self) -> None:
+        with contextlib.suppress(ReplayerError):
+            self._loop.together([part.member.release() for part in self._parts])
+        if self._awaited is not None:
+            self._awaited.end()
+
+    def _share(self, part: _Part) -> HostShare:
+        member, start = part.member, self.opened_ns
+        latest, done, clock = member.latest, part.done, part.clock
+
+        def seconds(ns: int) -> float | None:
+            return (ns - start) / 1e9 if start else None
+
+        last_s = seconds(_here(part, done[2])) if done else None
+        return HostShare(
+            name=member.name,
+            jobs=len(part.numbers),
+            start_us=(part.opened_ns - start) / 1e3 if start and part.opened_ns else None,
+            bound_us=clock.bound_ns / 1e3 if clock else None,
+            drift_ppm=_ppm(clock.drift if clock else None),
+            drift_bound_ppm=_ppm(clock.drift_bound if clock else None),
+            first_s=seconds(_here(part, done[1])) if done else None,
+            last_s=last_s,
+            cores=member.about.cores if member.about else None,
+            cpu_share=latest.get("cpu_share"),
+            replayer_cores=sum(done[3]) / last_s if done and last_s else None,
+            agent_cpu_s=latest.get("agent_cpu"),
+            lost=bool(member.lost),
+            heard_s=seconds(member.heard_ns),
+            error=member.lost or latest.get("sentence", ""),
+        )
+
+
+def _dealt(members: Sequence[Member], jobs: Sequence[Any], processes: int) -> Iterator[_Part]:
+    """Deal job i to host i modulo their number; processes by the jobs that each has."""
+    many = len(members)
+    for place, member in enumerate(members):
+        numbers = list(range(place, len(jobs), many))
+        if numbers:
+            share = -(-processes * len(numbers) // len(jobs))
+            yield _Part(member, numbers, [jobs[number] for number in numbers], max(1, share))
+
+
+async def _open(part: _Part, instant_ns: int, lead: float) -> int:
+    assert part.clock is not None
+    answer = await part.member.ask(
+        "open", timeout=_AHEAD_SECONDS + lead + _OPEN_SECONDS, instant=part.clock.there(instant_ns)
+    )
+    return int(answer["opened"])
+
+
+def _done(part: _Part) -> tuple[Any, ...]:
+    assert part.done is not None, "its results have been gathered"
+    return part.done
+
+
+def _here(part: _Part, ns: int | None) -> int:
+    assert part.clock is not None
+    return part.clock.here(ns or 0)
+
+
+def _ppm(ratio: float | None) -> float | None:
+    return None if ratio is None else ratio * 1e6
+
+
+def _moved(value: Any, by_ns: int) -> Any:
+    """Return a result or report with its instants on this host's clock, if it has any."""
+    move = getattr(value, "moved", None)
+    return move(by_ns) if callable(move) else value
