@@ -17,7 +17,6 @@ The history of the format; every format that was ever released is still read.
 1   the first
 """
 
-import contextlib
 import hashlib
 import os
 import re
@@ -37,7 +36,6 @@ import zstandard
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
-from replayer import trusted_path
 from replayer.capture.action import DOES, UNKNOWN, Action, Session
 from replayer.capture.block import Block, Columns, Row
 from replayer.capture.fingerprint import Fingerprints
@@ -45,6 +43,7 @@ from replayer.capture.ordering import Order
 from replayer.capture.summary import Source, Summary
 from replayer.capture.tally import Tally
 from replayer.errors import Impossible, ReplayerError
+from replayer.results.draft import Draft
 
 FORMAT = 1
 """The format that this replayer writes: raise it with a line above."""
@@ -86,7 +85,7 @@ class Writer:
 
     def __init__(self, path: Path, engine: str = "postgres") -> None:
         """Begin a file; raise Impossible where it cannot be written."""
-        self._file = _Draft(Path(path))
+        self._file = _Messages(Path(path))
         self._fingerprints = Fingerprints(engine)
         self._order = Order()
         self._tally = Tally()
@@ -281,26 +280,16 @@ def _parted(rows: Sequence[Row]) -> Iterator[Sequence[Row]]:
     yield from _parted(rows[middle:])
 
 
-class _Draft:
-    """A file that gets its name when it is whole."""
+class _Messages:
+    """The messages of a file, which gets its name when it is whole."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._draft = f".{path.name}.{os.getpid()}.new"
         self._compress = zstandard.ZstdCompressor(level=3).compress
         self._digest = hashlib.sha256()
         self._size = 0
-        try:
-            self._folder = trusted_path.Folder(path.parent)
-        except OSError as error:
-            raise Impossible(f"{path} cannot be written: {error.strerror}") from error
-        self._open = True
-        try:
-            # What people asked their database is nobody else's business.
-            self._file = os.fdopen(self._folder.create(self._draft, 0o600), "wb")
-        except OSError as error:
-            self._folder.close()
-            raise Impossible(f"{path} cannot be written: {error.strerror}") from error
+        self._draft = Draft(path)
+        self.abandon = self._draft.abandon
         self._put(_MAGIC % FORMAT)
 
     def add(self, kind: bytes, content: Mapping[str, bytes]) -> int:
@@ -318,29 +307,13 @@ class _Draft:
         self._put(struct.pack("<Q", offset))
         self._put(self._digest.digest() + _END)
         try:
-            self._file.flush()
-            os.fsync(self._file.fileno())
-            self._file.close()
-            self._folder.rename(self._draft, self._path.name)
+            self._draft.publish()
         except OSError as error:
             raise self._full(error) from error
-        self._open = False
-        self._folder.close()
-
-    def abandon(self) -> None:
-        """Remove the draft, if it did not get its name."""
-        if not self._open:
-            return
-        self._open = False
-        # Where the disk is full, what could not be written is removed anyway.
-        with contextlib.suppress(OSError):
-            self._file.close()
-        self._folder.remove(self._draft)
-        self._folder.close()
 
     def _put(self, data: bytes) -> None:
         try:
-            self._file.write(data)
+            self._draft.file.write(data)
         except OSError as error:
             raise self._full(error) from error
         self._digest.update(data)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from replayer.capture import conversion
 from replayer.report import progress
 from replayer.report.words import clean
+from replayer.results import draft
 from replayer.units import show_duration, show_size
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ def run(args: argparse.Namespace) -> int:
     )
     plan = conversion.planned(wish)
     with progress.conversation() as told:
+        draft.give_back(told.say)
         title = plan.inputs[0].name if len(plan.inputs) == 1 else f"{len(plan.inputs):,} logs"
         with told.task(clean(f"converting {title}"), plan.size) as task:
             made = conversion.convert(plan, wish, task.advance)

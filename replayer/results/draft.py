@@ -1,0 +1,133 @@
+"""A replay file while it is written: a draft beside it, which is removed after a kill, too."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import stat
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from replayer import journal, signals, trusted_path
+from replayer.errors import Impossible, ReplayerError
+from replayer.journal import Untrusted
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from replayer.journal import Note
+
+NOTES = ("draft",)
+_NAME = re.compile(r"\..+\.([0-9]+)\.new", re.DOTALL)
+_MAGIC = b"REPLAY"
+_OWNER_ONLY = 0o600
+
+
+class Draft:
+    """A new file that gets its name when it is whole; what is to be in it is written to `file`."""
+
+    def __init__(self, path: Path) -> None:
+        """Begin it; raise Impossible where it cannot be written."""
+        self._target = path.name
+        self._name = f".{path.name}.{os.getpid()}.new"
+        try:
+            self._folder = trusted_path.Folder(path.parent)
+        except OSError as error:
+            raise Impossible(f"{path} cannot be written: {error.strerror}") from error
+        self._note: Note | None = None
+        with signals.shield():
+            try:
+                # Where replayer has no folder for notes a log is converted all the same.
+                with contextlib.suppress(Impossible):
+                    self._note = journal.take(NOTES[0], path=str(self._real() / self._name))
+                # What people asked their database is nobody else's business.
+                self.file = os.fdopen(self._folder.create(self._name, _OWNER_ONLY), "wb")
+            except OSError as error:
+                self._leave()
+                raise Impossible(f"{path} cannot be written: {error.strerror}") from error
+        self._open = True
+
+    def publish(self) -> None:
+        """Bring it to the disk, and give it its name; raise OSError where that is impossible."""
+        self.file.flush()
+        os.fsync(self.file.fileno())
+        self.file.close()
+        with signals.shield():
+            self._folder.rename(self._name, self._target)
+            self._open = False
+            self._leave()
+
+    def abandon(self) -> None:
+        """Remove it, if it did not get its name."""
+        if not self._open:
+            return
+        with signals.shield():
+            self._open = False
+            # Where the disk is full, what could not be written is removed anyway.
+            with contextlib.suppress(OSError):
+                self.file.close()
+            with contextlib.suppress(OSError):
+                self._folder.forget(self._name)
+            self._leave()
+
+    def _real(self) -> Path:
+        """Return the folder's path without links."""
+        return Path(f"/proc/self/fd/{self._folder.fd}").readlink()
+
+    def _leave(self) -> None:
+        if self._note is not None:
+            self._note.drop()
+        self._folder.close()
+
+
+def give_back(say: Callable[[str], None]) -> None:
+    """Remove the drafts of those who were killed, and say each in one line."""
+    with contextlib.suppress(Impossible):
+        for note in list(journal.notes(*NOTES)):
+            if note.abandoned:
+                try:
+                    say(f"left by an earlier run: {recover(note)}")
+                except Untrusted as error:
+                    say(f"{error}; `replayer clean` removes the note")
+                except ReplayerError as error:
+                    say(f"left by an earlier run, still there: {error}")
+
+
+def recover(note: Note) -> str:
+    """Remove a draft whose writer is gone, and return what was done.
+
+    Raises Untrusted for what is no such draft.
+    """
+    path = note.path_of("path", _NAME)
+    named = _NAME.fullmatch(path.name)
+    if named is None or [named[1]] != note.owner.split(":")[1:2]:
+        raise Untrusted(note, "its path is no draft of its owner's")
+    try:
+        with trusted_path.Folder(path.parent) as folder:
+            if not _made_by_us(folder, path.name):
+                raise Untrusted(note, f"{str(path)[:200]!r} is no unfinished replay file")
+            folder.forget(path.name)
+        done = "removed"
+    except FileNotFoundError:
+        done = "already gone"
+    except Impossible as error:
+        raise Untrusted(note, str(error)) from error
+    except OSError as error:
+        raise ReplayerError(
+            f"the unfinished replay file {path} cannot be removed ({error.strerror}): remove it by "
+            f"hand"
+        ) from error
+    note.drop()
+    return f"the unfinished replay file {path} was {done}"
+
+
+def _made_by_us(folder: trusted_path.Folder, name: str) -> bool:
+    """Tell whether a file is this user's, and begins as a replay file does, or is empty."""
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    with os.fdopen(os.open(name, flags, dir_fd=folder.fd), "rb") as file:
+        about = os.fstat(file.fileno())
+        mine = about.st_uid == os.geteuid() and about.st_nlink == 1
+        if not mine or not stat.S_ISREG(about.st_mode):
+            return False
+        return file.read(len(_MAGIC)) in {b"", _MAGIC}

@@ -1,0 +1,180 @@
+"""A replay file's draft: nothing of it is left, however its writer ends, and nothing else goes."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from replayer import journal
+from replayer.capture.action import Action
+from replayer.capture.archive import Reader, Writer
+from replayer.errors import Interrupted
+from replayer.results import draft
+from replayer.run import recovery
+
+LINES = (
+    "2026-05-16 05:11:10.000 UTC [7] ann@shop LOG:  "
+    "duration: 1.000 ms  statement: SELECT 'some of many words'\n"
+) * 20_000
+REPLAYER = [sys.executable, "-m", "replayer"]
+
+
+@pytest.fixture(autouse=True)
+def own_home(tmp_path, monkeypatch):
+    """Give replayer a home of this test's own."""
+    home = tmp_path / "home"
+    monkeypatch.setenv("REPLAYER_HOME", str(home))
+    yield home
+    home.chmod(0o755)
+
+
+def drafts(folder):
+    """Return the names of what is hidden in a folder."""
+    return sorted(path.name for path in folder.iterdir() if path.name.startswith("."))
+
+
+def killed(folder):
+    """Convert a log that does not end, and kill that by SIGKILL."""
+    out = folder / "a.replay"
+    command = [*REPLAYER, "convert", "-", "--prefix", "%m [%p] %u@%d ", "--out", out]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
+        process.stdin.write(LINES.encode())
+        process.stdin.flush()
+        end = time.monotonic() + 30
+        while not drafts(folder):
+            assert process.poll() is None
+            assert time.monotonic() < end
+            time.sleep(0.02)
+        process.kill()
+    assert drafts(folder) == [f".a.replay.{process.pid}.new"]
+    assert not out.exists()
+
+
+@pytest.mark.parametrize("following", ["convert", "clean"])
+def test_what_a_kill_left_is_removed_by_the_next_command(tmp_path, following):
+    """The draft goes, and that is said; `replayer clean` is one such command, too."""
+    killed(tmp_path)
+    log = tmp_path / "a.log"
+    log.write_text(LINES)
+    words = [log, "--out", tmp_path / "a.replay"] if following == "convert" else ["--yes"]
+
+    done = subprocess.run(
+        [*REPLAYER, following, *words], capture_output=True, text=True, check=True
+    )
+
+    assert drafts(tmp_path) == []
+    assert "the unfinished replay file" in done.stderr
+    assert list(journal.notes()) == []
+    assert (tmp_path / "a.replay").exists() is (following == "convert")
+
+
+def test_who_ends_leaves_neither_draft_nor_note(tmp_path):
+    """After a file that was written, one that was given up, and one whose folder is not there."""
+    action = Action(1, "simple", 10**18, 5, "select 1")
+    with Writer(tmp_path / "a.replay") as writer:
+        (note,) = journal.notes()
+        assert note.text("path") == str(tmp_path / drafts(tmp_path)[0])
+        writer.add(action)
+        writer.close()
+    with pytest.raises(Interrupted), Writer(tmp_path / "b.replay"):
+        raise Interrupted("stopped")
+
+    assert drafts(tmp_path) == []
+    assert list(journal.notes()) == []
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_without_a_home_a_log_is_converted_all_the_same(tmp_path, own_home):
+    """Where no note can be made there is none."""
+    own_home.mkdir(mode=0o500)
+    with Writer(tmp_path / "a.replay") as writer:
+        writer.close()
+
+    assert (tmp_path / "a.replay").exists()
+
+
+def test_a_home_that_is_a_file_hinders_no_conversion(tmp_path, own_home):
+    """Where no note can be made there is none, and none is looked for."""
+    own_home.touch()
+    said = []
+    draft.give_back(said.append)
+    with Writer(tmp_path / "a.replay") as writer:
+        writer.close()
+
+    with Reader(tmp_path / "a.replay") as reader:
+        assert reader.summary.actions == 0
+    assert said == []
+
+
+def left_by(pid, path):
+    """Write the note that a process which is gone would have left."""
+    note = journal.take("draft", path=str(path))
+    fields = json.loads(note.path.read_text())
+    note.path.write_text(json.dumps({**fields, "owner": f"gone:{pid}:1"}))
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        (".a.replay.7.new", b"something else"),
+        (".a.replay.8.new", b"REPLAY1\n"),
+        ("a.replay", b"REPLAY1\n"),
+        (".a.replay.7.new", "linked"),
+        (".a.replay.7.new", "link"),
+        (".a.replay.7.new", "pipe"),
+    ],
+)
+def test_nothing_but_a_draft_is_removed(tmp_path, name, content):
+    """What has not its name, its owner or its beginning stays, and the note is not believed."""
+    path = tmp_path / name
+    other = tmp_path / "other"
+    other.write_bytes(b"REPLAY1\n")
+    if content == "pipe":
+        os.mkfifo(path)
+    elif content == "link":
+        path.symlink_to(other)
+    elif content == "linked":
+        path.hardlink_to(other)
+    else:
+        path.write_bytes(content)
+    left_by(7, path)
+    said = []
+
+    recovery.give_back(said.append)
+    draft.give_back(said.append)
+
+    assert ["is not believed" in line for line in said] == [True, True]
+    assert os.path.lexists(path)
+
+
+def test_a_draft_that_is_gone_costs_only_its_note(tmp_path):
+    """Somebody removed it, or its folder: that is said, and forgotten."""
+    left_by(7, tmp_path / ".a.replay.7.new")
+    left_by(7, tmp_path / "none" / ".a.replay.7.new")
+    said = []
+
+    draft.give_back(said.append)
+
+    assert ["already gone" in line for line in said] == [True, True]
+    assert list(journal.notes()) == []
+
+
+def test_ctrl_c_leaves_nothing(tmp_path):
+    """Within a conversion: neither a draft nor a note."""
+    out = tmp_path / "a.replay"
+    command = [*REPLAYER, "convert", "-", "--prefix", "%m [%p] %u@%d ", "--out", out]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
+        process.stdin.write(LINES.encode())
+        process.stdin.flush()
+        while not drafts(tmp_path):
+            assert process.poll() is None
+            time.sleep(0.02)
+        process.send_signal(signal.SIGINT)
+        process.wait(30)
+
+    assert drafts(tmp_path) == []
+    assert list(journal.notes()) == []
