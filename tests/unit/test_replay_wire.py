@@ -1,13 +1,16 @@
 """Answers of servers, read in pieces of every size: the same as read at once."""
 
+import select
 import socket
 import struct
+import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 
 import pytest
 
 from replayer.steps.replay import message, mysql, postgres
-from replayer.steps.replay.broken import Gone
+from replayer.steps.replay.broken import Gone, Refused
 
 
 class Pg:
@@ -180,6 +183,70 @@ def test_a_connection_that_ends_says_what_the_server_said_last():
             with pytest.raises(Gone) as ended:
                 received(connection)
             assert ended.value.sqlstate == code
+
+
+def made(attempt):
+    """Wait for the end of an attempt to connect, for 10 s at most."""
+    end = time.monotonic() + 10
+    while not attempt.go_on():
+        assert time.monotonic() < end
+        select.select([attempt], [] if attempt.events == select.EPOLLIN else [attempt], [], 1)
+
+
+def refused(*fields):
+    """Return how libpq's connection ends where a server says these fields and hangs up."""
+    body = b"".join(field.encode() + b"\0" for field in fields) + b"\0"
+    with socket.create_server(("127.0.0.1", 0)) as listening, ThreadPoolExecutor() as threads:
+        where = f"host=127.0.0.1 port={listening.getsockname()[1]}"
+        attempt = postgres.Connecting(f"{where} user=x sslmode=disable gssencmode=disable")
+        ended = threads.submit(made, attempt)
+        with listening.accept()[0] as server:
+            server.recv(1 << 16)
+            server.sendall(of_postgres(b"E", body))
+        with pytest.raises(Refused) as caught:
+            ended.result(10)
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    ("fields", "passing"),
+    [
+        (("S致命错误", "VFATAL", "C53300", "M对不起, 已经有太多的客户"), True),
+        (("SFATAL", "VFATAL", "C57P03", "Mdas Datenbanksystem startet"), True),
+        (("SFATAL", "VFATAL", "C57P01", "Mの接続を終了しています"), True),
+        (("SFATAL", "VFATAL", "C28P01", 'Mrole "too many slots" in recovery'), False),
+        (("S致命错误", "VFATAL", "C3D000", 'M数据库 "x" 不存在'), False),
+        (("SFATAL", "C08P01", "Mno more connections allowed (max_client_conn)"), True),
+        (("SFATAL", "C08P01", "Mno such user"), False),
+    ],
+)
+def test_a_refusal_is_known_by_its_sqlstate_in_any_language(fields, passing):
+    """Limits and a server that is not up pass; only a pooler's words count, as it has no codes."""
+    refusal = refused(*fields)
+
+    assert refusal.passing is passing
+    assert fields[-1][1:] in str(refusal)
+    assert fields[-2][1:] not in str(refusal)
+
+
+def test_a_refusal_is_known_by_its_words_where_libpq_is_not_seen(monkeypatch):
+    """Without the SQLSTATE the English words are what there is."""
+    monkeypatch.setattr(postgres, "_set_verbosity", lambda: None)
+
+    assert refused("SFATAL", "C53300", "Msorry, too many clients already").passing
+    assert not refused("SFATAL", "C28P01", "Mpassword authentication failed").passing
+
+
+def test_a_server_that_says_nothing_may_be_there_later():
+    """Nobody listens: that passes, and libpq's own words say it."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port = listening.getsockname()[1]
+    attempt = postgres.Connecting(f"host=127.0.0.1 port={port} user=x")
+
+    with pytest.raises(Refused, match="refused") as caught:
+        made(attempt)
+
+    assert caught.value.passing
 
 
 def test_statements_of_16_mebibytes_take_several_packets():

@@ -3,11 +3,15 @@
 libpq makes the connection; from then on its messages are written and read here.
 """
 
+import ctypes
+import functools
 import os
+import re
 import select
 import struct
 from collections.abc import Callable
 from hashlib import blake2b
+from pathlib import Path
 from typing import Any
 
 from psycopg import OperationalError, pq
@@ -24,7 +28,11 @@ _ERROR, _READY, _ROW, _COMPLETE = b"EZDC"
 _COPY_IN, _PARSED = ord("G"), ord("1")
 _IDLE = ord("I")
 _MASK = (1 << 64) - 1
-_PASSING = (
+_PASSING = frozenset({"57P01", "57P02", "57P03"})
+"""The server stops, has crashed, or cannot take connections now; class 53 are its limits."""
+_UNSURE = ("", "08", "XX")
+"""Classes of SQLSTATEs that tell little: poolers use them for all that they have to say."""
+_PASSING_WORDS = (
     "too many",
     "starting up",
     "accepting",
@@ -32,8 +40,14 @@ _PASSING = (
     "recovery",
     "reserved",
     "slots",
+    "no more connections",
+    "cannot connect",
 )
-"""In what a server says that may take a connection a little later."""
+"""In what a pooler says that may take a connection a little later."""
+_VERBOSE = 2
+_FATAL = re.compile(r":  (?:([0-9A-Z]{5}): )?")
+"""Between the severity, which is a word of the server's language, and what it says."""
+_LIBPQ = re.compile(r" (/.*/libpq[-.][^/]*)$", re.MULTILINE)
 
 
 class Connecting:
@@ -42,6 +56,11 @@ class Connecting:
     def __init__(self, conninfo: str) -> None:
         """Begin; raise Refused where that is impossible at once."""
         self._pg = pq.PGconn.connect_start(conninfo.encode())
+        set_verbosity = _set_verbosity()
+        if set_verbosity is not None:
+            # Not among what psycopg promises of all its kinds, but each has it.
+            libpq: Any = self._pg
+            set_verbosity(libpq.pgconn_ptr, _VERBOSE)
         if self._pg.status == pq.ConnStatus.BAD:
             raise self._refusal()
         self.events = select.EPOLLOUT
@@ -70,10 +89,41 @@ class Connecting:
     def _refusal(self) -> Refused:
         words = self._pg.error_message.decode("utf-8", "replace").strip()
         self._pg.finish()
-        lines = [line.strip() for line in words.splitlines() if line.strip()]
-        fatal = next((line for line in lines if "FATAL" in line), "")
-        passing = not fatal or any(some in fatal for some in _PASSING)
-        return Refused(fatal or (lines or ["it said nothing"])[0], passing=passing)
+        return refusal(words)
+
+
+@functools.cache
+def _set_verbosity() -> Callable[[int | None, int], int] | None:
+    """Return PQsetErrorVerbosity of the libpq that psycopg works with; None where that is not seen.
+
+    It is what has libpq tell the SQLSTATE of a refusal, and psycopg has no face for it.
+    """
+    try:
+        (path,) = set(_LIBPQ.findall(Path("/proc/self/maps").read_text(encoding="utf-8")))
+        function = ctypes.CDLL(path).PQsetErrorVerbosity
+    except (OSError, ValueError, AttributeError):
+        return None
+    function.argtypes = (ctypes.c_void_p, ctypes.c_int)
+    made: Callable[[int | None, int], int] = function
+    return made
+
+
+def refusal(words: str) -> Refused:
+    """Return why no connection was made, as libpq says it: with or without the server's SQLSTATE.
+
+    Where the server said nothing, it may be there a little later.
+    """
+    lines = [line.strip() for line in words.splitlines() if line.strip()]
+    fatal = next((line for line in lines if _FATAL.search(line)), "")
+    match = _FATAL.search(fatal)
+    if match is None:
+        return Refused((lines or ["it said nothing"])[0], passing=True)
+    code = match[1] or ""
+    said = f"{fatal[: match.start()]}:  {fatal[match.end() :]}"
+    passing = code in _PASSING or code.startswith("53")
+    if code[:2] in _UNSURE:
+        passing = passing or any(some in said for some in _PASSING_WORDS)
+    return Refused(said, passing=passing)
 
 
 class Connection:
