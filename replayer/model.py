@@ -265,6 +265,8 @@ class Status(StrEnum):
     SKIPPED = "skipped"
     FAILED = "failed"
     INTERRUPTED = "interrupted"
+    PARTIAL = "partial"
+    """A host that had a part in it was lost; what had been measured by then is there."""
 
 
 class StepResult(Outcome):
@@ -337,6 +339,9 @@ class Run(Noun):
     """`cpu.before`, `memory.after`, …: short measurements around the run that no disk or database
     takes part in, one of each of `processes`, in calibration.py's units; if they moved, the machine
     changed meanwhile.  Without `processes` all are from one process, whose noise tells nothing."""
+    cluster: dict[str, Fact] = Field(default_factory=dict, exclude_if=lambda cluster: not cluster)
+    """`hosts`, the sorted names of those whose processes were the clients, and `database`, the host
+    on which the run itself worked; {} where all was done on one."""
     sizing: dict[str, Any] | None = Field(default=None, exclude_if=lambda sizing: sizing is None)
     """Of `replayer size`: what was required, as sizing/record.py has it; None of other runs."""
 

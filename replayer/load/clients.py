@@ -24,7 +24,7 @@ from replayer.engines.driver import Connector
 from replayer.load import wire
 from replayer.load.alarm import Alarm
 from replayer.load.arrivals import Arrivals, starts
-from replayer.load.requests import Keys, Request, Requests, Statement
+from replayer.load.requests import Keys, Part, Request, Requests, Statement
 from replayer.load.tally import Tally, Tallying
 from replayer.load.wire import Gone, Session
 from replayer.watch.workers import Barrier, Report, distributable
@@ -38,9 +38,16 @@ _LONGEST_WAIT = 0.5
 
 @dataclass(frozen=True, slots=True)
 class ClientJob:
-    """What one process needs; its sessions share one queue of intended starts."""
+    """What one process needs; its sessions share one queue of intended starts.
 
-    process: int
+    Nothing in it is a time of any clock, so that it is the same on every host.
+    """
+
+    number: int
+    """Of the process, from 0."""
+    stream: int
+    """Which stream of statements it sends, or a part of which."""
+    part: Part
     connector: Connector
     first: tuple[str, ...]
     """Statements that every session begins with, beside the connector's own."""
@@ -52,7 +59,7 @@ class ClientJob:
     keys: Keys
     seconds: float
     rate: float | None
-    """Statements a second of this process; None is a closed loop."""
+    """Statements a second of the whole stream; None is a closed loop."""
     arrivals: Arrivals
     resolution: float
     """Seconds between two looks at what is due and answered; 0 looks at once."""
@@ -70,6 +77,8 @@ class ClientJob:
 class Point:
     """What a process says once a second."""
 
+    number: int
+    """Of the process."""
     seconds: float
     """Since the window's begin."""
     completed: int
@@ -86,7 +95,7 @@ class Lost:
 
 @dataclass(frozen=True, slots=True)
 class ClientResult:
-    """What one process did."""
+    """What one process did; its times are of the window, not of a clock."""
 
     tally: Tally
     offered: int
@@ -138,6 +147,16 @@ def _session(job: ClientJob, names: Sequence[str]) -> Session:
     return session
 
 
+def intended_starts(job: ClientJob) -> "array[int]":
+    """Return when its statements are due, in ns since the window's begin; the first one is last."""
+    if job.rate is None:
+        return array("q")
+    random = np.random.Generator(np.random.PCG64([job.seed, job.stream, 0]))
+    parts = list(starts(job.rate, job.seconds, job.arrivals, random))
+    times = np.concatenate([np.empty(0, np.int64), *parts])
+    return array("q", times[job.part.has(0, len(times))][::-1].tobytes())
+
+
 class _Clients:
     """The sessions of one process and what they have done."""
 
@@ -156,10 +175,12 @@ class _Clients:
         self._poll.register(self._alarm.fd, select.EPOLLIN | select.EPOLLET)
         self._by_fd[self._alarm.fd] = -1
         packing = sessions[0].packing
-        self._requests = Requests(job.statements, job.keys, job.process, job.seed, packing)
+        self._requests = Requests(
+            job.statements, job.keys, job.stream, job.seed, packing, part=job.part
+        )
         self._ready: list[Request] = []
         self._ahead: list[Request] = []
-        self._times = self._intended_starts()
+        self._times = intended_starts(job)
         self._offered = len(self._times)
         self._begin = self._end = self._seen = self._next_report = 0
         self._completed = self._given_up = 0
@@ -172,16 +193,6 @@ class _Clients:
         """Give the descriptors back."""
         self._alarm.close()
         self._poll.close()
-
-    def _intended_starts(self) -> "array[int]":
-        """Return all intended starts, the first one last, so that they can be popped."""
-        job = self._job
-        if job.rate is None:
-            return array("q")
-        random = np.random.Generator(np.random.PCG64([job.seed, job.process, 0]))
-        parts = list(starts(job.rate, job.seconds, job.arrivals, random))
-        times = np.concatenate([np.empty(0, np.int64), *parts])[::-1]
-        return array("q", times.tobytes())
 
     def run(self, begin_ns: int) -> None:
         """Put on the load; return when every answer is there."""
@@ -279,7 +290,8 @@ class _Clients:
         """Report how far it is, once a second."""
         self._next_report = now + _REPORT_NS
         completed = self._completed + len(self._records) // Tallying.FIELDS
-        self._report(Point((now - self._begin) / 1e9, completed, max(0, now - due) / 1e9))
+        seconds, behind = (now - self._begin) / 1e9, max(0, now - due) / 1e9
+        self._report(Point(self._job.number, seconds, completed, behind))
 
     def result(self) -> ClientResult:
         """Return what was done."""

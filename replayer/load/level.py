@@ -25,13 +25,15 @@ from replayer.load.arrivals import Arrivals
 from replayer.load.clients import ClientJob, ClientResult, Lost, Point
 from replayer.load.dataset import INSERTED, place_for_inserts
 from replayer.load.mix import KINDS, Mix
-from replayer.load.requests import Keys, Statement
+from replayer.load.requests import Keys, Part, Statement
 from replayer.load.tally import Tally
-from replayer.load.usage import Activity, Use
+from replayer.load.usage import Activity, ClientUse, Use
+from replayer.run.client_hosts import ClientHosts
 from replayer.run.context import Context, Task
 from replayer.tables.pgio import TableSet
+from replayer.watch import pools
 from replayer.watch.histogram import Latencies
-from replayer.watch.workers import WorkerPool
+from replayer.watch.pools import Clients, Pool
 
 _SESSION = Verb("mix/session")
 _NAME = Verb("slob/name")
@@ -56,6 +58,8 @@ _RATE_OF_A_PROCESS = 12_000
 """Statements a second that one process of clients sends without being busy all the time."""
 _CORES_OF_A_PROCESS = 4
 """Processors of a machine for each process of clients, where these send as fast as they can."""
+_MOST_PARTS = 64
+"""Each draws the requests of all and sends its own."""
 _MOST_STATEMENTS = 512
 """Each is prepared by every session."""
 _EMPTY_IN_LAST = 0.25
@@ -114,8 +118,10 @@ class Level:
     asked: Asked
     seconds: float
     begin_ns: int
+    opened_ns: int
+    """When the clients were let go, just after the first mark."""
     end_ns: int
-    """Marks of the context's sampler."""
+    """It and `begin_ns` are marks of the context's sampler."""
     offered: float
     """Statements a second whose intended start was in the window."""
     begun: float
@@ -145,8 +151,8 @@ class Level:
     """What sessions with a statement under way waited for -> how many did so on average."""
     moments: Sequence[Mapping[str, float]]
     """The same, for each time they were asked."""
-    clients: int
-    """Processes of clients, each of which can use one processor."""
+    clients: float
+    """Processors that the clients can use: one for each process, no more than their hosts have."""
     use: Use
 
     @property
@@ -191,42 +197,60 @@ def measure_level(asked: Asked, context: Context, database: Database) -> Level:
     with contextlib.ExitStack() as made:
         if "insert" in asked.mix.weights:
             made.enter_context(place_for_inserts(database))
-        jobs = list(_jobs(asked, database))
-        pool = made.enter_context(
-            WorkerPool(clients.work, jobs, processes=len(jobs), awaited=database.waiting())
+        jobs = list(_jobs(asked, database, context.clients))
+        pool, hosts = made.enter_context(
+            context.pool(
+                clients.work,
+                jobs,
+                processes=len(jobs),
+                window=asked.title,
+                awaited=database.waiting(),
+            )
         )
         with context.progress.task(f"connect {asked.sessions} sessions"):
             pool.ready(timeout=60 + asked.sessions)
-        return _Window(asked, context, database, pool).measure()
+        return _Window(asked, context, database, pool, hosts).measure()
 
 
 class _Window:
     """The window while it lasts."""
 
     def __init__(
-        self, asked: Asked, context: Context, database: Database, pool: WorkerPool
+        self,
+        asked: Asked,
+        context: Context,
+        database: Database,
+        pool: Pool,
+        hosts: ClientHosts,
     ) -> None:
         self._asked = asked
         self._context = context
         self._database = database
         self._pool = pool
+        self._hosts = hosts
         self._waits: list[Mapping[str, float]] = []
 
     def measure(self) -> Level:
         """Open the barrier, watch until the end, take the accounts at both ends."""
         context, database, pool = self._context, self._database, self._pool
-        counted = usage.counted(database)
-        before = usage.moment(context)
-        opened_ns = pool.open()
+        (counted, before), opened_ns = pools.opened(
+            pool, context.clients, lambda: (usage.counted(database), usage.moment(context))
+        )
         with context.progress.task(self._asked.title, self._asked.seconds) as task:
             self._watch(opened_ns + round(self._asked.seconds * 1e9), task)
         after = usage.moment(context)
         results = self._kept(pool.results())
-        activity = usage.activity(counted, usage.counted(database))
+        activity = usage.activity(counted, usage.counted(database), opened_ns)
         lasted = max([1e-9, *(result.ended for result in results)])
-        cpu = [sum(times) for times in zip(*(result.cpu for result in results), strict=True)]
-        used = usage.use(context, before, after, (cpu[0], cpu[1]), lasted)
-        marks = (before.mark_ns, after.mark_ns)
+        user, system = (sum(times) for times in zip(*(one.cpu for one in results), strict=True))
+        hosts = context.clients
+        processors = float(min(len(results), hosts.cores or len(results)))
+        spent = ClientUse(user, system, lasted, processors, here=not hosts.names)
+        used = usage.use(context, before, after, opened_ns, spent)
+        for number, result in enumerate(results):
+            self._hosts.heard(number, sum(result.tally.completed.values()))
+        self._hosts.record(context.findings, pool.shares, self._asked.seconds)
+        marks = (before.mark_ns, opened_ns, after.mark_ns)
         return _level(self._asked, results, marks, activity, self._waits, used)
 
     def _watch(self, end_ns: int, task: Task) -> None:
@@ -241,10 +265,17 @@ class _Window:
             if isinstance(report, Lost):
                 self._lose(report)
             if isinstance(report, Point):
-                task.update(done=report.seconds, note=_note(report))
+                self._hosts.heard(report.number, report.completed)
+                task.update(done=report.seconds, note=self._note(report))
             if time.monotonic() - sampled >= pause and left > 2 * pause:
                 self._sample()
                 sampled = time.monotonic()
+
+    def _note(self, point: Point) -> str:
+        each = self._hosts.note(point.seconds)
+        done = each or f"{point.completed / point.seconds:,.0f}/s"
+        behind = point.waiting_since
+        return f"{done}, {behind:.1f} s behind" if behind > 0.1 else done
 
     def _sample(self) -> None:
         verb = self._database.engine.verb(_WAITS)
@@ -271,20 +302,23 @@ class _Window:
         raise ReplayerError(f"the load lost the server ({lost.why}){ending}")
 
 
-def _note(point: Point) -> str:
-    done = f"{point.completed / point.seconds:,.0f}/s"
-    return f"{done}, {point.waiting_since:.1f} s behind" if point.waiting_since > 0.1 else done
+def _jobs(asked: Asked, database: Database, hosts: Clients) -> Iterator[ClientJob]:
+    """Yield a job for each process: one for each stream, or as many parts of each as hosts want.
 
-
-def _jobs(asked: Asked, database: Database) -> Iterator[ClientJob]:
-    processes = _processes(asked)
+    The streams are the same wherever the clients are: parts of one send together what it has.
+    """
+    streams = _streams(asked)
+    processes = streams * _parts(asked, streams, hosts)
     statements = tuple(_statements(asked, database))
     first, settle = _texts(database, _SESSION), _texts(database, _SETTLE)
     numbers = range(1, asked.sessions + 1)
     for process in range(processes):
-        own = numbers[process::processes]
+        stream, own = process % streams, numbers[process::processes]
+        in_stream = len(numbers[stream::streams])
         yield ClientJob(
-            process=process,
+            number=process,
+            stream=stream,
+            part=Part(process // streams, processes // streams, in_stream),
             connector=database.connector(),
             first=first,
             names=tuple(_texts(database, _NAME, number=number) for number in own),
@@ -292,7 +326,7 @@ def _jobs(asked: Asked, database: Database) -> Iterator[ClientJob]:
             settle=settle,
             keys=Keys(asked.tables.rows, asked.mix.hot_share),
             seconds=asked.seconds,
-            rate=None if asked.rate is None else asked.rate * len(own) / asked.sessions,
+            rate=None if asked.rate is None else asked.rate * in_stream / asked.sessions,
             arrivals=asked.arrivals,
             resolution=asked.resolution,
             patience=asked.patience,
@@ -300,13 +334,26 @@ def _jobs(asked: Asked, database: Database) -> Iterator[ClientJob]:
         )
 
 
-def _processes(asked: Asked) -> int:
-    """Return how many processes hold the sessions: few, as each has to be woken."""
+def _streams(asked: Asked) -> int:
+    """Return how many streams of statements there are, each of a process that has to be woken."""
     if asked.rate is not None:
         wanted = math.ceil(asked.rate / _RATE_OF_A_PROCESS)
     else:
         wanted = (os.cpu_count() or 1) // _CORES_OF_A_PROCESS
     return max(1, min(wanted, asked.sessions))
+
+
+def _parts(asked: Asked, streams: int, hosts: Clients) -> int:
+    """Return into how many parts each stream goes: 1, but so many that every host has as many.
+
+    As fast as they can, the clients of a host are as many as for a load of its own.
+    """
+    if not hosts.names:
+        return 1
+    even = math.lcm(streams, len(hosts.names)) // streams
+    wanted = 0 if asked.rate is not None else hosts.cores // _CORES_OF_A_PROCESS // streams
+    parts = max(even, min(wanted, _MOST_PARTS) // even * even)
+    return max(1, min(parts, asked.sessions // streams))
 
 
 def _said(asked: Asked) -> Mapping[str, Verb]:
@@ -340,7 +387,7 @@ def _texts(database: Database, verb: Verb, **holes: str | int) -> tuple[str, ...
 def _level(  # noqa: PLR0917 - what it is made of
     asked: Asked,
     results: Sequence[ClientResult],
-    marks: tuple[int, int],
+    marks: tuple[int, int, int],
     activity: Activity,
     waits: Sequence[Mapping[str, float]],
     used: Use,
@@ -354,7 +401,8 @@ def _level(  # noqa: PLR0917 - what it is made of
         asked=asked,
         seconds=asked.seconds,
         begin_ns=marks[0],
-        end_ns=marks[1],
+        opened_ns=marks[1],
+        end_ns=marks[2],
         offered=offered / asked.seconds,
         begun=(offered - given_up) / asked.seconds,
         completed=sum(tally.completed.values()) / asked.seconds,
@@ -371,7 +419,7 @@ def _level(  # noqa: PLR0917 - what it is made of
         activity=activity,
         waits={name: sum(one.get(name, 0.0) for one in waits) / len(waits) for name in names},
         moments=waits,
-        clients=len(results),
+        clients=used.client_processors,
         use=used,
     )
 

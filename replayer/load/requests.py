@@ -15,7 +15,7 @@ PARAMETERS = ("first", "last", "burn")
 Of an insert: its key, and how many bytes the row has."""
 _BATCH = 256
 """Few, as nothing is sent while they are drawn: a fifth of a millisecond."""
-_KEYS_PER_PROCESS = 1 << 40
+_KEYS_PER_STREAM = 1 << 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,13 +54,45 @@ class Packing:
     """What stands before each."""
 
 
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What one process has of a stream of statements that several have together.
+
+    The i-th statement of a stream is of its session i modulo their number, and session j belongs to
+    the part j modulo their number.  So all parts together send what one process would, whatever
+    their number and wherever they are.
+    """
+
+    number: int = 0
+    of: int = 1
+    sessions: int = 1
+    """Of the whole stream."""
+
+    def has(self, first: int, amount: int) -> npt.NDArray[np.bool_]:
+        """Tell for each of so many statements, from `first` on, whether it is of this part."""
+        mine = np.arange(first, first + amount) % self.sessions % self.of == self.number
+        return np.asarray(mine)
+
+
+WHOLE = Part()
+
+
 class Requests:
-    """An endless sequence of requests of one process."""
+    """An endless sequence of requests of one stream, or of a part of it."""
 
     def __init__(
-        self, statements: Sequence[Statement], keys: Keys, process: int, seed: int, packing: Packing
+        self,
+        statements: Sequence[Statement],
+        keys: Keys,
+        stream: int,
+        seed: int,
+        packing: Packing,
+        *,
+        part: Part = WHOLE,
     ) -> None:
-        self._random = np.random.Generator(np.random.PCG64([seed, process, 1]))
+        self._random = np.random.Generator(np.random.PCG64([seed, stream, 1]))
+        self._part = part
+        self._drawn = 0
         weights = np.array([statement.weight for statement in statements])
         self._until = np.cumsum(weights / weights.sum())
         self._until[-1] = 1.0
@@ -71,11 +103,25 @@ class Requests:
         self._shapes = np.array([shapes.index(statement.names) for statement in statements])
         self._columns = [[PARAMETERS.index(name) for name in names] for names in shapes]
         self._keys = keys
-        self._next_key = 1 + process * _KEYS_PER_PROCESS
+        self._next_key = 1 + stream * _KEYS_PER_STREAM
         self._packing = packing
 
     def batch(self) -> list[Request]:
-        """Return the next requests."""
+        """Return the next requests, the first one last, so that they can be popped."""
+        # Of a stream in many parts a batch of one's own takes as many drawings.
+        drawn = [self._draw() for _ in range(self._part.of)]
+        which, numbers = (np.concatenate(parts[::-1]) for parts in zip(*drawn, strict=True))
+        payloads = [b""] * len(which)
+        shapes = self._shapes[which]
+        for shape, columns in enumerate(self._columns):
+            rows = np.flatnonzero(shapes == shape)
+            packed = self._packed(numbers[rows][:, columns])
+            for row, payload in zip(rows.tolist(), packed, strict=True):
+                payloads[row] = payload
+        return list(zip(which.tolist(), payloads, strict=True))
+
+    def _draw(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """Draw the stream's next requests; return places and numbers of those of this part."""
         which = np.searchsorted(self._until, self._random.random(_BATCH), side="right")
         which = np.minimum(which, len(self._until) - 1)
         numbers = np.empty((_BATCH, len(PARAMETERS)), np.int64)
@@ -86,14 +132,11 @@ class Requests:
         inserts = self._inserts[which]
         if inserts.any():
             self._number_inserts(numbers, inserts, spans)
-        payloads = [b""] * _BATCH
-        shapes = self._shapes[which]
-        for shape, columns in enumerate(self._columns):
-            rows = np.flatnonzero(shapes == shape)
-            packed = self._packed(numbers[rows][:, columns])
-            for row, payload in zip(rows.tolist(), packed, strict=True):
-                payloads[row] = payload
-        return list(zip(which.tolist(), payloads, strict=True))
+        if self._part.of == 1:
+            return which, numbers
+        mine = self._part.has(self._drawn, _BATCH)[::-1]
+        self._drawn += _BATCH
+        return which[mine], numbers[mine]
 
     def _packed(self, numbers: npt.NDArray[np.int64]) -> list[bytes]:
         """Return each row's numbers, packed one behind the other."""

@@ -14,6 +14,7 @@ from replayer.analysis.saturation import Line, Point, Use
 from replayer.engines.connection import Database
 from replayer.load.level import Asked, Level, measure_level
 from replayer.load.usage import Granted
+from replayer.load.usage import Use as Used
 from replayer.machine import cgroups
 from replayer.model import Status, StepResult
 from replayer.run.context import Context
@@ -42,6 +43,9 @@ _LINES = (
     (Line.INTERNAL, re.compile(r"(LWLock|BufferPin|IPC):")),
 )
 """What a server calls a wait -> the line that it is; the first that matches counts."""
+_PROCESSORS = frozenset({Line.CPU, Line.CLIENTS, Line.UNTOLD})
+"""Where sessions stand for the server's processors: a process that is not let on one does not know
+of a statement that has come."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,15 +182,8 @@ def _uses(level: Level, known: Ceilings, memory_bytes: int) -> Iterator[tuple[st
 
 def _processors(level: Level, known: Ceilings) -> Iterator[tuple[str, Use]]:
     use = level.use
-    own = use.client + (use.server or 0.0)
-    # Clock ticks are counted at other moments than the window's ends.
-    busy = min(float(use.processors), max(own, use.busy + use.steal))
-    # A process that is not let on a processor does not know of a statement that has come.
-    both = frozenset({Line.CPU, Line.CLIENTS, Line.UNTOLD})
-    here = both if use.server is not None else frozenset({Line.CLIENTS})
-    # A server that is held to its quota does not want for the machine's processors.
-    held = frozenset({QUOTA})
-    yield MACHINE, Use(busy, float(use.processors), "cores", here, own=own, through=held)
+    if use.client_here or use.server is not None:
+        yield MACHINE, _machine(use)
     quota = known.get(QUOTA)
     if quota is not None and use.server is not None and quota.most < use.processors:
         yield (
@@ -195,13 +192,25 @@ def _processors(level: Level, known: Ceilings) -> Iterator[tuple[str, Use]]:
                 use.server,
                 quota.most,
                 "cores",
-                both,
+                _PROCESSORS,
                 ceiling=quota.source,
                 stopped=quota.stopped,
             ),
         )
-    clients, through = frozenset({Line.CLIENTS}), frozenset({MACHINE})
-    yield CLIENTS, Use(use.client, float(level.clients), "cores", clients, through=through)
+    clients = frozenset({Line.CLIENTS})
+    through = frozenset({MACHINE} if use.client_here else ())
+    yield CLIENTS, Use(use.client, level.clients, "cores", clients, through=through)
+
+
+def _machine(use: Used) -> Use:
+    """Return what was used of this machine's processors, on which one side works at least."""
+    own = (use.client if use.client_here else 0.0) + (use.server or 0.0)
+    # Clock ticks are counted at other moments than the window's ends.
+    busy = min(float(use.processors), max(own, use.busy + use.steal))
+    here = frozenset({Line.CLIENTS}) if use.server is None else _PROCESSORS
+    # A server that is held to its quota does not want for the machine's processors.
+    held = frozenset({QUOTA})
+    return Use(busy, float(use.processors), "cores", here, own=own, through=held)
 
 
 def _device(per_second: float, ceiling: Ceiling | None, unit: str, line: Line) -> Use:

@@ -1,8 +1,9 @@
 """What a level used of each resource: processors, the data's device, memory, the log."""
 
 import os
+import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from replayer.engines.connection import Database
@@ -58,6 +59,10 @@ class Use:
     client_user: float
     """Processors that the clients used in replayer itself."""
     client_system: float
+    client_processors: float
+    """As many as they could use."""
+    client_here: bool
+    """Whether these are processors of this machine."""
     device: DeviceDelta | None
     """The data's device, whoever used it."""
     own_read_bytes: int | None
@@ -125,7 +130,8 @@ class Counted:
     """The server's accounts at one end of a window."""
 
     counters: Counters
-    more: Mapping[str, Any] = field(default_factory=dict)
+    more: Mapping[str, Any]
+    clock_ns: int
 
 
 def moment(context: Context) -> Moment:
@@ -157,27 +163,39 @@ def counted(database: Database) -> Counted:
         except ReplayerError:
             more = {}
     row = database.execute(protocol.COUNTERS)[0]
-    return Counted(Counters(float(row["clock"]), int(row["hits"]), int(row["reads"])), more)
+    counters = Counters(float(row["clock"]), int(row["hits"]), int(row["reads"]))
+    return Counted(counters, more, time.monotonic_ns())
 
 
-def activity(before: Counted, after: Counted) -> Activity:
-    """Return what the server counted in between."""
+def activity(before: Counted, after: Counted, opened_ns: int) -> Activity:
+    """Return what the server counted in between, in the time since the clients were let go."""
     moved = {
         name: int(after.more[name]) - int(value)
         for name, value in before.more.items()
         if value is not None and after.more.get(name) is not None
     }
     first, last = before.counters, after.counters
-    return Activity(
-        last.clock - first.clock, last.hits - first.hits, last.reads - first.reads, **moved
-    )
+    waited = (opened_ns - before.clock_ns) / 1e9
+    seconds = last.clock - first.clock - waited
+    return Activity(seconds, last.hits - first.hits, last.reads - first.reads, **moved)
 
 
-def use(
-    context: Context, before: Moment, after: Moment, client: tuple[float, float], lasted: float
-) -> Use:
-    """Return what was used in between; `client` are its CPU seconds, of as long as it `lasted`."""
-    seconds = (after.mark_ns - before.mark_ns) / 1e9
+@dataclass(frozen=True, slots=True)
+class ClientUse:
+    """What the clients used: CPU seconds in as many seconds as it `lasted`."""
+
+    user: float
+    system: float
+    lasted: float
+    processors: float
+    """As many as they could use: one for each process, no more than their hosts have."""
+    here: bool = True
+    """Whether these are processors of this machine."""
+
+
+def use(context: Context, before: Moment, after: Moment, opened_ns: int, client: ClientUse) -> Use:
+    """Return what was used in between, of which the time before the start counts as none."""
+    seconds = (after.mark_ns - max(before.mark_ns, opened_ns)) / 1e9
     spent = {
         state: max(0, after.ticks.get(state, 0) - before.ticks.get(state, 0)) / _TICK / seconds
         for state in processors.STATES
@@ -196,8 +214,10 @@ def use(
         steal=spent["steal"],
         server_user=(after.server.user - before.server.user) / seconds if known else None,
         server_system=(after.server.system - before.server.system) / seconds if known else None,
-        client_user=client[0] / lasted,
-        client_system=client[1] / lasted,
+        client_user=client.user / client.lasted,
+        client_system=client.system / client.lasted,
+        client_processors=client.processors,
+        client_here=client.here,
         device=delta,
         own_read_bytes=own.read_bytes if own else None,
         own_write_bytes=own.write_bytes if own else None,

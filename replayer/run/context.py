@@ -4,16 +4,19 @@ import contextlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from replayer.engines.connection import Database
 from replayer.engines.engine import Engine
 from replayer.errors import Skip
 from replayer.machine.host import Host
 from replayer.model import StepResult, Workload
+from replayer.run.client_hosts import ClientHosts
 from replayer.run.findings import Findings
 from replayer.servers.open import Server
+from replayer.watch.pools import HERE, Clients, Pool
 from replayer.watch.sampler import Sampler
+from replayer.watch.workers import Awaited, Work
 
 
 class Task(Protocol):
@@ -60,6 +63,8 @@ class Context:
     repeat: int = 1
     done: Sequence[StepResult] = field(default_factory=tuple)
     """Results of this run so far."""
+    clients: Clients = HERE
+    """Whose processes are the sessions of the database."""
     findings: Findings = field(default_factory=Findings)
     """What this step has found: it is kept also when the step is cut short."""
 
@@ -90,6 +95,30 @@ class Context:
             self.findings.facts |= {name: fact for name, fact in facts.items() if fact is not None}
         with Sampler(self.host, device) as sampler:
             yield sampler
+
+    @contextlib.contextmanager
+    def pool(
+        self,
+        work: Work,
+        jobs: Sequence[Any],
+        *,
+        processes: int,
+        window: str,
+        awaited: Awaited | None = None,
+    ) -> Iterator[tuple[Pool, ClientHosts]]:
+        """Give the pool of the jobs of sessions, and the client hosts that they are dealt to.
+
+        Whoever measures writes the hosts' shares down (`ClientHosts.record`); of a window that is
+        cut short they are written down here.  What is not done over the network, or works on memory
+        that the jobs share, belongs into a WorkerPool: that one never leaves this host.
+        """
+        hosts = ClientHosts(self.clients, jobs, window)
+        with self.clients.pool(work, jobs, processes=processes, awaited=awaited) as pool:
+            try:
+                yield pool, hosts
+            except BaseException:
+                hosts.record(self.findings, pool.shares, None)
+                raise
 
     @contextlib.contextmanager
     def database(self) -> Iterator[Database]:

@@ -11,10 +11,10 @@ from typing import Any
 from replayer import __version__, registry
 from replayer.analysis import warnings
 from replayer.engines.engine import Engine
-from replayer.errors import Interrupted, ReplayerError, Skip
+from replayer.errors import HostLost, Interrupted, ReplayerError, Skip
 from replayer.journal import home
 from replayer.machine.host import Host
-from replayer.model import EngineFacts, Outcome, Run, Status, StepResult, StepSpec, Workload
+from replayer.model import EngineFacts, Fact, Outcome, Run, Status, StepResult, StepSpec, Workload
 from replayer.results.store import FORMAT, identify
 from replayer.run import workload as workload_file
 from replayer.run.context import Context, Progress
@@ -22,6 +22,7 @@ from replayer.servers import log_events
 from replayer.servers.open import Server, open_server
 from replayer.signals import interruption
 from replayer.watch import calibration
+from replayer.watch.pools import HERE, Clients
 from replayer.watch.sampler import Sampler
 
 
@@ -42,6 +43,10 @@ class Order:
     following: Callable[[Run], StepSpec | None] | None = None
     """Returns the step that follows upon all that was found so far, None after the last one."""
     host: Host = field(default_factory=Host)
+    clients: Clients = HERE
+    """The hosts whose processes are the sessions of the database."""
+    watched: str = ""
+    """What the database's host is called where the run works there, and was asked for elsewhere."""
 
     @property
     def needs_database(self) -> bool:
@@ -79,6 +84,7 @@ class _Stage:
             database_server=self.server,
             repeat=repeat,
             done=run.steps,
+            clients=self.order.clients,
         )
 
 
@@ -144,8 +150,18 @@ def _begin(order: Order) -> Run:
         host={},
         engine=None,
         workload=workload_file.facts(order.workload),
+        cluster=_cluster(order),
         sizing=None if order.sizing is None else dict(order.sizing),
     )
+
+
+def _cluster(order: Order) -> dict[str, Fact]:
+    facts: dict[str, Fact] = {}
+    if order.clients.names:
+        facts["hosts"] = tuple(sorted(order.clients.names))
+    if order.watched:
+        facts["database"] = order.watched
+    return facts
 
 
 def _end(run: Run, status: Status, error: str) -> Run:
@@ -237,4 +253,6 @@ def _marked(outcome: Outcome, stage: _Stage) -> Outcome:
 
 
 def _status(error: ReplayerError | Interrupted) -> Status:
-    return Status.INTERRUPTED if isinstance(error, Interrupted) else Status.FAILED
+    if isinstance(error, Interrupted):
+        return Status.INTERRUPTED
+    return Status.PARTIAL if isinstance(error, HostLost) else Status.FAILED

@@ -98,6 +98,7 @@ def run_io(
         for job in jobs
         for thread in _threads(job, target, client)
     ]
+    # Never on client hosts: the threads of a file take their turns from a counter in shared memory.
     with WorkerPool(work, threads, processes=_processes(len(threads))) as pool:
         pool.ready(timeout=_READY_SECONDS)
         if opened is not None:

@@ -36,6 +36,7 @@ def execute(database: "Database", chores: Sequence[Chore], sessions: int) -> Ite
     """
     job = Job(database.connector(), tuple(chores), Counter())
     jobs = [job] * min(sessions, len(chores))
+    # Never on client hosts: the sessions take their statements from a counter in shared memory.
     with WorkerPool(do_chores, jobs, processes=1, awaited=database.waiting()) as pool:
         if chores:
             pool.open()

@@ -201,6 +201,7 @@ def load(database: "Database", wanted: TableSet, sessions: int, made_by: str) ->
     jobs = tuple(_table_job(database, wanted, name, made_by) for name in wanted.names)
     queue = Counter()
     connector = database.connector()
+    # Never on client hosts: the sessions take their tables from a counter in shared memory.
     pool = WorkerPool(
         load_tables,
         [LoadJob(connector, jobs, queue)] * min(sessions, len(jobs)),
@@ -308,6 +309,8 @@ class SessionJob:
     slice_seconds: float
     first_slice_seconds: float
     """Sessions end their first slices at different times, so that the counters move smoothly."""
+    tells: bool = False
+    """Whether it reports what it has done after each slice."""
 
 
 class Slice(NamedTuple):
@@ -394,6 +397,14 @@ def _buckets(text: str | None) -> Iterator[tuple[int, int]]:
 
 
 @dataclass(frozen=True, slots=True)
+class Done:
+    """What a session says after a slice: how many work units it has done by then."""
+
+    number: int
+    operations: int
+
+
+@dataclass(frozen=True, slots=True)
 class Lost:
     """What a session says when its connection is gone or the server refused a statement."""
 
@@ -407,7 +418,7 @@ def session(job: SessionJob, barrier: Barrier, report: Report) -> SessionResult 
     driver_error = driver.driver_error(job.connector)
     with contextlib.closing(driver.connect(job.connector, *job.first)) as connection:
         driver.sleep_soundly(connection)
-        own = _Session(job, connection.cursor())
+        own = _Session(job, connection.cursor(), report if job.tells else None)
         try:
             own.warm_up()
         except driver_error as error:
@@ -427,9 +438,10 @@ def session(job: SessionJob, barrier: Barrier, report: Report) -> SessionResult 
 class _Session:
     """A session's cursor and what it has done so far."""
 
-    def __init__(self, job: SessionJob, cursor: Any) -> None:
+    def __init__(self, job: SessionJob, cursor: Any, report: Report | None) -> None:
         self._job = job
         self._cursor = cursor
+        self._report = report
         self._names: list[str] = []
         units = (job.numbers["work_unit"], job.numbers["update_work_unit"])
         self.result = SessionResult(job.number, job.table, *units)
@@ -454,6 +466,8 @@ class _Session:
                 {**state, "operations": operations, "stop_at": until, "seconds": seconds}
             )
             result.add(row)
+            if self._report is not None:
+                self._report(Done(job.number, result.operations))
             state = {name: row[name] for name in state}
             if job.run_time is not None:
                 # The deadline is the server's own: its clock at the first slice, and the run time.

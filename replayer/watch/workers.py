@@ -189,6 +189,11 @@ class WorkerPool:
         return [member.process.pid for member in self._members if member.process.pid]
 
     @property
+    def shares(self) -> tuple[()]:
+        """Return nothing: no other host has a part in it."""
+        return ()
+
+    @property
     def first_done_ns(self) -> int | None:
         """Return when the first job was done, or None if none is known to be."""
         return min(self._done_ns, default=None)
@@ -210,6 +215,9 @@ class WorkerPool:
                     f"after {timeout:g} s"
                 )
             self._listen(left)
+
+    def approach(self, lead: float) -> None:
+        """Do nothing, as `open` opens at once."""
 
     def open(self) -> int:
         """Let everybody go at once and return when that was, as CLOCK_MONOTONIC nanoseconds."""

@@ -32,7 +32,7 @@ def window_of(rates):
         result.add(slice_of(began=100.0 + second, ended=101.0 + second, reads=rate))
     last = 100.0 + len(rates) + 0.001
     return sessions_window.Window(
-        Counters(100.0, 0, 50), Counters(last, 0, 50 + sum(rates)), 7, results=[result]
+        Counters(100.0, 0, 50), Counters(last, 0, 50 + sum(rates)), 7, 7, results=[result]
     )
 
 
@@ -212,7 +212,7 @@ def test_series_spreads_a_slice_over_its_time_and_adds_up_to_the_counters():
     result.add(slice_of(began=100.5, ended=102.5, reads=200))
     result.add(slice_of(began=102.5, ended=103.0, reads=50))
     window = sessions_window.Window(
-        Counters(100.0, 0, 1000), Counters(103.1, 0, 1500), 10**9, results=[result]
+        Counters(100.0, 0, 1000), Counters(103.1, 0, 1500), 7, 10**9, results=[result]
     )
     points = sessions_outcome._progress(window, "reads", 1.0)
 

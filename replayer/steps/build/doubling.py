@@ -156,6 +156,8 @@ class Builder:
         every = [task for doubling in todo for task in tasks(doubling, shape.segment_rows)]
         jobs = [self._job(every)] * min(sessions, len(every))
         self.sessions = max(1, len(jobs))
+        # Never on client hosts: the sessions take their segments from a counter in shared memory,
+        # and what is measured is the server's work, of which none is the client's.
         self._pool = (
             WorkerPool(double_segments, jobs, processes=1, awaited=database.waiting())
             if jobs

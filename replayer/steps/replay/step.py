@@ -162,6 +162,7 @@ class _Replay:
         """Replay, and write down what ran, whatever ends it."""
         schedule, context = self._schedule, self._context
         jobs = schedule.jobs
+        # Never on client hosts: the jobs share the archive's plan and a gate of order in memory.
         with WorkerPool(
             worker.work, jobs, processes=len(jobs), awaited=self._database.waiting()
         ) as pool:
@@ -189,8 +190,10 @@ class _Replay:
                 if results:
                     lasted = max(window.seconds, 1e-9)
                     cpu = [sum(times) for times in zip(*(r.cpu for r in results), strict=True)]
-                    used = usage.use(context, before, after, (cpu[0], cpu[1]), lasted)
-                    window = replace(window, use=used, activity=self._activity(counted))
+                    spent = usage.ClientUse(cpu[0], cpu[1], lasted, len(results))
+                    used = usage.use(context, before, after, opened_ns, spent)
+                    activity = self._activity(counted, opened_ns)
+                    window = replace(window, use=used, activity=activity)
                 record(self._spec, context, window, self._cold)
         self._hold_against(window)
         self._check(window, results)
@@ -219,13 +222,13 @@ class _Replay:
         late = f", {behind:.1f} s behind" if behind > 0.1 else ""
         task.update(done=done, note=f"{rate:,.0f}/s{late}")
 
-    def _activity(self, counted: usage.Counted) -> usage.Activity | None:
+    def _activity(self, counted: usage.Counted, opened_ns: int) -> usage.Activity | None:
         """Return what the server counted, once it has counted all; None where it is gone."""
         try:
             verb = self._database.engine.verb(_SETTLE)
             if verb is not None:
                 self._database.execute(verb)
-            return usage.activity(counted, usage.counted(self._database))
+            return usage.activity(counted, usage.counted(self._database), opened_ns)
         except ReplayerError:
             return None
 

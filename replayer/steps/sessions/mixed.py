@@ -166,7 +166,7 @@ def _tell_kinds(findings: Findings, level: Level) -> None:
 
 def _series(context: Context, level: Level) -> Series:
     done = list(accumulate(level.answers, initial=0))
-    points = [(level.begin_ns + second * 10**9, float(many)) for second, many in enumerate(done)]
+    points = [(level.opened_ns + second * 10**9, float(many)) for second, many in enumerate(done)]
     series = context.sampler.series(level.begin_ns, level.end_ns, {"sessions.completed": points})
     if level.asked.rate is None:
         return series

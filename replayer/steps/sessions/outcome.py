@@ -185,7 +185,7 @@ def _progress(window: Window, counted: str, step: float) -> list[tuple[int, floa
     totals = itertools.accumulate(bins, initial=0.0)
     scale = moved / known if known else 0.0
     return [
-        (window.begin_ns + round(end * 1e9), total * scale)
+        (window.opened_ns + round(end * 1e9), total * scale)
         for end, total in zip(ends, totals, strict=True)
     ]
 

@@ -5,20 +5,21 @@ import math
 import resource
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from replayer.engines.connection import Database
 from replayer.engines.verbs import Asked
 from replayer.errors import ReplayerError
+from replayer.run.client_hosts import ClientHosts
 from replayer.run.context import Context
 from replayer.servers import protocol
 from replayer.steps.sessions.spec import Spec
 from replayer.tables import pgio
-from replayer.tables.pgio import Lost, SessionJob, SessionResult, TableSet
-from replayer.watch import foreign, ledger
+from replayer.tables.pgio import Done, Lost, SessionJob, SessionResult, TableSet
+from replayer.watch import foreign, ledger, pools
 from replayer.watch.foreign import Traffic
 from replayer.watch.ledger import Counters
-from replayer.watch.workers import WorkerPool
+from replayer.watch.pools import Pool
 
 _ACCESS = {"index": Asked("slob/access_index"), "planner": Asked("slob/access_planner")}
 _NAME = Asked("slob/name")
@@ -31,6 +32,7 @@ _SETTLE_SECONDS = 0.6
 _SETTLE_TRIES = 20
 _SHORTEST_SLICE = 0.25
 _LONGEST_SLICE = 2.0
+_POLL = 1.0
 _GRACE = 2.0
 """Seconds in which other sessions may also say that the server is gone."""
 
@@ -42,6 +44,7 @@ class Window:
     before: Counters
     after: Counters
     begin_ns: int
+    opened_ns: int
     end_ns: int = 0
     results: list[SessionResult] = field(default_factory=list)
     cpu_seconds: float = 0.0
@@ -83,38 +86,67 @@ def _settled(database: Database) -> Counters:
     return latest
 
 
+@dataclass(frozen=True)
+class _Accounts:
+    """What was counted just before the start."""
+
+    accounts: foreign.Point
+    counters: Counters
+    counted_ns: int
+    cpu: float
+    mark_ns: int
+
+    def moved_to(self, opened_ns: int) -> Counters:
+        """Return the counters as they were at the start: nothing was done for the sessions yet."""
+        waited = (opened_ns - self.counted_ns) / 1e9
+        return replace(self.counters, clock=self.counters.clock + waited)
+
+
+def _accounts(context: Context, database: Database) -> _Accounts:
+    return _Accounts(
+        foreign.point(context.host, foreign.pids_of(context.server)),
+        _counters(database),
+        time.monotonic_ns(),
+        _own_cpu(),
+        context.sampler.mark(),
+    )
+
+
 def measure_window(spec: Spec, wanted: TableSet, context: Context, database: Database) -> Window:
     """Connect every session, open the barrier, watch; read the counters after the last slice."""
     slice_seconds = min(_LONGEST_SLICE, max(_SHORTEST_SLICE, spec.sessions / 32))
-    jobs = list(_jobs(spec, wanted, database, slice_seconds))
-    pool = WorkerPool(
+    jobs = list(_jobs(spec, wanted, database, slice_seconds, tells=bool(context.clients.names)))
+    with context.pool(
         pgio.session,
         jobs,
         processes=math.ceil(len(jobs) / pgio.SESSIONS_PER_PROCESS),
+        window="sessions",
         awaited=database.waiting(),
-    )
-    with pool:
+    ) as (pool, hosts):
         with context.progress.task(f"connect {len(jobs)} sessions"):
             pool.ready(timeout=60 + len(jobs))
         updates = database.execute(_UPDATES)[0]
-        first = foreign.point(context.host, foreign.pids_of(context.server))
-        before = _settled(database)
-        cpu = _own_cpu()
-        begin_ns = context.sampler.mark()
-        window = Window(before, before, begin_ns, slice_seconds=slice_seconds)
-        opened_ns = pool.open()
-        _watch(pool, spec, context, database, window)
+        if database.engine.verb(SETTLE) is not None:
+            _settled(database)
+        first, opened_ns = pools.opened(pool, context.clients, lambda: _accounts(context, database))
+        before = first.moved_to(opened_ns)
+        window = Window(before, before, first.mark_ns, opened_ns, slice_seconds=slice_seconds)
+        _watch(pool, spec, context, database, window=window, hosts=hosts)
         results = pool.results()
         window.end_ns = context.sampler.mark()
         window.after = _settled(database)
         last = foreign.point(context.host, foreign.pids_of(context.server))
-        window.accounts = (first, last)
-        window.own = foreign.server_moved(first, last)
-        window.cpu_seconds = sum(pool.usage) + _own_cpu() - cpu
+        window.accounts = (first.accounts, last)
+        window.own = foreign.server_moved(*window.accounts)
+        window.cpu_seconds = sum(pool.usage) + _own_cpu() - first.cpu
         window.first_done = ((pool.first_done_ns or opened_ns) - opened_ns) / 1e9
         window.last_done = ((pool.last_done_ns or opened_ns) - opened_ns) / 1e9
-    window.results = [result for result in results if isinstance(result, SessionResult)]
-    _refuse_lost([result for result in results if isinstance(result, Lost)], len(jobs), context)
+        window.results = [result for result in results if isinstance(result, SessionResult)]
+        lost = [result for result in results if isinstance(result, Lost)]
+        _refuse_lost(lost, len(jobs), context)
+        for result in window.results:
+            hosts.heard(result.number - 1, result.operations)
+        hosts.record(context.findings, pool.shares, window.seconds)
     if database.engine.verb(SETTLE) is not None:
         # Counted late, but done by then: the last slice's end closes the window.
         ended = max(result.ended for result in window.results)
@@ -131,26 +163,41 @@ def _own_cpu() -> float:
 
 
 def _watch(
-    pool: WorkerPool, spec: Spec, context: Context, database: Database, window: Window
+    pool: Pool,
+    spec: Spec,
+    context: Context,
+    database: Database,
+    *,
+    window: Window,
+    hosts: ClientHosts,
 ) -> None:
     """Poll the server's counters once a second until all sessions are done."""
     lost: list[Lost] = []
     patience = math.inf
-    last = window.before
+    last, polled = window.before, time.monotonic()
     total = spec.run_time if spec.operations is None else None
     with context.progress.task("sessions", total) as task:
-        for report in pool.reports(timeout=1.0):
+        for report in pool.reports(timeout=_POLL):
             if isinstance(report, Lost):
                 lost.append(report)
                 patience = min(patience, time.monotonic() + _GRACE)
-            elif not lost:
-                point = _counters(database)
+            elif isinstance(report, Done):
+                hosts.heard(report.number - 1, report.operations)
+            if not lost and _due(report, polled):
+                point, polled = _counters(database), time.monotonic()
                 now = ledger.riops(last, point)
-                task.update(done=point.clock - window.before.clock, note=f"{now:,.0f} RIOPS")
+                done = point.clock - window.before.clock
+                each = f" ({hosts.note(done)})" if hosts else ""
+                task.update(done=done, note=f"{now:,.0f} RIOPS{each}")
                 last = point
             if time.monotonic() > patience:
                 break
     _refuse_lost(lost, spec.sessions, context)
+
+
+def _due(report: object, polled: float) -> bool:
+    """Tell whether it is time to poll: in silence, and where sessions tell what they have done."""
+    return report is None or time.monotonic() - polled >= _POLL
 
 
 def _refuse_lost(lost: Sequence[Lost], sessions: int, context: Context) -> None:
@@ -163,7 +210,7 @@ def _refuse_lost(lost: Sequence[Lost], sessions: int, context: Context) -> None:
 
 
 def _jobs(
-    spec: Spec, wanted: TableSet, database: Database, slice_seconds: float
+    spec: Spec, wanted: TableSet, database: Database, slice_seconds: float, *, tells: bool = False
 ) -> Iterator[SessionJob]:
     connector = database.connector()
     number = 0
@@ -195,6 +242,7 @@ def _jobs(
                 operations=spec.operations,
                 slice_seconds=slice_seconds,
                 first_slice_seconds=slice_seconds * share,
+                tells=tells,
             )
 
 

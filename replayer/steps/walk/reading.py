@@ -70,6 +70,7 @@ def read_files(spec: Spec, context: Context, sampler: Sampler, listing: Listing)
         block_size=spec.block_size,
     )
     processes = min(len(os.sched_getaffinity(0)), spec.threads)
+    # Never on client hosts: the files are here, and so is the memory that the threads share.
     with (
         context.progress.task("walk", total=listing.bytes) as task,
         WorkerPool(file_reader.read_all, [queue] * spec.threads, processes=processes) as pool,

@@ -1,0 +1,111 @@
+"""What the client hosts of a step do: each one's rate while it lasts, and its share in the result.
+
+facts   cluster.start_spread_us, the longest between the first and the last host's start, and
+        cluster.start_bound_us, by how much that may be wrong: of all the step's windows the worst
+tables  hosts, a row for each host of each window
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from replayer.run.findings import Findings
+from replayer.units import show_count
+from replayer.watch.pools import Clients, Share
+
+TABLE = "hosts"
+SPREAD = "cluster.start_spread_us"
+BOUND = "cluster.start_bound_us"
+CLIENT_BOUND = 0.8
+"""From this share of a client host's processor time on it may be what limits, not the database."""
+
+
+class ClientHosts:
+    """The hosts that the jobs of one pool were dealt to, and how far their jobs are."""
+
+    def __init__(self, clients: Clients, jobs: Sequence[Any], window: str) -> None:
+        self._names = clients.names
+        self._window = window
+        self._sessions = [getattr(job, "sessions", 1) for job in jobs]
+        self._done: dict[int, float] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._names)
+
+    def heard(self, job: int, done: float) -> None:
+        """Take notice of how many statements a job has done by now."""
+        self._done[job] = done
+
+    def note(self, seconds: float) -> str:
+        """Return each host's rate: `db1 12,345/s, db2 12,101/s`."""
+        per_second = {name: self._sum(name) / max(1e-9, seconds) for name in self._working()}
+        return ", ".join(f"{name} {rate:,.0f}/s" for name, rate in per_second.items())
+
+    def record(self, findings: Findings, shares: Sequence[Share], seconds: float | None) -> None:
+        """Write down each host's share in a window of `seconds`, None if it was cut short."""
+        if not shares:
+            return
+        total = sum(self._done.values())
+        for share in shares:
+            done = self._sum(share.name)
+            findings.row(
+                TABLE,
+                window=self._window,
+                host=share.name,
+                sessions=sum(self._sessions[job] for job in self._jobs(share.name)),
+                statements=round(done),
+                per_second=round(done / seconds, 3) if seconds else None,
+                share=round(done / total, 6) if total else None,
+                start_us=_rounded(share.start_us, 1),
+                bound_us=_rounded(share.bound_us, 1),
+                drift_ppm=_rounded(share.drift_ppm, 3),
+                first_done_s=_rounded(share.first_s, 6),
+                last_done_s=_rounded(share.last_s, 6),
+                cores=share.cores,
+                cpu_share=_rounded(share.cpu_share, 4),
+                client_cores=_rounded(share.replayer_cores, 3),
+                agent_cpu_s=_rounded(share.agent_cpu_s, 3),
+                lost=share.lost,
+                heard_s=_rounded(share.heard_s, 3),
+            )
+        _record_start(findings, shares)
+        self._note_bound(findings, shares)
+        for share in shares:
+            if share.lost:
+                when = "" if share.heard_s is None else f" {share.heard_s:.1f} s after the start"
+                findings.note(
+                    f"{share.name} was last heard{when}, when its sessions had done "
+                    f"{show_count(round(self._sum(share.name)))} statements"
+                )
+
+    def _note_bound(self, findings: Findings, shares: Sequence[Share]) -> None:
+        for share in shares:
+            if share.cpu_share is not None and share.cpu_share > CLIENT_BOUND:
+                findings.note(
+                    f"client-bound: {share.cpu_share:.0%} of the processors of {share.name} were "
+                    f"busy in the window {self._window!r}, so that the database may do more than "
+                    f"this: add client hosts"
+                )
+
+    def _working(self) -> Sequence[str]:
+        return self._names[: len(self._sessions)]
+
+    def _jobs(self, name: str) -> range:
+        return range(self._names.index(name), len(self._sessions), len(self._names))
+
+    def _sum(self, name: str) -> float:
+        return sum(self._done.get(job, 0.0) for job in self._jobs(name))
+
+
+def _record_start(findings: Findings, shares: Sequence[Share]) -> None:
+    starts = [share.start_us for share in shares if share.start_us is not None]
+    bounds = sorted(share.bound_us for share in shares if share.bound_us is not None)
+    if not starts:
+        return
+    for key, value in ((SPREAD, max(starts) - min(starts)), (BOUND, sum(bounds[-2:]))):
+        before = findings.facts.get(key)
+        worst = max(value, before) if isinstance(before, int | float) else value
+        findings.facts[key] = round(worst, 1)
+
+
+def _rounded(value: float | None, digits: int) -> float | None:
+    return None if value is None else round(value, digits)

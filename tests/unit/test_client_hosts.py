@@ -1,0 +1,293 @@
+"""A load on several hosts: the statements of one, whatever their clocks, and each one's share."""
+
+import math
+import socket
+import time
+from collections import Counter
+from dataclasses import dataclass, replace
+from types import SimpleNamespace
+
+import pytest
+
+from replayer.engines.driver import Connector
+from replayer.errors import HostLost
+from replayer.load import clients, level
+from replayer.load.clients import ClientJob
+from replayer.load.mix import Mix
+from replayer.load.requests import Keys, Packing, Part, Requests, Statement
+from replayer.load.tally import Tally
+from replayer.model import Status
+from replayer.run.client_hosts import ClientHosts
+from replayer.run.context import Context
+from replayer.run.findings import Findings
+from replayer.run.runner import _status
+from replayer.tables.pgio import TableSet
+from replayer.watch import pools
+
+HOUR = 3600 * 10**9
+STATEMENTS = (
+    Statement("range", "", ("first", "last"), 5.0, 7, 0.0),
+    Statement("insert", "", ("first", "last"), 2.0, 90, 0.0),
+)
+
+
+@dataclass(frozen=True)
+class Share:
+    """What a pool says of a host, as the hosts' own has it."""
+
+    name: str
+    start_us: float | None = 0.0
+    bound_us: float | None = 100.0
+    drift_ppm: float | None = None
+    first_s: float | None = 9.9
+    last_s: float | None = 10.1
+    cores: int | None = 4
+    cpu_share: float | None = 0.3
+    replayer_cores: float | None = 1.0
+    agent_cpu_s: float | None = 0.01
+    lost: bool = False
+    heard_s: float | None = None
+
+
+class Hosts:
+    """Clients on hosts of these names, whose pools have these shares."""
+
+    def __init__(self, *names, cores=4, shares=()):
+        self.names, self.cores = names, cores
+        self.shares = shares
+
+    def pool(self, work, jobs, *, processes, awaited=None):
+        """Return a pool of these shares."""
+        return FakePool(self.shares)
+
+
+class FakePool:
+    """A pool without jobs, which starts 50 ms after it was agreed upon."""
+
+    def __init__(self, shares):
+        self.shares, self.calls = shares, []
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.calls.append("end")
+
+    def approach(self, lead):
+        """Note how long before the start it returns."""
+        self.calls.append(lead)
+
+    def open(self):
+        """Start."""
+        self.calls.append("open")
+        return 7
+
+
+def job_of(part, stream=0, rate=700.0, seconds=2.0):
+    """Return the job of a part of a stream."""
+    names = tuple(("",) for number in range(part.sessions) if number % part.of == part.number)
+    return ClientJob(
+        number=part.number, stream=stream, part=part, connector=Connector("psycopg", {}),
+        first=(), names=names, statements=STATEMENTS, settle=(), keys=Keys(1000, None),
+        seconds=seconds, rate=rate, arrivals="poisson", resolution=0.0, patience=5.0, seed=3,
+    )  # fmt: skip
+
+
+def sent(job, number):
+    """Return the first statements of a job in the order in which they are sent."""
+    requests = Requests(job.statements, job.keys, job.stream, job.seed, Packing(">"), part=job.part)
+    ready, order = [], []
+    while len(order) < number:
+        ready = ready or requests.batch()
+        order.append(ready.pop())
+    return order
+
+
+@pytest.mark.parametrize(("sessions", "parts"), [(16, 2), (16, 3), (5, 5), (7, 2)])
+def test_parts_of_a_stream_send_at_each_instant_what_one_process_would(sessions, parts):
+    """Statement and intended start of every place are the same, whichever host they are on."""
+    whole = job_of(Part(0, 1, sessions))
+    times = clients.intended_starts(whole)[::-1]
+    once = list(zip(times, sent(whole, len(times)), strict=True))
+
+    dealt = []
+    for number in range(parts):
+        job = job_of(Part(number, parts, sessions))
+        own = clients.intended_starts(job)[::-1]
+        dealt += zip(own, sent(job, len(own)), strict=True)
+        # Each session has as many statements as any other.
+        assert len(own) / job.sessions == pytest.approx(len(times) / sessions, abs=1)
+
+    assert len(once) == 1400
+    assert sorted(dealt) == once
+
+
+@pytest.mark.parametrize("hosts", [0, 1, 2, 3, 7, 16, 40])
+@pytest.mark.parametrize("rate", [None, 100.0, 50_000.0])
+@pytest.mark.parametrize("sessions", [1, 16, 64])
+def test_every_host_gets_as_many_jobs_and_every_session_belongs_to_one(
+    monkeypatch, hosts, rate, sessions
+):
+    """Sessions are dealt evenly to as many hosts as there are sessions; the streams do not move."""
+    asked = level.Asked(sessions, 1.0, Mix(range=1), TableSet(1000, 1, 1), rate=rate)
+    monkeypatch.setattr(level, "_statements", lambda asked, database: iter(STATEMENTS))
+    monkeypatch.setattr(level, "_texts", lambda database, verb, number=0, **_: (str(number),))
+    database = SimpleNamespace(connector=lambda: Connector("psycopg", {}))
+    names = tuple(f"host{number}" for number in range(hosts))
+    here = list(level._jobs(asked, database, pools.HERE))
+    jobs = list(level._jobs(asked, database, Hosts(*names, cores=4 * hosts)))
+
+    assert [job.number for job in jobs] == list(range(len(jobs)))
+    dealt = Counter(name for job in jobs for name in job.names)
+    assert dealt == {(str(number),): 1 for number in range(1, sessions + 1)}
+    assert {(job.stream, job.rate) for job in jobs} == {(job.stream, job.rate) for job in here}
+    if not hosts:
+        assert jobs == here
+    elif math.lcm(hosts, len({job.stream for job in here})) <= sessions:
+        by_host = Counter(job.number % hosts for job in jobs)
+        assert len(by_host) == hosts
+        assert len(set(by_host.values())) == 1
+        of_host = [sum(job.sessions for job in jobs[host::hosts]) for host in range(hosts)]
+        assert max(of_host) - min(of_host) <= 1
+
+
+class Echo:
+    """A session whose server answers at once."""
+
+    packing = Packing(">")
+
+    def __init__(self):
+        self._own, self._other = socket.socketpair()
+
+    def fileno(self):
+        """Return the socket."""
+        return self._own.fileno()
+
+    def send(self, place, payload):
+        """Send a statement, of which the answer is there at once."""
+        self._other.send(b"x")
+
+    def receive(self):
+        """Take the answer."""
+        self._own.recv(1)
+        return True
+
+    def close(self):
+        """Close both ends."""
+        self._own.close()
+        self._other.close()
+
+
+@pytest.mark.parametrize("rate", [None, 500.0])
+def test_what_clients_return_and_report_is_of_no_clock(monkeypatch, rate):
+    """On a host whose clock is an hour ahead everything is as on one whose clock is ours."""
+
+    def on_a_clock(ahead):
+        moved = SimpleNamespace(monotonic_ns=lambda: time.monotonic_ns() + ahead, sleep=time.sleep)
+
+        class Alarm(clients.Alarm):
+            def set(self, clock_ns):
+                super().set(clock_ns - ahead)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(clients, "time", moved)
+            patch.setattr(clients, "Alarm", Alarm)
+            sessions, reports = [Echo(), Echo()], []
+            job = replace(job_of(Part(0, 1, 2), rate=rate, seconds=1.2), statements=STATEMENTS[:1])
+            load = clients._Clients(job, sessions, reports.append)
+            load.run(moved.monotonic_ns())
+            for one in (load, *sessions):
+                one.close()
+        return load.result(), reports
+
+    (result, reports), (other, others) = on_a_clock(0), on_a_clock(HOUR)
+
+    for one, points in ((result, reports), (other, others)):
+        assert 0 < one.ended < 5
+        assert 0 <= one.last_empty < 5
+        assert [0.9 < point.seconds < 5 for point in points] == [True]
+        assert 0 <= points[0].waiting_since < 5
+        assert one.tally.service["range"].most_ns < SECOND_OF_A_BUSY_MACHINE
+        assert len(one.tally.answers) <= 5
+    if rate is not None:
+        assert other.offered == result.offered == 600
+        both = Tally.of([result.tally, other.tally])
+        assert both.begun.tolist() == [2 * many for many in result.tally.begun.tolist()]
+
+
+SECOND_OF_A_BUSY_MACHINE = 10**9
+
+
+def test_shares_are_rows_and_the_worst_start_is_a_fact():
+    """Each host has a row for each window; a spread has the bound of the two least known clocks."""
+    findings = Findings()
+    shares = [Share("a", -200.0, 300.0), Share("b", 900.0, 40.0), Share("c", 0.0, 50.0)]
+    hosts = ClientHosts(Hosts("a", "b", "c"), [SimpleNamespace(sessions=2)] * 6, "sessions")
+    for number in range(6):
+        hosts.heard(number, 10 * (number + 1))
+    hosts.record(findings, shares, 10.0)
+    calm = [replace(share, start_us=0.0, bound_us=1.0) for share in shares]
+    hosts.record(findings, calm, 10.0)
+
+    rows = findings.tables["hosts"][:3]
+    assert [(row["host"], row["sessions"], row["statements"]) for row in rows] == [
+        ("a", 4, 50), ("b", 4, 70), ("c", 4, 90),
+    ]  # fmt: skip
+    assert sum(row["share"] for row in rows) == pytest.approx(1, abs=1e-5)
+    assert findings.facts == {"cluster.start_spread_us": 1100.0, "cluster.start_bound_us": 350.0}
+    assert hosts.note(2.0) == "a 25/s, b 35/s, c 45/s"
+    assert not findings.notes
+
+
+def test_a_busy_client_host_is_told_beside_the_number():
+    """Above 80 percent it may be the clients that limit; a host that is not known is not blamed."""
+    findings = Findings()
+    shares = [Share("a", cpu_share=0.81), Share("b", cpu_share=0.8), Share("c", cpu_share=None)]
+    ClientHosts(Hosts("a", "b", "c"), [1, 2, 3], "sessions").record(findings, shares, 1.0)
+
+    (note,) = findings.notes
+    assert note.startswith("client-bound: 81% of the processors of a were busy")
+
+
+def test_what_a_lost_host_had_done_is_kept_and_makes_the_run_partial():
+    """The shares of a window that is cut short are written down; the run is not a failed one."""
+    context = Context.__new__(Context)
+    context.findings = Findings()
+    context.clients = Hosts("a", "b", shares=[Share("a"), Share("b", lost=True, heard_s=3.25)])
+    jobs = [SimpleNamespace(sessions=8)] * 2
+
+    def lose():
+        with context.pool(None, jobs, processes=2, window="load") as (_, hosts):
+            hosts.heard(1, 1234)
+            raise HostLost("b has not answered for 4 s")
+
+    with pytest.raises(HostLost) as raised:
+        lose()
+
+    first, second = context.findings.tables["hosts"]
+    assert (first["lost"], second["lost"], second["statements"]) == (False, True, 1234)
+    assert second["per_second"] is None
+    assert context.findings.notes == [
+        "b was last heard 3.2 s after the start, when its sessions had done 1,234 statements"
+    ]
+    assert _status(raised.value) is Status.PARTIAL
+
+
+def test_accounts_are_read_just_before_an_agreed_start_and_once_where_there_is_none():
+    """With hosts they are rehearsed, and begun early enough; on one host nothing is done twice."""
+    pool, read = FakePool(()), []
+
+    def accounts():
+        read.append(list(pool.calls))
+        time.sleep(0.02)
+        return len(read)
+
+    assert pools.opened(pool, Hosts("a"), accounts) == (2, 7)
+    lead = pool.calls[0]
+    assert 0.05 < lead < 1
+    assert pool.calls == [lead, "open"]
+    assert read == [[], [lead]]
+
+    pool.calls.clear()
+    assert pools.opened(pool, pools.HERE, accounts) == (3, 7)
+    assert pool.calls == ["open"]
