@@ -74,6 +74,7 @@ def facts(run: Run) -> dict[str, str]:
         known |= {f"engine.settings.{key}": value for key, value in engine.settings.items()}
         known |= {f"engine.{key}": value for key, value in engine.facts.items()}
     known |= dict(_workload(run))
+    known |= {f"cluster.{key}": value for key, value in run.cluster.items()}
     for step in run.steps:
         if step.status is Status.DONE:
             known |= dict(_step(step))

@@ -12,6 +12,7 @@ from replayer.model import Run, Status
 from replayer.results import store
 
 _MOST_NAMED = 3
+_NOT_SOUND = frozenset({Status.FAILED, Status.PARTIAL})
 Columns = Callable[[str], bool] | None
 """Which columns of series are needed, by name; None means all."""
 
@@ -74,13 +75,15 @@ def _files(word: str, where: Path, remarks: list[str]) -> list[Path]:
 
 
 def _sound(word: str, runs: Sequence[Run], remarks: list[str]) -> list[Run]:
-    """Return the runs that did not fail and that measured something; say how many did not."""
-    sound = [run for run in runs if run.status is not Status.FAILED and _measured(run)]
+    """Return the whole runs that measured something; say how many of them are none."""
+    sound = [run for run in runs if run.status not in _NOT_SOUND and _measured(run)]
     if len(sound) == len(runs):
         return sound
     lost = [run for run in runs if run not in sound]
+    partial = any(run.status is Status.PARTIAL for run in lost)
+    how = "failed, lost a host" if partial else "failed"
     sentence = (
-        f"{word}: {_count(lost)} failed or measured nothing and {_are(lost)} set aside "
+        f"{word}: {_count(lost)} {how} or measured nothing and {_are(lost)} set aside "
         f"({_some(f'{run.id}: {run.error or run.status.value}' for run in lost)})"
     )
     if not sound:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from replayer import assets
-from replayer.analysis import samples
+from replayer.analysis import client_hosts, samples
 from replayer.engines import engine
 from replayer.model import Advice, Cold, Fact, Run, Status, StepResult, Temperature, Verdict
 from replayer.units import show_size
@@ -121,6 +121,19 @@ def uncounted(run: Run) -> Advice | None:
         found=f"{_steps(blind)}: the device's reads could not be counted, so nothing proves where "
         f"the blocks came from",
         todo="run on the database's own machine, with its data on a local disk",
+    )
+
+
+def client_bound(run: Run) -> Advice | None:
+    """Warn of client hosts whose processors were busy, so that they may be what limited."""
+    busy = [step for step in _done(run) if client_hosts.bound(step, run)]
+    if not busy:
+        return None
+    hosts = _listed(host for step in busy for host in client_hosts.bound(step, run))
+    return Advice(
+        found=f"{_steps(busy)}: client-bound, as more than {client_hosts.CLIENT_BOUND:.0%} of the "
+        f"processor time of {hosts} was used",
+        todo="give more client hosts, or larger ones",
     )
 
 

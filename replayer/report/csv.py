@@ -4,8 +4,10 @@ import csv
 import io
 from collections.abc import Iterable, Iterator, Sequence
 
+from replayer.analysis.client_hosts import last_window
 from replayer.analysis.comparison import Comparison
 from replayer.analysis.samples import Side
+from replayer.model import Better, StepResult
 from replayer.report.words import clean
 
 _RUN = (
@@ -15,6 +17,18 @@ _RUN = (
 _ROW = ("step", "metric", "unit", "better", "base", "other", "ratio", "low", "high", "p")
 _FORMULA = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 """What a spreadsheet takes for the begin of a formula, in full width as well."""
+_OF_A_HOST = {
+    "per_second": "1/s",
+    "share": "of all",
+    "start_us": "us",
+    "bound_us": "us",
+    "first_done_s": "s",
+    "last_done_s": "s",
+    "cpu_share": "of its processors",
+    "client_cores": "cores",
+    "agent_cpu_s": "s",
+}
+"""What is told of a client host -> its unit."""
 _COMPARED = (*_ROW, "p_holm", "verdict", "more")
 
 
@@ -48,9 +62,19 @@ def _measured(sides: Sequence[Side]) -> Iterator[Sequence[object]]:
             kernel = run.host.get("kernel.release") or ""
             head = (side.name, run.label, run.id, run.started, kernel, run.workload.name)
             for step in run.steps:
+                what = (step.name, step.repeat, step.status.value)
                 for m in step.measurements:
-                    what = (step.name, step.repeat, step.status.value)
                     yield (*head, *what, m.metric, m.value, m.unit, m.better.value)
+                for metric, value, unit in _client_hosts(step):
+                    yield (*head, *what, metric, value, unit, Better.NEITHER.value)
+
+
+def _client_hosts(step: StepResult) -> Iterator[tuple[str, float, str]]:
+    """Yield each client host's share in the last window, as `hosts.<host>.<quantity>`."""
+    for row in last_window(step)[0]:
+        for key, unit in _OF_A_HOST.items():
+            if row.get(key) is not None:
+                yield f"hosts.{row['host']}.{key}", row[key], unit
 
 
 def _compared(comparison: Comparison) -> Iterator[Sequence[object]]:

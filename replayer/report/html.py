@@ -4,10 +4,11 @@ from collections.abc import Iterator, Sequence
 from statistics import median
 from typing import Any
 
+from replayer.analysis.client_hosts import bound_words
 from replayer.analysis.comparison import Comparison, Row
 from replayer.analysis.difference import Sort, facts
 from replayer.analysis.samples import Side
-from replayer.report import charts, replays
+from replayer.report import charts, client_hosts, replays
 from replayer.report.comparison import SORTS, explained, limits, sentence, values, verdict
 from replayer.report.markup import Drawn, document, escaped, figures, identified, table, watched
 from replayer.units import show
@@ -25,6 +26,7 @@ def page(sides: Sequence[Side], comparison: Comparison | None, refused: str = ""
         *_comparison(comparison, refused, drawn),
         *_replays(comparison, drawn),
         *_measurements(sides, drawn),
+        *_client_hosts(sides),
         *_series(series, size),
         *_sections(drawn),
         *_runs(sides),
@@ -151,6 +153,21 @@ def _measurements(sides: Sequence[Side], drawn: Sequence[Drawn]) -> Iterator[str
     headings = ["step", "metric", "group", "median", "least", "most", "n"]
     yield table(headings, rows, numbers=range(3, 7))
     yield "</details>"
+
+
+def _client_hosts(sides: Sequence[Side]) -> Iterator[str]:
+    """Yield each client host's share in the steps of each group's last run."""
+    last = [side.runs[-1] for side in sides if side.runs]
+    steps = [(run, step) for run in last for step in run.steps if client_hosts.rows(step)]
+    if steps:
+        yield "<h2>Client hosts</h2>"
+    for run, step in steps:
+        bound = bound_words(step, run)
+        yield f"<h3>{escaped(f'{step.name}, {run.id}')}</h3>"
+        yield f"<p>{escaped(client_hosts.title(step))}</p>"
+        yield f'<p class="verdict">{escaped(bound)}</p>' if bound else ""
+        yield table(client_hosts.HEADINGS, client_hosts.rows(step), numbers=range(1, 10))
+        yield f'<p class="quiet">{escaped(client_hosts.start(step))}</p>'
 
 
 def _series(series: Sequence[Any], size: int) -> Iterator[str]:

@@ -4,11 +4,12 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from statistics import median
 
+from replayer.analysis.client_hosts import bound_words
 from replayer.analysis.comparison import Comparison
 from replayer.analysis.difference import Sort
 from replayer.analysis.samples import Side
-from replayer.model import Status
-from replayer.report import replays
+from replayer.model import Run, Status
+from replayer.report import client_hosts, replays
 from replayer.report.comparison import SORTS, explained, limits, sentence, values, verdict
 from replayer.report.words import clean
 from replayer.units import show
@@ -76,6 +77,18 @@ def _runs(sides: Sequence[Side]) -> Iterator[str]:
             for (step, metric, unit), all_ in values_of.items()
         ]
         yield table(["step", "metric", "median", "least", "most", "n"], rows)
+        for run in side.runs[-1:]:
+            yield from _client_hosts(run)
+
+
+def _client_hosts(run: Run) -> Iterator[str]:
+    """Yield each client host's share in the steps of a run."""
+    for step in run.steps:
+        rows = client_hosts.rows(step)
+        if rows:
+            words = [client_hosts.title(step), client_hosts.start(step), bound_words(step, run)]
+            yield plain(f"{step.name}, {run.id}: {'; '.join(filter(None, words))}")
+            yield table(client_hosts.HEADINGS, rows)
 
 
 def table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

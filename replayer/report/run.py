@@ -17,6 +17,8 @@ from rich.rule import Rule
 from rich.text import Text
 
 from replayer import registry
+from replayer.analysis.client_hosts import TABLE as CLIENT_HOSTS
+from replayer.analysis.client_hosts import bound as client_bound
 from replayer.model import (
     Better,
     Cold,
@@ -28,7 +30,7 @@ from replayer.model import (
     Temperature,
     Verdict,
 )
-from replayer.report import forms, watching
+from replayer.report import client_hosts, forms, watching
 from replayer.report.tables import (
     Flow,
     Sheet,
@@ -133,6 +135,7 @@ def _head(run: Run) -> Iterator[RenderableType]:
         ("workload", lines([run.workload.name, _path(run), _repeated(run)])),
         ("label", clean(run.label)),
         ("started", f"{_stamp(run.started)}{_took(run)}"),
+        *_cluster(run.cluster),
         *_host(run.host),
         *_engine(run),
     ]
@@ -165,6 +168,12 @@ def _took(run: Run) -> str:
         return f", took {show_duration((ended - began).total_seconds())}"
     except (ValueError, TypeError):
         return ", not finished" if run.finished is None else ""
+
+
+def _cluster(cluster: dict[str, Fact]) -> Iterator[tuple[str, str]]:
+    hosts, database = cluster.get("hosts"), cluster.get("database")
+    yield "clients", lines(hosts) if isinstance(hosts, tuple) else ""
+    yield "database", clean(database or "")
 
 
 def _host(host: dict[str, Fact]) -> Iterator[tuple[str, str]]:
@@ -236,13 +245,15 @@ def _step(result: StepResult, run: Run) -> Iterator[RenderableType]:
         yield from forms.rendered(part, result)
     measurements = [m for m in result.measurements if m.metric not in form.metrics]
     yield from _measurements(measurements, form.glosses)
+    yield from client_hosts.parts(result, run)
     for name, rows in result.tables.items():
-        if name not in form.tables and rows:
+        if name not in form.tables and name != CLIENT_HOSTS and rows:
             yield line(clean(name.replace("_", " ")), "dim")
             yield records(rows)
     yield from _latencies(result)
     yield from _proof(result)
-    facts = {key: value for key, value in result.facts.items() if key not in form.facts}
+    shown = form.facts | client_hosts.FACTS
+    facts = {key: value for key, value in result.facts.items() if key not in shown}
     if result.steady is not None:
         facts = {f"{result.step}.steady": result.steady.words, **facts}
     yield from _facts(facts, result.step)
@@ -266,6 +277,7 @@ def _repeats(results: Sequence[StepResult], run: Run) -> Iterator[RenderableType
         yield _summary(done)
         yield from _common_proof(done)
         yield from _middle_ceiling(done)
+        yield from client_hosts.parts(done[-1], run)
         yield from _watched(done[-1], run, f"repeat {done[-1].repeat}, ")
     yield from _notes(results)
 
@@ -553,7 +565,7 @@ def _notes(results: Sequence[StepResult]) -> Iterator[RenderableType]:
 
 def _short(run: Run) -> Iterator[RenderableType]:
     """Yield a line for each step: its main numbers, medians where it was repeated, and its data."""
-    items = [(clean(results[0].name), _headline(results)) for results in _by_name(run)]
+    items = [(clean(results[0].name), _headline(results, run)) for results in _by_name(run)]
     share = [
         f"{name} {(_middle(after) / _middle(before) - 1):+.1%}"
         for name in dict.fromkeys(key.partition(".")[0] for key in run.control)
@@ -569,7 +581,7 @@ def _short(run: Run) -> Iterator[RenderableType]:
         yield indented(items)
 
 
-def _headline(results: Sequence[StepResult]) -> str | Flow:
+def _headline(results: Sequence[StepResult], run: Run) -> str | Flow:
     """Return a step's main numbers, and where its data was."""
     done = [result for result in results if result.status is Status.DONE]
     if not done:
@@ -588,6 +600,7 @@ def _headline(results: Sequence[StepResult]) -> str | Flow:
         _counted([result.ledger.verdict.value for result in done if result.ledger])
         or _counted([result.cold.got.value for result in done if result.cold]),
         f"medians of {len(done)}" if len(done) > 1 else "",
+        "client-bound" if any(client_bound(result, run) for result in done) else "",
     ]
     inside = "; ".join(filter(None, data))
     return Flow([*words, f"({inside})"] if inside else words, "   ")

@@ -209,7 +209,8 @@ def find(wanted: str, where: str | Path) -> Path:
 def _latest(listed: Sequence[Summary]) -> Path:
     """Return the newest run that measured something, else the newest."""
     for entry in reversed(listed):
-        if entry.status != Status.FAILED.value or not lost(entry.path):
+        cut = entry.status in {Status.FAILED.value, Status.PARTIAL.value}
+        if not cut or not lost(entry.path):
             return entry.path
     return listed[-1].path
 

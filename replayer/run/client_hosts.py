@@ -1,22 +1,16 @@
 """What the client hosts of a step do: each one's rate while it lasts, and its share in the result.
 
-facts   cluster.start_spread_us, the longest between the first and the last host's start, and
-        cluster.start_bound_us, by how much that may be wrong: of all the step's windows the worst
+facts   cluster.start_spread_us, cluster.start_bound_us (analysis/client_hosts.py)
 tables  hosts, a row for each host of each window
 """
 
 from collections.abc import Sequence
 from typing import Any
 
+from replayer.analysis.client_hosts import BOUND, SPREAD, TABLE
 from replayer.run.findings import Findings
 from replayer.units import show_count
 from replayer.watch.pools import Clients, Share
-
-TABLE = "hosts"
-SPREAD = "cluster.start_spread_us"
-BOUND = "cluster.start_bound_us"
-CLIENT_BOUND = 0.8
-"""From this share of a client host's processor time on it may be what limits, not the database."""
 
 
 class ClientHosts:
@@ -68,22 +62,12 @@ class ClientHosts:
                 heard_s=_rounded(share.heard_s, 3),
             )
         _record_start(findings, shares)
-        self._note_bound(findings, shares)
         for share in shares:
             if share.lost:
                 when = "" if share.heard_s is None else f" {share.heard_s:.1f} s after the start"
                 findings.note(
                     f"{share.name} was last heard{when}, when its sessions had done "
                     f"{show_count(round(self._sum(share.name)))} statements"
-                )
-
-    def _note_bound(self, findings: Findings, shares: Sequence[Share]) -> None:
-        for share in shares:
-            if share.cpu_share is not None and share.cpu_share > CLIENT_BOUND:
-                findings.note(
-                    f"client-bound: {share.cpu_share:.0%} of the processors of {share.name} were "
-                    f"busy in the window {self._window!r}, so that the database may do more than "
-                    f"this: add client hosts"
                 )
 
     def _working(self) -> Sequence[str]:

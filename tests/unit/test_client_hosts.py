@@ -9,6 +9,11 @@ from types import SimpleNamespace
 
 import pytest
 
+from replayer.analysis import samples, warnings
+from replayer.analysis.comparison import compare
+from replayer.analysis.difference import Sort
+from replayer.analysis.samples import Side
+from replayer.analysis.selection import choose
 from replayer.engines.driver import Connector
 from replayer.errors import HostLost
 from replayer.load import clients, level
@@ -17,6 +22,9 @@ from replayer.load.mix import Mix
 from replayer.load.requests import Keys, Packing, Part, Requests, Statement
 from replayer.load.tally import Tally
 from replayer.model import Status
+from replayer.report import csv, html, markdown, screen
+from replayer.report import run as report
+from replayer.results import store
 from replayer.run.client_hosts import ClientHosts
 from replayer.run.context import Context
 from replayer.run.findings import Findings
@@ -239,16 +247,6 @@ def test_shares_are_rows_and_the_worst_start_is_a_fact():
     assert not findings.notes
 
 
-def test_a_busy_client_host_is_told_beside_the_number():
-    """Above 80 percent it may be the clients that limit; a host that is not known is not blamed."""
-    findings = Findings()
-    shares = [Share("a", cpu_share=0.81), Share("b", cpu_share=0.8), Share("c", cpu_share=None)]
-    ClientHosts(Hosts("a", "b", "c"), [1, 2, 3], "sessions").record(findings, shares, 1.0)
-
-    (note,) = findings.notes
-    assert note.startswith("client-bound: 81% of the processors of a were busy")
-
-
 def test_what_a_lost_host_had_done_is_kept_and_makes_the_run_partial():
     """The shares of a window that is cut short are written down; the run is not a failed one."""
     context = Context.__new__(Context)
@@ -291,3 +289,84 @@ def test_accounts_are_read_just_before_an_agreed_start_and_once_where_there_is_n
     pool.calls.clear()
     assert pools.opened(pool, pools.HERE, accounts) == (3, 7)
     assert pool.calls == ["open"]
+
+
+def row(host, **columns):
+    """Return a host's row in a table of hosts."""
+    findings = Findings()
+    ClientHosts(Hosts(host), [1], "sessions").record(findings, [Share(host, **columns)], 10.0)
+    (only,) = findings.tables["hosts"]
+    return only
+
+
+def with_hosts(run, *rows, **changes):
+    """Return a run whose first step has these rows of hosts."""
+    facts = {"cluster.start_spread_us": 96.0, "cluster.start_bound_us": 100.0}
+    step = run.steps[0].model_copy(update={"tables": {"hosts": rows}, "facts": facts})
+    return run.model_copy(update={"steps": (step, *run.steps[1:]), **changes})
+
+
+def test_the_warning_names_hosts_that_were_too_busy_but_not_the_databases_own(run_of):
+    """The server's own host is busy by the server; the others may be what limited."""
+    rows = (row("a", cpu_share=0.9), row("db", cpu_share=0.95), row("c", cpu_share=0.5))
+    run = with_hosts(run_of([1.0]), *rows, cluster={"hosts": ("a", "c", "db"), "database": "db"})
+    advice = warnings.client_bound(run)
+
+    assert advice is not None
+    assert "processor time of a was used" in str(advice)
+    assert warnings.client_bound(with_hosts(run_of([1.0]), row("c"))) is None
+
+
+def test_the_last_window_is_shown_and_the_busiest_counts(run_of):
+    """A step of many windows shows its last; a host that was busy in an earlier one is told."""
+    rows = (
+        *(row("a", cpu_share=0.9), row("b", cpu_share=0.1)),
+        *(row("a", cpu_share=0.2, last_s=7.0), row("b", cpu_share=0.1, lost=True)),
+    )
+    run = with_hosts(run_of([1.0]), *rows)
+    text = screen.text(report.render(run))
+
+    assert "client-bound" in text
+    assert "(a 90%)" in text
+    assert "the last of 2 windows" in text
+    assert "7.00 s" in text
+    assert "LOST" in text
+    assert "within 96.0 us of each other, ± 100 us" in text
+
+
+def test_the_shares_are_in_every_form_of_the_report(run_of):
+    """CSV, Markdown and the page have each host's rate; the sum is beside them."""
+    run = with_hosts(run_of([1.0]), row("cl1", cpu_share=0.9), row("cl2"))
+    sides = [Side("A", (run,))]
+
+    assert ",hosts.cl1.cpu_share,0.9,of its processors,neither" in csv.table(sides, None)
+    assert "hosts.cl2.agent_cpu_s" in csv.table(sides, None)
+    for text in (markdown.page(sides, None), html.page(sides, None)):
+        assert "cl1 90%" in text
+        assert "sum" in text
+        assert "within 96.0 us" in text
+    assert "Client hosts" not in html.page([Side("A", (run_of([1.0]),))], None)
+
+
+def test_other_hosts_are_what_else_differed(run_of):
+    """Runs from one host and from two are compared, and the hosts stand beside the numbers."""
+    two = run_of([1.0, 2.0]).model_copy(update={"cluster": {"hosts": ("a", "b")}})
+    found = compare(Side("A", (run_of([1.0, 2.0]),)), Side("B", (two,)))
+
+    (only,) = [one for one in found.differences if one.key == "cluster.hosts"]
+    assert (only.sort, only.base, only.other) == (Sort.EXPLAINS, ("-",), ("a, b",))
+
+
+def test_partial_runs_are_set_aside_and_counted(run_of, tmp_path):
+    """Of a folder only whole runs are compared; a partial one that is named is told to be one."""
+    partial = run_of([5.0], status=Status.PARTIAL).model_copy(update={"error": "b is lost"})
+    for run in (run_of([1.0]), run_of([2.0]), partial):
+        store.save(store.reserve(tmp_path, run), run)
+    chosen = choose([str(tmp_path)], tmp_path)
+
+    assert len(chosen.sides[0].runs) == 2
+    (said,) = chosen.said
+    assert "1 run failed, lost a host or measured nothing and is set aside" in said
+    assert "b is lost" in said
+    assert Status.PARTIAL in {one.status for one in store.runs(tmp_path)}
+    assert "it is partial: only its finished steps count" in samples.counted(partial)[1]

@@ -133,6 +133,12 @@ def test_the_read_ahead_of_the_datas_disk_is_not_that_of_another(run):
             {},
         ),
         (
+            "client_bound",
+            "more than 80% of the processor time of cl1 was used",
+            [step("s", tables={"hosts": ({"host": "cl1", "cpu_share": 0.81},)})],
+            {},
+        ),
+        (
             "small_tables",
             "the tables (1.00 GiB) fit in the memory (16.0 GiB)",
             [step("s", cold=cold(), ledger=ledger(Verdict.MIXED, asked=Verdict.PHYSICAL))],
