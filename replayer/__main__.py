@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any
 
-from replayer import __version__, command_line, registry, signals, streams
-from replayer.errors import Interrupted, ReplayerError
+from replayer import __version__, command_line, errors, registry, signals, streams
+from replayer.errors import Interrupted
 
 ABOUT = """\
 A database-realistic workload replayer: run the same database work on two machines and learn
@@ -39,7 +39,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             # The reader of our output went away (`| head`): nothing is left to say to it.
             return 0
         except (Exception, Interrupted) as error:
-            reason = signals.interruption() or _expected(error)
+            reason = signals.interruption() or errors.expected(error)
             if reason is None:
                 raise
             print(f"replayer: error: {printable(str(reason))}", file=sys.stderr)  # noqa: T201
@@ -55,18 +55,6 @@ def _performed(arguments: Sequence[str]) -> int:
         raise
     sys.stdout.flush()
     return status
-
-
-def _expected(error: BaseException) -> ReplayerError | Interrupted | None:
-    """Return what to tell the user of an error that a user or a machine can cause, else None."""
-    if isinstance(error, ReplayerError | Interrupted):
-        return error
-    if isinstance(error, OSError) and error.strerror:
-        of_what = f"{error.filename}: " if error.filename else ""
-        return ReplayerError(f"the system refused: {of_what}{error.strerror}")
-    if isinstance(error, MemoryError):
-        return ReplayerError("there is not enough memory for this")
-    return None
 
 
 def parser() -> argparse.ArgumentParser:

@@ -74,3 +74,15 @@ def nearest(asked: str, known: Iterable[str]) -> str:
     if close:
         return f" - did you mean {close[0]}?"
     return f" (there are: {', '.join(names)})" if names else " (there are none)"
+
+
+def expected(error: BaseException) -> ReplayerError | Interrupted | None:
+    """Return what to tell the user of an error that a user or a machine can cause, else None."""
+    if isinstance(error, ReplayerError | Interrupted):
+        return error
+    if isinstance(error, OSError) and error.strerror:
+        of_what = f"{error.filename}: " if error.filename else ""
+        return ReplayerError(f"the system refused: {of_what}{error.strerror}")
+    if isinstance(error, MemoryError):
+        return ReplayerError("there is not enough memory for this")
+    return None

@@ -74,6 +74,11 @@ def interruption() -> Interrupted | None:
     return Interrupted(f"stopped by {asked}")
 
 
+def raised() -> int:
+    """Return the number of the signal that stopped replayer, 0 if none did."""
+    return _state["raised"]
+
+
 def _count() -> None:
     """End the process at a second signal.
 

@@ -91,6 +91,10 @@ class Database:
         """Return the process at the other end of the server's Unix socket, 0 if not known."""
         return driver.listener(self._raw)
 
+    def password(self) -> str:
+        """Return the password that the server was shown, wherever the driver had it from."""
+        return driver.password(self._raw)
+
     def cut(self) -> None:
         """Make everybody who waits on it, in another thread, wait no longer."""
         driver.cut(self._raw)

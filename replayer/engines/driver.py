@@ -74,6 +74,14 @@ def announced_process(connection: Any) -> int:
     return int(connection.thread_id())
 
 
+def password(connection: Any) -> str:
+    """Return the password that the server was shown, also one that the driver looked up itself."""
+    if hasattr(connection, "pgconn"):
+        return str(connection.pgconn.password.decode(errors="surrogateescape"))
+    given = connection.password
+    return given.decode("latin1") if isinstance(given, bytes) else str(given or "")
+
+
 def cut(connection: Any) -> None:
     """Cut a connection, so that whoever waits on it, in another thread, waits no longer."""
     with contextlib.suppress(Exception), _copy(connection) as copy:

@@ -89,8 +89,9 @@ class _Stage:
 
 
 def execute(order: Order, progress: Progress) -> Iterator[Run]:
-    """Run every step of every repeat; yield the Run so far: first, after each step, at the end.
+    """Run every step of every repeat, and yield the Run so far.
 
+    It is yielded first, when host and engine are known, after each step, and at the end.
     The last Run that is yielded has its final status.  A step's failure is raised after the Run
     that tells of it was yielded; a step that cannot be done here is `skipped` with its reason.
     """
@@ -106,8 +107,9 @@ def execute(order: Order, progress: Progress) -> Iterator[Run]:
             run = _controlled(run, "before")
             if server is not None:
                 run = run.model_copy(update={"engine": _started(server)})
-            turns = _turns(order.workload)
-            while (turn := next(turns, None) or _following(order, run)) is not None:
+            yield run
+            planned = turns(order.workload)
+            while (turn := next(planned, None) or _following(order, run)) is not None:
                 repeat, spec = turn
                 result, error = _perform(spec, stage, run, repeat)
                 run = run.model_copy(update={"steps": (*run.steps, result)})
@@ -117,9 +119,9 @@ def execute(order: Order, progress: Progress) -> Iterator[Run]:
         run = _controlled(run, "after")
     except (ReplayerError, Interrupted) as error:
         failure = interruption() or error
-        yield _end(run, _status(failure), str(failure))
+        yield ended(run, _status(failure), str(failure))
         raise failure from error
-    yield _end(run, Status.DONE, "")
+    yield ended(run, Status.DONE, "")
 
 
 def _controlled(run: Run, when: str) -> Run:
@@ -128,7 +130,8 @@ def _controlled(run: Run, when: str) -> Run:
     )
 
 
-def _turns(workload: Workload) -> Iterator[tuple[int, StepSpec]]:
+def turns(workload: Workload) -> Iterator[tuple[int, StepSpec]]:
+    """Yield what a workload does, in order: the number of the repeat, and the step."""
     for repeat in range(1, workload.repeat + 1):
         yield from ((repeat, spec) for spec in workload.steps if repeat == 1 or not spec.once)
 
@@ -164,7 +167,8 @@ def _cluster(order: Order) -> dict[str, Fact]:
     return facts
 
 
-def _end(run: Run, status: Status, error: str) -> Run:
+def ended(run: Run, status: Status, error: str) -> Run:
+    """Return a Run with its final status, why it has it, and what there is to say about it."""
     finished = datetime.now(UTC).isoformat(timespec="seconds")
     run = run.model_copy(update={"status": status, "error": error, "finished": finished})
     return run.model_copy(update={"advice": warnings.on(run)})

@@ -103,6 +103,29 @@ def _capture(name: str) -> Path:
     return Path(name)
 
 
+def of_facts(known: WorkloadFacts) -> Workload:
+    """Return the workload of which `facts` tells; its description and comment are not in it.
+
+    Raises Impossible or NotFound for what cannot be understood.
+    """
+    path = Path(known.source)
+    tables = [dict(table) for table in known.steps]
+    if not tables or not all(isinstance(own.get("step"), str) for own in tables):
+        raise Impossible(f"{path.name}: a workload needs at least one [[step]] table")
+    tables = [{"name": own["step"], **own} for own in tables]
+    specs = tuple(_spec(path, number, own, {}) for number, own in enumerate(tables, 1))
+    _unlike_names(path, specs)
+    return Workload(
+        name=known.name,
+        source=known.source,
+        description="",
+        comment="",
+        repeat=_repeat(path, known.repeat),
+        settings=dict(known.settings),
+        steps=specs,
+    )
+
+
 def _of_capture(name: str) -> str:
     return f'[[step]]\nstep = "replay"\nfile = {json.dumps(name, ensure_ascii=False)}\n'
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from replayer.engines import credentials, environment, watchdog
 from replayer.engines.connection import Database, Row, url_of
@@ -37,7 +37,9 @@ class Remote:
     kind: protocol.Kind = "url"
     can_stop = False
 
-    def __init__(self, engine: Engine, url: URL, version: int, lock: Database) -> None:
+    def __init__(
+        self, engine: Engine, url: URL, version: int, lock: Database | None = None
+    ) -> None:
         self.engine = engine
         self.version = version
         self._where = url
@@ -165,6 +167,53 @@ def _process(row: Mapping[str, Any], folder: Path) -> int:
         with contextlib.suppress(OSError):
             process = (folder / row["pid_file"]).read_text(encoding="utf-8", errors="replace")
     return int(process) if process is not None and str(process).strip().isdigit() else 0
+
+
+class Whereabouts(NamedTuple):
+    """Whether the data of a server at a URL is on this machine."""
+
+    here: bool
+    runs: bool
+    """Whether its main process is seen here, which a shared disk alone does not show."""
+    proven: bool
+    """False where a missing right or a server that does not answer keeps it from being known."""
+    why: str
+    """Why it is not here; "" if it is."""
+
+
+def whereabouts(engine: Engine, text: str) -> Whereabouts:
+    """Tell whether the data of the server at a URL is on this machine; nothing is changed there.
+
+    Nobody is asked for a password.
+    """
+    try:
+        engine, url = identified(engine, text)
+    except ReplayerError as error:
+        return Whereabouts(here=False, runs=False, proven=False, why=str(error))
+    server = Remote(engine, url, engine.version or 0)
+    if server.data_directory() is not None:
+        return Whereabouts(here=True, runs=bool(server.pids()), proven=True, why="")
+    absent = server.no_files()
+    proven = absent == protocol.ELSEWHERE
+    return Whereabouts(here=False, runs=False, proven=proven, why=absent.why)
+
+
+def with_password(engine: Engine, text: str, *, ask: Callable[[str], str] | None = None) -> str:
+    """Return a user's URL with the password that leads to its server, to be used on other hosts.
+
+    One that the URL does not have is looked for where the engine's own clients look, and asked for.
+    Raises ReplayerError when the server cannot be reached or refuses.
+    """
+    url = credentials.complete(url_of(text, engine), engine.spec.password)
+    if url.password is None:
+        title = _title(engine, text)
+        with watchdog.watching(watchdog.address(url), f"{title} at {credentials.show(url)}"):
+            url = _with_password(engine, url, ask, title)
+            with contextlib.closing(Database(engine, url, first=(), title=title)) as database:
+                url = url.set(password=database.password() or None)
+    # The scheme may be what names the engine.
+    scheme = text.partition("://")[0]
+    return url.set(drivername=scheme).render_as_string(hide_password=False)
 
 
 @contextlib.contextmanager

@@ -76,8 +76,9 @@ def test_every_step_is_yielded_when_it_is_done(run_steps):
     yielded, failure = run_steps({"a": measures(1), "b": measures(2)})
 
     assert failure is None
-    assert [len(run.steps) for run in yielded] == [0, 1, 2, 2]
-    assert [run.status for run in yielded] == [Status.RUNNING] * 3 + [Status.DONE]
+    assert [len(run.steps) for run in yielded] == [0, 0, 1, 2, 2]
+    assert [bool(run.host) for run in yielded] == [False, True, True, True, True]
+    assert [run.status for run in yielded] == [Status.RUNNING] * 4 + [Status.DONE]
     assert len({run.id for run in yielded}) == 1
     assert yielded[-1].finished
     assert set(yielded[-1].control) == {"cpu.before", "cpu.after"}

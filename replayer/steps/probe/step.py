@@ -27,6 +27,11 @@ def needs_database(_spec: StepSpec) -> bool:
     return False
 
 
+def stays(_spec: StepSpec) -> str:
+    """Return why a probe is not run on the database's host."""
+    return "a probe measures a host that has no part in it: run it there"
+
+
 def spec_of(table: dict[str, Any]) -> type[StepSpec]:
     """Return the Spec of the probe that a table names.
 

@@ -37,6 +37,11 @@ _MERGED_AT = 32
 _PREPARING = 600.0
 
 
+def stays(_spec: Spec) -> str:
+    """Return why a replay is not run on the database's host."""
+    return "a replay is run where its capture lies"
+
+
 def check(spec: Spec, context: Context) -> None:
     """Raise Impossible for a file that is no capture, or a database that may not be changed."""
     with _capture(spec) as capture:

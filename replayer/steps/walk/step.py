@@ -30,6 +30,16 @@ def needs_database(spec: Spec) -> bool:
     return spec.path is None
 
 
+def stays(spec: Spec) -> str:
+    """Return why a folder is walked on this host: on another one only the server's files are."""
+    return (
+        f"path = {str(spec.path)!r} is a folder of the host that replayer is called on, and of "
+        f"another one only the database's files are read"
+        if spec.path is not None
+        else ""
+    )
+
+
 def check(spec: Spec, _context: Context) -> None:
     """Raise Impossible for a path that is no folder which can be read."""
     if spec.path is None:

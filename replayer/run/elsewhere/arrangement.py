@@ -1,0 +1,85 @@
+"""Which hosts have a part in a run, and where it works: here, or on the host of the database."""
+
+import contextlib
+import importlib
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from replayer.errors import Impossible
+from replayer.model import Run
+from replayer.run.context import Progress
+from replayer.run.elsewhere.here import execute_there, found_database, refuse_other
+from replayer.run.runner import Order, execute
+from replayer.servers import remote
+from replayer.watch.pools import HERE
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """The hosts that a run was asked for."""
+
+    clients: tuple[str, ...] = ()
+    """Whose processes are the sessions, by what ssh calls them."""
+    watch: str = ""
+    """The host of the database."""
+    cluster: str = ""
+    """The address of somebody's scheduler, whose workers are the clients."""
+
+
+@contextlib.contextmanager
+def arranged(order: Order, wanted: Wanted, progress: Progress) -> Iterator[Iterator[Run]]:
+    """Give the Runs of an order, as `runner.execute` yields them; the hosts are let go at the end.
+
+    Raises Impossible for hosts that cannot have that part.
+    """
+    if wanted == Wanted():
+        yield execute(order, progress)
+        return
+    if order.url is None:
+        raise Impossible(
+            "a server that replayer starts is reached on this host alone: for "
+            f"{_options(wanted)} give --engine the URL of a running server"
+        )
+    # The other hosts do not have what this user keeps in files and variables.
+    url = remote.with_password(order.engine, order.url, ask=order.ask)
+    with _agents(replace(order, url=url), wanted, progress) as (asked, agents):
+        yield execute_there(asked, agents, progress) if asked.watched else execute(asked, progress)
+
+
+@contextlib.contextmanager
+def _agents(order: Order, wanted: Wanted, progress: Progress) -> Iterator[tuple[Order, Any]]:
+    """Give the order with the hosts that have a part in it, and their agents."""
+    with contextlib.ExitStack() as stack:
+        agents = stack.enter_context(_connected(wanted, progress))
+        watched = wanted.watch
+        if watched:
+            refuse_other(replace(order, watched=watched), agents)
+        elif watched := found_database(order, agents):
+            # An agent of its own, beside the one that is a client.
+            stack.close()
+            agents = stack.enter_context(_connected(replace(wanted, watch=watched), progress))
+        clients = agents if agents.names else HERE
+        yield replace(order, clients=clients, watched=watched), agents
+
+
+@contextlib.contextmanager
+def _connected(wanted: Wanted, progress: Progress) -> Iterator[Any]:
+    # Not at the top: it needs a package that a run on one host does without.
+    hosts = importlib.import_module("replayer.cluster.hosts")
+    names = ", ".join(filter(None, dict.fromkeys((*wanted.clients, wanted.watch, wanted.cluster))))
+    with contextlib.ExitStack() as stack:
+        with progress.task(f"start agents on {names}"):
+            somebodys = {"cluster": wanted.cluster} if wanted.cluster else {}
+            agents = hosts.connected(wanted.clients, watch=wanted.watch, **somebodys)
+            connected = stack.enter_context(agents)
+        yield connected
+
+
+def _options(wanted: Wanted) -> str:
+    options = {
+        "--clients": wanted.clients,
+        "--watch": wanted.watch,
+        "--cluster": wanted.cluster,
+    }
+    return " and ".join(option for option, value in options.items() if value)

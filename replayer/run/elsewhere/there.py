@@ -1,0 +1,97 @@
+"""The end beside the data: an order comes, the runner works, Runs and progress go back."""
+
+import contextlib
+import functools
+import importlib
+import traceback
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any, NamedTuple, Protocol
+
+from replayer import errors, signals
+from replayer.engines import engine
+from replayer.errors import Interrupted, ReplayerError
+from replayer.results import store
+from replayer.run.elsewhere import letter, parcels
+from replayer.run.elsewhere.screen import Post, Told
+from replayer.run.recovery import give_back
+from replayer.run.runner import execute
+from replayer.servers import remote
+from replayer.servers.remote import Whereabouts
+from replayer.watch.pools import HERE, Clients
+
+
+class Asking(Protocol):
+    """The host that asks."""
+
+    def say_bytes(self, data: bytes) -> None:
+        """Send it some bytes, after those that it was sent before."""
+        ...
+
+
+class Sent(NamedTuple):
+    """What is sent to the database's host."""
+
+    letter: bytes
+    passport: Any
+    """What leads to the clients; None without any."""
+
+
+def perform(sent: Sent, asking: Asking) -> None:
+    """Run what a letter orders; send every Run and all progress, and at last how it ended.
+
+    For the main thread of a process of its own, in which `signals` are installed.  Raises nothing:
+    an error is the last message.
+    """
+    post = functools.partial(parcels.send, out=asking.say_bytes)
+    try:
+        _run(sent, post)
+    except (Exception, Interrupted) as error:  # noqa: BLE001 - the one who asked must hear of it
+        post(_last_words(signals.interruption() or errors.expected(error) or error))
+    else:
+        post({"kind": "ended", "error": None})
+
+
+def _run(sent: Sent, post: Post) -> None:
+    asked = letter.read(sent.letter)
+    told = Told(post)
+    with _clients(sent.passport) as clients:
+        give_back(told.say)
+        known = 0
+        for run in execute(replace(asked, clients=clients), told):
+            new = run.model_copy(update={"steps": run.steps[known:]})
+            post({"kind": "run", "before": known, "run": store.text(new)})
+            known = len(run.steps)
+
+
+@contextlib.contextmanager
+def _clients(passport: Any) -> Iterator[Clients]:
+    """Give the clients of an order; this host itself where none is named."""
+    if passport is None:
+        yield HERE
+        return
+    # Not at the top: it needs a package that a run on one host does without.
+    hosts = importlib.import_module("replayer.cluster.hosts")
+    with hosts.rejoined(passport) as clients:
+        yield clients
+
+
+def owns(asked: tuple[str, str], _: Asking) -> Whereabouts:
+    """Tell whether the data of a server is on this host; `asked` is an engine's name and a URL."""
+    name, url = asked
+    return remote.whereabouts(engine.load(name), url)
+
+
+def _last_words(error: BaseException) -> dict[str, Any]:
+    """Return what tells of an error; one of replayer's own making comes with its trace."""
+    known = isinstance(error, ReplayerError | Interrupted)
+    trace = "" if known else "".join(traceback.format_exception(error))
+    what = {
+        "kind": type(error).__name__ if known else ReplayerError.__name__,
+        "found": str(error) if known else f"the run failed: {type(error).__name__}: {error}",
+        "todo": "",
+        "trace": trace,
+    }
+    if isinstance(error, ReplayerError):
+        what |= {"found": error.found, "todo": error.todo}
+    return {"kind": "ended", "error": what}
