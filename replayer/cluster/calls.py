@@ -145,7 +145,7 @@ async def _beat(
     working: Working, *, child: int = 0, seen: str = "", taken: int = 0
 ) -> dict[str, Any]:
     working.beaten()
-    await working.changed(seen, BEAT_SECONDS)
+    await working.changed(seen, BEAT_SECONDS, taken)
     return working.said(child, taken)
 
 
@@ -164,8 +164,8 @@ async def _collect(working: Working, *, offset: int) -> dict[str, Any]:
     return {"piece": data[offset : offset + PIECE], "bytes": len(data)}
 
 
-async def _interrupt(working: Working) -> dict[str, Any]:
-    working.interrupt()
+async def _interrupt(working: Working, *, number: int) -> dict[str, Any]:
+    working.interrupt(number)
     return {}
 
 

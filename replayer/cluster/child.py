@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from multiprocessing import connection
 
 SHARE, RUN = "share", "run"
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""What the host that coordinates may send."""
 _SPIN_NS = 1_000_000
 _READY_SECONDS = 3600.0
 """Who coordinates decides how long it waits."""
@@ -98,6 +100,11 @@ def _run(line: Line, work: str, packed: bytes) -> None:
     line.send("done", message.pack(result))
 
 
+def _interrupt(number: int) -> None:
+    if number in _SIGNALS:
+        os.kill(os.getpid(), number)
+
+
 class Elsewhere:
     """What a run's function has of the host that asked for it."""
 
@@ -148,7 +155,7 @@ class Line:
             "begin": self._begin,
             "open": self.instant.put,
             "beat": lambda: self.send("alive"),
-            "interrupt": lambda: os.kill(os.getpid(), signal.SIGINT),
+            "interrupt": _interrupt,
         }
         try:
             while True:

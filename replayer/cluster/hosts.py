@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import signal
 import threading
 from dataclasses import dataclass, field
 from multiprocessing import connection
@@ -102,11 +103,13 @@ class Hosts:
             self._secret, tuple((one.name, one.address) for one in self._members.values())
         )
 
-    def run(self, work: Callable[..., Any], order: Any) -> RemoteRun:
-        """Return the run of `work(order, Elsewhere)` on the host of the database."""
-        if self.database is None:
+    def run(self, work: Callable[..., Any], order: Any, on: str = "") -> RemoteRun:
+        """Return the run of `work(order, Elsewhere)`, on the database's host or on a client."""
+        if not on and self.database is None:
             raise Impossible("no host of the database was named: say which with --watch HOST")
-        return RemoteRun(self.database, self._loop, work, order)
+        member = self._members[on] if on else self.database
+        assert member is not None
+        return RemoteRun(member, self._loop, work, order)
 
     def _member(self, name: str) -> Member:
         if self.database is not None and name == self.watched and name not in self._members:
@@ -152,9 +155,9 @@ class RemoteRun:
             if not self._loop.wait(timeout):
                 yield None
 
-    def interrupt(self) -> None:
-        """Ask it to stop in order, as Ctrl-C does; what it then says is still to be heard."""
-        self._loop.run(self._member.ask("interrupt"))
+    def interrupt(self, number: int = signal.SIGINT) -> None:
+        """Ask it to stop in order, as that signal does; what it then says is still to be heard."""
+        self._loop.run(self._member.ask("interrupt", number=int(number)))
 
     def result(self) -> Any:
         """Return what the function returned, once it has."""
@@ -162,8 +165,11 @@ class RemoteRun:
 
 
 def _failure(member: Member) -> ReplayerError:
-    error = ReplayerError(str(member.latest["sentence"]))
-    error.add_note(f"on the host {member.name}:\n{member.latest['trace']}")
+    sentence = str(member.latest["sentence"])
+    if not member.latest["trace"]:
+        return HostLost(f"the host {member.host} is lost: {sentence}")
+    error = ReplayerError(sentence)
+    error.add_note(f"on the host {member.host}:\n{member.latest['trace']}")
     return error
 
 
@@ -313,7 +319,7 @@ def _joined(loop: Loop, members: Sequence[Member], *, end: bool = True) -> Itera
         here = own()
         for member in members:
             assert member.about is not None
-            refuse_other(here, member.about, member.name)
+            refuse_other(here, member.about, member.host)
         yield list(members)
     finally:
         with contextlib.suppress(ReplayerError, TimeoutError):

@@ -51,6 +51,11 @@ class Member:
         self._kind = ""
         self._beating: asyncio.Task[None] | None = None
 
+    @property
+    def host(self) -> str:
+        """Return what the host is called; the database's may have two agents."""
+        return self.name.rpartition(": ")[2]
+
     async def join(self) -> None:
         """Learn what it is, and beat it from now on."""
         self.about = About.of(await self.ask("about", timeout=START_SECONDS))
@@ -66,11 +71,11 @@ class Member:
             )
         except (OSError, TimeoutError) as error:
             if op != "beat":
-                self._lose(f"the host {self.name} is lost: it does not answer")
-            raise HostLost(f"the host {self.name} does not answer") from error
+                self._lose(f"the host {self.host} is lost: it does not answer")
+            raise HostLost(f"the host {self.host} does not answer") from error
         self.heard_ns = time.monotonic_ns()
         if "error" in answer:
-            raise ReplayerError(f"the host {self.name}: {answer['error']}")
+            raise ReplayerError(f"the host {self.host}: {answer['error']}")
         return answer
 
     async def offset(self) -> Offset:
@@ -147,7 +152,7 @@ class Member:
         self.latest, self.state = answer, answer["state"]
         limit = _SILENCE_SECONDS if self._kind == "share" else _BUSY_SILENCE_SECONDS
         if answer["silent"] > limit:
-            self._lose(f"the host {self.name} is lost: its work has stood still for {limit:.0f} s")
+            self._lose(f"the host {self.host} is lost: its work has stood still for {limit:.0f} s")
         elif fresh or changed:
             self._told()
 
@@ -156,10 +161,10 @@ class Member:
         silent = (time.monotonic_ns() - self.heard_ns) / 1e9
         words = self._ended()
         if words is not None:
-            self._lose(f"the host {self.name} is lost: the ssh to it ended ({words})")
+            self._lose(f"the host {self.host} is lost: the ssh to it ended ({words})")
         elif silent >= CALL_SECONDS:
             self._lose(
-                f"the host {self.name} is lost: it has not answered for {silent:.0f} s, so look "
+                f"the host {self.host} is lost: it has not answered for {silent:.0f} s, so look "
                 f"whether it still runs and the network reaches it"
             )
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import multiprocessing
 import os
+import signal
 import threading
 import time
 from dataclasses import dataclass, field
@@ -62,6 +64,7 @@ class _State:
     """What is known of the child; the thread that listens to it changes it."""
 
     name: str = "none"
+    kind: str = ""
     sentence: str = ""
     trace: str = ""
     opened: int = 0
@@ -117,13 +120,21 @@ class Working:
         if self._state.name not in {"none", "done", "failed"}:
             self._send("beat")
 
-    async def changed(self, seen: str, seconds: float) -> None:
-        """Wait until the state is no longer the one that was seen, or so many seconds."""
+    async def changed(self, seen: str, seconds: float, taken: float = math.inf) -> None:
+        """Wait until the state is no longer the one that was seen, or so many seconds.
+
+        What a run says after the first `taken` reports is not waited with: somebody looks at it.
+        """
         deadline = self._loop.time() + seconds
-        while self._state.name == seen and (left := deadline - self._loop.time()) > 0:
+        while not self._news(seen, taken) and (left := deadline - self._loop.time()) > 0:
             self._change.clear()
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._change.wait(), left)
+
+    def _news(self, seen: str, taken: float) -> bool:
+        state = self._state
+        fresh = state.forgotten + len(state.reports) > taken
+        return state.name != seen or (state.kind == child.RUN and fresh)
 
     def said(self, number: int, taken: int) -> dict[str, Any]:
         """Return the state of that child, and what its jobs said after the first `taken` reports.
@@ -160,7 +171,7 @@ class Working:
         context = multiprocessing.get_context("spawn")
         self._number += 1
         ours, theirs = context.Pipe()
-        self._state = state = _State(name="preparing", heard=time.monotonic())
+        self._state = state = _State("preparing", kind, heard=time.monotonic())
         # Not a daemon: those may not have children, and a pool has.  From this thread, which lives
         # as long as the agent: the kernel tells the child of the end of the thread that started it.
         self._process = context.Process(
@@ -186,9 +197,9 @@ class Working:
             raise ReplayerError(self._state.sentence or "this host did not start when it was to")
         return self._state.opened
 
-    def interrupt(self) -> None:
-        """Ask the child to stop in order, as Ctrl-C does."""
-        self._send("interrupt")
+    def interrupt(self, number: int = signal.SIGINT) -> None:
+        """Ask the child to stop in order, as that signal does."""
+        self._send("interrupt", number)
 
     async def end(self) -> None:
         """End the child; one that runs gets a moment to give back what it took."""
@@ -241,6 +252,8 @@ class Working:
         state.heard = time.monotonic()
         if word == "said":
             state.reports.append(contents[0])
+            if state.kind == child.RUN:
+                self._become(state, state.name)
         elif word == "opened":
             state.opened, state.before = contents[0], _Processors.now()
             self._become(state, "working")

@@ -6,8 +6,10 @@ files from a proven cold cache, run pgio-style sessions cached and physical.
 
 from __future__ import annotations
 
+import argparse
 import functools
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,17 +17,15 @@ from replayer.report import screen
 from replayer.report.progress import conversation
 from replayer.results import store
 from replayer.run import workload as workload_file
+from replayer.run.elsewhere.arrangement import Wanted, arranged
 from replayer.run.keeping import Kept
 from replayer.run.ordering import ordered
 from replayer.run.recovery import give_back
-from replayer.run.runner import execute
 
 if TYPE_CHECKING:
-    import argparse
-
     from replayer.model import Run
 
-_STEP_KEYS = ("clients", "cross_check", "device", "i_will_lose_data", "i_will_change")
+_STEP_KEYS = ("cross_check", "device", "i_will_lose_data", "i_will_change")
 
 EPILOG = """\
 examples:
@@ -36,6 +36,7 @@ examples:
   replayer run cold-walk --set walk.mode=direct --repeat 5
   replayer run orion-simple --clients 3 --data-dir /mnt/nfs/replayer
   replayer run storage --cross-check
+  replayer run demo --engine postgresql://app@db/shop --clients app1,app2 --watch db
   replayer run monday.replay --engine postgresql://app@db/shop_copy --i-will-change shop_copy
   replayer run demo --pg-bindir /usr/lib/postgresql/15/bin --pg-set shared_buffers=2GB
 """
@@ -94,6 +95,19 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="a server setting",
     )
     add(
+        "--clients",
+        type=_clients,
+        metavar="HOST,…",
+        help="hosts whose processes are the sessions of the database, by what ssh calls them; or, "
+        "of probes, a number of clients that start at one instant",
+    )
+    add(
+        "--watch",
+        default="",
+        metavar="HOST",
+        help="the host of the database, on which the run then works: found among the clients",
+    )
+    add(
         "--i-will-change",
         metavar="DATABASE",
         help="the name of the database at the URL, which allows a replay to change what is in it",
@@ -105,7 +119,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def _configure_probes(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument_group("probes of storage, without a database").add_argument
-    add("--clients", type=int, metavar="N", help="independent clients that start at one instant")
     add(
         "--cross-check",
         action="store_true",
@@ -120,9 +133,22 @@ def _configure_probes(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _clients(text: str) -> int | tuple[str, ...]:
+    """Return a number of clients, or the names of hosts."""
+    names = tuple(name.strip() for name in text.split(","))
+    if not all(names):
+        raise argparse.ArgumentTypeError(f"{text!r} is no number and no list of hosts: HOST,HOST")
+    return int(text) if text.strip().lstrip("-").isdigit() else names
+
+
 def run(args: argparse.Namespace) -> int:
     """Run the workload; the Run is saved after every step."""
     asked = {key: getattr(args, key) for key in _STEP_KEYS}
+    wanted = Wanted(watch=args.watch)
+    if isinstance(args.clients, int):
+        asked["clients"] = args.clients
+    elif args.clients is not None:
+        wanted = replace(wanted, clients=args.clients)
     workload = workload_file.load(
         args.workload,
         args.overrides,
@@ -141,8 +167,9 @@ def run(args: argparse.Namespace) -> int:
     try:
         with conversation() as progress:
             give_back(progress.say)
-            for current in execute(order, progress):
-                kept.keep(current, progress.say)
+            with arranged(order, wanted, progress) as runs:
+                for current in runs:
+                    kept.keep(current, progress.say)
     finally:
         kept.finish(functools.partial(_tell, as_json=args.json))
     return 0

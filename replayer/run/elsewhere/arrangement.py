@@ -36,14 +36,16 @@ def arranged(order: Order, wanted: Wanted, progress: Progress) -> Iterator[Itera
     if wanted == Wanted():
         yield execute(order, progress)
         return
-    if order.url is None:
+    if order.url is None and order.needs_database:
         raise Impossible(
             "a server that replayer starts is reached on this host alone: for "
             f"{_options(wanted)} give --engine the URL of a running server"
         )
-    # The other hosts do not have what this user keeps in files and variables.
-    url = remote.with_password(order.engine, order.url, ask=order.ask)
-    with _agents(replace(order, url=url), wanted, progress) as (asked, agents):
+    if order.url is not None:
+        # The other hosts do not have what this user keeps in files and variables.
+        url = remote.with_password(order.engine, order.url, ask=order.ask)
+        order = replace(order, url=url)
+    with _agents(order, wanted, progress) as (asked, agents):
         yield execute_there(asked, agents, progress) if asked.watched else execute(asked, progress)
 
 

@@ -19,6 +19,7 @@ from replayer.run.runner import execute
 from replayer.servers import remote
 from replayer.servers.remote import Whereabouts
 from replayer.watch.pools import HERE, Clients
+from replayer.watch.workers import distributable
 
 
 class Asking(Protocol):
@@ -37,6 +38,7 @@ class Sent(NamedTuple):
     """What leads to the clients; None without any."""
 
 
+@distributable
 def perform(sent: Sent, asking: Asking) -> None:
     """Run what a letter orders; send every Run and all progress, and at last how it ended.
 
@@ -76,6 +78,7 @@ def _clients(passport: Any) -> Iterator[Clients]:
         yield clients
 
 
+@distributable
 def owns(asked: tuple[str, str], _: Asking) -> Whereabouts:
     """Tell whether the data of a server is on this host; `asked` is an engine's name and a URL."""
     name, url = asked
