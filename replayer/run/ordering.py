@@ -2,12 +2,16 @@
 
 import getpass
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
+from replayer import registry
 from replayer.engines import engine, environment
-from replayer.model import Workload
+from replayer.engines.connection import url_of
+from replayer.errors import Impossible
+from replayer.model import StepSpec, Workload
 from replayer.run.runner import Order
 
 
@@ -41,3 +45,42 @@ def ordered(
 def asker() -> Callable[[str], str] | None:
     """Return what asks for a password where somebody sits at a terminal, else None."""
     return getpass.getpass if sys.stdin.isatty() and sys.stderr.isatty() else None
+
+
+def refuse_idle(workload: Workload, clients: Sequence[str]) -> None:
+    """Raise Impossible where no step of a workload has any work for client hosts."""
+    if any(map(_on_client_hosts, workload.steps)):
+        return
+    raise Impossible(
+        f"--clients {','.join(clients)}: no step of {workload.name} has sessions that other hosts "
+        f"can have (steps are {', '.join(dict.fromkeys(spec.step for spec in workload.steps))}): "
+        f"leave the hosts out"
+    )
+
+
+def refuse_loopback(order: Order, elsewhere: Sequence[str]) -> None:
+    """Raise Impossible for a URL that means another server on each of the hosts elsewhere."""
+    if order.url is None or not elsewhere:
+        return
+    host = url_of(order.url, order.engine).host or ""
+    if not _is_loopback(host):
+        return
+    said = f"{host} is" if host else "it names no host, so it is"
+    raise Impossible(
+        f"the clients on {', '.join(elsewhere)} do not reach the server at this URL: {said} "
+        f"another machine for each of them: write the server's name or address in the network"
+    )
+
+
+def _on_client_hosts(spec: StepSpec) -> bool:
+    asked = getattr(registry.load("steps", spec.step), "on_client_hosts", None)
+    return asked is not None and bool(asked(spec))
+
+
+def _is_loopback(host: str) -> bool:
+    if not host or host.startswith("/") or host == "localhost":
+        return True
+    try:
+        return ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False

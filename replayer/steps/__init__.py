@@ -8,6 +8,7 @@ goes.  It may have
   Impossible or Skip,
 - `needs_database(spec) -> bool`, if it can do without one,
 - `stays(spec) -> str`: why it is not run on the database's host when the rest is, "" if it can be,
+- `on_client_hosts(spec) -> bool`, if other hosts can have a part of its work (`Context.pool`),
 - `OPTIONS`, the keys that `replayer run` also takes as options, such as --clients,
 - `footprint(spec, block_size) -> Footprint`: what its data takes, for `replayer check`,
 - a module `display` beside it, if it is a folder: how its results are shown (run/display.py).

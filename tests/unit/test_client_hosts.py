@@ -14,8 +14,9 @@ from replayer.analysis.comparison import compare
 from replayer.analysis.difference import Sort
 from replayer.analysis.samples import Side
 from replayer.analysis.selection import choose
+from replayer.engines import engine as engines
 from replayer.engines.driver import Connector
-from replayer.errors import HostLost
+from replayer.errors import HostLost, Impossible
 from replayer.load import clients, level
 from replayer.load.clients import ClientJob
 from replayer.load.mix import Mix
@@ -25,6 +26,8 @@ from replayer.model import Status
 from replayer.report import csv, html, markdown, screen
 from replayer.report import run as report
 from replayer.results import store
+from replayer.run import ordering, runner
+from replayer.run import workload as workload_file
 from replayer.run.client_hosts import ClientHosts
 from replayer.run.context import Context
 from replayer.run.findings import Findings
@@ -370,3 +373,40 @@ def test_partial_runs_are_set_aside_and_counted(run_of, tmp_path):
     assert "b is lost" in said
     assert Status.PARTIAL in {one.status for one in store.runs(tmp_path)}
     assert "it is partial: only its finished steps count" in samples.counted(partial)[1]
+
+
+@pytest.mark.parametrize(
+    ("name", "idle"),
+    [("demo", False), ("slob-physical", False), ("cold-walk", True), ("storage", True)],
+)
+def test_hosts_for_a_workload_without_sessions_are_refused(name, idle):
+    """What other hosts have no part in is said before anything is begun, with what there is."""
+    loaded = workload_file.load(name)
+    if not idle:
+        ordering.refuse_idle(loaded, ["a", "b"])
+        return
+    with pytest.raises(Impossible, match=r"--clients a,b: no step of .* has sessions"):
+        ordering.refuse_idle(loaded, ["a", "b"])
+
+
+@pytest.mark.parametrize(
+    ("url", "refused"),
+    [
+        ("postgresql://me@localhost/x", True),
+        ("postgresql://me@127.0.0.2:5433/x", True),
+        ("postgresql://me@[::1]/x", True),
+        ("postgresql:///x?host=/run/postgresql", True),
+        ("postgresql://me@10.0.0.7/x", False),
+        ("postgresql://me@db.example/x", False),
+        ("mysql://me@127.0.0.1/x", True),
+    ],
+)
+def test_a_url_that_is_another_machine_for_each_client_is_refused(url, refused):
+    """A loopback or a socket is reached by the hosts that share it, and by no other."""
+    order = runner.Order(workload_file.load("demo"), engines.of_url(url), url=url)
+    ordering.refuse_loopback(order, [])
+    if not refused:
+        ordering.refuse_loopback(order, ["a", "b"])
+        return
+    with pytest.raises(Impossible, match="the clients on a, b do not reach the server"):
+        ordering.refuse_loopback(order, ["a", "b"])

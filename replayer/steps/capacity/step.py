@@ -37,6 +37,11 @@ _ALMOST = 0.999
 """A multiple of 1 that arithmetic made a little less."""
 
 
+def on_client_hosts(_spec: Spec) -> bool:
+    """Return that its sessions may be processes of other hosts."""
+    return True
+
+
 def footprint(spec: Spec, block_size: int) -> Footprint:
     """Return what the tables take."""
     return spec.footprint(block_size)

@@ -24,6 +24,11 @@ from replayer.steps.ramp.spec import Spec
 _SAMPLE_SECONDS = 0.05
 
 
+def on_client_hosts(_spec: Spec) -> bool:
+    """Return that its sessions may be processes of other hosts."""
+    return True
+
+
 def footprint(spec: Spec, block_size: int) -> Footprint:
     """Return what the tables take."""
     return spec.footprint(block_size)

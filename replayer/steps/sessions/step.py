@@ -40,6 +40,11 @@ from replayer.steps.sessions.window import SLICE, measure_window
 from replayer.tables.pgio import TableSet
 
 
+def on_client_hosts(_spec: Spec) -> bool:
+    """Return that its sessions may be processes of other hosts."""
+    return True
+
+
 def footprint(spec: Spec, block_size: int) -> Footprint:
     """Return what the tables take, and how much of them a cached run keeps in memory."""
     size = spec.bytes(block_size)
