@@ -3,7 +3,8 @@
 A probe module has a docstring (its first line says which tool's job it does), a `Spec` (a subclass
 of `ProbeSpec`: the keys of the TOML table) and `run(spec, context) -> None`, which adds what it
 finds to `context.findings` as it goes.  It may have `needs(spec, host) -> int`, the bytes of files
-it will make, and `ON_DEVICE = False` if it makes files but cannot work on a raw device instead.
+it will make, `ON_DEVICE = False` if it makes files but cannot work on a raw device instead, and
+`ON_HOSTS = True` if all that it does with them is `run_io`, which hosts can do as its clients.
 """
 
 from typing import Any, Protocol

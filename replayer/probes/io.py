@@ -22,6 +22,9 @@ _FIO = {
 }
 
 
+ON_HOSTS = True
+
+
 class Spec(ProbeSpec):
     """What is read and written, how, and for how long."""
 

@@ -19,6 +19,8 @@ from replayer.storage.io_job import Access, IoJob, Target
 from replayer.storage.io_result import IoResult
 from replayer.units import Duration, Size
 
+ON_HOSTS = True
+
 
 class Spec(ProbeSpec):
     """ORION's own parameters."""
@@ -101,7 +103,8 @@ def _measure(
     io = context.run_io(title, jobs, targets)
     context.io_rows(io, jobs, targets)
     points = {
-        str(client): _point(small, large, results) for client, results in enumerate(io.by_client, 1)
+        context.client_name(client): _point(small, large, results)
+        for client, results in enumerate(io.by_client)
     }
     if len(targets) > 1:
         points["all"] = _point(small, large, [io.of(place) for place in range(len(jobs))])

@@ -5,7 +5,6 @@ tables  hosts, a row for each host of each window
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 from replayer.analysis.client_hosts import BOUND, SPREAD, TABLE
 from replayer.run.findings import Findings
@@ -16,17 +15,18 @@ from replayer.watch.pools import Clients, Share
 class ClientHosts:
     """The hosts that the jobs of one pool were dealt to, and how far their jobs are."""
 
-    def __init__(self, clients: Clients, jobs: Sequence[Any], window: str) -> None:
+    def __init__(self, clients: Clients, sessions: Sequence[int], window: str) -> None:
+        """Take the sessions of each job, in the order of the jobs."""
         self._names = clients.names
         self._window = window
-        self._sessions = [getattr(job, "sessions", 1) for job in jobs]
+        self._sessions = list(sessions)
         self._done: dict[int, float] = {}
 
     def __bool__(self) -> bool:
         return bool(self._names)
 
     def heard(self, job: int, done: float) -> None:
-        """Take notice of how many statements a job has done by now."""
+        """Take notice of how many operations a job has done by now."""
         self._done[job] = done
 
     def note(self, seconds: float) -> str:
@@ -46,7 +46,7 @@ class ClientHosts:
                 window=self._window,
                 host=share.name,
                 sessions=sum(self._sessions[job] for job in self._jobs(share.name)),
-                statements=round(done),
+                operations=round(done),
                 per_second=round(done / seconds, 3) if seconds else None,
                 share=round(done / total, 6) if total else None,
                 start_us=_rounded(share.start_us, 1),
@@ -67,7 +67,7 @@ class ClientHosts:
                 when = "" if share.heard_s is None else f" {share.heard_s:.1f} s after the start"
                 findings.note(
                     f"{share.name} was last heard{when}, when its sessions had done "
-                    f"{show_count(round(self._sum(share.name)))} statements"
+                    f"{show_count(round(self._sum(share.name)))} operations"
                 )
 
     def _working(self) -> Sequence[str]:

@@ -112,7 +112,8 @@ class Context:
         cut short they are written down here.  What is not done over the network, or works on memory
         that the jobs share, belongs into a WorkerPool: that one never leaves this host.
         """
-        hosts = ClientHosts(self.clients, jobs, window)
+        sessions = [getattr(job, "sessions", 1) for job in jobs]
+        hosts = ClientHosts(self.clients, sessions, window)
         with self.clients.pool(work, jobs, processes=processes, awaited=awaited) as pool:
             try:
                 yield pool, hosts

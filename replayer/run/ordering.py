@@ -47,12 +47,12 @@ def asker() -> Callable[[str], str] | None:
     return getpass.getpass if sys.stdin.isatty() and sys.stderr.isatty() else None
 
 
-def refuse_idle(workload: Workload, clients: Sequence[str]) -> None:
+def refuse_idle(workload: Workload, options: str) -> None:
     """Raise Impossible where no step of a workload has any work for client hosts."""
     if any(map(_on_client_hosts, workload.steps)):
         return
     raise Impossible(
-        f"--clients {','.join(clients)}: no step of {workload.name} has sessions that other hosts "
+        f"{options}: no step of {workload.name} has sessions that other hosts "
         f"can have (steps are {', '.join(dict.fromkeys(spec.step for spec in workload.steps))}): "
         f"leave the hosts out"
     )

@@ -2,6 +2,7 @@
 
 import os
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -14,15 +15,18 @@ from pydantic import Field, model_validator
 from replayer.errors import Impossible
 from replayer.machine.host import Host
 from replayer.model import StepSpec
+from replayer.run.client_hosts import ClientHosts
 from replayer.run.context import Progress
 from replayer.run.findings import Findings
 from replayer.storage import device as devices
 from replayer.storage import reference_tools
 from replayer.storage.files import Workspace, enough
 from replayer.storage.io_job import Access, IoJob, Sync, Target
+from replayer.storage.io_job import Share as IoShare
 from replayer.storage.io_result import IoResult, summary
-from replayer.storage.io_run import IoRun, run_io
+from replayer.storage.io_run import IoRun, run_io, run_io_on_hosts
 from replayer.units import Count, show_size
+from replayer.watch.pools import HERE, Clients, Pool
 from replayer.watch.sampler import Sampler
 
 _MOST_CLIENTS = 64
@@ -69,6 +73,8 @@ class ProbeContext:
     storage: Path
     findings: Findings
     workspace: Workspace
+    clients: Clients = HERE
+    """The hosts that are the probe's clients."""
     _points: dict[str, list[tuple[int, float]]] = field(default_factory=dict)
     _first_ns: int | None = None
     _read: list[tuple[int, int]] = field(default_factory=list)
@@ -144,20 +150,54 @@ class ProbeContext:
         if any(job.writes for job in jobs):
             self.findings.writes = True
         with _bar(self.progress, title, jobs) as advance:
-            io = run_io(
+            io = self._run_io(
+                title,
                 jobs,
                 targets,
                 watch=advance,
                 opened=lambda: marks.append(self.sampler.mark()),
             )
-        marks.append(self.sampler.mark())
-        io = replace(io, idle=_idle(self.sampler, *marks))
+        marks = [marks[-1], self.sampler.mark()]
+        if not self.clients.names:
+            io = replace(io, idle=_idle(self.sampler, *marks))
         if self._first_ns is None:
             self._first_ns = marks[0]
         self._count(jobs, io)
         self._prove(jobs, targets, io, marks)
         self._extend(marks[1])
         return io
+
+    def _run_io(
+        self,
+        title: str,
+        jobs: Sequence[IoJob],
+        targets: Sequence[Target],
+        *,
+        watch: Callable[[int], None],
+        opened: Callable[[], None],
+    ) -> IoRun:
+        if not self.clients.names:
+            return run_io(jobs, targets, watch=watch, opened=opened)
+        used: list[float] = []
+
+        def ended(pool: Pool, shares: Sequence[tuple[int, IoShare]]) -> None:
+            depth = sum(job.threads for job in jobs)
+            hosts = ClientHosts(self.clients, [depth] * len(targets), title)
+            done = Counter[int]()
+            for client, share in shares:
+                done[client] += sum(seen.operations for seen in share.latencies)
+            for client, operations in done.items():
+                hosts.heard(client, operations)
+            seconds = max((job.seconds or 0.0 for job in jobs), default=0.0)
+            hosts.record(self.findings, pool.shares, seconds if shares and seconds else None)
+            used.extend(share.cpu_share for share in pool.shares if share.cpu_share is not None)
+
+        io = run_io_on_hosts(jobs, targets, self.clients, watch=watch, opened=opened, ended=ended)
+        return replace(io, idle=1 - max(used) if used else None)
+
+    def client_name(self, place: int) -> str:
+        """Return what a client is called: a host's name, else its number from 1."""
+        return self.clients.names[place] if self.clients.names else str(place + 1)
 
     def io_rows(self, io: IoRun, jobs: Sequence[IoJob], targets: Sequence[Target]) -> None:
         """Add a row for each job to the table `io`: for each client and for all together.
@@ -166,8 +206,8 @@ class ProbeContext:
         """
         for place, job in enumerate(jobs):
             if len(targets) > 1:
-                for client, results in enumerate(io.by_client, 1):
-                    self._io_row(str(client), results[place], job.threads, io)
+                for client, results in enumerate(io.by_client):
+                    self._io_row(self.client_name(client), results[place], job.threads, io)
             whole = "all" if len(targets) > 1 else "1"
             self._io_row(whole, io.of(place), job.threads * len(targets), io)
         what = " and ".join(map(label, jobs))
@@ -241,6 +281,11 @@ class ProbeContext:
                 "each read is preceded by POSIX_FADV_DONTNEED instead"
             )
         if any(job.writes or not job.direct for job in jobs) or not targets[0].direct:
+            return
+        if self.clients.names:
+            self.findings.note(
+                "the reads of the client hosts' own devices are not counted, so nothing proves ours"
+            )
             return
         delta = self.sampler.device_delta(marks[0], marks[1])
         if delta is None or facts["storage.device"] != self.sampler.device:

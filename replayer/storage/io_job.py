@@ -1,6 +1,6 @@
 """What one kind of worker does to which files: the nouns of the I/O engine."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from replayer.errors import Impossible
@@ -117,6 +117,8 @@ class IoThread:
     client: int = 0
     turn: Counter | None = None
     """The next block of a shared walk."""
+    apart: bool = False
+    """Whether it is on another host than the one that made the files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,3 +137,8 @@ class Share:
     """Reads and writes including those that are not counted."""
     latencies: tuple[Latencies, Latencies]
     per_second: tuple[int, ...]
+
+    def moved(self, by_ns: int) -> "Share":
+        """Return it with its instants on a clock that is so much ahead of the one they are of."""
+        begin_ns, last_ns = self.window_begin_ns + by_ns, self.last_ns + by_ns
+        return replace(self, window_begin_ns=begin_ns, last_ns=last_ns)

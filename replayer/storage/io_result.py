@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from replayer.errors import ReplayerError
 from replayer.watch.histogram import Latencies
@@ -26,11 +29,27 @@ class IoResult:
     issued_writes: int
     per_second: tuple[int, ...]
     begin_ns: int
+    within: int | None = None
+    """Operations of the window, where not all those whose latencies are known are in it."""
+
+    @property
+    def end_ns(self) -> int:
+        """Return the end of the window."""
+        return self.begin_ns + round(self.seconds * 1e9)
 
     @property
     def operations(self) -> int:
         """Return the operations that count."""
+        if self.within is not None:
+            return self.within
         return self.reads.operations + self.writes.operations
+
+    def done_between(self, begin_ns: int, end_ns: int) -> float:
+        """Return the operations between two instants; those of a second are spread evenly."""
+        ends = [min(float(second), self.seconds) for second in range(len(self.per_second) + 1)]
+        done = [0, *accumulate(self.per_second)]
+        first, last = ((ns - self.begin_ns) / 1e9 for ns in (begin_ns, end_ns))
+        return float(np.interp(last, ends, done) - np.interp(first, ends, done))
 
     @property
     def bytes(self) -> int:
@@ -94,6 +113,26 @@ def together(results: Sequence[IoResult]) -> IoResult:
         issued_writes=sum(one.issued_writes for one in results),
         per_second=_added([one.per_second for one in results]),
         begin_ns=first.begin_ns,
+    )
+
+
+def overlapped(results: Sequence[IoResult]) -> IoResult:
+    """Return the sum of the same job on several hosts, over the window in which all of them worked.
+
+    Latencies are of all that each did in its own window.  Raises ReplayerError where there was no
+    time in which all of them worked.
+    """
+    begin, end = max(one.begin_ns for one in results), min(one.end_ns for one in results)
+    if begin >= end:
+        raise ReplayerError(
+            f"{results[0].job.name}: there was no time in which all hosts worked, so that there is "
+            f"no sum: give them more to do"
+        )
+    return replace(
+        together(results),
+        seconds=(end - begin) / 1e9,
+        begin_ns=begin,
+        within=round(sum(one.done_between(begin, end) for one in results)),
     )
 
 

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from replayer.errors import ReplayerError
+from replayer.errors import Impossible, ReplayerError
 from replayer.storage.io_job import Access, IoThread
-from replayer.storage.io_result import IoResult, summed, together
+from replayer.storage.io_result import IoResult, overlapped, summed, together
 from replayer.storage.io_worker import work
+from replayer.watch import pools
 from replayer.watch.workers import Counter, WorkerPool
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from replayer.storage.io_job import IoJob, Share, Target
+    from replayer.watch.pools import Clients, Pool
 
 _READY_SECONDS = 120.0
 _PROCESSES_A_CORE = 4
@@ -39,6 +42,8 @@ class IoRun:
     done_ns: int
     idle: float | None = None
     """The share of the machine's processor time that was idle meanwhile; None if not known."""
+    apart: bool = False
+    """Whether the clients are hosts, whose windows do not quite begin and end alike."""
 
     @property
     def processor_bound(self) -> bool:
@@ -69,7 +74,8 @@ class IoRun:
 
     def of(self, job: int = 0) -> IoResult:
         """Return one job, all clients together."""
-        return together([results[job] for results in self.by_client])
+        results = [results[job] for results in self.by_client]
+        return overlapped(results) if self.apart else together(results)
 
     @property
     def cpu_per_operation(self) -> float:
@@ -112,13 +118,58 @@ def run_io(
     return _sum(jobs, targets, shares, pool, opened_ns)
 
 
-def _processes(threads: int) -> int:
-    """Return how many processes have the threads.
+def run_io_on_hosts(
+    jobs: Sequence[IoJob],
+    targets: Sequence[Target],
+    clients: Clients,
+    *,
+    watch: Callable[[int], None],
+    opened: Callable[[], None],
+    ended: Callable[[Pool, Sequence[tuple[int, Share]]], None],
+) -> IoRun:
+    """Run all jobs at once, each host on its own target, as `run_io` does on this one.
+
+    `ended` is called with the pool and with the host and share of each thread, also of those that
+    are known when a host is lost: then with none.
+    """
+    by_target = [
+        [thread for job in jobs for thread in _apart(job, target, client)]
+        for client, target in enumerate(targets)
+    ]
+    # A pool deals its jobs to the hosts in turn.
+    threads = [thread for turn in zip(*by_target, strict=True) for thread in turn]
+    each = _processes(len(by_target[0]), clients.cores // len(targets))
+    shares: list[Share] = []
+    with clients.pool(work, threads, processes=each * len(targets)) as pool:
+        try:
+            pool.ready(timeout=_READY_SECONDS)
+            _, opened_ns = pools.opened(pool, clients, opened)
+            for report in pool.reports(timeout=1.0):
+                watch(report or 0)
+            shares = pool.results()
+        finally:
+            ended(pool, [(n % len(targets), share) for n, share in enumerate(shares)])
+    rows = [shares[client :: len(targets)] for client in range(len(targets))]
+    return replace(_sum(jobs, targets, list(chain(*rows)), pool, opened_ns), apart=True)
+
+
+def _apart(job: IoJob, target: Target, client: int) -> list[IoThread]:
+    if job.access is Access.SHARED:
+        raise Impossible(
+            f"{job.name}: access = 'shared' takes its blocks from a counter in this host's memory, "
+            f"which client hosts do not have: use sequential"
+        )
+    return [replace(thread, apart=True) for thread in _threads(job, target, client)]
+
+
+def _processes(threads: int, cores: int | None = None) -> int:
+    """Return how many processes have the threads on so many processors, None for this host's.
 
     The threads of one wait for each other at the interpreter's lock, which a hundred on two cores
     with two processes did at every third operation: more processes, fewer at each lock.
     """
-    cores = len(os.sched_getaffinity(0))
+    if cores is None:
+        cores = len(os.sched_getaffinity(0))
     return min(threads, max(cores, min(_PROCESSES_A_CORE * cores, _MOST_PROCESSES)))
 
 
@@ -132,7 +183,7 @@ def _sum(
     jobs: Sequence[IoJob],
     targets: Sequence[Target],
     shares: Sequence[Share],
-    pool: WorkerPool,
+    pool: Pool,
     opened_ns: int,
 ) -> IoRun:
     rest = iter(shares)

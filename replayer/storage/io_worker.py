@@ -78,6 +78,11 @@ def trouble(error: OSError, thread: IoThread) -> str:
         return f"{what} stopped: {os.strerror(error.errno)}; free some space or ask for less"
     if error.errno == errno.EIO:
         return f"{what} failed: {os.strerror(error.errno)}; see dmesg for what the device said"
+    if error.errno == errno.ENOENT and thread.apart:
+        return (
+            f"{what} stopped: there is no such file; the hosts of --clients have to share the "
+            f"folder of --data-dir, which has the same path on each of them"
+        )
     if error.errno == errno.ENOENT:
         return f"{what} stopped: the file was deleted by somebody while it was in use"
     if error.errno == errno.ENODATA:

@@ -7,6 +7,7 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from replayer.analysis import samples, warnings
@@ -16,7 +17,7 @@ from replayer.analysis.samples import Side
 from replayer.analysis.selection import choose
 from replayer.engines import engine as engines
 from replayer.engines.driver import Connector
-from replayer.errors import HostLost, Impossible
+from replayer.errors import HostLost, Impossible, ReplayerError
 from replayer.load import clients, level
 from replayer.load.clients import ClientJob
 from replayer.load.mix import Mix
@@ -32,8 +33,13 @@ from replayer.run.client_hosts import ClientHosts
 from replayer.run.context import Context
 from replayer.run.findings import Findings
 from replayer.run.runner import _status
+from replayer.storage.io_job import Access, IoJob, Target
+from replayer.storage.io_job import Share as IoShare
+from replayer.storage.io_result import IoResult, overlapped
+from replayer.storage.io_run import run_io_on_hosts
 from replayer.tables.pgio import TableSet
-from replayer.watch import pools
+from replayer.watch import pools, workers
+from replayer.watch.histogram import Latencies, Recorder
 
 HOUR = 3600 * 10**9
 STATEMENTS = (
@@ -233,7 +239,7 @@ def test_shares_are_rows_and_the_worst_start_is_a_fact():
     """Each host has a row for each window; a spread has the bound of the two least known clocks."""
     findings = Findings()
     shares = [Share("a", -200.0, 300.0), Share("b", 900.0, 40.0), Share("c", 0.0, 50.0)]
-    hosts = ClientHosts(Hosts("a", "b", "c"), [SimpleNamespace(sessions=2)] * 6, "sessions")
+    hosts = ClientHosts(Hosts("a", "b", "c"), [2] * 6, "sessions")
     for number in range(6):
         hosts.heard(number, 10 * (number + 1))
     hosts.record(findings, shares, 10.0)
@@ -241,7 +247,7 @@ def test_shares_are_rows_and_the_worst_start_is_a_fact():
     hosts.record(findings, calm, 10.0)
 
     rows = findings.tables["hosts"][:3]
-    assert [(row["host"], row["sessions"], row["statements"]) for row in rows] == [
+    assert [(row["host"], row["sessions"], row["operations"]) for row in rows] == [
         ("a", 4, 50), ("b", 4, 70), ("c", 4, 90),
     ]  # fmt: skip
     assert sum(row["share"] for row in rows) == pytest.approx(1, abs=1e-5)
@@ -266,10 +272,10 @@ def test_what_a_lost_host_had_done_is_kept_and_makes_the_run_partial():
         lose()
 
     first, second = context.findings.tables["hosts"]
-    assert (first["lost"], second["lost"], second["statements"]) == (False, True, 1234)
+    assert (first["lost"], second["lost"], second["operations"]) == (False, True, 1234)
     assert second["per_second"] is None
     assert context.findings.notes == [
-        "b was last heard 3.2 s after the start, when its sessions had done 1,234 statements"
+        "b was last heard 3.2 s after the start, when its sessions had done 1,234 operations"
     ]
     assert _status(raised.value) is Status.PARTIAL
 
@@ -377,16 +383,16 @@ def test_partial_runs_are_set_aside_and_counted(run_of, tmp_path):
 
 @pytest.mark.parametrize(
     ("name", "idle"),
-    [("demo", False), ("slob-physical", False), ("cold-walk", True), ("storage", True)],
+    [("demo", False), ("slob-physical", False), ("cold-walk", True), ("pg-fsync", True)],
 )
 def test_hosts_for_a_workload_without_sessions_are_refused(name, idle):
     """What other hosts have no part in is said before anything is begun, with what there is."""
     loaded = workload_file.load(name)
     if not idle:
-        ordering.refuse_idle(loaded, ["a", "b"])
+        ordering.refuse_idle(loaded, "--clients")
         return
-    with pytest.raises(Impossible, match=r"--clients a,b: no step of .* has sessions"):
-        ordering.refuse_idle(loaded, ["a", "b"])
+    with pytest.raises(Impossible, match=r"--clients: no step of .* has sessions"):
+        ordering.refuse_idle(loaded, "--clients")
 
 
 @pytest.mark.parametrize(
@@ -410,3 +416,75 @@ def test_a_url_that_is_another_machine_for_each_client_is_refused(url, refused):
         return
     with pytest.raises(Impossible, match="the clients on a, b do not reach the server"):
         ordering.refuse_loopback(order, ["a", "b"])
+
+
+def io_result(begin_s, per_second, seconds=None):
+    """Return what a host did, in its own window of as many seconds."""
+    job = IoJob(name="io", threads=1, block_size=8192, seconds=60.0)
+    seen = Recorder()
+    seen.add(np.full(sum(per_second), 1000))
+    return IoResult(
+        job=job, seconds=seconds or float(len(per_second)), reads=seen.recorded(),
+        writes=Latencies(), issued_reads=sum(per_second), issued_writes=0,
+        per_second=tuple(per_second), begin_ns=round(begin_s * 1e9),
+    )  # fmt: skip
+
+
+def test_hosts_are_summed_over_the_window_in_which_all_of_them_worked():
+    """What one did before the others began or after one had ended is in no sum, but in its own."""
+    one, other = io_result(100.0, [100] * 10), io_result(102.0, [50] * 5 + [1000] * 15)
+    both = overlapped([one, other])
+
+    assert (both.seconds, both.begin_ns) == (8.0, 102 * 10**9)
+    assert both.operations == 800 + 250 + 3000
+    assert both.iops == pytest.approx(4050 / 8)
+    assert one.iops == 100
+    assert both.latencies.operations == 1000 + 15_250
+    # Half a second is half of what was done in it.
+    shifted = overlapped([one, io_result(100.5, [200] * 10)])
+    assert (shifted.seconds, shifted.operations) == (9.5, 950 + 1900)
+    with pytest.raises(ReplayerError, match="no time in which all hosts worked"):
+        overlapped([one, io_result(111.0, [1])])
+
+
+def test_instants_of_a_share_are_moved_onto_another_clock():
+    """What is moved there and back is what it was, and nothing but instants is moved."""
+    share = IoShare(5 * 10**9, 8 * 10**9, True, (3, 0), (Latencies(), Latencies()), (1, 2))
+    moved = share.moved(HOUR)
+
+    assert moved.window_begin_ns - share.window_begin_ns == HOUR
+    assert moved.last_ns - share.last_ns == HOUR
+    assert moved.moved(-HOUR) == share
+
+
+class Turns(Hosts):
+    """Hosts that are this one: a pool deals its jobs to one host after the other."""
+
+    def pool(self, work, jobs, *, processes, awaited=None):
+        """Return a pool of this host."""
+        self.jobs = list(jobs)
+        return workers.WorkerPool(work, jobs, processes=processes, awaited=awaited)
+
+
+def test_each_host_reads_its_own_files_and_the_sum_is_of_all(tmp_path):
+    """Threads of a client are all on its host, as many on each, and rates add up."""
+    targets = []
+    for client in range(2):
+        path = tmp_path / f"client{client}"
+        path.write_bytes(bytes(1 << 20))
+        targets.append(Target((str(path),), 1 << 20, direct=False))
+    job = IoJob(name="io", threads=3, block_size=4096, direct=False, operations=300)
+    hosts, ended = Turns("a", "b"), []
+    io = run_io_on_hosts(
+        [job], targets, hosts, watch=lambda _: None, opened=lambda: None,
+        ended=lambda pool, shares: ended.extend(shares),
+    )  # fmt: skip
+
+    assert [thread.client for thread in hosts.jobs] == [0, 1] * 3
+    assert all(thread.apart for thread in hosts.jobs)
+    assert [[one.operations for one in results] for results in io.by_client] == [[300], [300]]
+    assert io.of().latencies.operations == 600
+    assert [client for client, _ in ended] == [0, 1] * 3
+    shared = replace(job, access=Access.SHARED)
+    with pytest.raises(Impossible, match="use sequential"):
+        run_io_on_hosts([shared], targets, hosts, watch=None, opened=None, ended=None)

@@ -6,10 +6,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
+from replayer.cluster import calls
 from replayer.errors import Impossible
 from replayer.model import Run
 from replayer.run.context import Progress
 from replayer.run.elsewhere.here import execute_there, found_database, refuse_other
+from replayer.run.ordering import refuse_idle, refuse_loopback
 from replayer.run.runner import Order, execute
 from replayer.servers import remote
 from replayer.watch.pools import HERE
@@ -36,6 +38,8 @@ def arranged(order: Order, wanted: Wanted, progress: Progress) -> Iterator[Itera
     if wanted == Wanted():
         yield execute(order, progress)
         return
+    if wanted.clients or wanted.cluster:
+        refuse_idle(order.workload, _options(wanted))
     if order.url is None and order.needs_database:
         raise Impossible(
             "a server that replayer starts is reached on this host alone: for "
@@ -61,6 +65,7 @@ def _agents(order: Order, wanted: Wanted, progress: Progress) -> Iterator[tuple[
             # An agent of its own, beside the one that is a client.
             stack.close()
             agents = stack.enter_context(_connected(replace(wanted, watch=watched), progress))
+        refuse_loopback(order, [name for name in agents.names if _elsewhere(agents, name)])
         clients = agents if agents.names else HERE
         yield replace(order, clients=clients, watched=watched), agents
 
@@ -76,6 +81,11 @@ def _connected(wanted: Wanted, progress: Progress) -> Iterator[Any]:
             agents = hosts.connected(wanted.clients, watch=wanted.watch, **somebodys)
             connected = stack.enter_context(agents)
         yield connected
+
+
+def _elsewhere(agents: Any, name: str) -> bool:
+    """Tell whether a client does not share this host's loopback."""
+    return bool(agents.about(name).machine != calls.network())
 
 
 def _options(wanted: Wanted) -> str:

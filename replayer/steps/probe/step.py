@@ -16,6 +16,7 @@ from replayer.run.footprint import Footprint
 from replayer.run.probe_context import ProbeContext, ProbeSpec
 from replayer.storage import device
 from replayer.storage.files import Workspace, enough
+from replayer.watch.pools import HERE
 from replayer.watch.sampler import Sampler
 
 Spec = ProbeSpec
@@ -30,6 +31,11 @@ def needs_database(_spec: StepSpec) -> bool:
 def stays(_spec: StepSpec) -> str:
     """Return why a probe is not run on the database's host."""
     return "a probe measures a host that has no part in it: run it there"
+
+
+def on_client_hosts(spec: ProbeSpec) -> bool:
+    """Return whether hosts can be the clients of a probe, each with files of its own."""
+    return bool(getattr(_module(spec), "ON_HOSTS", False)) and not spec.device
 
 
 def spec_of(table: dict[str, Any]) -> type[StepSpec]:
@@ -55,6 +61,7 @@ def footprint(spec: ProbeSpec, _block_size: int) -> Footprint:
 def check(spec: ProbeSpec, context: Context) -> None:
     """Refuse what cannot be done before anything is written: too little space, a wrong device."""
     module = _module(spec)
+    spec = _dealt(spec, context)
     needs = getattr(module, "needs", None)
     if needs is not None and not spec.device:
         enough(context.storage, spec.clients * needs(spec, context.host))
@@ -66,6 +73,7 @@ def check(spec: ProbeSpec, context: Context) -> None:
 
 def run(spec: ProbeSpec, context: Context) -> None:
     """Run the probe in a folder of its own, which is removed."""
+    spec = _dealt(spec, context)
     with Workspace(context.storage) as workspace, _watching(spec, context) as sampler:
         probe_context = ProbeContext(
             spec=spec,
@@ -75,8 +83,30 @@ def run(spec: ProbeSpec, context: Context) -> None:
             storage=context.storage,
             findings=context.findings,
             workspace=workspace,
+            clients=context.clients if on_client_hosts(spec) else HERE,
         )
         _module(spec).run(spec, probe_context)
+
+
+def _dealt(spec: ProbeSpec, context: Context) -> ProbeSpec:
+    """Return the keys with a client for each host, where hosts are the clients.
+
+    Raises Impossible for what is then done on this host alone.
+    """
+    hosts = context.clients.names
+    if not hosts or not on_client_hosts(spec):
+        return spec
+    if spec.clients not in {1, len(hosts)}:
+        raise Impossible(
+            f"{spec.name}: clients = {spec.clients} where the {len(hosts)} hosts of --clients are "
+            f"its clients: leave one of the two out"
+        )
+    if spec.cross_check:
+        raise Impossible(
+            f"{spec.name}: --cross-check runs another tool on this host, and the clients are "
+            f"others: leave one of the two out"
+        )
+    return spec.model_copy(update={"clients": len(hosts)})
 
 
 def _watching(spec: ProbeSpec, context: Context) -> AbstractContextManager[Sampler]:
