@@ -127,13 +127,14 @@ async def answer(working: Working, op: str, arguments: Mapping[str, Any]) -> dic
     """Return the answer to one operation, or {"error": sentence}."""
     if op == "ping":
         return {"ns": time.monotonic_ns()}
-    try:
-        return await _OPERATIONS[op](working, **arguments)
-    except KeyError:
+    operation = _OPERATIONS.get(op)
+    if operation is None:
         return {"error": f"an agent knows no {op!r}"}
+    try:
+        return await operation(working, **arguments)
     except ReplayerError as error:
         return {"error": str(error)}
-    except (TypeError, ValueError, OSError) as error:
+    except Exception as error:  # noqa: BLE001 - else Dask would answer with a pickle of it
         return {"error": f"{op} failed: {type(error).__name__}: {error}"}
 
 

@@ -43,11 +43,14 @@ _GRACE_SECONDS = 1.5
 _LOOK_SECONDS = 0.25
 
 
-def main(pipe: connection.Connection[Any, Any], agent: int) -> None:
-    """Be the process: wait for what to do, do it, and say how it went."""
+def main(pipe: connection.Connection[Any, Any], agent: int, *, ours: bool) -> None:
+    """Be the process: wait for what to do, do it, and say how it went.
+
+    An agent that is not ours, a worker of somebody's cluster, is never ended.
+    """
     workers.die_with(agent, signal.SIGTERM)
     os.set_inheritable(pipe.fileno(), False)
-    line = Line(pipe, agent)
+    line = Line(pipe, agent if ours else None)
     signals.install()
     line.listen()
     try:
@@ -123,7 +126,8 @@ class Elsewhere:
 class Line:
     """The pipe to the agent, and what has arrived by it."""
 
-    def __init__(self, pipe: connection.Connection[Any, Any], agent: int) -> None:
+    def __init__(self, pipe: connection.Connection[Any, Any], agent: int | None) -> None:
+        """`agent` is the process to end when it no longer passes beats on."""
         self._pipe = pipe
         self._agent = agent
         self._sending = threading.Lock()

@@ -26,7 +26,7 @@ from distributed.scheduler import Scheduler
 from replayer import shell
 from replayer.cluster import calls, settings
 from replayer.cluster.agent import MARK
-from replayer.errors import ReplayerError
+from replayer.errors import Impossible, ReplayerError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 _CLOSE_SECONDS = 3.0
 _LAST_WORDS_SECONDS = 0.5
+_WORDS_BYTES = 4096
 _CONVERSATIONS = 32
 """So many hosts are spoken to by ssh at a time, until their agents are there."""
 _ASKED = {
@@ -144,13 +145,13 @@ class SshAgent(ProcessInterface):  # type: ignore[misc]
     def _reason(self) -> str:
         """Return the last line of stderr: ssh's, or of what it was to start there."""
         assert self._process is not None
-        assert self._process.stderr is not None
+        stderr = self._process.stderr
         shell.ended(self._process, within=_LAST_WORDS_SECONDS)
-        while select.select([self._process.stderr], [], [], 0)[0]:
-            piece = os.read(self._process.stderr.fileno(), 1 << 16)
+        while stderr is not None and not stderr.closed and select.select([stderr], [], [], 0)[0]:
+            piece = os.read(stderr.fileno(), 1 << 16)
             if not piece:
                 break
-            self._last_words = (self._last_words + piece)[-4096:]
+            self._last_words = (self._last_words + piece)[-_WORDS_BYTES:]
         lines = self._last_words.decode(errors="replace").strip().splitlines()
         return lines[-1].strip() if lines else "ssh said nothing"
 
@@ -164,6 +165,7 @@ class SshAgent(ProcessInterface):  # type: ignore[misc]
         if not shell.ended(process, within=_CLOSE_SECONDS):
             process.kill()
             process.wait()
+        self._reason()
         for stream in (process.stdout, process.stderr):
             if stream is not None:
                 stream.close()
@@ -235,6 +237,6 @@ async def _closed(cluster: SpecCluster) -> None:
 
 
 def refuse_odd(host: str) -> None:
-    """Raise ReplayerError for what is no host's name, as `-oProxyCommand=...`."""
+    """Raise Impossible for what is no host's name, as `-oProxyCommand=...`."""
     if not re.fullmatch(r"[\w\[][\w.@:%\[\]-]*", host):
-        raise ReplayerError(f"{host!r} is not the name of a host, as ssh takes it")
+        raise Impossible(f"{host!r} is not the name of a host, as ssh takes it")

@@ -137,8 +137,8 @@ class Member:
                 )
             except HostLost:
                 self._doubt()
-            except ReplayerError as error:
-                self._lose(str(error))
+            except Exception as error:  # noqa: BLE001 - whoever waits for this host must hear of it
+                self._lose(f"the host {self.name} is lost: {error}")
             if self.state == before and not self.latest.get("more"):
                 await asyncio.sleep(_PAUSE)
 

@@ -175,7 +175,11 @@ class Working:
         # Not a daemon: those may not have children, and a pool has.  From this thread, which lives
         # as long as the agent: the kernel tells the child of the end of the thread that started it.
         self._process = context.Process(
-            target=child.main, args=(theirs, os.getpid()), name="replayer-child", daemon=False
+            target=child.main,
+            args=(theirs, os.getpid()),
+            kwargs={"ours": self._leave is not None},
+            name="replayer-child",
+            daemon=False,
         )
         self._process.start()
         theirs.close()

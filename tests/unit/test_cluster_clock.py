@@ -1,0 +1,85 @@
+"""Clocks of other hosts: simulated ones, whose true offset and drift are known."""
+
+import asyncio
+import random
+
+import pytest
+
+from replayer.cluster.clock import Clock, measured
+
+HOUR_NS = 3600 * 10**9
+
+
+class World:
+    """A host's clock that is ahead and drifts, behind a network that takes its time."""
+
+    def __init__(self, offset_ns, drift, seed, there=(20_000, 3_000_000), back=(20_000, 200_000)):
+        self.now_ns = 5 * 10**12
+        self.offset_ns, self.drift = offset_ns, drift
+        self.random = random.Random(seed)
+        self.there, self.back = there, back
+
+    def now(self):
+        """Return this host's clock."""
+        return self.now_ns
+
+    def theirs(self, ns):
+        """Return what the other clock truly shows when this one shows ns."""
+        return ns + self.offset_ns + round(self.drift * (ns - 5 * 10**12))
+
+    async def ping(self):
+        """Take a way there, read the clock, take another way back."""
+        self.now_ns += self.random.randint(*self.there)
+        read = self.theirs(self.now_ns)
+        self.now_ns += self.random.randint(*self.back)
+        return read
+
+    def measured(self):
+        """Measure the offset."""
+        return asyncio.run(measured(self.ping, now=self.now))
+
+
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("offset_ns", [HOUR_NS, -HOUR_NS, 0, 17])
+@pytest.mark.parametrize("drift", [0.0, 50e-6, -50e-6])
+def test_offset_is_found_within_its_stated_bound(seed, offset_ns, drift):
+    """However unequal the two ways of a ping are, and however far the clocks are apart."""
+    world = World(offset_ns, drift, seed)
+    offset = world.measured()
+
+    assert abs(offset.ns - (world.theirs(offset.at_ns) - offset.at_ns)) <= offset.bound_ns
+    assert offset.bound_ns < 500_000, "the least round trip of 50 counts"
+
+
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("drift", [50e-6, -50e-6, 0.0])
+def test_drift_is_found_within_its_bound_and_undone(seed, drift):
+    """A clock that runs 50 ppm fast for a minute: instants in it are moved within the bound."""
+    world = World(HOUR_NS, drift, seed)
+    first = world.measured()
+    world.now_ns += 60 * 10**9
+    clock = Clock(first, world.measured())
+
+    assert abs(clock.drift - drift) <= clock.drift_bound
+    for seconds in (0.1, 10, 30, 59):
+        here = first.at_ns + round(seconds * 1e9)
+        assert abs(clock.here(world.theirs(here)) - here) <= clock.bound_ns
+        assert abs(clock.there(here) - world.theirs(here)) <= clock.bound_ns
+        assert abs(clock.here(clock.there(here)) - here) <= 1
+
+
+def test_one_measurement_knows_no_drift():
+    """Nothing is made up."""
+    clock = Clock(World(HOUR_NS, 50e-6, 1).measured())
+
+    assert clock.drift is None
+    assert clock.drift_bound is None
+
+
+def test_the_bound_holds_where_one_way_takes_it_all():
+    """The worst case of Cristian's method: the bound is half the round trip, and is used up."""
+    world = World(HOUR_NS, 0.0, 1, there=(1_000_000, 1_000_000), back=(0, 0))
+    offset = world.measured()
+
+    assert offset.bound_ns == 500_000
+    assert abs(offset.ns - HOUR_NS) == 500_000

@@ -1,0 +1,220 @@
+"""What travels between hosts: values of replayer, and nothing that could do something."""
+
+import array
+import contextlib
+import dataclasses
+import decimal
+import enum
+import os
+import subprocess
+from datetime import UTC, datetime
+from pathlib import Path
+from types import MappingProxyType
+from typing import NamedTuple
+
+import hypothesis
+import msgpack
+import numpy as np
+import pytest
+from hypothesis import strategies
+
+from replayer.cluster import message
+from replayer.engines.driver import Connector
+from replayer.errors import Impossible, ReplayerError
+from replayer.load.clients import ClientResult, Point
+from replayer.load.requests import Keys
+from replayer.load.tally import Tally
+from replayer.storage.io_job import Access, IoJob
+from replayer.tables import pgio
+from replayer.watch.histogram import Latencies
+from replayer.watch.workers import Counter
+
+PLAIN = strategies.recursive(
+    strategies.none()
+    | strategies.booleans()
+    | strategies.integers()
+    | strategies.floats(allow_nan=False)
+    | strategies.text()
+    | strategies.binary(),
+    lambda inner: (
+        strategies.lists(inner)
+        | strategies.lists(inner).map(tuple)
+        | strategies.dictionaries(strategies.text() | strategies.integers(), inner)
+    ),
+    max_leaves=20,
+)
+
+
+@hypothesis.given(PLAIN)
+def test_plain_values_arrive_as_they_were(value):
+    """Types, too: a tuple is no list, and a number may have any size."""
+    arrived = message.unpack(message.pack(value))
+
+    assert arrived == value
+    assert type(arrived) is type(value)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        Connector("psycopg", {"host": "db", "password": "x"}, ("SET a = 1",)),
+        Point(1.5, 7, 0.0),
+        Latencies(bins={1: 2}, operations=2, total_ns=3, squares=4.0, least_ns=1, most_ns=2),
+        pgio.SessionResult(1, "pgio1", 8, 8),
+        pgio.Slice(*range(len(pgio.Slice._fields))),
+        Keys(7, None),
+        next(iter(Access)),
+        {1, 2},
+        frozenset({"a"}),
+        {(1, 2): "tuple as key"},
+        decimal.Decimal("1.10"),
+        datetime(2026, 11, 22, tzinfo=UTC),
+        Path("/a/b"),
+        array.array("q", [1, 2]),
+        1 << 200,
+    ],
+)
+def test_values_of_replayer_arrive_as_they_were(value):
+    """Dataclasses, NamedTuples and enums with all their fields."""
+    arrived = message.unpack(message.pack(value))
+
+    assert type(arrived) is type(value)
+    assert arrived == value
+
+
+def test_arrays_arrive_as_they_were_and_can_be_written():
+    """Of numbers; in a dataclass as everywhere."""
+    result = ClientResult(
+        Tally(begun=np.arange(6).reshape(2, 3), busy_ns=np.int64(7)), 1, 2, (0.5, 0.25), 0.0, 1.0
+    )
+    arrived = message.unpack(message.pack(result))
+
+    assert np.array_equal(arrived.tally.begun, result.tally.begun)
+    assert arrived.tally.begun.dtype == result.tally.begun.dtype
+    assert arrived.tally.begun.flags.writeable
+    assert arrived.tally.busy_ns == 7
+    assert arrived.cpu == (0.5, 0.25)
+    assert message.unpack(message.pack(MappingProxyType({"a": 1}))) == {"a": 1}
+
+
+class Foreign(NamedTuple):
+    """A NamedTuple that is not replayer's."""
+
+    a: int
+
+
+@dataclasses.dataclass
+class ForeignData:
+    """A dataclass that is not replayer's."""
+
+    a: int = 1
+
+
+class ForeignEnum(enum.Enum):
+    """An enum that is not replayer's."""
+
+    A = 1
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        object(),
+        print,
+        pgio.session,
+        Connector,
+        open(os.devnull),  # noqa: SIM115, PTH123
+        np.array([object()]),
+        Foreign(1),
+        ForeignData(),
+        ForeignEnum.A,
+        lambda: None,
+    ],
+    ids=str,
+)
+def test_what_is_no_value_of_replayer_does_not_leave(value):
+    """In one sentence, before anything is sent."""
+    with pytest.raises(ReplayerError, match="cannot be sent to another host"):
+        message.pack([value])
+
+
+def test_a_counter_does_not_leave():
+    """Two hosts cannot share it."""
+    with pytest.raises(ReplayerError, match="Counter"):
+        message.pack((1, Counter()))
+
+
+FIELDS, ENUM, NAMED = message._FIELDS, message._ENUM, message._NAMED
+
+
+@pytest.mark.parametrize("kind", [FIELDS, ENUM, NAMED])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "os:system",
+        "subprocess:Popen",
+        "builtins:eval",
+        "replayer.shell:run",
+        "replayer.shell:subprocess.Popen",
+        "replayer.shell:os",
+        "replayer.watch.workers:WorkerPool",
+        "replayer.cluster.message:importlib.import_module",
+        "replayer.errors:ReplayerError",
+        "replayer.tables.pgio:session",
+        "replayer.cluster.message:dataclass",
+        "replayer.tables.pgio:dataclass",
+        "replayer.nowhere:Thing",
+        "replayer.engines.driver:Nothing",
+        "replayer.engines.driver:Connector.__init__",
+        "replayer",
+        "",
+        ":",
+        "..replayer:x",
+    ],
+)
+def test_nothing_but_values_of_replayer_is_made_of_what_arrives(kind, name):
+    """Whatever is named, no code of it runs: it is refused in a sentence."""
+    packed = msgpack.packb(msgpack.ExtType(kind, msgpack.packb([name, "touch /tmp/harm"])))
+
+    with pytest.raises(ReplayerError, match="another host"):
+        message.unpack(packed)
+
+
+def test_no_constructor_runs():
+    """A dataclass gets its fields; what it does upon being made it does not do."""
+    fields = [None] * len(dataclasses.fields(IoJob))
+    name = "replayer.storage.io_job:IoJob"
+    packed = msgpack.packb(msgpack.ExtType(FIELDS, msgpack.packb([name, *fields])))
+
+    assert type(message.unpack(packed)) is IoJob
+    with pytest.raises(Impossible):
+        IoJob(**dict.fromkeys([one.name for one in dataclasses.fields(IoJob)]))
+
+
+@hypothesis.given(strategies.binary())
+def test_any_bytes_are_a_value_or_refused(data):
+    """Never another error."""
+    with contextlib.suppress(ReplayerError):
+        message.unpack(data)
+
+
+@pytest.mark.parametrize("name", ["os:system", "replayer.shell:run", "replayer.tables.pgio:load"])
+def test_only_marked_functions_can_be_asked_for(name):
+    """Being a function of replayer's is not enough."""
+    with pytest.raises(ReplayerError):
+        message.work_of(name)
+
+
+def test_a_marked_function_is_found_by_its_name():
+    """That is how sessions get to another host."""
+    assert message.work_of(message.name_of(pgio.session)) is pgio.session
+    with pytest.raises(ReplayerError, match="not marked"):
+        message.name_of(subprocess.run)
+
+
+def test_a_connector_tells_no_password():
+    """It is in what travels, and in no text of it."""
+    connector = Connector("psycopg", {"password": "s3cret"})
+
+    assert b"s3cret" in message.pack(connector)
+    assert "s3cret" not in repr(message.unpack(message.pack(connector)))
