@@ -76,8 +76,12 @@ def start(
     user: User | None = None,
     environment: Mapping[str, str] | None = None,
     output: Path | None = None,
-) -> subprocess.Popen[bytes]:
-    """Start a program that goes on beside replayer, in a session of its own; output is appended."""
+    passed: Sequence[int] = (),
+) -> Conversation:
+    """Start a program that goes on beside replayer, in a session of its own; output is appended.
+
+    It inherits the descriptors that are `passed`, and no others.
+    """
     command = [str(argument) for argument in arguments]
     try:
         with open(output or os.devnull, "ab") as sink:  # noqa: PTH123 - os.devnull is a str
@@ -88,6 +92,7 @@ def start(
                 stderr=subprocess.STDOUT,
                 env=None if environment is None else {**os.environ, **environment},
                 start_new_session=True,
+                pass_fds=passed,
                 **_identity(user),
             )
     except OSError as error:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import importlib
 import os
 import signal
 import threading
@@ -44,7 +45,7 @@ _LEAVE_SECONDS = 3.0
 class Passport:
     """What a run that was sent to another host needs to reach its clients."""
 
-    secret: Secret = field(repr=False)
+    secret: Secret | None = field(repr=False)
     clients: tuple[tuple[str, str], ...]
     """Name and address of each agent."""
 
@@ -52,7 +53,7 @@ class Passport:
 class Hosts:
     """The agents of one run."""
 
-    def __init__(self, loop: Loop, members: Sequence[Member], secret: Secret) -> None:
+    def __init__(self, loop: Loop, members: Sequence[Member], secret: Secret | None) -> None:
         self._loop, self._secret = loop, secret
         self._members = {member.name: member for member in members}
         self.database: Member | None = self._members.pop(
@@ -231,40 +232,67 @@ class Loop:
 
 
 @contextlib.contextmanager
-def connected(clients: Sequence[str], *, watch: str = "") -> Iterator[Hosts]:
+def connected(clients: Sequence[str], *, watch: str = "", cluster: str = "") -> Iterator[Hosts]:
     """Start an agent on each of these hosts and give them; they end with the `with` block.
 
+    `cluster` is the address of somebody's scheduler, whose workers are the clients then.
     Raises Impossible and ReplayerError in a sentence: no library, no ssh, no or another replayer.
     """
-    needed()
-    settings.configured()
-    from replayer.cluster import launch  # noqa: PLC0415 - it loads distributed: 0.3 s
-
-    settings.without_pickles()
     wanted = _wanted(clients, watch)
-    for _, host in wanted:
-        launch.refuse_odd(host)
-    secret = settings.new_secret()
-    with _loop() as loop, _entered(loop, launch.launched(wanted, secret)) as cluster:
-        members = [
-            _member(loop, name, agent.address, secret, ended=agent.ended)
-            for name, agent in cluster.workers.items()
-        ]
-        order = [name for name, _ in wanted]
-        with _joined(loop, sorted(members, key=lambda one: order.index(one.name))) as joined:
-            yield Hosts(loop, joined, secret)
+    if cluster and clients:
+        raise Impossible("--clients and --cluster both say who the clients are: give one of them")
+    _load()
+    with contextlib.ExitStack() as stack:
+        loop = stack.enter_context(_loop())
+        members, secret = _borrowed(stack, loop, cluster) if cluster else ([], None)
+        if wanted:
+            agents, own_secret = _launched(stack, loop, wanted)
+            members, secret = [*members, *agents], secret if cluster else own_secret
+        joined = stack.enter_context(_joined(loop, members))
+        yield Hosts(loop, joined, secret)
 
 
 @contextlib.contextmanager
 def rejoined(passport: Passport) -> Iterator[Hosts]:
     """Give the hosts of a run that was sent here; their agents go on when it has ended."""
-    needed()
-    settings.configured()
-    settings.without_pickles()
+    _load()
     with _loop() as loop:
-        members = [_member(loop, *client, passport.secret) for client in passport.clients]
+        members = [
+            _member(loop, name, address, passport.secret) for name, address in passport.clients
+        ]
         with _joined(loop, members, end=False) as joined:
             yield Hosts(loop, joined, passport.secret)
+
+
+def _load() -> None:
+    """Load distributed, which reads its settings meanwhile: 0.3 s that a run on one host spares."""
+    needed()
+    settings.configured()
+    importlib.import_module("replayer.cluster.tls").without_pickles()
+
+
+def _launched(
+    stack: contextlib.ExitStack, loop: Loop, wanted: Sequence[tuple[str, str]]
+) -> tuple[list[Member], Secret]:
+    """Start agents of our own; return them in the order in which they were wanted."""
+    launch = importlib.import_module("replayer.cluster.launch")
+    for _, host in wanted:
+        launch.refuse_odd(host)
+    secret = importlib.import_module("replayer.cluster.tls").new_secret()
+    cluster = stack.enter_context(_entered(loop, launch.launched(wanted, secret)))
+    agents = [(name, cluster.workers[name]) for name, _ in wanted]
+    return [
+        _member(loop, name, agent.address, secret, ended=agent.ended) for name, agent in agents
+    ], secret
+
+
+def _borrowed(
+    stack: contextlib.ExitStack, loop: Loop, cluster: str
+) -> tuple[list[Member], Secret | None]:
+    """Have workers of somebody's cluster take part."""
+    plugin = importlib.import_module("replayer.cluster.plugin")
+    workers, secret = stack.enter_context(_entered(loop, plugin.borrowed(cluster)))
+    return [_member(loop, name, address, secret) for name, address in workers.items()], secret
 
 
 def _wanted(clients: Sequence[str], watch: str) -> list[tuple[str, str]]:
@@ -297,15 +325,14 @@ def _member(
     loop: Loop,
     name: str,
     address: str,
-    secret: Secret,
+    secret: Secret | None,
     *,
     ended: Callable[[], str | None] = lambda: None,
 ) -> Member:
     async def made() -> Member:
-        from distributed.core import rpc  # noqa: PLC0415 - only where hosts are asked for
-
-        arguments = settings.security(secret).get_connection_args("client")
-        connection_to = rpc(address, connection_args=arguments, timeout=CALL_SECONDS / 4)
+        core, tls = map(importlib.import_module, ("distributed.core", "replayer.cluster.tls"))
+        arguments = tls.security(secret).get_connection_args("client")
+        connection_to = core.rpc(address, connection_args=arguments, timeout=CALL_SECONDS / 4)
         return Member(name, address, connection_to, told=loop.ring, ended=ended)
 
     return loop.run(made())

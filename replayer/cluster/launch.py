@@ -24,7 +24,7 @@ from distributed.deploy.spec import ProcessInterface, SpecCluster
 from distributed.scheduler import Scheduler
 
 from replayer import shell
-from replayer.cluster import calls, settings
+from replayer.cluster import calls, settings, tls
 from replayer.cluster.agent import MARK
 from replayer.errors import Impossible, ReplayerError
 
@@ -58,6 +58,10 @@ class OwnScheduler(Scheduler):  # type: ignore[misc]
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
         self.blocked_handlers = [name for name in self.handlers if name not in _ASKED]
+
+    async def listen(self, *where: Any, **options: Any) -> None:
+        """Listen on every address; this process reaches it by the loopback, whatever the routes."""
+        await super().listen(*where, default_host="127.0.0.1", **options)
 
     def start_http_server(self, *_: object, **__: object) -> None:
         """Start none: it would answer whoever asks, without TLS."""
@@ -201,7 +205,7 @@ def _remote() -> str:
 @contextlib.asynccontextmanager
 async def launched(hosts: Sequence[tuple[str, str]], secret: Secret) -> AsyncIterator[SpecCluster]:
     """Give a cluster with an agent for each (name, host); they end with it."""
-    security = settings.security(secret)
+    security = tls.security(secret)
     talking = ThreadPoolExecutor(_CONVERSATIONS, thread_name_prefix="replayer-ssh")
     # Its extensions are for tasks, and one sends every worker a pickle.
     options = {"extensions": {}, "dashboard": False, "security": security}

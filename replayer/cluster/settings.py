@@ -4,15 +4,9 @@
 settings while they are imported.
 """
 
-import datetime as dt
-import os
-import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from distributed.security import Security
+from typing import Any
 
 CONNECT_SECONDS = 5.0
 CALL_SECONDS = 4.0
@@ -20,8 +14,6 @@ CALL_SECONDS = 4.0
 LEASE_SECONDS = 8.0
 """An agent that was not beaten for so long ends itself, and what it started."""
 START_SECONDS = 30.0
-_OUTLIVES = dt.timedelta(days=2)
-"""A certificate holds from before now to after: clocks of hosts may be wrong by hours."""
 
 DASK: Mapping[str, Any] = {
     # Whatever a user's own ~/.config/dask preloads has no place in a measurement.
@@ -82,73 +74,5 @@ class Secret:
 
     certificate: str = field(repr=False)
     key: str = field(repr=False)
-
-
-def new_secret() -> Secret:
-    """Return a new certificate, signed by itself.
-
-    Dask's Security.temporary makes one that begins to hold now, by this host's clock.
-    """
-    from cryptography import x509  # noqa: PLC0415
-    from cryptography.hazmat.primitives import hashes, serialization  # noqa: PLC0415
-    from cryptography.hazmat.primitives.asymmetric import ec  # noqa: PLC0415
-
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "replayer")])
-    now = dt.datetime.now(dt.UTC)
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName("replayer")]), critical=False)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - _OUTLIVES)
-        .not_valid_after(now + _OUTLIVES * 15)
-        .sign(key, hashes.SHA256())
-    )
-    return Secret(
-        certificate.public_bytes(serialization.Encoding.PEM).decode(),
-        key.private_bytes(
-            serialization.Encoding.PEM,
-            serialization.PrivateFormat.PKCS8,
-            serialization.NoEncryption(),
-        ).decode(),
-    )
-
-
-def security(secret: Secret) -> "Security":
-    """Return Dask's object for it; the key is in memory, and in no folder for temporary files."""
-    from distributed.security import Security  # noqa: PLC0415
-
-    certificate, key = (_in_memory(text) for text in (secret.certificate, secret.key))
-    roles = ("client", "scheduler", "worker")
-    return Security(
-        require_encryption=True,
-        tls_ca_file=certificate,
-        tls_min_version=ssl.TLSVersion.TLSv1_3,
-        **{f"tls_{role}_cert": certificate for role in roles},
-        **{f"tls_{role}_key": key for role in roles},
-    )
-
-
-def _in_memory(text: str) -> str:
-    """Return the path of a file that only this process has, and nobody can list."""
-    fd = os.memfd_create("replayer", os.MFD_CLOEXEC)
-    os.write(fd, text.encode())
-    return f"/proc/self/fd/{fd}"
-
-
-def without_pickles() -> None:
-    """Have distributed refuse every pickle that arrives.
-
-    It unpickles what any message holds before it looks at who asks for what; replayer's own
-    messages, and those with which a worker joins a scheduler, have none.
-    """
-    from distributed.protocol import pickle  # noqa: PLC0415
-
-    pickle.loads = _refused
-
-
-def _refused(*_: object, **__: object) -> Any:
-    raise ValueError("replayer unpickles nothing that another host sends")
+    authority: str = field(default="", repr=False)
+    """Who has signed it; "" is itself."""

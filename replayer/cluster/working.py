@@ -5,30 +5,33 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import math
-import multiprocessing
 import os
 import signal
+import sys
 import threading
 import time
 from dataclasses import dataclass, field
+from multiprocessing import connection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgpack
 
-from replayer.cluster import child
+from replayer import shell
+from replayer.cluster import child, child_process, message
 from replayer.cluster.settings import LEASE_SECONDS
 from replayer.errors import ReplayerError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from multiprocessing import connection
 
 _LOOK_SECONDS = 0.25
 _INTERRUPTED_SECONDS = 1.5
 _FIRST_LEASE_SECONDS = 60.0
 """Other agents may take their time to start before the first beat."""
 _OPENING_SECONDS = 2.0
+_HEARD = {"ready", "working"}
+"""States in which the child answers a beat."""
 _MOST_BYTES = 4 << 20
 """Of what jobs say, in one answer to a beat."""
 
@@ -93,15 +96,15 @@ class _State:
 class Working:
     """The child of an agent, if it has one, and the lease of the host that coordinates."""
 
-    def __init__(self, leave: Callable[[], None] | None = None) -> None:
-        """`leave` ends the agent; somebody else's worker is never ended."""
+    def __init__(self, leave: Callable[[], None], *, ours: bool = True) -> None:
+        """`leave` is called when it is over: it ends the agent, and never somebody's worker."""
         self._loop = asyncio.get_running_loop()
-        self._leave = leave
+        self._leave, self._ours = leave, ours
         self._state = _State()
         self._number = 0
         """Of the latest child: what is said of another is nobody's."""
         self._change = asyncio.Event()
-        self._process: multiprocessing.process.BaseProcess | None = None
+        self._process: shell.Conversation | None = None
         self._pipe: connection.Connection[Any, Any] | None = None
         self._sending = threading.Lock()
         self._until = time.monotonic() + _FIRST_LEASE_SECONDS
@@ -157,7 +160,7 @@ class Working:
             "reports": reports,
             "first": state.forgotten,
             "more": len(reports) < len(state.reports),
-            "silent": time.monotonic() - state.heard if state.name == "working" else 0.0,
+            "silent": time.monotonic() - state.heard if state.name in _HEARD else 0.0,
             "cpu_share": share,
             "agent_cpu": agent,
         }
@@ -168,21 +171,18 @@ class Working:
             raise ReplayerError(f"an agent cannot begin a {kind!r}")
         if self._process is not None:
             raise ReplayerError("this host already works for a replayer")
-        context = multiprocessing.get_context("spawn")
         self._number += 1
-        ours, theirs = context.Pipe()
+        ours, theirs = connection.Pipe()
         self._state = state = _State("preparing", kind, heard=time.monotonic())
-        # Not a daemon: those may not have children, and a pool has.  From this thread, which lives
-        # as long as the agent: the kernel tells the child of the end of the thread that started it.
-        self._process = context.Process(
-            target=child.main,
-            args=(theirs, os.getpid()),
-            kwargs={"ours": self._leave is not None},
-            name="replayer-child",
-            daemon=False,
-        )
-        self._process.start()
-        theirs.close()
+        # A program: multiprocessing lets the workers of Dask's nannies have no children.  From this
+        # thread: the kernel tells the child of the end of the thread that started it.
+        module = [sys.executable, "-P", "-m", child_process.__name__]
+        whose = child_process.OURS if self._ours else child_process.SOMEBODYS
+        words = [str(theirs.fileno()), str(os.getpid()), whose, *message.PACKAGES]
+        try:
+            self._process = shell.start([*module, *words], passed=[theirs.fileno()])
+        finally:
+            theirs.close()
         self._pipe = ours
         threading.Thread(target=self._listen, args=(ours, state), daemon=True).start()
         # More than a pipe holds waits until the child has loaded what it needs to read it.
@@ -214,16 +214,19 @@ class Working:
             self.interrupt()
             await self.changed(self._state.name, _INTERRUPTED_SECONDS)
         process.kill()
-        await asyncio.to_thread(process.join)
+        await asyncio.to_thread(process.wait)
         self._process = self._pipe = None
         self._state = _State()
         pipe.close()
-        process.close()
 
     def leave(self) -> None:
         """End the agent, a moment after its answer."""
-        if self._leave is not None:
-            self._loop.call_later(0.05, self._leave)
+        self._loop.call_later(0.05, self._leave)
+
+    def stop(self) -> None:
+        """Watch no lease any more, and end the child, if there is one."""
+        self._lease.cancel()
+        self._ending = self._loop.create_task(self.end())
 
     async def _watch_lease(self) -> None:
         while True:
@@ -231,8 +234,8 @@ class Working:
             if time.monotonic() > self._until:
                 with contextlib.suppress(OSError):
                     await self.end()
-                if self._leave is not None:
-                    self._leave()
+                self._leave()
+                return
 
     def _send(self, *words: Any) -> None:
         pipe = self._pipe

@@ -17,7 +17,6 @@ import numpy as np
 import pytest
 
 from replayer.cluster import hosts as hosts_module
-from replayer.cluster import settings
 from replayer.cluster.hosts import connected, rejoined
 from replayer.engines.driver import Connector
 from replayer.errors import HostLost, Impossible, ReplayerError
@@ -25,6 +24,7 @@ from replayer.watch.workers import Counter, WorkerPool
 from tests import cluster_jobs
 
 distributed = pytest.importorskip("distributed")
+tls = pytest.importorskip("replayer.cluster.tls")
 
 ROOT = Path(__file__).resolve().parents[2]
 NAMES = ("first", "second", "third", "fourth")
@@ -70,7 +70,7 @@ def agents(family):
 def children(family, agent):
     """Return the process in which an agent works."""
     return [
-        pid for pid, words in family().items() if "spawn_main" in words and _parent(pid) == agent
+        pid for pid, words in family().items() if "child_process" in words and _parent(pid) == agent
     ]
 
 
@@ -368,7 +368,7 @@ def test_an_agent_runs_no_function_but_replayers(family, tmp_path):
         secret = hosts.passport().secret
 
         async def tried():
-            arguments = settings.security(secret).get_connection_args("client")
+            arguments = tls.security(secret).get_connection_args("client")
             there = distributed.rpc(address, connection_args=arguments, timeout=2)
             touch = pickle.dumps(_Touch(harm))
             to_pickle = sys.modules["distributed.protocol.serialize"].ToPickle
@@ -412,7 +412,7 @@ def test_the_scheduler_takes_no_clients(family, tmp_path):
             async with asyncio.timeout(8):
                 client = distributed.Client(
                     scheduler,
-                    security=settings.security(secret),
+                    security=tls.security(secret),
                     asynchronous=True,
                     timeout=2,
                 )
@@ -438,7 +438,7 @@ def test_plain_tcp_and_foreign_certificates_are_refused(family):
                 assert not plain.recv(1 << 16).startswith(b"\x00\x00\x00"), "no frame of Dask's"
 
         async def tried():
-            foreign = settings.security(settings.new_secret())
+            foreign = tls.security(tls.new_secret())
             there = distributed.rpc(
                 address, connection_args=foreign.get_connection_args("client"), timeout=2
             )

@@ -1,0 +1,85 @@
+"""The certificate by which the processes of one run know each other, and what they refuse."""
+
+import datetime as dt
+import os
+import ssl
+from typing import Any
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from distributed.protocol import pickle
+from distributed.security import Security
+
+from replayer.cluster.settings import Secret
+
+_OUTLIVES = dt.timedelta(days=2)
+"""A certificate holds from before now to after: clocks of hosts may be wrong by hours."""
+
+
+def new_secret() -> Secret:
+    """Return a new certificate, signed by itself.
+
+    Dask's Security.temporary makes one that begins to hold now, by this host's clock.
+    """
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "replayer")])
+    now = dt.datetime.now(dt.UTC)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName("replayer")]), critical=False)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - _OUTLIVES)
+        .not_valid_after(now + _OUTLIVES * 15)
+        .sign(key, hashes.SHA256())
+    )
+    return Secret(
+        certificate.public_bytes(serialization.Encoding.PEM).decode(),
+        key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        ).decode(),
+    )
+
+
+def security(secret: Secret | None) -> Security:
+    """Return Dask's object for it; the key is in memory, and in no folder for temporary files.
+
+    None is no encryption, which is for processes of this host.
+    """
+    if secret is None:
+        return Security(require_encryption=False)
+    certificate, key = (_in_memory(text) for text in (secret.certificate, secret.key))
+    authority = _in_memory(secret.authority) if secret.authority else certificate
+    roles = ("client", "scheduler", "worker")
+    return Security(
+        require_encryption=True,
+        tls_ca_file=authority,
+        tls_min_version=ssl.TLSVersion.TLSv1_3,
+        **{f"tls_{role}_cert": certificate for role in roles},
+        **{f"tls_{role}_key": key for role in roles},
+    )
+
+
+def _in_memory(text: str) -> str:
+    """Return the path of a file that only this process has, and nobody can list."""
+    fd = os.memfd_create("replayer", os.MFD_CLOEXEC)
+    os.write(fd, text.encode())
+    return f"/proc/self/fd/{fd}"
+
+
+def without_pickles() -> None:
+    """Have distributed refuse every pickle that arrives.
+
+    It unpickles what any message holds before it looks at who asks for what; replayer's own
+    messages, and those with which a worker joins a scheduler, have none.
+    """
+    pickle.loads = _refused
+
+
+def _refused(*_: object, **__: object) -> Any:
+    raise ValueError("replayer unpickles nothing that another host sends")
