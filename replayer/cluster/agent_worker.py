@@ -1,7 +1,5 @@
 """A worker of Dask's distributed that has one handler, replayer's."""
 
-import contextlib
-import sys
 from typing import Any
 
 from distributed import Worker
@@ -23,8 +21,6 @@ class AgentWorker(Worker):  # type: ignore[misc]
 
     def take_up(self, leave: Any) -> None:
         """Have one handler, and be quiet: no tick, no heartbeat, no search for lost data."""
-        with contextlib.suppress(ValueError):
-            sys.path.remove(self.local_directory)
         self.working = Working(leave)
         for name in self.handlers.keys() - _HANDLERS:
             del self.handlers[name]

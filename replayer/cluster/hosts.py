@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from typing import Self, TypeVar
 
     from replayer.cluster.calls import About
+    from replayer.cluster.clock import Offset
     from replayer.watch.workers import Awaited, Work
 
     Result = TypeVar("Result")
@@ -85,6 +86,10 @@ class Hosts:
         member = self._member(name)
         assert member.about is not None, "it has joined"
         return member.about
+
+    def offset(self, name: str) -> Offset:
+        """Measure a host's clock."""
+        return self._loop.run(self._member(name).offset())
 
     def ask(self, name: str, op: str, *, timeout: float = CALL_SECONDS, **arguments: Any) -> Any:
         """Return a host's answer to one call."""

@@ -5,9 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import shutil
 import socket
-import tempfile
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -77,8 +75,7 @@ async def _joined(
     scheduler: str, own: str, name: str, security: Security, leave: Callable[[], None]
 ) -> AgentWorker:
     """Return the worker once the scheduler knows it."""
-    folder = tempfile.mkdtemp(prefix="replayer-agent-")
-    try:
+    with settings.scratch() as folder:
         worker = AgentWorker(
             scheduler,
             name=name,
@@ -93,9 +90,6 @@ async def _joined(
             startup_information={},
             death_timeout=settings.START_SECONDS,
         )
-    finally:
-        # It is for data that a worker spills; Python would look for modules in it.
-        shutil.rmtree(folder, ignore_errors=True)
     worker.take_up(leave)
     await worker
     return worker

@@ -56,7 +56,8 @@ class OwnScheduler(Scheduler):  # type: ignore[misc]
     """A scheduler that knows who is there, and takes no tasks and no functions."""
 
     def __init__(self, **options: Any) -> None:
-        super().__init__(**options)
+        with settings.scratch() as folder:
+            super().__init__(local_directory=folder, **options)
         self.blocked_handlers = [name for name in self.handlers if name not in _ASKED]
 
     async def listen(self, *where: Any, **options: Any) -> None:

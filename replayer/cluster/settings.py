@@ -4,7 +4,10 @@
 settings while they are imported.
 """
 
-from collections.abc import Mapping
+import contextlib
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -66,6 +69,18 @@ def configured() -> None:
     import dask.config  # noqa: PLC0415 - the core runs without Dask
 
     dask.config.set({**DASK, "logging": LOGGING})
+
+
+@contextlib.contextmanager
+def scratch() -> Iterator[str]:
+    """Give the folder that a server of Dask wants for data that it spills, and take it away.
+
+    It puts that first into the path in which Python looks for modules.
+    """
+    path = list(sys.path)
+    with tempfile.TemporaryDirectory(prefix="replayer-dask-", ignore_cleanup_errors=True) as folder:
+        yield folder
+    sys.path[:] = path
 
 
 @dataclass(frozen=True, slots=True)

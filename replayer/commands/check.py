@@ -21,7 +21,7 @@ from replayer.errors import Impossible
 from replayer.machine.host import Host
 from replayer.report import screen
 from replayer.report.words import clean
-from replayer.run import preflight
+from replayer.run import host_check, preflight
 from replayer.servers import remote
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ examples:
   replayer check --data-dir /mnt/nvme/replayer
   replayer check --json
   replayer check --engine postgresql://me@db.example/bench    my rights on that server, too
+  replayer check --clients app1,app2 --engine postgresql://me@db.example/bench
 """
 _IMPOSSIBLE = 2
 _STYLES = {"ok": "green", "limited": "yellow", "no": "red"}
@@ -57,6 +58,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="URL",
         help="a running server: what its user may do, and what would help",
     )
+    parser.add_argument(
+        "--clients",
+        metavar="HOST,…",
+        help="hosts, by what ssh calls them: replayer there, clock, rights, way to the server",
+    )
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
@@ -64,7 +70,7 @@ def run(args: argparse.Namespace) -> int:
     """Ask every question and print the answers on stdout."""
     case = preflight.Case(Host(), args.data_dir)
     try:
-        lines = [*preflight.lines(case), *_rights(args.engine or "")]
+        lines = [*preflight.lines(case), *_rights(args.engine or ""), *_clients(args)]
     finally:
         journal.leave()
     blocking = [line for line in lines if line.needed and line.answer is preflight.Answer.NO]
@@ -86,6 +92,17 @@ def _rights(url: str) -> Iterator[Line]:
         answer = preflight.Answer.OK if allowed else preflight.Answer.LIMITED
         words = f"this database user may {'' if allowed else 'not '}{right['what']}"
         yield preflight.Line("server rights", answer, words, "" if allowed else right["grants"])
+
+
+def _clients(args: argparse.Namespace) -> Sequence[Line]:
+    """Return the lines of the client hosts that are asked about."""
+    names = [name.strip() for name in (args.clients or "").split(",")]
+    if not args.clients:
+        return []
+    if not all(names):
+        raise Impossible(f"--clients {args.clients} is no list of hosts: HOST,HOST")
+    url = args.engine or ""
+    return host_check.lines(names, engine.of_url(url) if url else None, url)
 
 
 def _as_json(case: Case, lines: Sequence[Line], *, possible: bool) -> str:

@@ -108,6 +108,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="the host of the database, on which the run then works: found among the clients",
     )
     add(
+        "--cluster",
+        default="",
+        metavar="tls://…",
+        help="the scheduler of a cluster of Dask: its workers' hosts are the clients",
+    )
+    add(
         "--i-will-change",
         metavar="DATABASE",
         help="the name of the database at the URL, which allows a replay to change what is in it",
@@ -144,7 +150,7 @@ def _clients(text: str) -> int | tuple[str, ...]:
 def run(args: argparse.Namespace) -> int:
     """Run the workload; the Run is saved after every step."""
     asked = {key: getattr(args, key) for key in _STEP_KEYS}
-    wanted = Wanted(watch=args.watch)
+    wanted = Wanted(watch=args.watch, cluster=args.cluster)
     if isinstance(args.clients, int):
         asked["clients"] = args.clients
     elif args.clients is not None:
