@@ -5,7 +5,7 @@ import shutil
 import subprocess  # noqa: TID251 - this is the one place
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 from replayer.errors import ReplayerError
 
@@ -36,19 +36,19 @@ def run(
     environment: Mapping[str, str] | None = None,
     folder: Path | None = None,
     timeout: float | None = None,
-    stdin: str | None = None,
+    stdin: IO[bytes] | None = None,
 ) -> str:
     """Run a program to its end and return what it printed on stdout.
 
     It gets a session of its own, so that Ctrl-C reaches replayer alone, which then stops in order.
+    Its user need not have the right to open `stdin`, which it reads on from where that stands.
     Raises ReplayerError with the last lines of stderr when it fails, is missing or takes too long.
     """
     command = [str(argument) for argument in arguments]
     try:
         done: subprocess.CompletedProcess[str] = subprocess.run(
             command,
-            input=stdin,
-            stdin=subprocess.DEVNULL if stdin is None else None,
+            stdin=subprocess.DEVNULL if stdin is None else stdin,
             capture_output=True,
             text=True,
             errors="replace",

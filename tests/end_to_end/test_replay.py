@@ -7,9 +7,11 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 
@@ -408,16 +410,77 @@ def test_a_signal_keeps_what_ran(server, source, tmp_path, number):
     assert result.facts["replay.whole"] is False
 
 
-@pytest.mark.parametrize("dumped", ["plain", "custom"])
-def test_a_dump_is_what_each_repeat_begins_from(replay, rows, source, tmp_path, dumped, server):  # noqa: PLR0917 - fixtures
-    """Twice the same replay ends in the same state."""
-    dump = tmp_path / f"dump.{dumped}"
-    command = ["pg_dump", f"--format={dumped}", "-h", str(source.query["host"]), "-U", "postgres"]
-    program = server.programs.folder / "pg_dump"
-    subprocess.run([program, *command[1:], "-f", dump, TEMPLATE], check=True)
+@pytest.fixture
+def open_folder():
+    """Return a folder in which everybody can write."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        Path(folder).chmod(0o777)
+        yield Path(folder)
+
+
+@pytest.fixture
+def dump(server, source):
+    """Return a function that dumps the source in a format."""
+    command = [
+        server.programs.folder / "pg_dump",
+        "-h",
+        str(source.query["host"]),
+        "-U",
+        "postgres",
+    ]
+
+    def make(dumped, path):
+        subprocess.run([*command, f"--format={dumped}", "-f", path, TEMPLATE], check=True)
+        return str(path)
+
+    return make
+
+
+@pytest.mark.parametrize("dumped", ["plain", "custom", "tar"])
+def test_a_dump_is_what_each_repeat_begins_from(replay, rows, dump, tmp_path, dumped):
+    """Twice the same replay ends in the same state; the server's user may not open the dump."""
+    path = dump(dumped, tmp_path / f"dump.{dumped}")
     for _ in range(2):
-        replay(transfers(2, 5), restore=str(dump))
+        replay(transfers(2, 5), restore=path)
         assert rows("SELECT sum(balance), count(*) FROM account") == [(2000, 20)]
+
+
+def test_a_dump_in_a_folder_is_loaded_where_the_servers_user_can_enter_it(
+    replay, rows, dump, open_folder, server
+):
+    """Open to all it is what a replay begins from; closed, a sentence says who cannot enter it."""
+    path = dump("directory", open_folder / "dump")
+    if server.programs.user is not None:
+        with pytest.raises(Impossible, match=rf"{server.programs.user.name}, .* cannot enter"):
+            replay(transfers(2, 5), restore=path)
+    for each in (Path(path), *Path(path).iterdir()):
+        each.chmod(0o755)
+
+    replay(transfers(2, 5), restore=path)
+
+    assert rows("SELECT sum(balance), count(*) FROM account") == [(2000, 20)]
+
+
+def test_a_dump_runs_nothing_as_root(replay, tmp_path, open_folder, server):
+    """A command in it is run by the server's user, though only replayer can open the dump."""
+    path = tmp_path / "hostile.sql"
+    path.write_text(f"\\! id -u > {open_folder}/uid\nSELECT 1;\n")
+    path.chmod(0o600)
+
+    replay(Capture().session(1).runs(1, 0.1, "SELECT 1").leaves(1, 1), restore=str(path))
+
+    uid = int((open_folder / "uid").read_text())
+    assert uid != 0
+    assert uid == (server.programs.user.uid if server.programs.user else os.geteuid())
+
+
+@pytest.mark.parametrize(("name", "sentence"), [("none/x", "no such file"), ("pipe", "no file")])
+def test_what_is_no_dump_is_one_sentence(replay, tmp_path, name, sentence):
+    """One that is not there is named, and nobody waits for what comes through a pipe."""
+    os.mkfifo(tmp_path / "pipe")
+
+    with pytest.raises(Impossible, match=sentence):
+        replay(transfers(1, 1), restore=str(tmp_path / name))
 
 
 def test_files_that_are_no_captures_are_one_sentence(replay, tmp_path):

@@ -1,5 +1,6 @@
 """Captures of MySQL's language replayed on MariaDB: packets, errors, transactions, hashes."""
 
+import os
 import shutil
 import tempfile
 from contextlib import closing
@@ -45,8 +46,8 @@ def replay(mariadb, surroundings, tmp_path):
 
     def run(capture, **keys):
         path = str(capture.write(tmp_path / "a.replay", "mariadb"))
-        restore = str(tmp_path / "dump.sql")
-        asked = {"step": "replay", "file": path, "speed": 0, "restore": restore, **keys}
+        keys.setdefault("restore", str(tmp_path / "dump.sql"))
+        asked = {"step": "replay", "file": path, "speed": 0, **keys}
         return performed(step, Spec.model_validate(asked), context)
 
     return run
@@ -135,3 +136,18 @@ def test_a_capture_of_another_language_is_refused(mariadb, surroundings, tmp_pat
     spec = Spec.model_validate({"step": "replay", "file": str(path)})
     with pytest.raises(Impossible, match="captured on postgres"):
         step.run(spec, surroundings(mariadb))
+
+
+def test_a_dump_runs_nothing_as_root(replay, mariadb, tmp_path):
+    """A command in it is run by the server's user, though only replayer can open the dump."""
+    capture = Capture().session(1).runs(1, 0.1, "SELECT 1").leaves(1, 1)
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        Path(folder).chmod(0o777)
+        path = tmp_path / "hostile.sql"
+        path.write_text(f"\\! id -u > {folder}/uid\nSELECT 1;\n")
+        path.chmod(0o600)
+        replay(capture, restore=str(path))
+        uid = int((Path(folder) / "uid").read_text())
+
+    assert uid != 0
+    assert uid == (mariadb.programs.user.uid if mariadb.programs.user else os.geteuid())

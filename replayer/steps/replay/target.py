@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
+import stat
 import tarfile
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 from psycopg.conninfo import make_conninfo
 
@@ -14,6 +16,7 @@ from replayer import shell
 from replayer.engines.connection import Database, connector_of
 from replayer.engines.verbs import Asked
 from replayer.errors import Impossible, ReplayerError, Skip
+from replayer.servers import programs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
 
     from replayer.capture.action import Session
     from replayer.run.context import Context
+    from replayer.shell import User
     from replayer.steps.replay.spec import Spec
 
 _OBJECTS = Asked("replay/tables")
@@ -34,6 +38,16 @@ _OWN = "replayer_replay"
 _EMPTY = "template0"
 _NOT_OF_LIBPQ = frozenset({"autocommit", "context", "row_factory", "cursor_factory"})
 _MOST_OF_A_DUMP = 16
+_PSQL = ("-X", "-q", "-v", "ON_ERROR_STOP=1", "-f", "-")
+_PG_RESTORE = ("--no-owner", "--no-privileges", "--exit-on-error")
+_MYSQL = {
+    "host": "host",
+    "port": "port",
+    "user": "user",
+    "unix_socket": "socket",
+    "database": "database",
+}
+"""Names of a driver's arguments -> those of the client's options."""
 
 
 def check(spec: Spec, context: Context) -> None:
@@ -127,57 +141,93 @@ def _make_own(spec: Spec, context: Context, control: Database) -> None:
 
 
 def _load(dump: Path, url: URL, context: Context) -> None:
-    """Load a dump into a database; raise ReplayerError with the program's words."""
-    if not dump.exists():
-        raise Impossible(f"restore = {str(dump)!r}: there is no such file, folder or database")
+    """Load a dump into a database; raise ReplayerError with the program's words.
+
+    A dump is a program: its loader runs its commands of a shell, so that it is never root where
+    the server is replayer's own.  The dump itself need not be open to that user.
+    """
     arguments = dict(connector_of(url).arguments)
     password = arguments.pop("password", None)
-    if is_mysql(context):
-        _load_mysql(dump, arguments, str(password or ""), context)
-        return
-    where = make_conninfo(**_of_libpq(arguments))
-    name = "psql" if _is_plain(dump) else "pg_restore"
-    program = _program(name, context)
-    words: list[str | Path]
-    if name == "psql":
-        words = ["-X", "-q", "-v", "ON_ERROR_STOP=1", "-f", dump, "-d", where]
-    else:
-        words = ["--no-owner", "--no-privileges", "--exit-on-error", "-d", where, dump]
-    shell.run([program, *words], environment={"PGPASSWORD": str(password)} if password else None)
+    user = _user(context)
+    with contextlib.ExitStack() as opened:
+        file = None if dump.is_dir() else opened.enter_context(_opened(dump))
+        if is_mysql(context):
+            secret, words = "MYSQL_PWD", _words_of_mysql(dump, file, arguments, context)
+        else:
+            where = make_conninfo(**_of_libpq(arguments))
+            secret, words = "PGPASSWORD", _words_of_libpq(dump, file, where, context)
+        shell.run(
+            words,
+            user=user,
+            # Nobody but root may be able to enter the one where replayer was started.
+            folder=None if user is None else Path("/"),
+            stdin=file,
+            environment={secret: str(password)} if password else None,
+        )
 
 
-def _load_mysql(
-    dump: Path, arguments: Mapping[str, object], password: str, context: Context
-) -> None:
-    program = next(
-        (found for name in ("mariadb", "mysql") if (found := _found(name, context))), None
-    )
-    if program is None:
-        raise Skip("neither mariadb nor mysql is installed, which load the dump")
-    options = {
-        "host": "host",
-        "port": "port",
-        "user": "user",
-        "unix_socket": "socket",
-        "database": "database",
-    }
-    words = [f"--{ours}={arguments[name]}" for name, ours in options.items() if name in arguments]
-    shell.run(
-        [program, "--no-defaults", *words, f"--execute=source {dump.absolute()}"],
-        environment={"MYSQL_PWD": password} if password else None,
-    )
+def _user(context: Context) -> User | None:
+    """Return who loads a dump: whoever runs replayer's own server, else who runs replayer."""
+    own = getattr(context.server, "programs", None)
+    return None if own is None else own.user
 
 
-def _is_plain(dump: Path) -> bool:
-    if dump.is_dir():
-        return False
+def _opened(dump: Path) -> IO[bytes]:
+    """Open a dump that is a file; without a buffer, so that its program reads all of it."""
     try:
-        with dump.open("rb") as file:
-            return not file.read(_MOST_OF_A_DUMP).startswith(b"PGDMP") and not tarfile.is_tarfile(
-                dump
-            )
+        fd = os.open(dump, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except FileNotFoundError as error:
+        raise Impossible(
+            f"restore = {str(dump)!r}: there is no such file, folder or database"
+        ) from error
     except OSError as error:
         raise Impossible(f"restore = {str(dump)!r}: {error.strerror}") from error
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise Impossible(f"restore = {str(dump)!r}: it is no file and no folder")
+    return os.fdopen(fd, "rb", buffering=0)
+
+
+def _words_of_libpq(
+    dump: Path, file: IO[bytes] | None, where: str, context: Context
+) -> list[str | Path]:
+    """Return the program that loads a dump of PostgreSQL's, and its arguments."""
+    if file is not None and _is_plain(file):
+        return [_program("psql", context), *_PSQL, "-d", where]
+    words: list[str | Path] = [_program("pg_restore", context), *_PG_RESTORE, "-d", where]
+    if file is not None:
+        return words
+    user = _user(context)
+    closed = programs.blocked(dump, user)
+    if user is not None and closed is not None:
+        raise Impossible(
+            f"restore = {str(dump)!r}: {user.name}, who runs the server and loads the dump, cannot "
+            f"enter {closed}: open it to that user, or give a dump that is one file (pg_dump "
+            f"--format=custom)"
+        )
+    return [*words, dump.absolute()]
+
+
+def _words_of_mysql(
+    dump: Path, file: IO[bytes] | None, arguments: Mapping[str, object], context: Context
+) -> list[str | Path]:
+    """Return the program that loads a dump of MySQL's, and its arguments."""
+    if file is None:
+        raise Impossible(f"restore = {str(dump)!r} is a folder, and a dump is one file")
+    program = _found("mariadb", context) or _found("mysql", context)
+    if program is None:
+        raise Skip("neither mariadb nor mysql is installed, which load the dump")
+    words = [f"--{ours}={arguments[name]}" for name, ours in _MYSQL.items() if name in arguments]
+    return [program, "--no-defaults", "--batch", *words]
+
+
+def _is_plain(file: IO[bytes]) -> bool:
+    """Tell whether a dump is SQL; it is read from its beginning afterwards."""
+    plain = not file.read(_MOST_OF_A_DUMP).startswith(b"PGDMP")
+    file.seek(0)
+    plain = plain and not tarfile.is_tarfile(file)
+    file.seek(0)
+    return plain
 
 
 def _program(name: str, context: Context) -> Path:
@@ -188,8 +238,8 @@ def _program(name: str, context: Context) -> Path:
 
 
 def _found(name: str, context: Context) -> Path | None:
-    programs = getattr(context.server, "programs", None)
-    return shell.find(name, *([programs.folder] if programs is not None else []))
+    own = getattr(context.server, "programs", None)
+    return shell.find(name, *([own.folder] if own is not None else []))
 
 
 def _of_libpq(arguments: Mapping[str, object]) -> dict[str, str]:
