@@ -295,6 +295,22 @@ def test_read_only_replays_change_nothing(replay, rows):
     assert "1 statements were left out: it may write" in outcome.notes
 
 
+def test_a_session_that_ends_its_read_only_state_is_closed(replay, rows, source, server):
+    """By a way that no text shows; the function that is called next finds it read only again."""
+    with closing(Database(server.engine, source, first=())) as database:
+        database.query(
+            "CREATE FUNCTION wipe() RETURNS int LANGUAGE sql AS "
+            "'UPDATE account SET balance = 0; SELECT 1'"
+        )
+    hidden = "SELECT set_config('default_' || 'transaction' || '_read_only', 'off', false)"
+    capture = Capture().session(1).runs(1, 0.1, hidden).runs(1, 0.2, "SELECT wipe()")
+    outcome = replay(capture, read_only=True)
+
+    assert rows("SELECT sum(balance) FROM account") == [(2000,)]
+    assert outcome.facts["replay.sessions_lost"] == 1
+    assert dict(by_text(outcome)["SELECT WIPE()"].errors) == {"25006": 1}
+
+
 def test_a_killed_session_connects_again_and_goes_on(replay, rows, server):
     """What is left of its transaction is not run, and both is counted."""
     capture = Capture().session(1).runs(1, 0.1, "BEGIN")

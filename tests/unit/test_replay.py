@@ -9,13 +9,15 @@ import numpy as np
 import pytest
 
 from replayer.analysis import divergence
-from replayer.capture.action import Action, Session
+from replayer.capture import archive
+from replayer.capture.action import Action, Fingerprint, Session, Statement
 from replayer.capture.archive import Reader, Writer
 from replayer.errors import Impossible
 from replayer.model import UNKNOWN_STATE, Replayed
 from replayer.run import workload as workload_file
 from replayer.steps.replay import message, varying
 from replayer.steps.replay.gate import Gate, Sequenced
+from replayer.steps.replay.reading import Reading
 from replayer.steps.replay.schedule import Planner, processes_for, shares
 from replayer.steps.replay.spec import Spec
 from replayer.steps.replay.tally import (
@@ -144,6 +146,65 @@ def test_read_only_replays_leave_out_what_writes(tmp_path):
     sent = [one.payload[5:-1].decode() for one in done[1]]
     assert sent == ["SELECT 1", "BEGIN", "COMMIT"]
     assert schedule.left_out == {"it may write": 3}
+
+
+@pytest.mark.parametrize(
+    ("wire", "text", "only"),
+    [
+        ("postgres", "SELECT ';' FROM t WHERE a = 'read write';", True),
+        ("postgres", "SELECT read, write FROM io", True),
+        ("postgres", "SELECT set_config('search_path', '', false)", True),
+        ("postgres", "SET search_path = a", True),
+        ("postgres", "START TRANSACTION READ ONLY", True),
+        ("postgres", "SELECT set_config('default_transaction_read_only', 'off', false)", False),
+        ("postgres", "SELECT 1; DROP TABLE t", False),
+        ("postgres", "COMMIT; DROP TABLE t", False),
+        ("postgres", "SET SESSION CHARACTERISTICS AS TRANSACTION READ/**/WRITE", False),
+        ("postgres", "BEGIN READ/*/**/*/WRITE", False),
+        ("postgres", "BEGIN READ --\n WRITE", False),
+        ("postgres", "RESET default_transaction_read_only", False),
+        ("postgres", 'SET U&"default_transaction_read\\005fonly" = off', False),
+        ("postgres", "SELECT 1 /* /* */ ' */ ; DROP TABLE t --'", False),
+        ("postgres", "SET standard_conforming_strings = off", False),
+        ("mysql", "SELECT ';' FROM t", True),
+        ("mysql", "SET @a = 1", True),
+        ("mysql", "SET tx_read_only = 0", False),
+        ("mysql", "SET @@`session`.`transaction_read_only` = 0", False),
+        ("mysql", "SET STATEMENT tx_read_only = 0 FOR DELETE FROM t", False),
+        ("mysql", "SET GLOBAL max_connections = 1", False),
+        ("mysql", "SELECT 1 INTO OUTFILE '/tmp/x'", False),
+        ("mysql", "SELECT 1 /*!50000 INTO OUTFILE '/tmp/x' */", False),
+        ("mysql", "SELECT 1 /*M! INTO DUMPFILE '/tmp/x' */", False),
+    ],
+)
+def test_what_could_end_a_read_only_state_is_no_reading(wire, text, only):
+    """However it is written: in another statement of the text, a comment, codes, another name."""
+    assert Reading(wire).only(text) is only
+
+
+def test_read_only_replays_believe_the_text_and_not_the_file(tmp_path, monkeypatch):
+    """A file that calls a DELETE a SELECT has it left out all the same."""
+    forged = Fingerprint(1, "SELECT ?", "select")
+    monkeypatch.setattr(
+        archive.Fingerprints, "statement", lambda _, text, *__: Statement(text, forged)
+    )
+    path = tmp_path / "forged.replay"
+    with Writer(path) as writer:
+        for at, text in enumerate(("SELECT 1", "DELETE FROM t")):
+            writer.add(action(1, "simple", at, text))
+        writer.close()
+    monkeypatch.undo()
+    planner = Planner(Spec(step="replay", file=str(path), read_only=True), lambda _: "", 1)
+    with Reader(path) as reader:
+        for block in reader.blocks():
+            assert {form.kind for form in block.forms()[1]} == {"select"}
+            for row in range(len(block)):
+                planner.add(block.action(row), block.statement(row), block.place(row))
+    with planner.schedule() as schedule:
+        planned, left_out = sum(schedule.planned), schedule.left_out
+    planner.close()
+
+    assert (planned, left_out) == (1, {"it may write": 1})
 
 
 def test_serial_order_has_one_transaction_at_a_time(tmp_path):

@@ -185,6 +185,30 @@ def test_a_connection_that_ends_says_what_the_server_said_last():
             assert ended.value.sqlstate == code
 
 
+@pytest.mark.parametrize("read_only", [True, False])
+@pytest.mark.parametrize(
+    ("setting", "ends"),
+    [
+        (b"default_transaction_read_only\0off\0", True),
+        (b"standard_conforming_strings\0off\0", True),
+        (b"default_transaction_read_only\0on\0", False),
+        (b"search_path\0off\0", False),
+    ],
+)
+def test_a_connection_that_could_write_is_gone_where_nothing_may_be(setting, ends, read_only):
+    """The server reports it with the answer, before the session's next statement."""
+    whole = of_postgres(b"C", b"SELECT 1\0") + of_postgres(b"S", setting) + IDLE
+    ours, theirs = socket.socketpair()
+    with theirs, closing(postgres.Connection(Pg(ours), "rows", read_only=read_only)) as connection:
+        connection.send(b"", extended=False, in_order=False)
+        theirs.sendall(whole)
+        if ends and read_only:
+            with pytest.raises(Gone, match="not read only"):
+                connection.receive()
+        else:
+            assert connection.receive()
+
+
 def made(attempt):
     """Wait for the end of an attempt to connect, for 10 s at most."""
     end = time.monotonic() + 10

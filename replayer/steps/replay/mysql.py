@@ -83,8 +83,9 @@ class Connecting:
             raise Refused(driver.explain(self._error), passing=number in _PASSING)
         return True
 
-    def connection(self, verify: str) -> "Connection":
-        """Return the connection that was made."""
+    def connection(self, verify: str, *, read_only: bool) -> "Connection":
+        """Return the connection that was made; the server does not tell what becomes of it."""
+        del read_only
         os.close(self._bell)
         return Connection(self._made, verify)
 

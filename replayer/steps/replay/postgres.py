@@ -25,7 +25,10 @@ _SHORT = 96
 """Bytes of an answer whose meaning is remembered: most writes are answered alike."""
 _MOST_REMEMBERED = 4096
 _ERROR, _READY, _ROW, _COMPLETE = b"EZDC"
-_COPY_IN, _PARSED = ord("G"), ord("1")
+_COPY_IN, _PARSED, _SETTING = ord("G"), ord("1"), ord("S")
+_GUARDS = (b"default_transaction_read_only", b"standard_conforming_strings")
+"""What a server reports of a session that is read only, and whose texts are read as by replayer."""
+_WRITABLE = tuple(b"%s\0off" % name for name in _GUARDS)
 _IDLE = ord("I")
 _MASK = (1 << 64) - 1
 _PASSING = frozenset({"57P01", "57P02", "57P03"})
@@ -77,10 +80,11 @@ class Connecting:
         self.events = select.EPOLLIN if status == pq.PollingStatus.READING else select.EPOLLOUT
         return status == pq.PollingStatus.OK
 
-    def connection(self, verify: str) -> "Connection":
-        """Return the connection that was made."""
+    def connection(self, verify: str, *, read_only: bool) -> "Connection":
+        """Return the connection that was made; one that is not read only any more is Gone."""
         self._pg.nonblocking = 1
-        return (Encrypted if self._pg.ssl_in_use else Connection)(self._pg, verify)
+        kind = Encrypted if self._pg.ssl_in_use else Connection
+        return kind(self._pg, verify, read_only=read_only)
 
     def close(self) -> None:
         """Give up."""
@@ -129,8 +133,9 @@ def refusal(words: str) -> Refused:
 class Connection:
     """One connection with at most one statement under way."""
 
-    def __init__(self, pg: Any, verify: str) -> None:
+    def __init__(self, pg: Any, verify: str, *, read_only: bool = False) -> None:
         self._pg = pg
+        self._read_only = read_only
         self.fd = int(pg.socket)
         self._hashes = verify == "hash"
         self.prepared: dict[bytes, int] = {}
@@ -264,6 +269,8 @@ class Connection:
                 self.prepared.pop(self._parsing, None)
         elif kind == _PARSED:
             self._parsing = None
+        elif kind == _SETTING and self._read_only and body.startswith(_WRITABLE):
+            raise Gone("its session is not read only any more", LOST)
         elif kind == _COPY_IN:
             # In the extended protocol the server has skipped the Sync that came before.
             self.unsent += message.COPY_FAIL + (message.SYNC if self._extended else b"")
@@ -345,12 +352,18 @@ class Encrypted(Connection):
             while not pg.is_busy():
                 result = pg.get_result()
                 if result is None:
+                    self._guard()
                     self._finish(self._STATUS.get(pg.transaction_status, ord("T")), b"")
                     return True
                 self._take_result(result)
         except OperationalError as error:
             raise Gone(str(error), self._error or LOST) from error
         return False
+
+    def _guard(self) -> None:
+        reported = (self._pg.parameter_status(name) for name in _GUARDS)
+        if self._read_only and b"off" in reported:
+            raise Gone("its session is not read only any more", LOST)
 
     def _take_result(self, result: Any) -> None:
         if result.status == pq.ExecStatus.FATAL_ERROR:

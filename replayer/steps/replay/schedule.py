@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from replayer.capture.action import UNKNOWN, Action, Fingerprint, Place, Session, Statement
 from replayer.steps.replay import message, mysql
 from replayer.steps.replay.gate import Sequenced
+from replayer.steps.replay.reading import Reading
 from replayer.steps.replay.spec import Spec
 from replayer.steps.replay.tally import number_of
 from replayer.steps.replay.work import (
@@ -34,8 +35,6 @@ _LONGEST_PAUSE = _SECOND
 _RATE_OF_A_PROCESS = 8_000
 """Statements a second that one process sends in time, with room for a busy minute."""
 _CORES_OF_A_PROCESS = 4
-_READS = frozenset({"select", "begin", "commit", "rollback", "set"})
-_MAY_WRITE = re.compile(r"read\s+write|transaction_read_only|\brole\b|authorization", re.IGNORECASE)
 _FORGETS = re.compile(r"\s*(?:deallocate|discard)\b", re.IGNORECASE)
 _ORDERED = re.compile(r"\border\s+by\b", re.IGNORECASE)
 
@@ -95,6 +94,7 @@ class Planner:
         self._described: dict[int, Session] = {}
         self._processes = processes
         self._wire = wire
+        self._reading = Reading(wire) if spec.read_only else None
         self._spools = [Spool() for _ in range(processes)]
         self._order = Sequenced()
         self._sessions: dict[int, _Session | None] = {}
@@ -128,7 +128,7 @@ class Planner:
             if statement is not None:
                 self._left_out["before from or after until"] += 1
             return
-        if statement is not None and self._spec.read_only and not reads(statement):
+        if statement and self._reading and not self._reading.only(statement.text):
             self._left_out["it may write"] += 1
             return
         session = self._session(action, since)
@@ -277,6 +277,7 @@ class Planner:
                         verify=self._spec.verify,
                         slots=slots,
                         connections=limit,
+                        read_only=self._spec.read_only,
                     )
                 )
             yield Schedule(
@@ -291,17 +292,6 @@ class Planner:
                 left_out=dict(self._left_out),
                 errors_logged=self._errors_logged,
             )
-
-
-def reads(statement: Statement) -> bool:
-    """Tell whether a statement may be sent where nothing is to be changed.
-
-    The server refuses what writes all the same, in a session that is read only.
-    """
-    fingerprint = statement.fingerprint
-    if fingerprint.kind not in _READS or fingerprint.writes:
-        return False
-    return fingerprint.kind == "select" or not _MAY_WRITE.search(statement.text)
 
 
 def processes_for(speed: float, per_second: float, sessions: int) -> int:

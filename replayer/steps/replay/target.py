@@ -292,6 +292,8 @@ def _for_libpq(spec: Spec, database: Database) -> Callable[[Session], str]:
         ours.append(("statement_timeout", f"{round(spec.statement_timeout * 1e3)}ms"))
     if spec.read_only:
         ours.append(("default_transaction_read_only", "on"))
+        # What is one text is read as one.
+        ours.append(("standard_conforming_strings", "on"))
 
     def of(session: Session) -> str:
         settings = [*session.settings, *ours]

@@ -62,8 +62,8 @@ class Connecting(Protocol):
         """Do what can be done now; True when it is made.  Raises Refused."""
         ...
 
-    def connection(self, verify: str) -> Connection:
-        """Return the connection that was made."""
+    def connection(self, verify: str, *, read_only: bool) -> Connection:
+        """Return the connection that was made; one that is not read only any more is Gone."""
         ...
 
     def close(self) -> None:

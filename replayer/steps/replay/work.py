@@ -78,6 +78,8 @@ class Job:
     """Sessions at a time at speed 0: as many as there were at a time in the capture."""
     connections: int | None
     """Connections at a time at most; None where each session has its own."""
+    read_only: bool = False
+    """A connection on which something could be written is closed."""
 
 
 class Spool:

@@ -208,9 +208,12 @@ class _Clients:
                 attempt.close()
                 return
             made = attempt.go_on()
-        client.connection = attempt.connection(self._job.verify)
+        client.connection = self._made(attempt)
         self._open += 1
         self._register(client, client.connection.fd)
+
+    def _made(self, attempt: Connecting) -> Connection:
+        return attempt.connection(self._job.verify, read_only=self._job.read_only)
 
     def _register(self, client: _Client, fd: int) -> None:
         self._by_fd[fd] = client
@@ -570,7 +573,7 @@ class _Clients:
             self._poll.modify(fd, attempt.events)
             return
         self._forget(fd)
-        client.connection, client.connecting = attempt.connection(self._job.verify), None
+        client.connection, client.connecting = self._made(attempt), None
         client.since_ns, client.pause_ns = 0, _FIRST_PAUSE_NS
         self._register(client, client.connection.fd)
         client.state = _DUE
