@@ -33,6 +33,8 @@ from replayer.units import show_count, show_duration, three, write_duration
 _WARM_UP, _TRIAL, _HOLD = "warm-up", "trial", "hold"
 _SECOND = 10**9
 _SHORTEST = 2.0
+_LONGEST = 400 * 86_400
+"""Seconds of a capture, each of which is counted for itself."""
 """Seconds that the replay of the window takes at least, which limits the speeds that are tried."""
 _MOST = 16.0
 _LATE = 0.25
@@ -112,6 +114,11 @@ def planned(file: str, options: Options) -> tuple[Speed, Workload]:
         raise Impossible("--growth is above 0, --headroom 0% or more, --window 1s or longer")
     with Reader(Path(file)) as reader:
         summary = reader.summary
+        if summary.span_ns > _LONGEST * _SECOND:
+            raise Impossible(
+                f"{file} goes over {show_duration(summary.span_ns / _SECOND)}: the clock of its "
+                f"log was wrong for a part of it, and the rest is to be converted alone"
+            )
         starts = _starts(reader)
     span = summary.span_ns / _SECOND
     begin, statements = _busiest(starts, options.window)

@@ -340,6 +340,7 @@ def _sealed(path, last, before=b""):
 
 _NUMBERS = ("offset", "begin", "end", "actions")
 _SUMMARY = b'{"replayer": "1"}'
+_ENDLESS = b'{"replayer": "1", "span_ns": 1%s}' % (b"0" * 400)
 
 
 @pytest.mark.parametrize(
@@ -358,9 +359,10 @@ _SUMMARY = b'{"replayer": "1"}'
         msgpack.packb({"summary": _SUMMARY, **dict.fromkeys(_NUMBERS, b"\xff" * 8)}),
         msgpack.packb({"summary": _SUMMARY, **dict.fromkeys(_NUMBERS, b"\x7f" * 8)}),
         msgpack.packb({"summary": _SUMMARY, **dict.fromkeys(_NUMBERS, b"\x08" + b"\0" * 7)}),
+        msgpack.packb({"summary": _ENDLESS, **dict.fromkeys(_NUMBERS, b"")}),
         bytes(40 << 20),
     ],
-    ids=range(14),
+    ids=range(15),
 )
 def test_a_file_made_to_harm_takes_little_memory(tmp_path, last):
     """Lengths that nobody writes, lists in lists, indexes of nothing: one sentence each."""

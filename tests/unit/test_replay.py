@@ -2,20 +2,25 @@
 
 import itertools
 import os
+import re
 import struct
 from array import array
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from psycopg.conninfo import conninfo_to_dict
+from sqlalchemy.engine import make_url
 
 from replayer.analysis import divergence
 from replayer.capture import archive
 from replayer.capture.action import Action, Fingerprint, Session, Statement
 from replayer.capture.archive import Reader, Writer
+from replayer.engines import engine as engines
 from replayer.errors import Impossible
 from replayer.model import UNKNOWN_STATE, Replayed
 from replayer.run import workload as workload_file
-from replayer.steps.replay import message, varying
+from replayer.steps.replay import message, target, varying
 from replayer.steps.replay.gate import Gate, Sequenced
 from replayer.steps.replay.reading import Reading
 from replayer.steps.replay.schedule import Planner, processes_for, shares
@@ -328,6 +333,12 @@ def test_sqlstates_survive_as_numbers(code):
     assert sqlstate_of(number_of(code)) == code
 
 
+@pytest.mark.parametrize("code", ["z" * 4000, "-1", " 1_0 ", "4000", "23505\n", "\u0663" * 5, "#"])
+def test_what_is_no_sqlstate_has_that_of_no_reason(code):
+    """Whatever a file or a server says, it is a number that a record has room for."""
+    assert sqlstate_of(number_of(code)) == "XX000"
+
+
 @pytest.mark.parametrize(
     ("text", "reasons"),
     [
@@ -452,3 +463,57 @@ def test_a_spool_gives_back_what_was_written():
     _, first = spool.write([]), spool.write([])
     assert list(records(spool.fd, [first])) == []
     spool.close()
+
+
+def conninfo_of(session, **keys):
+    """Return what a connection of a captured session is opened with, by name."""
+    url = make_url("postgresql://ann@db.example/shop")
+    spec = Spec(step="replay", file="x", **keys)
+    database = SimpleNamespace(url=url, engine=engines.of_url(str(url)))
+    return conninfo_to_dict(target.conninfo(spec, database)(session))
+
+
+@pytest.fixture
+def without_roles(monkeypatch):
+    """Have no server asked for its roles."""
+    monkeypatch.setattr(target, "_roles", lambda _: frozenset())
+
+
+@pytest.mark.parametrize("name", ["a\0b", "a\udcffb", "x" * 100_000, "it's \\ a = 'b'\n", ""])
+def test_any_name_of_an_application_can_begin_a_connection(without_roles, name):
+    """What no connection can begin with is left out, and no more is sent than a server keeps."""
+    given = conninfo_of(Session(1, application=name))["application_name"]
+
+    assert len(given) <= 63
+    assert given.encode().decode().isprintable() or "\n" in name
+    assert given[:1] == (name or "replayer")[:1]
+    assert sorted(conninfo_of(Session(1))) == sorted(conninfo_of(Session(1, application=name)))
+
+
+def test_a_setting_of_a_capture_is_one_setting(without_roles):
+    """White space and backslashes of a value are its own; what is no name is not set."""
+    settings = (
+        ("search_path", "a, \tb\n-c\rx\\=\x0b1\x0c"),
+        ("x -c role", "dba"),
+        ("", "1"),
+        ("my.own", "\0\udcff"),
+    )
+    options = conninfo_of(Session(1, settings=settings))["options"]
+    parts = re.findall(r"(?:\\.|[^\\\s])+", options, re.DOTALL)
+
+    assert parts[::2] == ["-c"] * 2
+    assert [re.sub(r"\\(.)", r"\1", part, flags=re.DOTALL) for part in parts[1::2]] == [
+        "search_path=a, \tb\n-c\rx\\=\x0b1\x0c",
+        "my.own=?",
+    ]
+
+
+def test_a_read_only_session_becomes_nobody_else_by_its_settings(without_roles):
+    """Neither as another role nor writing; what replayer sets comes last, and so it holds."""
+    settings = (("role", "dba"), ("default_transaction_read_only", "off"), ("Role", "dba"))
+    options = conninfo_of(Session(1, settings=settings), read_only=True)["options"].split()
+
+    assert not any("role" in part.lower() for part in options)
+    assert options.index("default_transaction_read_only=off") < options.index(
+        "default_transaction_read_only=on"
+    )

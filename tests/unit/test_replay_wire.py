@@ -1,16 +1,23 @@
 """Answers of servers, read in pieces of every size: the same as read at once."""
 
+import fcntl
+import os
+import resource
 import select
 import socket
 import struct
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from types import SimpleNamespace
 
 import pytest
 
-from replayer.steps.replay import message, mysql, postgres
+from replayer.steps.replay import message, mysql, postgres, worker
 from replayer.steps.replay.broken import Gone, Refused
+
+BEYOND = 2000
+"""A descriptor that is not among those of select(2)."""
 
 
 class Pg:
@@ -183,6 +190,68 @@ def test_a_connection_that_ends_says_what_the_server_said_last():
             with pytest.raises(Gone) as ended:
                 received(connection)
             assert ended.value.sqlstate == code
+
+
+@pytest.fixture
+def files():
+    """Return how many files this process may open, to be changed until the end of the test."""
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if limits[1] <= BEYOND:
+        pytest.skip(f"no more than {limits[1]} files may be open here")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (limits[1], limits[1]))
+    yield limits[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+
+
+def beyond(end):
+    """Return a socket under a number that select(2) does not know."""
+    with end:
+        return socket.socket(fileno=fcntl.fcntl(end.fileno(), fcntl.F_DUPFD_CLOEXEC, BEYOND))
+
+
+def test_a_connection_of_any_number_says_what_the_server_said_last(files):
+    """With thousands of sessions descriptors have numbers above 1023."""
+    ours, theirs = socket.socketpair()
+    ours = beyond(ours)
+    ours.setblocking(False)
+    with closing(postgres.Connection(Pg(ours), "rows")) as connection:
+        theirs.sendall(of_postgres(b"E", b"C57P01\0\0"))
+        theirs.close()
+        with pytest.raises(Gone) as ended:
+            connection.send(b"Q" * 100, extended=False, in_order=False)
+
+    assert ended.value.sqlstate == "57P01"
+
+
+def test_an_attempt_of_any_number_is_waited_for(files):
+    """It is known when it can go on, and when it cannot for so long."""
+    ours, theirs = socket.socketpair()
+    with beyond(ours) as ours, theirs:
+        attempt = SimpleNamespace(fileno=ours.fileno, events=select.EPOLLIN)
+        assert not worker._answered(attempt, 0.01)
+        theirs.sendall(b"x")
+        assert worker._answered(attempt, 10)
+
+
+def test_a_process_may_have_all_connections_that_the_system_allows(files):
+    """The usual 1024 are fewer than sessions of a capture."""
+    resource.setrlimit(resource.RLIMIT_NOFILE, (256, files))
+
+    worker._allow_all_files()
+
+    assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] == files
+
+
+def test_a_connection_for_which_there_is_no_room_is_asked_for_later(files):
+    """Where no file can be opened any more, that passes: it is no end of a worker."""
+    free = os.dup(0)
+    os.close(free)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (free, files))
+
+    with pytest.raises(Refused, match="Too many open files") as refused:
+        mysql.Connecting("{}")
+
+    assert refused.value.passing
 
 
 @pytest.mark.parametrize("read_only", [True, False])

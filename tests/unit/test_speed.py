@@ -155,3 +155,11 @@ def test_what_is_no_capture_to_size_by_is_refused(tmp_path):
         speed.planned(short, Options())
     with pytest.raises(Impossible, match="--window"):
         speed.planned(short, Options(window=0.0))
+
+
+def test_a_capture_over_decades_is_refused(tmp_path):
+    """One wrong stamp in a log makes no table of all seconds of a century."""
+    capture = Capture().session(1).runs(1, 0.5, "SELECT 1").runs(1, 3e9, "SELECT 1")
+
+    with pytest.raises(Impossible, match="the clock of its log was wrong"):
+        speed.planned(str(capture.write(tmp_path / "s.replay")), Options())

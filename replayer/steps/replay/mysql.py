@@ -45,14 +45,21 @@ class Connecting:
     events = select.EPOLLIN
 
     def __init__(self, conninfo: str) -> None:
-        """Begin; `conninfo` is what PyMySQL is given, as JSON."""
+        """Begin; `conninfo` is what PyMySQL is given, as JSON.  Raises Refused."""
         self._arguments = json.loads(conninfo)
-        self._bell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        try:
+            self._bell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        except OSError as error:
+            raise Refused(f"no connection can be begun: {error.strerror}", passing=True) from error
         self._made: Any = None
         self._error: Exception | None = None
         self._given_up = False
         self._thread = threading.Thread(target=self._connect, daemon=True)
-        self._thread.start()
+        try:
+            self._thread.start()
+        except RuntimeError as error:
+            os.close(self._bell)
+            raise Refused(f"no connection can be begun: {error}", passing=True) from error
 
     def _connect(self) -> None:
         arguments = dict(self._arguments)

@@ -198,8 +198,10 @@ class Connection:
 
     def _last_words(self, error: OSError) -> None:
         """Raise Gone with what the server said before it closed the connection."""
+        poll = select.poll()
+        poll.register(self.fd, select.POLLIN)
         while not self.receive():
-            if not select.select([self.fd], [], [], 0)[0]:
+            if not poll.poll(0):
                 break
         raise Gone(f"the connection broke: {error.strerror}", self.sqlstate or LOST) from error
 

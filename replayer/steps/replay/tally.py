@@ -1,5 +1,6 @@
 """What became of the statements, counted by fingerprint and by the second."""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,7 @@ _BIN_BITS = 17
 _BINS = 1 << _BIN_BITS
 _DENSE = 1 << 16
 """Keys in so small a range are counted without sorting them."""
+_STATE = re.compile(r"[0-9A-Z]{5}")
 _CODES = 36**5
 """SQLSTATEs are numbers in base 36."""
 _UNKNOWN = _CODES - 1
@@ -33,13 +35,12 @@ _NONE = np.zeros(0, np.int64)
 
 
 def number_of(sqlstate: str) -> int:
-    """Return a SQLSTATE as a number, 0 for none."""
+    """Return a SQLSTATE as a number, 0 for none; what is none, whoever says it, is XX000."""
+    if not sqlstate:
+        return 0
     if sqlstate == UNKNOWN_STATE:
         return _UNKNOWN
-    try:
-        return int(sqlstate, 36) if sqlstate else 0
-    except ValueError:
-        return int("XX000", 36)
+    return int(sqlstate if _STATE.fullmatch(sqlstate) else "XX000", 36)
 
 
 def sqlstate_of(number: int) -> str:

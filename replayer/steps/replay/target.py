@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import stat
 import tarfile
 from pathlib import Path
@@ -37,6 +38,11 @@ _OWN = "replayer_replay"
 """The database that replayer makes for replays."""
 _EMPTY = "template0"
 _NOT_OF_LIBPQ = frozenset({"autocommit", "context", "row_factory", "cursor_factory"})
+_SETTING = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*")
+_PARTING = re.compile(r"[\\\s]", re.ASCII)
+"""At white space a server parts its options."""
+_LONGEST_NAME = 63
+"""Characters of an application's name: of a longer one a server keeps no more."""
 _MOST_OF_A_DUMP = 16
 _PSQL = ("-X", "-q", "-v", "ON_ERROR_STOP=1", "-f", "-")
 _PG_RESTORE = ("--no-owner", "--no-privileges", "--exit-on-error")
@@ -296,21 +302,34 @@ def _for_libpq(spec: Spec, database: Database) -> Callable[[Session], str]:
         ours.append(("standard_conforming_strings", "on"))
 
     def of(session: Session) -> str:
-        settings = [*session.settings, *ours]
+        settings = [*_settable(session.settings, spec), *ours]
         if session.user in roles and session.user != database.url.username:
             settings.append(("role", session.user))
         options = " ".join([given, *_options(settings)]).strip()
-        application = session.application or "replayer"
+        application = _sent(session.application)[:_LONGEST_NAME] or "replayer"
         more = {"application_name": application, **({"options": options} if options else {})}
         return make_conninfo(**{**arguments, **more})
 
     return of
 
 
+def _settable(settings: Iterable[tuple[str, str]], spec: Spec) -> Iterator[tuple[str, str]]:
+    """Yield the settings of a capture whose names are some, and that may be set by it."""
+    for name, value in settings:
+        who = name.lower() in {"role", "session_authorization"}
+        if _SETTING.fullmatch(name) and not (who and spec.read_only):
+            yield name, value
+
+
 def _options(settings: Iterable[tuple[str, str]]) -> Iterator[str]:
     for name, value in settings:
-        escaped = value.replace("\\", "\\\\").replace(" ", "\\ ")
+        escaped = _PARTING.sub(r"\\\g<0>", _sent(value))
         yield f"-c {name}={escaped}"
+
+
+def _sent(text: str) -> str:
+    """Return a text as a connection can be begun with: without what is no character, or a zero."""
+    return text.encode("utf-8", "replace").decode().replace("\0", "")
 
 
 def _roles(database: Database) -> frozenset[str]:

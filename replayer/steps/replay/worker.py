@@ -122,6 +122,7 @@ of others, or for nothing any more."""
 
 def work(job: Job, barrier: Barrier, report: Report) -> Result:
     """Be one process of a replay: connect, wait for the barrier, replay."""
+    _allow_all_files()
     with contextlib.ExitStack() as opened:
         clients = _Clients(job, report)
         opened.callback(clients.close)
@@ -201,10 +202,7 @@ class _Clients:
         end = time.monotonic_ns() + _CONNECT_NS
         made = False
         while not made:
-            waits: list[list[Connecting]] = [[attempt], []]
-            reads, writes = waits if attempt.events == select.EPOLLIN else waits[::-1]
-            left = max(0.0, (end - time.monotonic_ns()) / 1e9)
-            if not any(select.select(reads, writes, [], left)):
+            if not _answered(attempt, (end - time.monotonic_ns()) / 1e9):
                 attempt.close()
                 return
             made = attempt.go_on()
@@ -713,6 +711,21 @@ class _Teller:
             part, rows, hashes, begin_ns = waiting
             counted = tally(rows, hashes, begin_ns, timed=self._timed)
             self._report(replace(part, tally=Tally.of([counted, part.tally])))
+
+
+def _answered(attempt: Connecting, seconds: float) -> bool:
+    """Wait so long at most until an attempt to connect can go on; tell whether it can."""
+    # select(2) knows no descriptor beyond 1023.
+    poll = select.poll()
+    poll.register(attempt.fileno(), attempt.events)
+    return bool(poll.poll(max(0.0, seconds) * 1e3))
+
+
+def _allow_all_files() -> None:
+    """Let this process have as many connections as the system allows it."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def _cpu() -> tuple[float, float]:
