@@ -122,6 +122,17 @@ def test_prepared_statements_are_sent_by_name_and_parameters_as_text(tmp_path):
     assert message.values_of(done[1][0].payload) == [b"7", None]
 
 
+def test_more_parameters_than_a_message_has_are_left_out(tmp_path):
+    """No server takes them, so none had them: that is counted, and is no end of the replay."""
+    many = [
+        action(1, "extended", at, "SELECT 1", parameters=("1",) * (65535 + at)) for at in (0, 1)
+    ]
+    schedule, done = scheduled(tmp_path, many)
+
+    assert len(done[1]) == 1
+    assert schedule.left_out == {"it has more parameters than a server takes": 1}
+
+
 def test_messages_are_those_of_the_protocol():
     """Lengths count themselves, and what libpq is told is what the bytes say."""
     whole = message.unnamed("SELECT $1, $2", ("a", None))

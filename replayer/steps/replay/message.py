@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 _LENGTH = struct.Struct(">I")
 _COUNT = struct.Struct(">H")
+MOST_PARAMETERS = 0xFFFF
 _NULL = b"\xff\xff\xff\xff"
 _NO_VALUE = 0xFFFFFFFF
 EXECUTE_AND_SYNC = b"E" + _LENGTH.pack(9) + b"\0" + bytes(4) + b"S" + _LENGTH.pack(4)

@@ -118,6 +118,9 @@ class Connection:
         self.sqlstate, self.rows, self.hash = "", -1, 0
         self._status = 0
         self._came = b""
+        self._parts: list[bytes] = []
+        """What came after it of a packet that is not whole."""
+        self._missing = 0
         self._in_order = False
         self._start()
 
@@ -168,16 +171,23 @@ class Connection:
             ) from error
         if not part:
             raise Gone("the server closed the connection", self._error or LOST)
-        self._came += part
+        self._parts.append(part)
+        self._missing -= len(part)
+        if self._missing > 0:
+            return False
+        self._came = b"".join((self._came, *self._parts))
+        self._parts.clear()
         return self._read_packets()
 
     def _read_packets(self) -> bool:
         """Look at each packet that came; True if the last one ends the answer."""
         came, place = self._came, 0
+        self._missing = 0
         while place + 4 <= len(came):
             size = came[place] | came[place + 1] << 8 | came[place + 2] << 16
             after = place + 4 + size
             if after > len(came):
+                self._missing = after - len(came)
                 break
             if self._take(came[place + 4 : after], size):
                 self._finish()

@@ -147,6 +147,9 @@ class Connection:
         self.unsent = b""
         self._came = b""
         self._place = 0
+        self._parts: list[bytes] = []
+        """What came after it of a message that is not whole."""
+        self._missing = 0
         self._extended = self._in_order = False
         self._parsing: bytes | None = None
         self._known: dict[bytes, tuple[str, int, int]] = {}
@@ -222,19 +225,31 @@ class Connection:
                 self._parsing = None
                 return True
             self._came = part
-        else:
-            self._came = self._came[self._place :] + part
+        elif not self._joined(part):
+            return False
         self._place = 0
         return self._read_messages(part)
+
+    def _joined(self, part: bytes) -> bool:
+        """Take what follows upon a part of a message; True if there may be a whole one now."""
+        self._parts.append(part)
+        self._missing -= len(part)
+        if self._missing > 0:
+            return False
+        self._came = b"".join((self._came[self._place :], *self._parts))
+        self._parts.clear()
+        return True
 
     def _read_messages(self, part: bytes) -> bool:
         """Look at each message that came; True if the last one ends the answer."""
         came, place, head = self._came, 0, _HEAD.unpack_from
         last = len(came) - 5
+        self._missing = 0
         while place <= last:
             kind, length = head(came, place)
             after = place + 1 + length
             if after > len(came):
+                self._missing = after - len(came)
                 break
             if kind == _ROW:
                 if self._hashes:

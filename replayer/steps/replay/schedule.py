@@ -131,6 +131,9 @@ class Planner:
         if statement and self._reading and not self._reading.only(statement.text):
             self._left_out["it may write"] += 1
             return
+        if len(action.parameters or ()) > message.MOST_PARAMETERS:
+            self._left_out["it has more parameters than a server takes"] += 1
+            return
         session = self._session(action, since)
         if session is None:
             if statement is not None:
