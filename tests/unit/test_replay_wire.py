@@ -356,6 +356,16 @@ def test_a_refusal_is_known_by_its_sqlstate_in_any_language(fields, passing):
     assert fields[-2][1:] not in str(refusal)
 
 
+def test_libpq_is_found_among_all_that_is_mapped():
+    """Beside memory without a name, in a folder with a space, once for all its parts."""
+    maps = """7f01-7f02 r--p 00000000 fd:01 66 /a b/psycopg_binary.libs/libpq-e9b5c9ac.so.5.18
+7f02-7f03 r-xp 00001000 fd:01 66                /a b/psycopg_binary.libs/libpq-e9b5c9ac.so.5.18
+7f03-7f04 rw-p 00000000 00:00 0
+7f04-7f05 r--p 00000000 fd:01 67                /usr/lib/libpqxx/libc.so.6
+"""
+    assert set(postgres._LIBPQ.findall(maps)) == {"/a b/psycopg_binary.libs/libpq-e9b5c9ac.so.5.18"}
+
+
 def test_a_refusal_is_known_by_its_words_where_libpq_is_not_seen(monkeypatch):
     """Without the SQLSTATE the English words are what there is."""
     monkeypatch.setattr(postgres, "_set_verbosity", lambda: None)

@@ -50,7 +50,7 @@ _PASSING_WORDS = (
 _VERBOSE = 2
 _FATAL = re.compile(r":  (?:([0-9A-Z]{5}): )?")
 """Between the severity, which is a word of the server's language, and what it says."""
-_LIBPQ = re.compile(r" (/.*/libpq[-.][^/]*)$", re.MULTILINE)
+_LIBPQ = re.compile(r" (/.*/libpq[-.][^/\n]*)$", re.MULTILINE)
 
 
 class Connecting:
