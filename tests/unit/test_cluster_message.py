@@ -58,7 +58,7 @@ def test_plain_values_arrive_as_they_were(value):
     "value",
     [
         Connector("psycopg", {"host": "db", "password": "x"}, ("SET a = 1",)),
-        Point(1.5, 7, 0.0),
+        Point(0, 1.5, 7, 0.0),
         Latencies(bins={1: 2}, operations=2, total_ns=3, squares=4.0, least_ns=1, most_ns=2),
         pgio.SessionResult(1, "pgio1", 8, 8),
         pgio.Slice(*range(len(pgio.Slice._fields))),
