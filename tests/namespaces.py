@@ -229,28 +229,30 @@ def sweep():
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def postgres(host, *settings, password=PASSWORD):
+def postgres(host, *settings, port=5432, password=PASSWORD):
     """Start a PostgreSQL in a host, which takes connections from all others; return its URL."""
     engine = engines.load("postgres")
     own = programs.find(engine.title, engine.spec.server)
-    user = own.user.name
-    data = "/srv/postgres"
+    user, data = own.user.name, f"/srv/postgres-{port}"
+    outside = host.own / f"postgres-{port}"
+    outside.mkdir()
+    shutil.chown(outside, user)
     (host.own / "password").write_text(password)
     host.run(
         own.folder / "initdb", "-D", data, "-U", "app", "--no-sync", "--locale=C", "-E", "UTF8",
         "--auth-local=trust", "--auth-host=scram-sha-256", "--pwfile=/srv/password", user=user,
     )  # fmt: skip
-    with (host.own / "postgres" / "pg_hba.conf").open("a") as rules:
+    with (outside / "pg_hba.conf").open("a") as rules:
         rules.write("host all all all scram-sha-256\n")
-    with (host.own / "postgres" / "postgresql.conf").open("a") as file:
-        file.write("listen_addresses = '*'\nunix_socket_directories = '/srv/tmp'\n")
+    with (outside / "postgresql.conf").open("a") as file:
+        file.write(f"port = {port}\nlisten_addresses = '*'\nunix_socket_directories = '/srv/tmp'\n")
         file.writelines(f"{one}\n" for one in settings)
-    host.run(
-        own.folder / "pg_ctl", "start", "-w", "-s", "-D", data, "-l", "/srv/postgres/log",
-        user=user, capture_output=False, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-        env={**os.environ, "LC_ALL": "C"},
+    started = host.run(
+        own.folder / "pg_ctl", "start", "-w", "-s", "-D", data, "-l", f"{data}/log", user=user,
+        capture_output=False, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False,
     )  # fmt: skip
-    return f"postgresql://app:{password}@{host.name}:5432/postgres"
+    assert started.returncode == 0, (outside / "log").read_text()
+    return f"postgresql://app:{password}@{host.name}:{port}/postgres"
 
 
 def call(*words, **options):
@@ -277,7 +279,6 @@ def _write_files(folder, names):
 def _host(name, number, folder, seconds):
     own = folder / name
     (own / "tmp").mkdir(parents=True)
-    own.chmod(0o777)  # a server makes its folders there, and runs as another user
     (own / "tmp").chmod(0o1777)
     clock = ["--time", f"--monotonic={seconds}", f"--boottime={seconds}"] if seconds else []
     script = _START.format(name=name, own=own, rig=folder)
@@ -345,7 +346,8 @@ def _child(pid, missing=None):
 
 def _words(pid):
     with contextlib.suppress(OSError):
-        return Path(f"/proc/{pid}/cmdline").read_text(errors="replace").rstrip("\0").split("\0")
+        line = Path(f"/proc/{pid}/cmdline").read_text(errors="replace").rstrip("\0")
+        return line.split("\0") if line else []
     return []
 
 

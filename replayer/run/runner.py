@@ -2,7 +2,7 @@
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -88,7 +88,7 @@ class _Stage:
         )
 
 
-def execute(order: Order, progress: Progress) -> Iterator[Run]:
+def execute(order: Order, progress: Progress) -> Generator[Run]:
     """Run every step of every repeat, and yield the Run so far.
 
     It is yielded first, when host and engine are known, after each step, and at the end.

@@ -5,6 +5,7 @@ import dataclasses
 import json
 import os
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -159,8 +160,11 @@ def test_the_password_is_in_no_repr(order):
     """A letter may be printed."""
     told = repr(letter.Letter.model_validate_json(letter.written(order)))
 
+    sent = repr(there.Sent(letter.written(order), "a-key"))
+
     assert "smoke" in told
-    assert "secret" not in told
+    assert "secret" not in told + sent
+    assert "a-key" not in sent
 
 
 class Screen:
@@ -187,13 +191,14 @@ class Screen:
 
 def test_progress_is_shown_as_it_is_told_but_not_more_often():
     """A hundred reports in a second are five; the last one of a task comes with its end."""
-    screen, now = Screen(), [0.0]
+    screen, now, sent = Screen(), [0.0], []
     with Shown(screen) as shown:
-        told = Told(shown.show, clock=lambda: now[0])
-        with told.task("walk", 100) as task:
+        told = Told(lambda message: (sent.append(message), shown.show(message)), lambda: now[0])
+        with told.task("walk", np.int64(100)) as task:
             for number in range(100):
                 now[0] += 0.01
-                task.advance(1)
+                task.advance(np.int64(1))
+                assert json.dumps(sent)
                 task.update(note=f"file {number}")
         told.say("done")
     updates = [line for line in screen.lines if line[0] == "update"]

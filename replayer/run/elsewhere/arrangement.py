@@ -50,7 +50,10 @@ def arranged(order: Order, wanted: Wanted, progress: Progress) -> Iterator[Itera
         url = remote.with_password(order.engine, order.url, ask=order.ask)
         order = replace(order, url=url)
     with _agents(order, wanted, progress) as (asked, agents):
-        yield execute_there(asked, agents, progress) if asked.watched else execute(asked, progress)
+        runs = execute_there(asked, agents, progress) if asked.watched else execute(asked, progress)
+        # It holds what the agents do: let go of before they are.
+        with contextlib.closing(runs):
+            yield runs
 
 
 @contextlib.contextmanager

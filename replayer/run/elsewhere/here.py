@@ -2,7 +2,7 @@
 
 import functools
 import itertools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime
@@ -120,7 +120,7 @@ def _owns(order: Order, agents: Agents, name: str) -> Whereabouts:
         return place
 
 
-def execute_there(order: Order, agents: Agents, progress: Progress) -> Iterator[Run]:
+def execute_there(order: Order, agents: Agents, progress: Progress) -> Generator[Run]:
     """Run an order on the host of its database (`order.watched`), as `runner.execute` does here.
 
     Yields the same Runs and raises the same errors.  When that host is lost, the last Run is

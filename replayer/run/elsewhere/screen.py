@@ -27,7 +27,8 @@ class Told:
     def task(self, title: str, total: float | None = None) -> Iterator["_ToldTask"]:
         """Have a line shown for as long as the `with` block runs."""
         number = next(self._numbers)
-        self._post({"kind": "task", "number": number, "title": title, "total": total})
+        whole = _number(total)
+        self._post({"kind": "task", "number": number, "title": title, "total": whole})
         try:
             yield _ToldTask(self, number)
         finally:
@@ -61,7 +62,8 @@ class _ToldTask:
         self, *, done: float | None = None, total: float | None = None, note: str | None = None
     ) -> None:
         self._done = self._done if done is None else done
-        state = {"done": done, "total": total, "note": note}
+        # Counts may be numpy's, which JSON does not know.
+        state = {"done": _number(done), "total": _number(total), "note": note}
         self._told.changed(self._number, {k: v for k, v in state.items() if v is not None})
 
 

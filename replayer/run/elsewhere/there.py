@@ -5,8 +5,8 @@ import functools
 import importlib
 import traceback
 from collections.abc import Iterator
-from dataclasses import replace
-from typing import Any, NamedTuple, Protocol
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
 
 from replayer import errors, signals
 from replayer.engines import engine
@@ -30,11 +30,12 @@ class Asking(Protocol):
         ...
 
 
-class Sent(NamedTuple):
-    """What is sent to the database's host."""
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """What is sent to the database's host; it is not printed, as a password is in it."""
 
-    letter: bytes
-    passport: Any
+    letter: bytes = field(repr=False)
+    passport: Any = field(repr=False)
     """What leads to the clients; None without any."""
 
 

@@ -1,0 +1,336 @@
+"""One host asks, a second has the database, two more are its clients: each a network of its own."""
+
+import contextlib
+import json
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests import namespaces
+
+pytestmark = [pytest.mark.root, pytest.mark.slow]
+
+ENDS_WITHIN = 10.0
+SMALL = """
+description = "the main job, small, and sessions that clients send"
+[[step]]
+step = "build"
+rows = "98304"
+segment_rows = 6144
+[[step]]
+step = "flush"
+[[step]]
+step = "walk"
+cold = "cold"
+threads = 8
+[[step]]
+step = "scan"
+cold = "cold"
+[[step]]
+step = "sessions"
+name = "{name}"
+memory = "{memory}"
+num_schemas = 2
+num_threads = 2
+scale = "16M"
+run_time = "4s"
+"""
+LONG = """
+description = "sessions for a minute"
+[[step]]
+step = "sessions"
+memory = "cached"
+num_schemas = 2
+num_threads = 2
+scale = "16M"
+run_time = "60s"
+"""
+WALK = """
+description = "a folder that is none of the database's"
+[[step]]
+step = "build"
+rows = "98304"
+segment_rows = 6144
+[[step]]
+step = "walk"
+path = "/etc"
+"""
+
+
+@pytest.fixture(scope="module")
+def hosts():
+    """Return the hosts; the clocks of both clients are wrong, by an hour and by a day."""
+    names = ("user", "db", "c1", "c2")
+    with namespaces.rig(*names, clocks={"c1": 3600, "c2": 86400}) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def url(hosts):
+    """Return the URL of a server with buffers that are smaller than the tables of the sessions."""
+    return namespaces.postgres(hosts["db"], "shared_buffers = 2MB")
+
+
+@pytest.fixture(scope="module")
+def direct_url(hosts):
+    """Return the URL of a server that reads around the page cache."""
+    settings = ("shared_buffers = 2MB", "debug_io_direct = data", "io_method = sync")
+    return namespaces.postgres(hosts["db"], *settings, port=5433)
+
+
+@pytest.fixture
+def run(hosts):
+    """Return a function that runs replayer on the user's host; nothing may be left of it after.
+
+    It returns what the program printed and the run that is in its file, None without one.
+    """
+
+    def call(workload, *options, check=None):
+        before = set(results(hosts))
+        done = hosts["user"].run(*command(hosts, workload, *options), check=False, timeout=180)
+        assert check is None or done.returncode == check, (done.stdout, done.stderr)
+        files = sorted(set(results(hosts)) - before)
+        return done, json.loads(files[0].read_text()) if files else None
+
+    yield call
+    nothing_left(hosts)
+
+
+def command(hosts, workload, *options):
+    """Return the words of a run of a workload's text, on the user's host."""
+    (hosts["user"].own / "asked.toml").write_text(workload)
+    return (sys.executable, "-m", "replayer", "run", "/srv/asked.toml", *options)
+
+
+def results(hosts):
+    """Return the result files on the user's host."""
+    return list((hosts["user"].own / "results").glob("*.json"))
+
+
+def replayers(hosts):
+    """Return all processes but the database's, by host."""
+    return {
+        name: [line for line in host.processes().values() if "postgres" not in line]
+        for name, host in hosts.items()
+    }
+
+
+def nothing_left(hosts, within=ENDS_WITHIN):
+    """Fail when processes, files or notes of replayer's are left on any host after some seconds."""
+    deadline = time.monotonic() + within
+    while any(replayers(hosts).values()) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    left = {
+        name: [
+            str(path) for folder in ("tmp", "replayer/taken") for path in files(host.own / folder)
+        ]
+        for name, host in hosts.items()
+    }
+    nobody = {name: [] for name in hosts}
+
+    assert (replayers(hosts), left) == (nobody, nobody)
+
+
+def files(folder):
+    """Return what lies in a folder, but the database's sockets."""
+    names = folder.iterdir() if folder.is_dir() else ()
+    return [path for path in names if not path.name.startswith(".s.PGSQL")]
+
+
+def by_name(run):
+    """Return a run's steps by their names."""
+    return {step["name"]: step for step in run["steps"]}
+
+
+def proven(run, hosts):
+    """Demand of a run all that a run beside the database proves."""
+    steps = by_name(run)
+
+    assert {step["status"] for step in run["steps"]} == {"done"}, run["steps"]
+    assert run["cluster"] == {"hosts": ["c1", "c2"], "database": "db"}
+    assert run["engine"]["facts"]["data.directory"].startswith("/srv/postgres-")
+    for name in ("walk", "scan"):
+        assert (steps[name]["cold"]["got"], steps[name]["cold"]["why"]) == ("cold", "")
+        assert steps[name]["cold"]["proof"] in {"cachestat", "mincore"}
+        assert steps[name]["cold"]["device_bytes"] >= steps[name]["cold"]["stored_bytes"] * 0.95
+    assert steps["walk"]["series"]["columns"]["diskstats.rkB/s"]
+
+
+def test_main_job_on_four_hosts_has_the_proofs_of_one(hosts, url, run):
+    """Cold is proven where the data is, the ledger has the device, and each client its row."""
+    options = ("--engine", url, "--clients", "c1,c2", "--watch", "db")
+    done, saved = run(SMALL.format(name="cached", memory="cached"), *options, check=0)
+    proven(saved, hosts)
+    sessions = by_name(saved)["cached"]
+    rows = sessions["tables"]["hosts"]
+
+    assert sessions["ledger"]["verdict"] == "cached"
+    assert sessions["ledger"]["device"] == saved["host"]["device.name"]
+    assert sessions["ledger"]["device_reads"] is not None
+    assert sessions["foreign"]["cpu_share"] is not None
+    assert [row["host"] for row in rows[:2]] == ["c1", "c2"]
+    assert namespaces.PASSWORD not in done.stdout + done.stderr + json.dumps(saved)
+
+
+def test_physical_reads_are_proven_by_the_databases_device(hosts, direct_url, run):
+    """What the sessions of the clients read came from the disk of another host, and is counted."""
+    options = ("--engine", direct_url, "--clients", "c1,c2", "--watch", "db")
+    _, saved = run(SMALL.format(name="physical", memory="direct"), *options, check=0)
+    ledger = by_name(saved)["physical"]["ledger"]
+
+    assert ledger["verdict"] == "physical"
+    assert ledger["ratio"] == pytest.approx(1, abs=0.1)
+
+
+def test_the_databases_host_is_found_where_it_is_a_client_too(url, run):
+    """Nobody said where the database is: of the clients one has its data."""
+    workload = LONG.replace("60s", "2s")
+    _, saved = run(workload, "--engine", url, "--clients", "c1,db", check=0)
+
+    assert saved["cluster"] == {"hosts": ["c1", "db"], "database": "db"}
+
+
+def test_a_host_without_the_data_is_refused(url, run):
+    """It is asked, and says where the data is not; nothing was begun."""
+    done, saved = run(LONG, "--engine", url, "--clients", "c2", "--watch", "c1", check=2)
+
+    assert saved is None
+    assert "c1 is not the host of the database" in done.stderr
+
+
+def test_a_folder_of_the_databases_host_is_not_walked(url, run):
+    """Only the server's own files are read there."""
+    done, saved = run(WALK, "--engine", url, "--watch", "db", check=2)
+
+    assert saved is None
+    assert "walk cannot be run on db: path = '/etc' is a folder of the host" in done.stderr
+
+
+def test_a_private_server_has_no_other_hosts(run):
+    """Its socket is on this host."""
+    done, saved = run(LONG, "--clients", "c1", check=2)
+
+    assert saved is None
+    assert "--clients give --engine the URL of a running server" in done.stderr
+
+
+@contextlib.contextmanager
+def under_way(hosts, url):
+    """Give a run whose sessions have just been let go, with the pids of its processes by host."""
+    words = command(hosts, LONG, "--engine", url, "--clients", "c1,c2", "--watch", "db")
+    before = set(results(hosts))
+    with (hosts["user"].own / "printed").open("w") as printed:
+        started = hosts["user"].start(*words, stdout=printed, stderr=printed)
+    try:
+        deadline = time.monotonic() + 60
+        while sum("spawn_main" in line for line in replayers(hosts)["c2"]) < 2:
+            assert time.monotonic() < deadline, replayers(hosts)
+            assert started.poll() is None, (hosts["user"].own / "printed").read_text()
+            time.sleep(0.1)
+        time.sleep(4)
+        started.file = next(iter(set(results(hosts)) - before))
+        yield started
+    finally:
+        if started.poll() is None:
+            os.kill(started.inside, signal.SIGKILL)
+        started.wait(timeout=30)
+
+
+def ended(started, hosts, since):
+    """Wait for the end of a run that was disturbed; return its file and what it printed."""
+    started.wait(timeout=60)
+    took = time.monotonic() - since
+    printed = (hosts["user"].own / "printed").read_text()
+
+    assert took < ENDS_WITHIN, printed
+    return json.loads(started.file.read_text()), printed
+
+
+def pid_of(host, words):
+    """Return the process of a host in whose command line some words are."""
+    (pid,) = [pid for pid, line in host.processes().items() if words in line]
+    return pid
+
+
+def test_ctrl_c_reaches_the_run_and_its_last_words_are_kept(hosts, url):
+    """The step was cut short, what it had found by then is in the file, and nothing is left."""
+    with under_way(hosts, url) as started:
+        since = time.monotonic()
+        os.kill(started.inside, signal.SIGINT)
+        saved, printed = ended(started, hosts, since)
+
+    assert started.returncode == 130, printed
+    assert (saved["status"], saved["error"]) == ("interrupted", "stopped by Ctrl-C")
+    assert [step["status"] for step in saved["steps"]] == ["interrupted"]
+    assert saved["host"]["host.name"]
+    nothing_left(hosts)
+
+
+def lost_client(hosts):
+    """Take the cable of a client out for 5 seconds."""
+    hosts["c2"].cut()
+    time.sleep(5)
+    hosts["c2"].mend()
+    return "c2"
+
+
+def lost_database_agent(hosts):
+    """Kill the agent on the database's host."""
+    os.kill(pid_of(hosts["db"], "replayer agent"), signal.SIGKILL)
+    return "db"
+
+
+def lost_ssh(hosts):
+    """Kill the ssh that leads to a client."""
+    os.kill(pid_of(hosts["user"], "-- c1 "), signal.SIGKILL)
+    return "c1"
+
+
+def hung_client(hosts):
+    """Stop every process of a client."""
+    hosts["c1"].stop()
+    return "c1"
+
+
+def cut_database(hosts):
+    """Take the cable of the database's host out for 5 seconds."""
+    hosts["db"].cut()
+    time.sleep(5)
+    hosts["db"].mend()
+    return "db"
+
+
+@pytest.mark.parametrize(
+    "lose", [lost_client, lost_database_agent, lost_ssh, hung_client, cut_database]
+)
+def test_a_host_that_is_lost_ends_the_run_as_partial(hosts, url, lose):
+    """One sentence names the host within 10 seconds; what was measured is kept, nothing left."""
+    with under_way(hosts, url) as started:
+        since = time.monotonic()
+        name = lose(hosts)
+        saved, printed = ended(started, hosts, since)
+    hosts["c1"].go_on()
+    errors = [line for line in printed.splitlines() if "replayer: error:" in line]
+
+    assert started.returncode == 1, printed
+    assert (saved["status"], len(errors)) == ("partial", 1), printed
+    assert f"the host {name} is lost" in errors[0]
+    assert [step["status"] for step in saved["steps"]] == ["partial"]
+    assert saved["host"]["host.name"]
+    nothing_left(hosts)
+
+
+def test_without_the_host_that_asked_all_others_stop(hosts, url):
+    """Its replayer is killed: no agent, no worker and no statement is left 10 seconds later."""
+    with under_way(hosts, url) as started:
+        os.kill(started.inside, signal.SIGKILL)
+        nothing_left(hosts)
+        saved = json.loads(started.file.read_text())
+
+    assert saved["status"] == "running"
+    assert not [line for line in hosts["db"].processes().values() if "app postgres" in line]
+    assert not list(Path("/dev/shm").glob("replayer*"))
