@@ -1,0 +1,110 @@
+"""The ledger of a server on another host, beside iostat on that host."""
+
+import json
+import shutil
+import subprocess
+import sys
+from datetime import datetime, timedelta
+from statistics import mean
+
+import pytest
+
+from replayer.machine.host import Host
+from tests import namespaces
+
+pytestmark = [pytest.mark.root, pytest.mark.slow, pytest.mark.quiet]
+
+ATTEMPTS = 3
+SECONDS = 20
+PHYSICAL = f"""
+description = "physical reads"
+[[step]]
+step = "sessions"
+memory = "direct"
+num_schemas = 2
+num_threads = 2
+scale = "64M"
+run_time = "{SECONDS}s"
+"""
+ISO = {"env": {"LC_ALL": "C", "S_TIME_FORMAT": "ISO", "PATH": "/usr/sbin:/usr/bin:/sbin:/bin"}}
+
+
+@pytest.fixture(scope="module")
+def hosts():
+    """Return the hosts."""
+    with namespaces.rig("user", "db", "c1", "c2") as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def url(hosts):
+    """Return the URL of a server that reads around the page cache."""
+    settings = ("shared_buffers = 2MB", "debug_io_direct = data", "io_method = sync")
+    return namespaces.postgres(hosts["db"], *settings)
+
+
+def measured(hosts, url, device):
+    """Return a step of sessions, and what iostat on the database's host printed meanwhile."""
+    (hosts["user"].own / "asked.toml").write_text(PHYSICAL)
+    watching = hosts["db"].start(
+        "iostat",
+        "-x",
+        "-y",
+        "-t",
+        "-o",
+        "JSON",
+        device,
+        "1",
+        stdout=subprocess.PIPE,
+        text=True,
+        **ISO,
+    )
+    try:
+        words = ("run", "/srv/asked.toml", "--engine", url, "--clients", "c1,c2", "--watch", "db")
+        done = hosts["user"].run(sys.executable, "-m", "replayer", *words, "--json", timeout=180)
+    finally:
+        # It closes its JSON upon Ctrl-C.
+        hosts["db"].run("kill", "-INT", *inside(hosts["db"], "iostat"))
+        printed = watching.communicate(timeout=30)[0]
+    (step,) = json.loads(done.stdout)["steps"]
+    (host,) = json.loads(printed)["sysstat"]["hosts"]
+    return step, host["statistics"]
+
+
+def inside(host, name):
+    """Return the pids, as the host itself knows them, of processes with a name."""
+    return host.run("pidof", name).stdout.split()
+
+
+def within(step, reports):
+    """Return iostat's seconds that lie in the measured window, whole."""
+    begin, end = step["series"]["window"] or (0, step["series"]["seconds"][-1])
+    started = datetime.fromisoformat(step["series"]["started"])
+    # A report is of the second before its time, which it has in whole seconds.
+    first, last = started + timedelta(seconds=begin + 2), started + timedelta(seconds=end - 1)
+    return [
+        report["disk"][0]
+        for report in reports
+        if first <= datetime.fromisoformat(report["timestamp"]) <= last
+    ]
+
+
+def test_ledger_of_a_server_elsewhere_agrees_with_iostat_on_its_host(hosts, url):
+    """Device reads and bytes a second are iostat's mean over the same seconds, to 3 percent."""
+    if shutil.which("iostat") is None:
+        pytest.skip("iostat is not installed")
+    device = Host().device_of(hosts["db"].own)
+    differences = []
+    for _ in range(ATTEMPTS):
+        step, reports = measured(hosts, url, device)
+        seconds = within(step, reports)
+        ledger = step["ledger"]
+        theirs = mean(one["r/s"] for one in seconds), mean(one["rkB/s"] for one in seconds) * 1024
+        ours = ledger["device_reads"], ledger["device_read_bytes"]
+
+        assert ledger["verdict"] == "physical"
+        assert len(seconds) >= SECONDS - 5
+        differences.append([our / their - 1 for our, their in zip(ours, theirs, strict=True)])
+        if all(abs(one) <= 0.03 for one in differences[-1]):
+            return
+    pytest.fail(f"the ledger differs from iostat by {differences}")
