@@ -155,7 +155,7 @@ class RemoteRun:
             if lost:
                 raise HostLost(lost)
             if state == "failed":
-                raise _failure(member)
+                raise member.failure()
             if state == "done":
                 return
             if not self._loop.wait(timeout):
@@ -168,15 +168,6 @@ class RemoteRun:
     def result(self) -> Any:
         """Return what the function returned, once it has."""
         return message.unpack(self._loop.run(self._member.collected()))
-
-
-def _failure(member: Member) -> ReplayerError:
-    sentence = str(member.latest["sentence"])
-    if not member.latest["trace"]:
-        return HostLost(f"the host {member.host} is lost: {sentence}")
-    error = ReplayerError(sentence)
-    error.add_note(f"on the host {member.host}:\n{member.latest['trace']}")
-    return error
 
 
 class Loop:

@@ -56,6 +56,15 @@ class Member:
         """Return what the host is called; the database's may have two agents."""
         return self.name.rpartition(": ")[2]
 
+    def failure(self, begin: str = "") -> ReplayerError:
+        """Return why its child failed: HostLost for one that was killed and could not say it."""
+        sentence = str(self.latest["sentence"])
+        if not self.latest["trace"]:
+            return HostLost(f"the host {self.host} is lost: {sentence}")
+        error = ReplayerError(f"{begin}{sentence}")
+        error.add_note(f"on the host {self.host}:\n{self.latest['trace']}")
+        return error
+
     async def join(self) -> None:
         """Learn what it is, and beat it from now on."""
         self.about = About.of(await self.ask("about", timeout=START_SECONDS))

@@ -235,9 +235,7 @@ class ClusterPool:
             if member.lost:
                 raise HostLost(member.lost)
             if member.state == "failed":
-                error = ReplayerError(f"the host {member.name}: {member.latest['sentence']}")
-                error.add_note(f"on the host {member.name}:\n{member.latest['trace']}")
-                raise error
+                raise member.failure(f"the host {member.host}: ")
 
     def _sleep_until(self, instant_ns: int) -> None:
         while (left := instant_ns - time.monotonic_ns()) > 0:

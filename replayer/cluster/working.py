@@ -210,6 +210,8 @@ class Working:
         process, pipe = self._process, self._pipe
         if process is None or pipe is None:
             return
+        # How it ends is not how its work went: from here on nothing is known of it.
+        self._number += 1
         if self._state.name not in {"done", "failed"}:
             self.interrupt()
             await self.changed(self._state.name, _INTERRUPTED_SECONDS)
