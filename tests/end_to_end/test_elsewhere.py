@@ -231,10 +231,11 @@ def under_way(hosts, url):
     with (hosts["user"].own / "printed").open("w") as printed:
         started = hosts["user"].start(*words, stdout=printed, stderr=printed)
     try:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 120
         while not all(connected(hosts, name) for name in ("c1", "c2")):
-            assert time.monotonic() < deadline, replayers(hosts)
-            assert started.poll() is None, (hosts["user"].own / "printed").read_text()
+            printed = (hosts["user"].own / "printed").read_text()
+            assert time.monotonic() < deadline, (printed, replayers(hosts))
+            assert started.poll() is None, printed
             time.sleep(0.1)
         # The common start is some seconds after all are ready.
         time.sleep(5)
