@@ -328,7 +328,7 @@ def _member(
     async def made() -> Member:
         core, tls = map(importlib.import_module, ("distributed.core", "replayer.cluster.tls"))
         arguments = tls.security(secret).get_connection_args("client")
-        connection_to = core.rpc(address, connection_args=arguments, timeout=CALL_SECONDS / 4)
+        connection_to = core.rpc(address, connection_args=arguments, timeout=CALL_SECONDS)
         return Member(name, address, connection_to, told=loop.ring, ended=ended)
 
     return loop.run(made())

@@ -67,7 +67,16 @@ class Member:
 
     async def join(self) -> None:
         """Learn what it is, and beat it from now on."""
-        self.about = About.of(await self.ask("about", timeout=START_SECONDS))
+        deadline = time.monotonic() + START_SECONDS
+        while self.about is None:
+            try:
+                self.about = About.of(await self.ask("about", timeout=START_SECONDS))
+            except HostLost:
+                # A host on which many start at once may be slow to take a connection.
+                if time.monotonic() > deadline:
+                    raise
+                self.lost = ""
+                await asyncio.sleep(_PAUSE)
         self._beating = asyncio.create_task(self._beat())
 
     async def ask(self, op: str, *, timeout: float = CALL_SECONDS, **arguments: Any) -> Any:  # noqa: ASYNC109

@@ -19,7 +19,7 @@ import distributed
 from distributed.comm.addressing import get_address_host
 from distributed.security import Security
 
-from replayer.cluster import calls
+from replayer.cluster import calls, tls
 from replayer.cluster.settings import CALL_SECONDS, CONNECT_SECONDS, START_SECONDS, Secret
 from replayer.cluster.working import Working
 from replayer.errors import Impossible, ReplayerError
@@ -39,9 +39,9 @@ class Guest(distributed.WorkerPlugin):  # type: ignore[misc]
 
     def setup(self, worker: Any) -> None:
         """Add the handler; called in the worker's event loop."""
-        if _HANDLER in worker.handlers:
-            raise RuntimeError("another replayer works there")
         self._worker, self._left = worker, threading.Event()
+        if _HANDLER in worker.handlers:
+            return
         self.working = Working(self._leave, ours=False)
         worker.handlers[_HANDLER] = self.replayer
 
@@ -81,7 +81,10 @@ async def borrowed(address: str) -> AsyncIterator[tuple[dict[str, str], Secret |
     guest = f"replayer-{secrets.token_hex(4)}"
     client = await _client(address)
     try:
-        workers = _one_of_each_host(client.scheduler_info(n_workers=-1)["workers"], address)
+        cluster = await client.scheduler.identity(n_workers=-1)
+        workers = _one_of_each_host(cluster["workers"], address)
+        for worker in workers.values():
+            await _refuse_busy(worker, secret)
         await _received(client, guest)
         holding = [
             client.submit(
@@ -126,8 +129,22 @@ async def _received(client: Any, guest: str) -> None:
     except Exception as error:
         raise ReplayerError(
             f"the workers of that cluster cannot take part ({error}): each needs this replayer "
-            f"installed, and no other that works there"
+            f"installed"
         ) from error
+
+
+async def _refuse_busy(worker: str, secret: Secret | None) -> None:
+    """Raise ReplayerError where another replayer has its handler on a worker."""
+    connection = tls.security(secret).get_connection_args("client")
+    there = distributed.rpc(worker, connection_args=connection, timeout=CONNECT_SECONDS)
+    try:
+        answer = await asyncio.wait_for(there.replayer(call="ping", arguments={}), CALL_SECONDS)
+    except (OSError, TimeoutError) as error:
+        raise ReplayerError(f"the worker {worker} of that cluster cannot be reached") from error
+    finally:
+        await there.close_rpc()
+    if answer is not None:
+        raise ReplayerError(f"another replayer works on {worker}: wait until it has ended")
 
 
 def _one_of_each_host(workers: dict[str, Any], address: str) -> dict[str, str]:

@@ -1,0 +1,130 @@
+"""Somebody's own cluster of Dask: a scheduler and workers as its programs start them, with TLS."""
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+
+from replayer.errors import Impossible, ReplayerError
+from replayer.storage import spin
+from tests import cluster_jobs
+
+dask = pytest.importorskip("dask")
+tls = pytest.importorskip("replayer.cluster.tls")
+hosts = pytest.importorskip("replayer.cluster.hosts")
+
+
+@pytest.fixture
+def configured(tmp_path):
+    """Have Dask configured with a certificate, as a user's files do it; return the environment."""
+    secret = tls.new_secret()
+    for name, text in (("cert.pem", secret.certificate), ("key.pem", secret.key)):
+        (tmp_path / name).write_text(text)
+    settings = {"distributed.comm.tls.ca-file": str(tmp_path / "cert.pem")}
+    for role in ("client", "scheduler", "worker"):
+        settings[f"distributed.comm.tls.{role}.cert"] = str(tmp_path / "cert.pem")
+        settings[f"distributed.comm.tls.{role}.key"] = str(tmp_path / "key.pem")
+    with dask.config.set(settings):
+        yield {
+            **os.environ,
+            "PYTHONPATH": str(cluster_jobs.ROOT),
+            "DASK_TEMPORARY_DIRECTORY": str(tmp_path),
+            **{
+                "DASK_" + key.upper().replace(".", "__").replace("-", "_"): value
+                for key, value in settings.items()
+            },
+        }
+
+
+@contextlib.contextmanager
+def started(program, environment, *words):
+    """Start a program of Dask, and end it."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "distributed.cli." + program, *words],
+        env=environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        yield process
+    finally:
+        process.terminate()
+        process.wait(20)
+
+
+@pytest.fixture
+def scheduler(configured, tmp_path):
+    """Return the address of a scheduler that has a worker with a nanny, as they come."""
+    file = tmp_path / "scheduler.json"
+    words = ("--scheduler-file", str(file), "--no-dashboard", "--protocol", "tls")
+    where = ("--host", "127.0.0.1", "--port", "0")
+    with (
+        started("dask_scheduler", configured, *where, *words),
+        started("dask_worker", configured, "--name", "theirs", "--nthreads", "1", *words),
+    ):
+        end = time.monotonic() + 30
+        while not file.exists() and time.monotonic() < end:
+            time.sleep(0.1)
+        yield json.loads(file.read_text())["address"]
+
+
+def _connected(address):
+    """Return the hosts, once the cluster has a worker."""
+    end = time.monotonic() + 60
+    while True:
+        try:
+            with contextlib.ExitStack() as stack:
+                connected = stack.enter_context(hosts.connected([], cluster=address))
+                return stack.pop_all(), connected
+        except Impossible:
+            if time.monotonic() > end:
+                raise
+            time.sleep(0.5)
+
+
+@pytest.mark.slow
+def test_workers_of_a_cluster_do_the_jobs_and_are_given_back(scheduler):
+    """Behind a nanny, too; afterwards the cluster does its own work again, and again ours."""
+    for _ in range(2):
+        stack, connected = _connected(scheduler)
+        with stack:
+            assert connected.names == ("theirs",)
+            jobs = [spin.Work("cpu", 0.2, 4096)] * 2
+            with connected.pool(spin._work, jobs, processes=2) as pool:
+                pool.open()
+                assert all(events > 0 for events, _ in pool.results())
+            with pytest.raises(ReplayerError, match="another replayer works on"):
+                _connected(scheduler)
+
+
+@pytest.mark.parametrize(
+    ("address", "words"),
+    [
+        ("tcp://192.0.2.1:8786", "is not encrypted and not on this host"),
+        ("ucx://192.0.2.1:8786", "begins with tls://"),
+        ("db:8786", "begins with tls://"),
+    ],
+)
+def test_a_cluster_without_tls_is_refused(address, words):
+    """Before anything is sent to it."""
+    with pytest.raises(Impossible, match=words), hosts.connected([], cluster=address):
+        pass
+
+
+def test_a_cluster_that_is_not_there_is_told(configured):
+    """In one sentence, within seconds."""
+    with (
+        pytest.raises(ReplayerError, match="does not answer"),
+        hosts.connected([], cluster="tls://127.0.0.1:1"),
+    ):
+        pass
+
+
+def test_hosts_and_a_cluster_are_not_both_the_clients():
+    """One of them is to be given."""
+    with pytest.raises(Impossible, match="give one"), hosts.connected(["a"], cluster="tls://b:1"):
+        pass
