@@ -191,7 +191,9 @@ class Anonymiser:
         mantissa, mark, power = _powered(number)
         whole, point, fraction = mantissa.partition(".")
         digits = whole.replace("_", "")
-        return f"{self._run(digits) if digits else ''}{point}{self._places(fraction)}{mark}{power}"
+        made = iter(self._run(digits) if digits else "")
+        whole = "".join("_" if digit == "_" else next(made) for digit in whole)
+        return f"{whole}{point}{self._places(fraction)}{mark}{power}"
 
     def _places(self, fraction: str) -> str:
         return self._mapped(fraction, [_DIGITS] * len(fraction), "fraction")

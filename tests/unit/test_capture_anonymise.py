@@ -4,7 +4,7 @@ import re
 from datetime import datetime
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from replayer.capture.action import Action
@@ -172,6 +172,7 @@ def test_a_statement_keeps_its_fingerprint(value, number, engine):
 
 @settings(max_examples=300, deadline=None)
 @given(st.text(max_size=80), st.sampled_from(["postgres", "mysql"]))
+@example("0_ 1_000_000 1__2_ 1_e5 1.5_", "postgres")
 def test_any_text_can_be_anonymised(text, engine):
     """Whatever it is; its length stays."""
     made = Anonymiser(engine)
