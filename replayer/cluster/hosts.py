@@ -95,6 +95,10 @@ class Hosts:
         """Return a host's answer to one call."""
         return self._loop.run(self._member(name).ask(op, timeout=timeout, **arguments))
 
+    def watch(self, name: str) -> None:
+        """Make a client the host of the database: it is no client any more."""
+        self.database = self._members.pop(name)
+
     def pool(
         self, work: Work, jobs: Sequence[Any], *, processes: int, awaited: Awaited | None = None
     ) -> ClusterPool:

@@ -405,5 +405,3 @@ def test_a_host_that_is_named_must_not_be_proven_wrong(order):
     refuse_other(order, There(places={"": UNKNOWN}))
     with pytest.raises(Impossible, match="db is not the host of the database: its files are not"):
         refuse_other(order, There())
-    with pytest.raises(Impossible, match="--watch db is the host of a server that is there"):
-        refuse_other(dataclasses.replace(order, url=None), There())

@@ -11,6 +11,7 @@ from replayer.errors import Impossible
 from replayer.model import Run
 from replayer.run.context import Progress
 from replayer.run.elsewhere.here import execute_there, found_database, refuse_other
+from replayer.run.elsewhere.letter import refuse_staying
 from replayer.run.ordering import refuse_idle, refuse_loopback
 from replayer.run.runner import Order, execute
 from replayer.servers import remote
@@ -45,6 +46,8 @@ def arranged(order: Order, wanted: Wanted, progress: Progress) -> Iterator[Itera
             "a server that replayer starts is reached on this host alone: for "
             f"{_options(wanted)} give --engine the URL of a running server"
         )
+    if wanted.watch:
+        refuse_staying(replace(order, watched=wanted.watch))
     if order.url is not None:
         # The other hosts do not have what this user keeps in files and variables.
         url = remote.with_password(order.engine, order.url, ask=order.ask)
@@ -65,9 +68,12 @@ def _agents(order: Order, wanted: Wanted, progress: Progress) -> Iterator[tuple[
         if watched:
             refuse_other(replace(order, watched=watched), agents)
         elif watched := found_database(order, agents):
-            # An agent of its own, beside the one that is a client.
-            stack.close()
-            agents = stack.enter_context(_connected(replace(wanted, watch=watched), progress))
+            if wanted.cluster:
+                agents.watch(watched)
+            else:
+                # An agent of its own, beside the one that is a client.
+                stack.close()
+                agents = stack.enter_context(_connected(replace(wanted, watch=watched), progress))
         refuse_loopback(order, [name for name in agents.names if _elsewhere(agents, name)])
         clients = agents if agents.names else HERE
         yield replace(order, clients=clients, watched=watched), agents

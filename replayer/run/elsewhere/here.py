@@ -102,11 +102,6 @@ def found_database(order: Order, agents: Agents) -> str:
 
 def refuse_other(order: Order, agents: Agents) -> None:
     """Raise Impossible when the host that was named for the database is proven not to be its."""
-    if order.url is None:
-        raise Impossible(
-            f"--watch {order.watched} is the host of a server that is there already: give its URL "
-            f"with --engine, or leave --watch out"
-        )
     place = _owns(order, agents, "")
     if place.proven and not place.here:
         raise Impossible(f"{order.watched} is not the host of the database: {place.why}")

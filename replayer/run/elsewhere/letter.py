@@ -39,15 +39,7 @@ class Letter(Noun):
 def written(order: Order) -> bytes:
     """Return an order as it travels; raises Impossible for what can only be done on this host."""
     assert order.url is not None, "only a server at a URL has another host"
-    for spec in order.workload.steps:
-        reason = stays(spec)
-        if reason:
-            raise Impossible(f"{spec.name} cannot be run on {order.watched}: {reason}")
-    if order.data_dir is not None:
-        raise Impossible(
-            f"--data-dir {order.data_dir} is a folder of this host, and the run works on "
-            f"{order.watched}: leave out one of the two"
-        )
+    refuse_staying(order)
     letter = Letter(
         version=__version__,
         engine=order.engine.name,
@@ -80,11 +72,7 @@ def read(data: bytes) -> Order:
     workload = workload_file.of_facts(letter.workload)
     digest = workload_file.facts(workload).digest
     _same(f"the workload {workload.name}", where, letter.workload.digest, digest)
-    for spec in workload.steps:
-        reason = stays(spec)
-        if reason:
-            raise Impossible(f"{spec.name} cannot be run on {where}: {reason}")
-    return Order(
+    order = Order(
         workload=workload,
         engine=engine,
         label=letter.label,
@@ -92,6 +80,21 @@ def read(data: bytes) -> Order:
         sizing=letter.sizing,
         watched=where,
     )
+    refuse_staying(order)
+    return order
+
+
+def refuse_staying(order: Order) -> None:
+    """Raise Impossible for what can only be done on the host that replayer is called on."""
+    for spec in order.workload.steps:
+        reason = stays(spec)
+        if reason:
+            raise Impossible(f"{spec.name} cannot be run on {order.watched}: {reason}")
+    if order.data_dir is not None:
+        raise Impossible(
+            f"--data-dir {order.data_dir} is a folder of this host, and the run works on "
+            f"{order.watched}: leave out one of the two"
+        )
 
 
 def schemas(engine: Engine, url: str) -> str:
