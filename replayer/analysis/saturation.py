@@ -141,7 +141,7 @@ class Load:
 
     def full(self, least: float) -> bool:
         """Tell whether it is so busy that it holds work up: `least`, but memory all but full."""
-        least = _FULL_MEMORY if self.held else least
+        least = max(least, _FULL_MEMORY) if self.held else least
         return self.busiest is not None and self.busiest.value >= least
 
 
@@ -189,6 +189,14 @@ def at_limit(points: Sequence[Point], limit: Sequence[Point]) -> Saturation:
     times fails before a resource is busy all the time, so that half of it is enough here.
     """
     return _saturation(points, limit, _BUSY_AT_LIMIT, "")
+
+
+def at_highest(points: Sequence[Point], highest: Sequence[Point]) -> Saturation:
+    """Return how busy each resource was at the highest rate, where no rate was too much.
+
+    `highest` are the points of that rate, at least one, `points` all of them.
+    """
+    return _saturation(points, highest, math.inf, "nothing failed")
 
 
 def _saturation(

@@ -8,12 +8,13 @@ itself is replayed, at one speed after the other: sustained is what lags no more
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from replayer import units
 from replayer.capture.summary import ENDING
@@ -38,7 +39,7 @@ from replayer.sizing.verdict import judge
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from rich.console import Group
 
@@ -57,12 +58,14 @@ examples:
   replayer size prod.profile --target gp3.toml --html verdict.html
   replayer size prod.profile --dry-run
   replayer size monday.replay --restore shop.dump --growth 1.5 --beside latest
+  replayer size prod.profile monday.replay --restore shop.dump
   replayer size show latest --html verdict.html
 exit status: 0 fits or unclear, 3 does not fit
 """
 _DOES_NOT_FIT = 3
 _SLO = "p99=20ms"
 """Of a profile, where none is given."""
+_NO_SLO = "none"
 _PERCENT = re.compile(r"(\d+(?:\.\d+)?)\s*%")
 
 
@@ -72,7 +75,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("what", metavar="FILE",
         help="a profile, or a capture (.replay); or `show`, to print a verdict again")  # fmt: skip
-    add("which", nargs="?", metavar="RUN", help="with show: an id, a label, a path, or latest")
+    add("which", nargs="?", metavar="RUN|FILE",
+        help="with show: an id, a label, a path, or latest; beside a profile a capture, or the "
+        "other way round: both size this machine, one after the other")  # fmt: skip
     _configure_requirement(parser)
     _configure_search(parser)
     _configure_place(parser)
@@ -95,7 +100,8 @@ def _configure_requirement(parser: argparse.ArgumentParser) -> None:
     add("--by", default="", metavar="RESOURCE",
         help="the resource whose busiest window is imitated, such as write_iops")  # fmt: skip
     add("--slo", metavar="OBJECTIVE", help="response times to keep to, as 'p50=5ms p99=20ms' "
-        "(default: p99=20ms of a profile, none of a capture)")  # fmt: skip
+        "(default: p99=20ms of a profile; of a capture twice its own p99, if that is more; "
+        "none: lag and errors alone)")  # fmt: skip
     add("--target", type=Path, metavar="FILE",
         help="limits of this machine that cannot be measured: a TOML file, see README")  # fmt: skip
 
@@ -137,31 +143,72 @@ def _configure_capture(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Size this machine, or show again what came of it; return 3 where it does not fit."""
     if args.what == "show" and args.which is not None:
-        return _told(args, store.load(store.find(args.which, store.folder(args.results))))
+        return _tell(args, store.load(store.find(args.which, store.folder(args.results))))
     if args.what == "show" and not Path("show").exists():
         raise Impossible("which verdict is to be shown is not said: `replayer size show latest`")
-    if args.which is not None:
-        raise Impossible(f"{clean(args.which)!r} is one argument too many: one profile is sized by")
-    return _sized(args)
+    if args.which is None:
+        return _sized(args, args.what)
+    if args.what.endswith(ENDING) == args.which.endswith(ENDING):
+        raise Impossible(
+            f"{clean(args.which)!r} is one argument too many: a machine is sized by one profile, "
+            f"one capture ({ENDING}), or one of each"
+        )
+    return _sized_by_both(args)
 
 
-def _sized(args: argparse.Namespace) -> int:
-    """Run the plan of a profile or a capture; the Run is saved after every step."""
-    if args.what.endswith(ENDING):
-        return _replayed(args)
-    args.slo = args.slo or _SLO
-    known = profile.load(Path(args.what))
+def _sized(args: argparse.Namespace, file: str) -> int:
+    """Size by one file, and tell what came of it; the Run is saved after every step."""
+    order = _ordered(args, file)
+    if order is None:
+        return 0
+    statuses: list[int] = []
+
+    def told(one: Run, path: Path | None) -> None:
+        statuses.append(_tell(args, one))
+        _say_where(path)
+
+    _performed(args, order, told)
+    return statuses[0]
+
+
+def _sized_by_both(args: argparse.Namespace) -> int:
+    """Size by a profile and a capture, one after the other, and show both verdicts beside."""
+    # What cannot be is told of both before the first begins.
+    orders = [_ordered(args, file) for file in (args.what, args.which)]
+    runs: list[Run] = []
+
+    def told(one: Run, path: Path | None) -> None:
+        runs.append(one)
+        _say_where(path)
+
+    try:
+        for order in orders:
+            if order is not None:
+                _performed(args, order, told)
+    finally:
+        statuses = [_tell_all(args, runs)] if runs else []
+    return max(statuses, default=0)
+
+
+def _ordered(args: argparse.Namespace, file: str) -> Order | None:
+    """Return what is to be run, once that is said; None where it is only to be said."""
+    order, begin = (_by_capture if file.endswith(ENDING) else _by_profile)(args, file)
+    if args.dry_run:
+        screen.write(begin)
+        return None
+    print(screen.text(begin), file=sys.stderr)  # noqa: T201
+    return order
+
+
+def _by_profile(args: argparse.Namespace, file: str) -> tuple[Order, Group]:
+    """Return the plan of a profile, and what it says of itself."""
+    known = profile.load(Path(file))
     wanted = _required(args, known)
     named = args.engine or _engine_of(known)
     host = Host()
     machine = candidate.seen(host, named, bindir=args.bindir, data_dir=args.data_dir)
-    planned = plan.planned(wanted, _options(args), machine, str(args.what))
-    record = _record(args, known, wanted, planned, machine)
-    begin = sizing.beginning(record, planned)
-    if args.dry_run:
-        screen.write(begin)
-        return 0
-    print(screen.text(begin), file=sys.stderr)  # noqa: T201
+    planned = plan.planned(wanted, _options(args), machine, file)
+    record = _record(args, file, known, wanted, planned, machine)
     order = ordered(
         planned.workload,
         named,
@@ -170,29 +217,25 @@ def _sized(args: argparse.Namespace) -> int:
         data_dir=args.data_dir,
         sizing=record.model_dump(mode="json"),
     )
-    return _performed(args, order)
+    return order, sizing.beginning(record, planned)
 
 
-def _replayed(args: argparse.Namespace) -> int:
-    """Search the highest speed at which a capture is kept up with."""
-    if args.slo:
-        goals(args.slo)
+def _by_capture(args: argparse.Namespace, file: str) -> tuple[Order, Group]:
+    """Return the search for the highest speed at which a capture is kept up with."""
+    objective = None if args.slo is None else "" if args.slo == _NO_SLO else args.slo
+    if objective:
+        goals(objective)
     keys = {"restore": args.restore, "i_will_change": args.i_will_change}
     asked = speed.Options(
         growth=args.growth,
         headroom=_share(args.headroom),
         window=units.duration(args.trial or args.window),
-        objective=args.slo or "",
+        objective=objective,
         hold=units.duration(args.hold),
         keys={**{k: v for k, v in keys.items() if v}, **_pairs(args.replay)},
         settings=workload_file.server_settings(args.settings),
     )
-    wanted, workload = speed.planned(args.what, asked)
-    begin = speed_report.beginning(wanted)
-    if args.dry_run:
-        screen.write(begin)
-        return 0
-    print(screen.text(begin), file=sys.stderr)  # noqa: T201
+    wanted, workload = speed.planned(file, asked)
     order = ordered(
         workload,
         args.engine or wanted.source.partition(" ")[0],
@@ -201,7 +244,7 @@ def _replayed(args: argparse.Namespace) -> int:
         data_dir=args.data_dir,
         sizing=wanted.model_dump(mode="json"),
     )
-    return _performed(args, replace(order, following=speed.following(wanted)))
+    return replace(order, following=speed.following(wanted)), speed_report.beginning(wanted)
 
 
 def _pairs(texts: list[str]) -> dict[str, str]:
@@ -211,22 +254,21 @@ def _pairs(texts: list[str]) -> dict[str, str]:
     return {name.strip(): value.strip() for name, _, value in parts}
 
 
-def _performed(args: argparse.Namespace, order: Order) -> int:
+def _performed(
+    args: argparse.Namespace, order: Order, told: Callable[[Run, Path | None], None]
+) -> None:
     """Run the plan, keep the Run after every step, and tell what came of it."""
     kept = Kept(store.folder(args.results))
-    statuses: list[int] = []
     try:
         with conversation() as progress:
             give_back(progress.say)
             for current in execute(order, progress):
                 kept.keep(current, progress.say)
     finally:
-        kept.finish(partial(_tell, args, statuses))
-    return statuses[0]
+        kept.finish(told)
 
 
-def _tell(args: argparse.Namespace, statuses: list[int], one: Run, path: Path | None) -> None:
-    statuses.append(_told(args, one))
+def _say_where(path: Path | None) -> None:
     if path is not None:
         print(f"result: {path}", file=sys.stderr)  # noqa: T201
 
@@ -264,12 +306,13 @@ def _engine_of(known: Profile) -> str:
 
 
 def _options(args: argparse.Namespace) -> plan.Options:
-    goals(args.slo)
+    objective = args.slo or _SLO
+    goals(objective)
     size = units.size(args.working_set) if args.working_set is not None else None
     if size is not None and size <= 0:
         raise Impossible(f"--working-set is {clean(args.working_set)!r}: it must be as in 10G")
     return plan.Options(
-        objective=args.slo,
+        objective=objective,
         hold=units.duration(args.hold),
         trial=None if args.trial is None else units.duration(args.trial),
         sessions=args.sessions,
@@ -279,8 +322,9 @@ def _options(args: argparse.Namespace) -> plan.Options:
     )
 
 
-def _record(
+def _record(  # noqa: PLR0917 - what it is of
     args: argparse.Namespace,
+    file: str,
     known: Profile,
     wanted: Requirement,
     planned: Plan,
@@ -290,10 +334,10 @@ def _record(
     source = known.source
     what = " ".join(word for word in (source.engine, source.version, source.place) if word)
     return Sizing(
-        profile=str(args.what),
-        source=what or Path(args.what).name,
+        profile=file,
+        source=what or Path(file).name,
         requirement=wanted,
-        objective=args.slo,
+        objective=args.slo or _SLO,
         rate=planned.rate,
         target="" if limits is None else limits.name or args.target.name,
         judgements=() if limits is None else target.judge(limits, wanted, known),
@@ -303,50 +347,93 @@ def _record(
     )
 
 
-def _told(args: argparse.Namespace, one: Run) -> int:
+def _tell(args: argparse.Namespace, one: Run) -> int:
     """Print the verdict on a run, and write it where it was asked for; return the exit status."""
-    verdict, rendered, forms = _judged(one)
-    on_stdout = False
-    for wanted, made in zip((args.html, args.csv, args.markdown), forms, strict=True):
-        if wanted is not None:
-            path = files.put(wanted, made())
-            on_stdout |= path is None
-            if path is not None:
-                print(f"written: {path}", file=sys.stderr)  # noqa: T201
+    others = []
+    if args.beside is not None:
+        others = [store.load(store.find(args.beside, store.folder(args.results)))]
+    judged = _judged(one)
     if args.json:
-        print(verdict.model_dump_json(indent=1))  # noqa: T201
-    elif not on_stdout:
-        screen.write(rendered, *_beside(args, one, verdict))
-    sys.stdout.flush()
+        print(judged.verdict.model_dump_json(indent=1))  # noqa: T201
+    _write(args, judged, [_side(each) for each in (one, *others)] if others else [])
+    return _status(judged.verdict)
+
+
+def _tell_all(args: argparse.Namespace, runs: Sequence[Run]) -> int:
+    """Print the verdicts on runs, the last one beside the others; return the exit status."""
+    judged = [_judged(one) for one in runs]
+    if args.json:
+        verdicts = {_by(one): each.verdict for one, each in zip(runs, judged, strict=True)}
+        texts = {file: one.model_dump(mode="json") for file, one in verdicts.items()}
+        print(json.dumps(texts, indent=1))  # noqa: T201
+    elif "-" not in {args.html, args.csv, args.markdown}:
+        screen.write(*(each.rendered for each in judged[:-1]))
+    _write(args, judged[-1], [_side(one) for one in runs] if len(runs) > 1 else [])
+    return max(_status(each.verdict) for each in judged)
+
+
+def _status(verdict: Verdict) -> int:
     return _DOES_NOT_FIT if verdict.fit is Fit.DOES_NOT_FIT else 0
 
 
-def _judged(one: Run) -> tuple[Verdict, Group, tuple[Callable[[], str], ...]]:
-    """Return the verdict on a run, as it is for the terminal, and what makes its other forms."""
+def _write(args: argparse.Namespace, judged: _Judged, sides: Sequence[speed_report.Side]) -> None:
+    """Write a verdict where it was asked for, and on the screen where that is not elsewhere."""
+    on_stdout = False
+    page = speed_report.beside_on_page(sides) if sides else ""
+    ticket = f"\n{speed_report.beside_as_markdown(sides)}" if sides else ""
+    forms: tuple[tuple[str | None, Callable[[], str]], ...] = (
+        (args.html, lambda: judged.page(page)),
+        (args.csv, judged.as_csv),
+        (args.markdown, lambda: judged.as_markdown() + ticket),
+    )
+    for wanted, make in forms:
+        if wanted is not None:
+            path = files.put(wanted, make())
+            on_stdout |= path is None
+            if path is not None:
+                print(f"written: {path}", file=sys.stderr)  # noqa: T201
+    if not args.json and not on_stdout:
+        screen.write(judged.rendered, *([speed_report.beside(sides)] if sides else []))
+    sys.stdout.flush()
+
+
+class _Judged(NamedTuple):
+    """The verdict on a run, as it is for the terminal, and what makes its other forms."""
+
+    verdict: Verdict
+    rendered: Group
+    page: Callable[[str], str]
+    """Of what stands beside it."""
+    as_csv: Callable[[], str]
+    as_markdown: Callable[[], str]
+
+
+def _judged(one: Run) -> _Judged:
     by_capture = speed_report.summary(one)
     if by_capture is not None:
-        made = (speed_report.page, speed_report.as_csv, speed_report.as_markdown)
-        forms = tuple(partial(form, by_capture) for form in made)
-        return by_capture.verdict, speed_report.render(by_capture), forms
+        return _Judged(
+            by_capture.verdict,
+            speed_report.render(by_capture),
+            partial(speed_report.page, by_capture),
+            partial(speed_report.as_csv, by_capture),
+            partial(speed_report.as_markdown, by_capture),
+        )
     record = Sizing.of(one)
     by_profile = sizing.Summary(record, one, judge(record, one))
-    others = (sizing_page.page, sizing.as_csv, sizing.as_markdown)
-    return (
+    return _Judged(
         by_profile.verdict,
         sizing.render(by_profile),
-        tuple(partial(form, by_profile) for form in others),
+        partial(sizing_page.page, by_profile),
+        partial(sizing.as_csv, by_profile),
+        partial(sizing.as_markdown, by_profile),
     )
 
 
-def _beside(args: argparse.Namespace, one: Run, verdict: Verdict) -> list[Group]:
-    """Return the verdict beside that of the other run that was asked for."""
-    if args.beside is None:
-        return []
-    other = store.load(store.find(args.beside, store.folder(args.results)))
-    return [speed_report.beside([(_by(one), verdict), (_by(other), _judged(other)[0])])]
+def _side(one: Run) -> speed_report.Side:
+    return _by(one), _judged(one).verdict
 
 
 def _by(one: Run) -> str:
     """Return the file that a run sized a machine by."""
     known = one.sizing or {}
-    return str(known.get("capture") or known.get("profile") or one.id)
+    return Path(str(known.get("capture") or known.get("profile") or one.id)).name

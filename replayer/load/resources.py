@@ -7,6 +7,7 @@ says, or what a probe of the same run had of it; without any of these it is not 
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -62,6 +63,41 @@ class Ceiling:
 
 Ceilings = Mapping[str, Ceiling]
 """By the resource: READS, WRITES, READ_BYTES, WRITE_BYTES, QUOTA."""
+
+
+@dataclass(frozen=True, slots=True)
+class Queues:
+    """What sessions with a statement under way waited for, all times that they were asked."""
+
+    waits: Mapping[str, float]
+    """What a server calls a wait -> how many sessions were in it on average."""
+    with_some: Mapping[Line, float]
+    """The share of the times at which at least one session stood in a line."""
+
+
+class Waiting:
+    """Adds up what sessions wait for, each time that they are asked."""
+
+    def __init__(self) -> None:
+        self._times = 0
+        self._sessions: dict[str, float] = {}
+        self._with_some: Counter[Line] = Counter()
+
+    def add(self, moment: Mapping[str, float]) -> None:
+        """Take how many sessions are in which wait now."""
+        self._times += 1
+        for wait, sessions in moment.items():
+            self._sessions[wait] = self._sessions.get(wait, 0.0) + sessions
+        self._with_some.update({line_of(wait) for wait in moment})
+
+    def queues(self) -> Queues | None:
+        """Return what was seen; None where nobody could be asked."""
+        if not self._times:
+            return None
+        return Queues(
+            {wait: sessions / self._times for wait, sessions in self._sessions.items()},
+            {line: times / self._times for line, times in self._with_some.items()},
+        )
 
 
 def measure_point(
@@ -135,14 +171,18 @@ def _probed(
 
 def point(level: Level, known: Ceilings, memory_bytes: int) -> Point:
     """Return a level of a closed loop as a point of its curve; `memory_bytes` is all there is."""
+    waiting = Waiting()
+    for moment in level.moments:
+        waiting.add(moment)
+    queues = waiting.queues()
     return Point(
         sessions=level.asked.sessions,
         throughput=level.completed,
         response=level.service.mean_ns / 1e9,
         # In a closed loop a session begins its next statement when it has the answer of its last.
         in_flight=level.asked.sessions if level.asked.rate is None else level.in_flight,
-        uses=dict(_uses(level, known, memory_bytes)),
-        standing=_standing(level),
+        uses=dict(uses(level.use, queues, known, memory_bytes)),
+        standing=standing(queues, level.in_flight),
     )
 
 
@@ -155,9 +195,14 @@ def line_of(wait: str) -> Line:
     return next((line for line, known in _LINES if known.match(wait)), unknown)
 
 
-def _uses(level: Level, known: Ceilings, memory_bytes: int) -> Iterator[tuple[str, Use]]:
-    use = level.use
-    yield from _processors(level, known)
+def uses(
+    use: Used, queues: Queues | None, known: Ceilings, memory_bytes: int
+) -> Iterator[tuple[str, Use]]:
+    """Yield each resource and how much of it was in use while a load ran.
+
+    `queues` is None where the server could not be asked; `memory_bytes` is all there is.
+    """
+    yield from _processors(use, known)
     if use.device is not None and use.device.seconds > 0:
         for name, amount, unit, line in (
             (READS, use.device.reads, "1/s", Line.READS),
@@ -168,11 +213,14 @@ def _uses(level: Level, known: Ceilings, memory_bytes: int) -> Iterator[tuple[st
             ceiling = known.get(name)
             if ceiling is not None or unit == "1/s":
                 yield name, _device(amount / use.device.seconds, ceiling, unit, line)
-    if level.moments:
+    if queues is not None:
         log, locks = frozenset({Line.LOG, Line.UNTOLD}), frozenset({Line.LOCKS})
         writes = frozenset({WRITES, WRITE_BYTES})
-        yield LOG, Use(_anybody(level, Line.LOG), 1.0, "of the time", log, through=writes)
-        yield LOCKS, Use(_anybody(level, Line.LOCKS), 1.0, "of the time", locks)
+        # What is done one at a time, as a flush or the work on a locked row, is busy while
+        # somebody stands in its line.
+        flushing, locked = (queues.with_some.get(line, 0.0) for line in (Line.LOG, Line.LOCKS))
+        yield LOG, Use(flushing, 1.0, "of the time", log, through=writes)
+        yield LOCKS, Use(locked, 1.0, "of the time", locks)
     if use.memory_bytes is not None and memory_bytes:
         yield (
             MEMORY,
@@ -180,8 +228,7 @@ def _uses(level: Level, known: Ceilings, memory_bytes: int) -> Iterator[tuple[st
         )
 
 
-def _processors(level: Level, known: Ceilings) -> Iterator[tuple[str, Use]]:
-    use = level.use
+def _processors(use: Used, known: Ceilings) -> Iterator[tuple[str, Use]]:
     if use.client_here or use.server is not None:
         yield MACHINE, _machine(use)
     quota = known.get(QUOTA)
@@ -199,7 +246,7 @@ def _processors(level: Level, known: Ceilings) -> Iterator[tuple[str, Use]]:
         )
     clients = frozenset({Line.CLIENTS})
     through = frozenset({MACHINE} if use.client_here else ())
-    yield CLIENTS, Use(use.client, level.clients, "cores", clients, through=through)
+    yield CLIENTS, Use(use.client, use.client_processors, "cores", clients, through=through)
 
 
 def _machine(use: Used) -> Use:
@@ -222,27 +269,18 @@ def _device(per_second: float, ceiling: Ceiling | None, unit: str, line: Line) -
     return Use(used, ceiling.most, unit, lines, ceiling=ceiling.source)
 
 
-def _anybody(level: Level, line: Line) -> float:
-    """Return the share of the time in which at least one session stood in a line.
-
-    What is done one at a time, as a flush of the log or the work on a locked row, is busy then.
-    """
-    with_some = sum(any(line_of(wait) is line for wait in moment) for moment in level.moments)
-    return with_some / len(level.moments)
-
-
-def _standing(level: Level) -> dict[Line, float]:
-    """Return how many sessions stood in each line.
+def standing(queues: Queues | None, in_flight: float) -> dict[Line, float]:
+    """Return how many sessions stood in each line; none where nobody could be asked.
 
     A statement that is under way and that the server does not work on is with the clients.
     """
-    if not level.moments:
+    if queues is None:
         return {}
-    standing = dict.fromkeys(Line, 0.0)
-    for wait, sessions in level.waits.items():
-        standing[line_of(wait)] += sessions
+    lines = dict.fromkeys(Line, 0.0)
+    for wait, sessions in queues.waits.items():
+        lines[line_of(wait)] += sessions
     # A session that is in a state which tells nothing may wait for a lock all the same.
-    standing[Line.UNTOLD] = max(0.0, standing[Line.UNTOLD] - standing[Line.LOCKS])
-    away = level.in_flight - sum(standing.values())
-    standing[Line.CLIENTS] += max(0.0, away)
-    return {line: amount for line, amount in standing.items() if amount}
+    lines[Line.UNTOLD] = max(0.0, lines[Line.UNTOLD] - lines[Line.LOCKS])
+    away = in_flight - sum(lines.values())
+    lines[Line.CLIENTS] += max(0.0, away)
+    return {line: amount for line, amount in lines.items() if amount}

@@ -13,10 +13,11 @@ _PERCENTILES = (("p50_s", "p50"), ("p95_s", "p95"), ("p99_s", "p99"))
 _LEAST_MS = 0.01
 
 
-def page(one: Summary) -> str:
-    """Return the page of a verdict."""
+def page(one: Summary, beside: str = "") -> str:
+    """Return the page of a verdict, and what stands beside it."""
     drawn = identified(("curve", chart) for chart in _charts(one))
     body = [
+        *([beside] if beside else []),
         *_resources(one),
         *_curve(one, drawn),
         *_requirement(one),
@@ -72,7 +73,7 @@ def _charts(one: Summary) -> Iterator[Chart]:
     if not rows:
         return
     traces = [
-        _line(
+        straight(
             name,
             [row["throughput_per_second"] for row in rows],
             [row[key] * 1e3 for row in rows],
@@ -85,10 +86,10 @@ def _charts(one: Summary) -> Iterator[Chart]:
     for goal in goals(one.sizing.objective):
         level = goal.seconds * 1e3
         highest = max(highest, level)
-        traces.append(_line(f"objective {goal.words}", [0, right], [level] * 2, color=3, dash=1))
+        traces.append(straight(f"objective {goal.words}", [0, right], [level] * 2, color=3, dash=1))
     lowest = max(_LEAST_MS, min(row["p50_s"] * 1e3 for row in rows))
     for name, rate, color in _marks(one):
-        traces.append(_line(name, [rate] * 2, [lowest, highest], color=color, dash=2))
+        traces.append(straight(name, [rate] * 2, [lowest, highest], color=color, dash=2))
     yield {
         "id": "curve",
         "title": "Response time by rate, of the rates that were sustained",
@@ -102,7 +103,7 @@ def _charts(one: Summary) -> Iterator[Chart]:
             "id": "buffers",
             "title": "Blocks found, by the size of the buffers",
             "traces": [
-                _line(
+                straight(
                     "measured",
                     [row["buffers_bytes"] / (1 << 20) for row in curve],
                     [100 * row["hit_share"] for row in curve],
@@ -122,7 +123,10 @@ def _marks(one: Summary) -> Iterator[tuple[str, float, int]]:
         yield "highest sustained (knee)", accepted * one.sizing.rate, 5
 
 
-def _line(name: str, x: Sequence[float], y: Sequence[float], *, color: int, dash: int = 0) -> Trace:
+def straight(
+    name: str, x: Sequence[float], y: Sequence[float], *, color: int, dash: int = 0
+) -> Trace:
+    """Return points and the line through them; with a `dash` of 1 or 2 the line alone."""
     return {
         "type": "scatter",
         "mode": "lines" if dash else "lines+markers",

@@ -7,9 +7,13 @@ from rich.console import Group, RenderableType
 from rich.rule import Rule
 from rich.text import Text
 
+from replayer.analysis.capacity_search import Trial as Ended
+from replayer.load.objective import goals
 from replayer.model import Run
 from replayer.report import csv, markdown, sizing
-from replayer.report.markup import document, escaped, table
+from replayer.report.charts import Chart, Trace
+from replayer.report.markup import document, escaped, figures, identified, table
+from replayer.report.sizing_page import straight
 from replayer.report.tables import Sheet, bullets, indented, line
 from replayer.report.words import clean
 from replayer.sizing import speed
@@ -17,6 +21,10 @@ from replayer.sizing.speed import Speed, Trial
 from replayer.sizing.verdict import Verdict
 from replayer.units import show_count, show_duration, three
 
+_PERCENTILES = ("p50", "p95", "p99")
+_SPEED = "times the required speed"
+_RESOURCES = (*sizing.RESOURCE_HEADINGS, "busy")
+_BUSY = "busy: at the highest speed that held"
 _HEADINGS = ("times", "ended", "asked/s", "done/s", "p99", "lag p99", "why")
 
 
@@ -60,13 +68,40 @@ def render(one: Summary) -> Group:
         line("what is required", "bold"),
         indented((label, clean(words)) for label, words in speed.facts(one.speed)),
     ]
+    resources = resource_rows(verdict)
+    if resources:
+        parts += ["", line("resource by resource", "bold"), Sheet(_RESOURCES, resources, left=2)]
+        parts.append(bullets((words, "dim") for words in sources(verdict)))
     rows = trial_rows(one)
     if rows:
         parts += ["", line("the trials, the slowest first", "bold"), Sheet(_HEADINGS, rows)]
-    if verdict.unproven:
-        parts += ["", line("what this leaves open", "bold")]
-        parts.append(bullets((clean(words), "") for words in verdict.unproven))
+    for heading, texts in lists(verdict):
+        if texts:
+            parts += ["", line(heading.lower(), "bold")]
+            parts.append(bullets((clean(words), "") for words in texts))
     return Group(*parts)
+
+
+def lists(verdict: Verdict) -> list[tuple[str, list[str]]]:
+    """Return what is listed below a verdict, with its headings."""
+    return [
+        ("What would change the answer", [sizing.changed(one) for one in verdict.changes]),
+        ("What this leaves open", list(verdict.unproven)),
+    ]
+
+
+def sources(verdict: Verdict) -> Iterator[str]:
+    """Yield what the figures of resources are of."""
+    yield _BUSY
+    yield from sizing.sources(verdict)
+
+
+def resource_rows(verdict: Verdict) -> list[list[str]]:
+    """Return each resource with its verdict, and how busy it was at the highest speed that held."""
+    return [
+        [*words, "-" if row.busy is None else f"{row.busy:.0%}"]
+        for words, row in zip(sizing.resource_rows(verdict), verdict.rows, strict=True)
+    ]
 
 
 def _rule(text: str) -> Rule:
@@ -105,14 +140,15 @@ def _trial(wanted: Speed, trial: Trial) -> list[str]:
 
 
 def as_csv(one: Summary) -> str:
-    """Return a row for the total, then one of each trial."""
+    """Return a row for the total, then one of each trial, and one of each resource."""
     verdict = one.verdict
     rows: list[Sequence[object]] = [
         _HEADINGS,
         ("" if verdict.multiple is None else verdict.multiple, verdict.fit.value, one.speed.rate,
          "", "", "", "; ".join(verdict.reasons)),
     ]  # fmt: skip
-    return csv.written([*rows, *trial_rows(one)])
+    resources = [[], _RESOURCES, *resource_rows(verdict)] if verdict.rows else []
+    return csv.written([*rows, *trial_rows(one), *resources])
 
 
 def as_markdown(one: Summary) -> str:
@@ -127,36 +163,122 @@ def _markdown(one: Summary) -> Iterator[str]:
     yield "\n".join(f"- {markdown.plain(text)}" for text in words)
     pairs = [[label, text] for label, text in speed.facts(one.speed)]
     yield markdown.table(["what is required", ""], pairs)
+    if rows := resource_rows(verdict):
+        yield markdown.table(_RESOURCES, rows)
     if rows := trial_rows(one):
         yield markdown.table(_HEADINGS, rows)
-    yield "\n".join(f"- {markdown.plain(text)}" for text in verdict.unproven)
+    for heading, texts in lists(verdict):
+        if texts:
+            items = "\n".join(f"- {markdown.plain(text)}" for text in texts)
+            yield f"**{heading}**\n\n{items}"
 
 
-def page(one: Summary) -> str:
-    """Return the page of a verdict."""
+def page(one: Summary, beside: str = "") -> str:
+    """Return the page of a verdict, with times and lag by speed, and with what stands beside it."""
     verdict = one.verdict
+    drawn = identified(("curve", chart) for chart in _charts(one))
     head = [f'<p class="verdict">{escaped(sizing.headline(verdict))}</p>']
     head += [f"<p>{escaped(words)}</p>" for words in sizing.behind(verdict)]
     head.append(f'<p class="quiet">run {escaped(one.run.id)}, {escaped(one.run.started)}</p>')
-    body = ["<h2>What is required</h2>", table(["", ""], speed.facts(one.speed))]
+    body = [beside] if beside else []
+    if rows := resource_rows(verdict):
+        body += ["<h2>Resource by resource</h2>", table(_RESOURCES, rows, numbers=range(2, 6))]
+        body += [f'<p class="quiet">{escaped(words)}</p>' for words in sources(verdict)]
     if rows := trial_rows(one):
-        body += ["<h2>Trials</h2>", table(_HEADINGS, rows, numbers=[0, 2, 3, 4, 5])]
-    if verdict.unproven:
-        items = "".join(f"<li>{escaped(words)}</li>" for words in verdict.unproven)
-        body.append(f"<h2>What this leaves open</h2><ul>{items}</ul>")
-    return document(title(one), head="\n".join(head), body=body, drawn=[], series=[])
+        body += ["<h2>Load curve</h2>", *figures(drawn, "curve")]
+        body += ["<details><summary>Every trial</summary>"]
+        body += [table(_HEADINGS, rows, numbers=[0, 2, 3, 4, 5]), "</details>"]
+    body += ["<h2>What is required</h2>", table(["", ""], speed.facts(one.speed))]
+    for heading, texts in lists(verdict):
+        if texts:
+            items = "".join(f"<li>{escaped(words)}</li>" for words in texts)
+            body.append(f"<h2>{heading}</h2><ul>{items}</ul>")
+    return document(title(one), head="\n".join(head), body=body, drawn=drawn, series=[])
 
 
-def beside(verdicts: Sequence[tuple[str, Verdict]]) -> Group:
-    """Return verdicts on one machine beside each other, by what each of them is."""
-    rows = [
-        [clean(name), one.fit.value, _times(one), clean(one.first or one.proof or "-")]
-        for name, one in verdicts
+def _charts(one: Summary) -> Iterator[Chart]:
+    """Yield response times by speed, of those that were kept up with, and lag by speed, of all."""
+    trials = sorted(speed.trials(one.speed, one.run), key=lambda trial: trial.multiple)
+    held = [trial for trial in trials if trial.ended is Ended.HELD]
+    times = [_of(held, f"replay.response.{p}", p, n) for n, p in enumerate(_PERCENTILES)]
+    if points := [seconds for trace in times for seconds in trace["y"]]:
+        marks = list(_marks(one, min(points), max(points)))
+        for goal in goals(one.speed.objective) if one.speed.objective else ():
+            ends = [0.0, trials[-1].multiple]
+            name = f"objective {goal.words}"
+            marks.append(straight(name, ends, [goal.seconds * 1e3] * 2, color=3, dash=1))
+        yield {
+            "id": "curve",
+            "title": "Response time by speed, of the speeds that were kept up with",
+            "traces": [*times, *marks],
+            "layout": {"x": _SPEED, "y": "ms", "log_y": True},
+        }
+    lags = [
+        _of(trials, f"replay.lag.{side}.p99", f"p99, {words}", number)
+        for number, (side, words) in enumerate((("server", "the server's"), ("client", "our own")))
     ]
-    return Group("", line("beside each other", "bold"), Sheet(_BESIDE, rows, left=2))
+    if points := [seconds for trace in lags for seconds in trace["y"]]:
+        yield {
+            "id": "lag",
+            "title": "Lag of starts by speed, of all trials",
+            "traces": [*lags, *_marks(one, min(points), max(points))],
+            "layout": {"x": _SPEED, "y": "ms"},
+        }
 
 
-_BESIDE = ("sized by", "verdict", "times what is required", "first to give")
+def _of(trials: Sequence[Trial], metric: str, name: str, color: int) -> Trace:
+    """Return a measurement of each trial, in ms, by how many times the required speed it had."""
+    known = [(trial.multiple, trial.step.value(metric)) for trial in trials]
+    points = [(multiple, 1e3 * value) for multiple, value in known if value is not None]
+    return straight(name, [x for x, _ in points], [y for _, y in points], color=color)
+
+
+def _marks(one: Summary, low: float, high: float) -> Iterator[Trace]:
+    """Yield the speeds that matter."""
+    yield straight("required", [1.0] * 2, [low, high], color=4, dash=2)
+    if one.verdict.multiple is not None:
+        ends = [one.verdict.multiple] * 2
+        yield straight("highest sustained (knee)", ends, [low, high], color=5, dash=2)
+
+
+Side = tuple[str, Verdict]
+"""What a machine was sized by, and the verdict."""
+
+
+def beside(sides: Sequence[Side]) -> Group:
+    """Return verdicts on one machine beside each other."""
+    sheet = Sheet(*_side_by_side(sides), left=1 + len(sides))
+    return Group("", line("beside each other", "bold"), sheet)
+
+
+def beside_on_page(sides: Sequence[Side]) -> str:
+    """Return the same for a page."""
+    return f"<h2>Beside each other</h2>{table(*_side_by_side(sides))}"
+
+
+def beside_as_markdown(sides: Sequence[Side]) -> str:
+    """Return the same for a ticket."""
+    return f"**Beside each other**\n\n{markdown.table(*_side_by_side(sides))}\n"
+
+
+def _side_by_side(sides: Sequence[Side]) -> tuple[list[str], list[list[str]]]:
+    """Return headings and rows: a column for each side, a row for what both have to say."""
+    verdicts = [verdict for _, verdict in sides]
+    rows = [
+        ["verdict", *(one.fit.value for one in verdicts)],
+        ["times what is required", *(_times(one) for one in verdicts)],
+        ["first to give", *(clean(one.first) or "unclear" for one in verdicts)],
+        ["held", *(clean(one.held or "-") for one in verdicts)],
+    ]
+    names = dict.fromkeys(row.resource for one in verdicts for row in one.rows)
+    rows += [[clean(name), *(_resource(one, name) for one in verdicts)] for name in names]
+    return ["", *(clean(name) for name, _ in sides)], rows
+
+
+def _resource(one: Verdict, name: str) -> str:
+    """Return how many times the requirement there is of a resource, and its verdict."""
+    row = next((row for row in one.rows if row.resource == name), None)
+    return "-" if row is None else f"{sizing.times(row)}, {row.fit.value}"
 
 
 def _times(one: Verdict) -> str:

@@ -31,8 +31,8 @@ def changes(
     yield from _floor(sizing, run)
     if step is not None:
         yield from _objective(step, load)
-    yield from _margins(sizing, load)
-    yield from _next(load, rows)
+    yield from margins(sizing.requirement.growth, sizing.requirement.headroom, load)
+    yield from more_of_the_first(load, rows)
     yield from _memory(sizing, run, load, rows)
 
 
@@ -81,14 +81,13 @@ def _objective(step: StepResult, load: Loaded) -> Iterator[Change]:
         )
 
 
-def _margins(sizing: Sizing, load: Loaded) -> Iterator[Change]:
-    """Yield that it would fit without headroom, or without growth."""
-    requirement = sizing.requirement
+def margins(growth: float, headroom: float, load: Loaded) -> Iterator[Change]:
+    """Yield that it would fit without headroom (0.3 is 30 %), or without growth."""
     if load.fit is Fit.FITS or load.low is None:
         return
     for name, factor in (
-        (f"the headroom of {requirement.headroom:.0%}", 1 + requirement.headroom),
-        (f"the growth of {requirement.growth:g}", requirement.growth),
+        (f"the headroom of {headroom:.0%}", 1 + headroom),
+        (f"the growth of {growth:g}", growth),
     ):
         if factor > 1 and load.low * factor >= 1:
             times = three((load.multiple or load.low) * factor)
@@ -98,7 +97,7 @@ def _margins(sizing: Sizing, load: Loaded) -> Iterator[Change]:
             )
 
 
-def _next(load: Loaded, rows: Sequence[Row]) -> Iterator[Change]:
+def more_of_the_first(load: Loaded, rows: Sequence[Row]) -> Iterator[Change]:
     """Yield what more of that which gives first would bring."""
     if not load.first or load.multiple is None:
         return

@@ -27,6 +27,8 @@ class Row(Noun):
     """Where it is from."""
     decides: bool
     """Whether the verdict in total takes part of it."""
+    busy: float | None = None
+    """The share of it that was in use at the highest multiple that held; None where not told."""
 
 
 class Change(Noun):

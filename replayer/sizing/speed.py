@@ -21,11 +21,15 @@ from replayer.analysis import capacity_search, divergence
 from replayer.analysis.capacity_search import Capacity, Limits
 from replayer.analysis.capacity_search import Trial as Ended
 from replayer.capture.archive import Reader
+from replayer.capture.block import Columns, Integers
 from replayer.errors import Impossible
 from replayer.load.objective import goals
 from replayer.model import Noun, Run, Status, StepResult, StepSpec, Workload
 from replayer.results import histogram
+from replayer.sizing import changes, replayed
+from replayer.sizing.findings import Change, Loaded, Row
 from replayer.sizing.plan import NAME, spec_of
+from replayer.sizing.replayed import Used
 from replayer.sizing.target import Fit
 from replayer.sizing.verdict import Verdict
 from replayer.units import show_count, show_duration, three, write_duration
@@ -43,8 +47,13 @@ _PART = 5
 """Lag is held against each other in the first and the last of so many parts of a replay."""
 _MORE_ERRORS = 0.001
 """Of the statements: so many more may fail by chance."""
-_BUSY = 90.0
 _DISTURBED = 0.2
+_SLOWER = 2.0
+"""So many times the source's own p99 is the objective, where none is given."""
+_LEAST_P99 = 0.02
+"""Seconds; as of a profile, where none is given."""
+_ALMOST = 0.999
+"""Of a multiple, for what arithmetic takes of it."""
 
 
 class Speed(Noun):
@@ -63,6 +72,9 @@ class Speed(Noun):
     statements: int
     """In the window."""
     objective: str = ""
+    """Response times to keep to, "" where lag and errors alone decide."""
+    by_capture: float | None = None
+    """The p99 in seconds of the window's own response times, where the objective is of them."""
     hold: tuple[float, float] | None = None
     """Seconds of the capture that are replayed at the required speed in the end, from and until."""
     keys: dict[str, Any] = Field(default_factory=dict)
@@ -99,7 +111,8 @@ class Options:
     growth: float = 1.0
     headroom: float = 0.0
     window: float = 60.0
-    objective: str = ""
+    objective: str | None = None
+    """Response times to keep to, "" for none; None for those of the capture itself."""
     hold: float = 600.0
     keys: dict[str, str] = field(default_factory=dict)
     settings: dict[str, str] = field(default_factory=dict)
@@ -119,10 +132,11 @@ def planned(file: str, options: Options) -> tuple[Speed, Workload]:
                 f"{file} goes over {show_duration(summary.span_ns / _SECOND)}: the clock of its "
                 f"log was wrong for a part of it, and the rest is to be converted alone"
             )
-        starts = _starts(reader)
-    span = summary.span_ns / _SECOND
-    begin, statements = _busiest(starts, options.window)
-    window = min(options.window, span)
+        database = options.keys.get("database", "")
+        begin, statements = _busiest(_starts(reader, database), options.window)
+        span = summary.span_ns / _SECOND
+        window = min(options.window, span)
+        took = _p99(reader, database, begin, window) if options.objective is None else None
     if window < _SHORTEST or not statements:
         raise Impossible(
             f"{file} has {statements:,} statements in {show_duration(span)}: a capture to size by "
@@ -137,7 +151,8 @@ def planned(file: str, options: Options) -> tuple[Speed, Workload]:
         begin=begin,
         window=window,
         statements=statements,
-        objective=options.objective,
+        objective=options.objective or ("" if took is None else _objective(took)),
+        by_capture=took,
         keys=dict(options.keys),
     )
     speed = speed.model_copy(update={"hold": _held_part(speed, span, options.hold)})
@@ -148,17 +163,48 @@ def planned(file: str, options: Options) -> tuple[Speed, Workload]:
     return speed, workload
 
 
-def _starts(reader: Reader) -> np.ndarray[Any, np.dtype[np.int64]]:
+def _statements(reader: Reader, database: str) -> Iterator[Columns]:
+    """Yield the statements of a capture, all of them or those of one database's sessions."""
+    if not database:
+        for columns in reader.columns():
+            yield columns[np.flatnonzero(columns.statement >= 0)]
+        return
+    known: set[int] = set()
+    for block in reader.blocks():
+        known.update(one.number for one in block.sessions if one.database == database)
+        columns = block.columns
+        wanted = np.isin(columns.session, np.fromiter(known, np.int64))
+        yield columns[np.flatnonzero(wanted & (columns.statement >= 0))]
+
+
+def _starts(reader: Reader, database: str) -> Integers:
     """Return how many statements start in each second of a capture."""
     length = reader.summary.span_ns // _SECOND + 1
     counts = np.zeros(length, np.int64)
-    for columns in reader.columns():
-        since = columns.start_ns[columns.statement >= 0]
-        counts += np.bincount(np.clip(since // _SECOND, 0, length - 1), minlength=length)
+    for columns in _statements(reader, database):
+        seconds = np.clip(columns.start_ns // _SECOND, 0, length - 1)
+        counts += np.bincount(seconds, minlength=length)
     return counts
 
 
-def _busiest(counts: np.ndarray[Any, np.dtype[np.int64]], window: float) -> tuple[float, int]:
+def _p99(reader: Reader, database: str, begin: float, window: float) -> float | None:
+    """Return the p99 in seconds of what a window's statements took; None where it is not logged."""
+    least, most = begin * _SECOND, (begin + window) * _SECOND
+    took = [np.zeros(0, np.int64)]
+    for columns in _statements(reader, database):
+        inside = (columns.start_ns >= least) & (columns.start_ns < most)
+        took.append(columns.duration_ns[inside & (columns.duration_ns >= 0)])
+    known = np.concatenate(took)
+    return float(np.percentile(known, 99)) / _SECOND if len(known) else None
+
+
+def _objective(took: float) -> str:
+    """Return the response times to keep to where the source's own p99 was so many seconds."""
+    milliseconds = max(_LEAST_P99, _SLOWER * took) * 1e3
+    return f"p99={math.ceil(milliseconds)}ms"
+
+
+def _busiest(counts: Integers, window: float) -> tuple[float, int]:
     """Return the second at which the window with the most statements begins, and their number."""
     length = min(len(counts), max(1, math.ceil(window)))
     sums = np.convolve(counts, np.ones(length, np.int64), "valid")
@@ -324,22 +370,54 @@ def judge(speed: Speed, run: Run) -> Verdict:
         capacity = _so_far(done)
     hold = _named(run, _HOLD)
     fit, words, held = _fit(speed, run, done, capacity, hold)
-    first, proof = _first(done)
-    high = None if math.isinf(capacity.high) else capacity.high
+    used = _used(done, capacity)
+    judged = used.judged
+    load = Loaded(
+        fit=fit,
+        words=words,
+        multiple=capacity.accepted,
+        low=capacity.low if capacity.accepted is not None else None,
+        high=None if math.isinf(capacity.high) else capacity.high,
+        first=(judged.resource or "") if judged is not None else "",
+        proof=judged.proof if judged is not None else "",
+        held=held,
+        not_offered=_not_offered(done),
+    )
+    rows = tuple(replayed.rows(used, speed.rate, load))
     return Verdict(
         fit=fit,
         reasons=(words, *((held,) if held else ())),
-        multiple=capacity.accepted,
-        low=capacity.low if capacity.accepted is not None else None,
-        high=high,
-        first=first,
-        proof=proof,
+        multiple=load.multiple,
+        low=load.low,
+        high=load.high,
+        first=load.first,
+        proof=load.proof,
         held=held,
-        rows=(),
-        changes=(),
-        not_offered=_not_offered(done),
+        rows=rows,
+        changes=tuple(_changes(speed, load, rows)),
+        not_offered=load.not_offered,
         not_tested=(),
         unproven=tuple(_unproven(speed, capacity)),
+    )
+
+
+def _changes(speed: Speed, load: Loaded, rows: Sequence[Row]) -> Iterator[Change]:
+    yield from changes.margins(speed.growth, speed.headroom, load)
+    yield from changes.more_of_the_first(load, rows)
+
+
+def _used(done: Sequence[Trial], capacity: Capacity) -> Used:
+    """Return what the trials used of the machine."""
+    failed = [one for one in done if one.ended is Ended.FAILED]
+    refused = capacity.refused or min((one.multiple for one in failed), default=math.inf)
+    held = [one for one in done if one.ended is Ended.HELD]
+    highest = capacity.accepted or max((one.multiple for one in held), default=0.0)
+    return Used(
+        points=replayed.points([one.step for one in done]),
+        refused=replayed.points([t.step for t in failed if t.multiple > _ALMOST * refused]),
+        highest=replayed.points(
+            [one.step for one in held if math.isclose(one.multiple, highest, rel_tol=1e-3)]
+        ),
     )
 
 
@@ -414,27 +492,6 @@ def _held(speed: Speed, hold: StepResult | None) -> tuple[str, bool]:
     return f"not held for {lasted}: {reason}", ended is Ended.FAILED
 
 
-def _first(done: Sequence[Trial]) -> tuple[str, str]:
-    """Return what was used up at the lowest speed that failed, and the proof."""
-    failed = [one for one in done if one.ended is Ended.FAILED]
-    if not failed:
-        return "", ""
-    step = min(failed, key=lambda one: one.multiple).step
-    idle, waiting = (_mean(step, f"cpu.%{state}") for state in ("idle", "iowait"))
-    if idle is not None and (busy := 100 - idle - (waiting or 0.0)) >= _BUSY:
-        return "processors", f"processors, busy for {busy:.0f} % of the time"
-    used = _mean(step, "diskstats.%util")
-    if used is not None and used >= _BUSY:
-        return "device", f"the data's disk, in use for {used:.0f} % of the time"
-    return "", "not clear: neither processors nor the disk were used up"
-
-
-def _mean(step: StepResult, column: str) -> float | None:
-    values = step.series.columns.get(column, ()) if step.series is not None else ()
-    known = [value for value in values if value is not None]
-    return fmean(known) if known else None
-
-
 def _not_offered(done: Sequence[Trial]) -> str:
     rates = [one.multiple for one in done if one.ended is Ended.NOT_OFFERED]
     if not rates:
@@ -447,7 +504,7 @@ def _not_offered(done: Sequence[Trial]) -> str:
 
 def _unproven(speed: Speed, capacity: Capacity) -> Iterator[str]:
     if not speed.objective:
-        yield "no objective was given for response times (--slo): only lag and errors decide"
+        yield "there is no objective for response times: only lag and errors decide"
     if not speed.keys.get("restore"):
         yield (
             "trials follow each other in one database: what changes data finds it as the trial "
@@ -471,9 +528,14 @@ def facts(speed: Speed) -> list[tuple[str, str]]:
         ("window", f"the busiest {show_duration(speed.window)}: second {begin:g} to {end:g}"),
         ("statements", rate),
         ("speed", f"{three(speed.required)} times the captured one"),
-        ("objective", f"lag does not grow, errors do not rise{_and(speed.objective)}"),
+        ("objective", f"lag does not grow, errors do not rise{_times(speed)}"),
     ]
 
 
-def _and(objective: str) -> str:
-    return f", {objective} from each statement's intended start" if objective else ""
+def _times(speed: Speed) -> str:
+    if not speed.objective:
+        return ""
+    words = f", {speed.objective} from each statement's intended start"
+    if speed.by_capture is None:
+        return words
+    return f"{words} (there it was {show_duration(speed.by_capture)} from the actual one)"

@@ -11,9 +11,9 @@ from itertools import chain
 from statistics import median
 from typing import Any
 
-from replayer.analysis.saturation import Mean
 from replayer.load import resources
 from replayer.model import Noun, Run, Status, StepResult
+from replayer.sizing import demand
 from replayer.sizing.changes import changes
 from replayer.sizing.findings import Change, Loaded, Row, last
 from replayer.sizing.record import Sizing
@@ -30,8 +30,6 @@ _USED: Mapping[str, tuple[str, ...]] = {
     resources.LOCKS: ("row_lock_share",),
 }
 """Resource -> the columns of a trial that say how much of it was in use."""
-_OWN = frozenset({resources.CLIENTS})
-"""What is replayer's and not the database's."""
 
 
 class Verdict(Noun):
@@ -234,55 +232,15 @@ def _reasons(load: Loaded, rows: Iterable[Row]) -> Iterator[str]:
 
 
 def _loaded(sizing: Sizing, step: StepResult | None, load: Loaded) -> Iterator[Row]:
-    """Yield what the load needed of each resource: its demand a statement, times the rate."""
+    """Yield what the load needed of each resource."""
     table = step.tables.get("resources", ()) if step is not None else ()
     trials = step.tables.get("trials", ()) if step is not None else ()
-    for row in table:
-        name, demand = str(row["resource"]), row.get("demand")
-        if name in _OWN or not demand:
-            continue
-        unit = str(row["unit"]).removesuffix(" / (1/s)")
-        bound = row.get("bound_per_second")
-        multiple, low, high = _allowed(name, bound, sizing.rate, trials, load)
-        yield Row(
-            resource=name,
-            unit=unit,
-            required=demand * sizing.rate,
-            here=None if bound is None else demand * bound,
-            multiple=multiple,
-            low=low,
-            high=high,
-            fit=_by_interval(low, high),
-            proof=str(row.get("ceiling") or "measured under the load"),
-            kind="load",
-            decides=False,
-        )
 
+    def demands(name: str) -> list[float]:
+        known = (_demand(name, row) for row in trials)
+        return [one for one in known if one is not None]
 
-def _allowed(
-    name: str,
-    bound: float | None,
-    rate: float,
-    trials: Sequence[Mapping[str, Any]],
-    load: Loaded,
-) -> tuple[float | None, float | None, float | None]:
-    """Return how many times the requirement a resource allows, with its interval.
-
-    The one that gives first allows what was sustained; each other no less than that.
-    """
-    if name == load.first and load.multiple is not None:
-        return load.multiple, load.low, load.high
-    if bound is None:
-        return None, None, None
-    least, sure = load.multiple or 0.0, load.low or 0.0
-    multiple = max(least, bound / rate)
-    demands = [_demand(name, row) for row in trials]
-    known = [demand for demand in demands if demand is not None]
-    mean = Mean.of(known) if len(known) > 1 else None
-    if mean is None or not mean.low > 0:
-        return multiple, max(sure, 0.0), None
-    low, high = (multiple * mean.value / end for end in (mean.high, mean.low))
-    return multiple, max(sure, low), max(multiple, high)
+    return demand.rows(table, demands, sizing.rate, load)
 
 
 def _demand(name: str, trial: Mapping[str, Any]) -> float | None:
@@ -292,14 +250,6 @@ def _demand(name: str, trial: Mapping[str, Any]) -> float | None:
     if not used or not done or None in used:
         return None
     return sum(float(amount) for amount in used if amount is not None) / float(done)
-
-
-def _by_interval(low: float | None, high: float | None) -> Fit:
-    if low is not None and low >= 1:
-        return Fit.FITS
-    if high is not None and high < 1:
-        return Fit.DOES_NOT_FIT
-    return Fit.UNCLEAR
 
 
 _PROBES = (

@@ -43,6 +43,8 @@ REFUSED = {
     "no run": (["show", "nope"], "there are no runs in"),
     "nothing to show": (["show"], "size show latest"),
     "two profiles": (["P", "P"], "one argument too many"),
+    "two captures": (["a.replay", "b.replay"], "one argument too many"),
+    "no capture beside": (["P", "nope.replay"], "nope.replay cannot be read"),
     "too much": (["P", "--growth", "1000", "--by", "nope"], "there is no resource"),
 }
 

@@ -27,6 +27,14 @@ def performed(wanted, spec, highest, **more):
     times = spec.speed
     lags = (0.0,) * 5 if times <= highest else (0.0, 0.5, 1.0, 2.0, 3.0)
     done = {"planned": 1000, "executions": 1000, "kind": "select", "text": "SELECT ?", **more}
+    used = ({"resource": "CPU of the machine", "busy": min(2.0, 0.3 * times), "capacity": 2.0,
+             "unit": "cores", "own": min(2.0, 0.3 * times), "ceiling": "", "stopped_share": None,
+             "lines": "CPU", "through": "", "held": False},
+            {"resource": "device writes", "busy": 40 * times, "capacity": 1000.0, "unit": "1/s",
+             "own": None, "ceiling": "ceiling given", "stopped_share": None,
+             "lines": "device writes", "through": "", "held": False})  # fmt: skip
+    numbers = {"replay.elapsed": 10.0, "replay.statements": 20 * times, "replay.at_work": 0.1,
+               "replay.response.p99": 5e-3 * times, "replay.lag.server.p99": lags[-1]}  # fmt: skip
     return StepResult(
         step="replay",
         name=spec.name,
@@ -35,7 +43,11 @@ def performed(wanted, spec, highest, **more):
         started="2026-11-20T10:00:00+00:00",
         elapsed=1.0,
         spec=spec.model_dump(mode="json"),
-        measurements=(Measurement(metric="replay.elapsed", value=10, unit="s", better="neither"),),
+        measurements=tuple(
+            Measurement(metric=name, value=number, unit="s", better="neither")
+            for name, number in numbers.items()
+        ),
+        tables={"uses": used, "standing": ({"line": "CPU", "sessions": 1.0},)},
         series=Series(started="", seconds=(1, 2, 3, 4, 5), columns={"replay.lag_server": lags}),
         latency={"response": histogram.encode({round(5e6 * times): 1000})},
         replayed=(Replayed(fingerprint="0" * 16, **done),),
@@ -46,8 +58,9 @@ def performed(wanted, spec, highest, **more):
 def sized(run_of, capture):
     """Return a function that searches on a machine that keeps up until a speed."""
 
-    def size(highest, *, errors=lambda _: {}, ran=lambda _: 1000, **asked):
-        wanted, workload = speed.planned(capture, Options(window=10.0, **asked))
+    def size(highest, *, errors=lambda _: {}, ran=lambda _: 1000, objective="", **asked):
+        options = Options(window=10.0, objective=objective, **asked)
+        wanted, workload = speed.planned(capture, options)
         run = run_of([1.0]).model_copy(
             update={"steps": (), "sizing": wanted.model_dump(mode="json")}
         )
@@ -125,6 +138,79 @@ def test_an_objective_decides_as_well(sized):
     assert sized(99.0).verdict.multiple > 4
 
 
+@pytest.mark.parametrize(("lasts", "objective"), [(0.001, "p99=20ms"), (0.0301, "p99=61ms")])
+def test_the_captures_own_times_are_the_objective_where_none_is_given(tmp_path, lasts, objective):
+    """Twice its p99 in the window, and 20 ms at the least; a log without times has none."""
+    made = Capture().session(1)
+    for turn in range(80):
+        made.runs(1, turn / 10, "SELECT 1", lasts=lasts if turn < 70 else 0.0)
+    timed = speed.planned(str(made.write(tmp_path / "a.replay")), Options(window=5.0))[0]
+    untimed = Capture().session(1)
+    for turn in range(80):
+        untimed.runs(1, turn / 10, "SELECT 1", lasts=-1e-9)
+    silent = speed.planned(str(untimed.write(tmp_path / "b.replay")), Options(window=5.0))[0]
+
+    assert (timed.objective, timed.by_capture) == (objective, pytest.approx(lasts))
+    assert dict(speed.facts(timed))["objective"].count(objective) == 1
+    assert (silent.objective, silent.by_capture) == ("", None)
+
+
+def test_the_window_is_that_of_one_database_where_one_is_asked_for(tmp_path):
+    """Sessions of others neither choose the window nor count in it."""
+    made = Capture().session(1, database="shop").session(2, database="other")
+    for second in range(20):
+        made.runs(1, second, "SELECT 1")
+        for part in range(9 if second < 5 else 1):
+            made.runs(2, second + part / 10, "SELECT 2")
+    for part in range(1, 5):
+        made.runs(1, 12 + part / 10, "SELECT 1")
+    path = str(made.write(tmp_path / "a.replay"))
+    one, _ = speed.planned(path, Options(window=5.0, keys={"database": "shop"}))
+    every, _ = speed.planned(path, Options(window=5.0))
+
+    assert (every.begin, every.statements) == (0, 50)
+    assert one.begin <= 12 < one.begin + 5
+    assert one.statements == 9
+
+
+def test_what_gives_first_and_how_busy_all_was(sized):
+    """Beyond 6.67 times the speed two processors are full, of which 0.6 are in use at twice it."""
+    one = sized(2.0)
+    rows = {row.resource: row for row in one.verdict.rows}
+    cpu, disk = rows["CPU of the machine"], rows["device writes"]
+
+    assert cpu.required == pytest.approx(0.3)
+    assert cpu.here == pytest.approx(2.0)
+    assert cpu.multiple == pytest.approx(20 / 3, rel=0.01)
+    assert cpu.busy == pytest.approx(0.15 * one.verdict.multiple)
+    assert (disk.required, disk.here) == (pytest.approx(40), pytest.approx(1000))
+    assert disk.multiple == pytest.approx(25, rel=0.01)
+    assert one.verdict.first == ""
+    assert one.verdict.proof.startswith("unclear: nothing is full")
+    assert "CPU of the machine" in report.page(one)
+
+
+def test_the_resource_that_is_used_up_gives_first(sized):
+    """Processors are all busy at what failed: what they allow is what was kept up with."""
+    one = sized(3.0, growth=2.5, headroom=0.0)
+    rows = {row.resource: row for row in one.verdict.rows}
+
+    assert one.verdict.first == "CPU of the machine"
+    assert "% busy" in one.verdict.proof
+    assert rows["CPU of the machine"].multiple == one.verdict.multiple
+    assert rows["device writes"].multiple > 5 * one.verdict.multiple
+
+
+def test_a_result_without_uses_has_its_verdict(sized):
+    """One of an older replayer: no resources, and nothing is said of what gives first."""
+    one = sized(2.0)
+    steps = tuple(step.model_copy(update={"tables": {}}) for step in one.run.steps)
+    old = report.summary(one.run.model_copy(update={"steps": steps})).verdict
+
+    assert (old.fit, old.rows, old.first, old.proof) == (Fit.FITS, (), "", "")
+    assert old.multiple == one.verdict.multiple
+
+
 def test_a_run_that_was_cut_short_is_unclear(sized):
     """What was found until then is shown, and no verdict claimed."""
     one = sized(3.0)
@@ -145,6 +231,9 @@ def test_every_form_says_the_verdict(sized):
     for form in (report.page, report.as_csv, report.as_markdown):
         assert "fits" in form(one)
     assert report.trial_rows(one)[0][0].startswith("1")
+    page = report.page(one, report.beside_on_page([("a.profile", one.verdict)] * 2))
+    for words in ("Response time by speed", "Lag of starts by speed", "a.profile", "required"):
+        assert words in page
 
 
 def test_what_is_no_capture_to_size_by_is_refused(tmp_path):

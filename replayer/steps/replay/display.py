@@ -33,7 +33,7 @@ def form(result: StepResult) -> Form:
     parts: list[Part] = [_ran(result), *_heaviest(result.replayed), *_divergences(result)]
     return Form(
         parts,
-        tables=frozenset({"divergences"}),
+        tables=frozenset({"divergences", "uses", "standing"}),
         facts=frozenset({"replay.whole", "replay.planned"}),
         headline=("replay.statements", f"replay.{times}.p50", f"replay.{times}.p99"),
         glosses=_GLOSSES,

@@ -7,6 +7,8 @@ from itertools import pairwise
 from statistics import fmean
 
 from replayer.analysis import divergence
+from replayer.load import resources
+from replayer.load.resources import Queues
 from replayer.load.usage import Activity, Use
 from replayer.model import Better, Cold, Latency, Replayed, Series
 from replayer.results.histogram import HIGHEST_NS, encode
@@ -58,6 +60,8 @@ class Window:
     """Whether it came to its end."""
     use: Use | None = None
     activity: Activity | None = None
+    queues: Queues | None = None
+    """What sessions waited for; None where nobody could be asked."""
 
 
 def record(spec: Spec, context: Context, window: Window, cold: Cold) -> None:
@@ -71,6 +75,7 @@ def record(spec: Spec, context: Context, window: Window, cold: Cold) -> None:
     findings.facts |= _facts(spec, window)
     findings.notes += [*_notes(spec, window)]
     _keep_accounts(context, window, cold)
+    _record_uses(context, window)
 
 
 def _by_fingerprint(spec: Spec, schedule: Schedule, tally: Tally) -> Iterator[Replayed]:
@@ -282,3 +287,29 @@ def _keep_accounts(context: Context, window: Window, cold: Cold) -> None:
         rate = activity.rate(name)
         if rate is not None:
             findings.measure(f"replay.{name}", rate, unit, _NEITHER)
+
+
+def _record_uses(context: Context, window: Window) -> None:
+    """Write down how much of each resource was in use, and where sessions stood in line."""
+    use, findings = window.use, context.findings
+    if use is None:
+        return
+    known = resources.ceilings(context, {}, use.granted)
+    memory = context.host.usable_memory_bytes()
+    for name, one in resources.uses(use, window.queues, known, memory):
+        findings.row(
+            "uses",
+            resource=name,
+            busy=one.busy,
+            capacity=one.capacity,
+            unit=one.unit,
+            own=one.own,
+            ceiling=one.ceiling,
+            stopped_share=one.stopped,
+            lines=", ".join(sorted(one.lines)),
+            through=", ".join(sorted(one.through)),
+            held=one.held,
+        )
+    at_work = int(window.tally.busy_in.amounts.sum()) / 1e9 / max(1e-9, window.seconds)
+    for line, sessions in resources.standing(window.queues, at_work).items():
+        findings.row("standing", line=line.value, sessions=round(sessions, 4))

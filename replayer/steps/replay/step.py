@@ -7,6 +7,7 @@ and whether the server or replayer was why, is measured all the time.
 """
 
 import contextlib
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -16,8 +17,8 @@ from replayer.capture.archive import Reader
 from replayer.conditions import temperature
 from replayer.engines.connection import Database
 from replayer.engines.verbs import Asked
-from replayer.errors import Impossible, ReplayerError
-from replayer.load import usage
+from replayer.errors import Impossible, Interrupted, ReplayerError
+from replayer.load import resources, usage
 from replayer.model import Cold, Replayed, Temperature
 from replayer.results import store
 from replayer.run.context import Context, Task
@@ -33,6 +34,9 @@ from replayer.watch.workers import WorkerPool
 OPTIONS = ("i_will_change",)
 _FILES = Asked("replay/files")
 _SETTLE = Asked("mix/settle")
+_WAITS = Asked("replay/waits")
+_ASKED_EVERY = 0.25
+"""Seconds after which the sessions are asked again what they wait for."""
 _MERGED_AT = 32
 _PREPARING = 600.0
 
@@ -161,6 +165,7 @@ class _Replay:
         self._schedule = schedule
         self._cold = cold
         self._tallies: list[Tally] = []
+        self._waiting = resources.Waiting()
         self._ended = 0.0
 
     def run(self) -> None:
@@ -196,9 +201,12 @@ class _Replay:
                     lasted = max(window.seconds, 1e-9)
                     cpu = [sum(times) for times in zip(*(r.cpu for r in results), strict=True)]
                     spent = usage.ClientUse(cpu[0], cpu[1], lasted, len(results))
-                    used = usage.use(context, before, after, opened_ns, spent)
-                    activity = self._activity(counted, opened_ns)
-                    window = replace(window, use=used, activity=activity)
+                    window = replace(
+                        window,
+                        use=usage.use(context, before, after, opened_ns, spent),
+                        activity=self._activity(counted, opened_ns),
+                        queues=self._waiting.queues(),
+                    )
                 record(self._spec, context, window, self._cold)
         self._hold_against(window)
         self._check(window, results)
@@ -207,11 +215,29 @@ class _Replay:
         """Take in what the processes report until all are done."""
         total = self._schedule.actions
         done_by: dict[int, Part] = {}
+        asked = time.monotonic()
         with self._context.progress.task("replay", total) as task:
-            for report in pool.reports(timeout=1.0):
+            for report in pool.reports(timeout=_ASKED_EVERY):
                 if isinstance(report, Part):
                     self._take(report, done_by)
                     self._show(task, done_by)
+                if time.monotonic() - asked >= _ASKED_EVERY:
+                    self._ask()
+                    asked = time.monotonic()
+
+    def _ask(self) -> None:
+        """Ask the sessions what they wait for."""
+        verb = self._database.engine.verb(_WAITS)
+        if verb is None:
+            return
+        try:
+            rows = self._database.execute(verb)
+        except Interrupted:
+            raise
+        except ReplayerError:
+            # A server that is lost is told by those who work on it.
+            return
+        self._waiting.add({str(row["wait"]): float(row["sessions"]) for row in rows})
 
     def _take(self, part: Part, done_by: dict[int, Part]) -> None:
         self._tallies.append(part.tally)

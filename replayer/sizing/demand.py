@@ -1,0 +1,75 @@
+"""What one statement needed of each resource, and how many times the requirement that allows."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from replayer.analysis.saturation import Mean
+from replayer.load import resources
+from replayer.sizing.findings import Loaded, Row
+from replayer.sizing.target import Fit
+
+_OWN = frozenset({resources.CLIENTS})
+"""What is replayer's and not the database's."""
+
+
+def rows(
+    table: Iterable[Mapping[str, Any]],
+    demands: Callable[[str], Sequence[float]],
+    rate: float,
+    load: Loaded,
+    busy: Mapping[str, float] | None = None,
+) -> Iterator[Row]:
+    """Yield what the load needed of each resource: its demand a statement, times the rate.
+
+    `table` has rows of `resource_columns`; `demands` returns what one statement of each trial
+    needed of a resource; `busy` is how much of each was in use at the highest rate that held.
+    """
+    for row in table:
+        name, demand = str(row["resource"]), row.get("demand")
+        if name in _OWN or not demand:
+            continue
+        unit = str(row["unit"]).removesuffix(" / (1/s)")
+        bound = row.get("bound_per_second")
+        multiple, low, high = _allowed(name, bound, rate, demands(name), load)
+        yield Row(
+            resource=name,
+            unit=unit,
+            required=demand * rate,
+            here=None if bound is None else demand * bound,
+            multiple=multiple,
+            low=low,
+            high=high,
+            fit=_by_interval(low, high),
+            proof=str(row.get("ceiling") or "measured under the load"),
+            kind="load",
+            decides=False,
+            busy=None if busy is None else busy.get(name),
+        )
+
+
+def _allowed(
+    name: str, bound: float | None, rate: float, demands: Sequence[float], load: Loaded
+) -> tuple[float | None, float | None, float | None]:
+    """Return how many times the requirement a resource allows, with its interval.
+
+    The one that gives first allows what was sustained; each other no less than that.
+    """
+    if name == load.first and load.multiple is not None:
+        return load.multiple, load.low, load.high
+    if bound is None:
+        return None, None, None
+    least, sure = load.multiple or 0.0, load.low or 0.0
+    multiple = max(least, bound / rate)
+    mean = Mean.of(demands) if len(demands) > 1 else None
+    if mean is None or not mean.low > 0:
+        return multiple, max(sure, 0.0), None
+    low, high = (multiple * mean.value / end for end in (mean.high, mean.low))
+    return multiple, max(sure, low), max(multiple, high)
+
+
+def _by_interval(low: float | None, high: float | None) -> Fit:
+    if low is not None and low >= 1:
+        return Fit.FITS
+    if high is not None and high < 1:
+        return Fit.DOES_NOT_FIT
+    return Fit.UNCLEAR

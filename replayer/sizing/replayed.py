@@ -1,0 +1,81 @@
+"""What the replays of a capture used of a machine, as points of its curve, and what gave first."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from replayer.analysis import saturation
+from replayer.analysis.saturation import Line, Point, Saturation, Use
+from replayer.load.rows import resource_columns
+from replayer.model import StepResult
+from replayer.sizing import demand
+from replayer.sizing.findings import Loaded, Row
+
+
+class Used(NamedTuple):
+    """What replays used, and which of them decide."""
+
+    points: Sequence[Point]
+    """Of all that count."""
+    refused: Sequence[Point]
+    """Of the lowest speed that failed, and of higher ones that did."""
+    highest: Sequence[Point]
+    """Of the highest speed that held."""
+
+    @property
+    def judged(self) -> Saturation | None:
+        """Return what gives first; None where nothing is known."""
+        if self.refused:
+            return saturation.at_limit(self.points, self.refused)
+        return saturation.at_highest(self.points, self.highest) if self.highest else None
+
+
+def points(steps: Sequence[StepResult]) -> list[Point]:
+    """Return replays as points of a curve; without those that do not know what they used."""
+    known = (_point(step) for step in steps)
+    return [point for point in known if point is not None]
+
+
+def _point(step: StepResult) -> Point | None:
+    used = step.tables.get("uses", ())
+    done, at_work = (step.value(f"replay.{name}") for name in ("statements", "at_work"))
+    if not used or not done or at_work is None:
+        return None
+    lines = step.tables.get("standing", ())
+    return Point(
+        sessions=int(step.facts.get("replay.sessions_at_once") or 1),  # type: ignore[arg-type]
+        throughput=done,
+        response=at_work / done,
+        in_flight=at_work,
+        uses={str(row["resource"]): _use(row) for row in used},
+        standing={Line(row["line"]): float(row["sessions"]) for row in lines},
+    )
+
+
+def _use(row: Mapping[str, Any]) -> Use:
+    return Use(
+        busy=row["busy"],
+        capacity=row["capacity"],
+        unit=row["unit"],
+        lines=frozenset(map(Line, filter(None, row["lines"].split(", ")))),
+        own=row["own"],
+        ceiling=row["ceiling"],
+        stopped=row["stopped_share"],
+        through=frozenset(filter(None, row["through"].split(", "))),
+        held=row["held"],
+    )
+
+
+def rows(used: Used, rate: float, load: Loaded) -> Iterator[Row]:
+    """Yield each resource: what the required `rate` of statements a second needs, what there is."""
+    judged = used.judged
+    if judged is None:
+        return
+    table = [resource_columns(one) for one in judged.loads]
+    held = saturation.at_highest(used.points, used.highest).loads if used.highest else ()
+    busy = {one.name: one.busiest.value for one in held if one.busiest is not None}
+
+    def demands(name: str) -> list[float]:
+        known = [(one.uses[name], one.throughput) for one in used.points if name in one.uses]
+        return [(use.busy if use.own is None else use.own) / done for use, done in known]
+
+    yield from demand.rows(table, demands, rate, load, busy)
