@@ -194,6 +194,20 @@ UNKNOWN_STATE = "?????"
 """The SQLSTATE of an error of which the log has none: any error may be it."""
 
 
+class Places(Noun):
+    """Digests of what was answered, by where that stands in the capture.
+
+    Two replays of one archive answered alike where the digests of a place are the same.
+    """
+
+    part_s: float
+    """Seconds of the capture that a part of it has."""
+    parts: dict[int, int]
+    """Number of the part, from 0 -> digest of 32 bits."""
+    sessions: dict[int, int]
+    """Number of the session -> digest; those from 255 on have one together."""
+
+
 class Replayed(Noun):
     """What became of the statements of one fingerprint in a replay, of all its sessions together.
 
@@ -221,6 +235,17 @@ class Replayed(Noun):
     """Rows that were returned or changed, in all answers without an error; None if not counted."""
     rows_hash: str | None = None
     """The sum modulo 2^64 of the hashes of all answers, in hexadecimal; None if not taken."""
+    held_rows: int | None = None
+    """Rows of the answers whose rows the log has as well; None where it has none."""
+    logged_rows: int | None = None
+    """The log's rows of the same executions."""
+    rows_otherwise: int = 0
+    """Of these the answers with other rows than in the log."""
+    rows_follow: int = 0
+    """And those that had others only after something in the same transaction ended otherwise; they
+    are not in `rows_otherwise`."""
+    places: Places | None = None
+    """Where in the capture what was answered; None if not counted."""
     varies: tuple[str, ...] = ()
     """Why rows and their hash may differ from one replay to the next: `now()`, `nextval()`."""
     service_s: float = 0.0

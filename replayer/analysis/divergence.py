@@ -13,10 +13,35 @@ from replayer.model import UNKNOWN_STATE, Replayed
 
 LEAST_RAN = 0.95
 """Share of the work that must have run on each side for two replays to be comparable."""
+_NAMED = 3
 _CONSEQUENCES = frozenset({"25P02"})
 """In a log, where what follows from an earlier error is counted with the rest."""
 
 What = Literal["errors", "rows", "answers", "varying"]
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """Where in a capture two replays answered differently first."""
+
+    begin: float
+    """Second of the capture from which on the first difference may lie."""
+    end: float
+    sessions: tuple[int, ...]
+    """All that were answered otherwise, by their numbers."""
+
+    @property
+    def named(self) -> str:
+        """Return the first few sessions as `1, 5, 7 and 12 more`."""
+        first = ", ".join(map(str, self.sessions[:_NAMED]))
+        more = len(self.sessions) - _NAMED
+        return f"{first} and {more} more" if more > 0 else first
+
+    @property
+    def words(self) -> str:
+        """Return it as `12.3 to 14.1 s, sessions 1, 5`."""
+        several = "s" if len(self.sessions) > 1 else ""
+        return f"{self.begin:.1f} to {self.end:.1f} s, session{several} {self.named}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +54,10 @@ class Divergence:
     other rows, as of a statement that has others each time."""
     ours: str
     theirs: str
+    answers: int | None = None
+    """How many answers were others, where that is known."""
+    where: Where | None = None
+    """Where in the capture it came first, where that is known."""
 
     @property
     def counts(self) -> bool:
@@ -61,9 +90,17 @@ def _work(replayed: Sequence[Replayed]) -> set[str]:
     return {one.fingerprint for one in replayed}
 
 
-def against_log(replayed: Sequence[Replayed]) -> Iterator[Divergence]:
-    """Yield the fingerprints whose errors are not those of the log, the heaviest first."""
+def against_log(
+    replayed: Sequence[Replayed], *, errors_logged: bool = True
+) -> Iterator[Divergence]:
+    """Yield the fingerprints whose errors or rows are not those of the log, the heaviest first."""
     for one in replayed:
+        if one.rows_otherwise:
+            what: What = "varying" if one.varies else "rows"
+            ours, theirs = (f"{rows or 0:,} rows" for rows in (one.held_rows, one.logged_rows))
+            yield Divergence(one, what, ours, theirs, answers=one.rows_otherwise)
+        if not errors_logged:
+            continue
         logged = {c: n for c, n in one.logged_errors.items() if c not in _CONSEQUENCES}
         if not _explained(one.errors, logged):
             yield Divergence(one, "errors", show_errors(one.errors), show_errors(logged))
@@ -100,10 +137,29 @@ def fine(one: Replayed) -> int:
 def _rows(one: Replayed, other: Replayed) -> Iterator[Divergence]:
     if one.rows is not None and other.rows is not None and one.rows != other.rows:
         what: What = "varying" if one.varies else "rows"
-        yield Divergence(one, what, f"{one.rows:,} rows", f"{other.rows:,} rows")
+        ours, theirs = f"{one.rows:,} rows", f"{other.rows:,} rows"
+        yield Divergence(one, what, ours, theirs, where=_where(one, other))
     elif one.rows_hash and other.rows_hash and one.rows_hash != other.rows_hash:
         what = "varying" if one.varies else "answers"
-        yield Divergence(one, what, "other rows", f"{other.rows or 0:,} rows")
+        theirs = f"{other.rows or 0:,} rows"
+        yield Divergence(one, what, "other rows", theirs, where=_where(one, other))
+
+
+def _where(one: Replayed, other: Replayed) -> Where | None:
+    """Return where two replays first answered a fingerprint differently."""
+    ours, theirs = one.places, other.places
+    if ours is None or theirs is None or ours.part_s != theirs.part_s:
+        return None
+    parts = _differing(ours.parts, theirs.parts)
+    if not parts:
+        return None
+    begin = parts[0] * ours.part_s
+    sessions = tuple(_differing(ours.sessions, theirs.sessions))
+    return Where(begin, begin + ours.part_s, sessions)
+
+
+def _differing(ours: Mapping[int, int], theirs: Mapping[int, int]) -> list[int]:
+    return sorted(n for n in ours.keys() | theirs.keys() if ours.get(n) != theirs.get(n))
 
 
 def show_errors(errors: Mapping[str, int]) -> str:

@@ -30,6 +30,8 @@ class Diverging(Noun):
     """`errors`, `rows`, `answers`, or `varying`: other rows, as of a statement that varies."""
     base: str
     other: str
+    where: str = ""
+    """Where in the capture it came first, "" where that is not known."""
 
 
 class Fingerprint(Noun):
@@ -285,7 +287,12 @@ def _diverging(base: Sequence[_Replay], other: Sequence[_Replay]) -> dict[str, l
         fingerprint = one.replayed.fingerprint
         if (fingerprint, _plain(one.what)) not in unstable:
             diverging.setdefault(fingerprint, []).append(
-                Diverging(what=one.what, base=one.theirs, other=one.ours)
+                Diverging(
+                    what=one.what,
+                    base=one.theirs,
+                    other=one.ours,
+                    where="" if one.where is None else one.where.words,
+                )
             )
     return diverging
 

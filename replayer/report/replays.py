@@ -65,7 +65,7 @@ def _section(compared: Compared, comparison: ReplayComparison, width: int) -> Se
     if diverging:
         names = (clean(comparison.base.name), clean(comparison.other.name))
         rows = [row for one in diverging[:_MOST_SHOWN] for row in _divergences(one, width)]
-        tables.append(("answered otherwise", ("fingerprint", "what", *names), rows))
+        tables.append(("answered otherwise", ("fingerprint", "what", *names, "first"), rows))
     sentences = tuple(_sentences(compared, comparison, len(diverging)))
     return Section(f"{compared.step}: every fingerprint", sentences, tuple(tables))
 
@@ -142,7 +142,7 @@ def _row(one: Fingerprint, row: Row | None, width: int) -> list[str]:
 def _divergences(one: Fingerprint, width: int) -> Iterator[list[str]]:
     for each in one.diverging:
         if each.what != "varying":
-            yield [short(one.text, width), each.what, each.base, each.other]
+            yield [short(one.text, width), each.what, each.base, each.other, each.where or "-"]
 
 
 def short(text: str, width: int) -> str:

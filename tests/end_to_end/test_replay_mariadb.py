@@ -130,6 +130,31 @@ def test_commit_order_ends_in_the_same_state(replay, rows):
     assert outcome.facts["replay.order_timeouts"] == 0
 
 
+def test_rows_are_held_against_those_of_the_log(replay):
+    """The first difference of a transaction is told with its place, and what follows apart."""
+    capture = Capture().session(1).session(2)
+    read = "SELECT balance FROM account WHERE id = 77"
+    capture.runs(1, 0.1, "SELECT balance FROM account WHERE id < 4", rows=3)
+    # Found and not changed, which some clients ask for: it is no other answer.
+    capture.runs(1, 0.2, "UPDATE account SET balance = 100 WHERE id = 4", rows=1)
+    capture.runs(2, 0.3, "BEGIN").runs(2, 0.4, "DELETE FROM account WHERE id = 77", rows=1)
+    capture.runs(2, 0.5, read, rows=1).runs(2, 0.6, "COMMIT")
+    capture.runs(1, 0.7, "SELECT SLEEP(0)", rows=1).runs(1, 0.8, "DO 1", rows=5)
+    outcome = replay(capture, speed=1)
+
+    (row,) = outcome.tables["divergences"]
+    assert (row["against"], row["what"], row["ours"], row["theirs"]) == (
+        *("log", "rows", "0 rows", "1 rows"),
+    )
+    assert "DELETE" in row["text"].upper()
+    assert (row["answers"], row["session"]) == (1, 2)
+    assert 0.3 < row["first_s"] < 1
+    by_kind = {one.text.split()[0].upper(): one for one in outcome.replayed if one.held_rows == 0}
+    assert by_kind["SELECT"].rows_follow == 1
+    assert outcome.facts["replay.divergences.log"] == 1
+    assert any("only after something" in note for note in outcome.notes)
+
+
 def test_a_capture_of_another_language_is_refused(mariadb, surroundings, tmp_path):
     """One sentence, before anything is done."""
     path = Capture().session(1).runs(1, 0.1, "SELECT 1").write(tmp_path / "p.replay")

@@ -18,7 +18,7 @@ from replayer.capture.action import Action, Fingerprint, Session, Statement
 from replayer.capture.archive import Reader, Writer
 from replayer.engines import engine as engines
 from replayer.errors import Impossible
-from replayer.model import UNKNOWN_STATE, Replayed
+from replayer.model import UNKNOWN_STATE, Places, Replayed
 from replayer.run import workload as workload_file
 from replayer.steps.replay import message, target, varying
 from replayer.steps.replay.gate import Gate, Sequenced
@@ -31,9 +31,12 @@ from replayer.steps.replay.tally import (
     all_together,
     by_code,
     by_fingerprint,
+    by_place,
+    held,
     number_of,
     sqlstate_of,
     tally,
+    where,
 )
 from replayer.steps.replay.work import CONNECT, DISCONNECT, NAMED, WHOLE, Spool, records
 
@@ -297,7 +300,8 @@ def rows(*table):
 def test_lag_is_the_servers_while_a_session_had_no_answer_and_replayers_afterwards():
     """Intended at 0, free at 30 ms, begun at 40 ms: 30 are the server's and 10 replayer's."""
     ms = 10**6
-    one = tally(rows((0, 0, 30 * ms, 40 * ms, 100 * ms, 0, 1, 0)), array("Q"), 0, timed=True)
+    row = (0, 0, 30 * ms, 40 * ms, 100 * ms, 0, 1, 0, -1, 0)
+    one = tally(rows(row), array("Q"), 0, timed=True)
 
     assert dict(one.lag_server_in.items()) == {0: 30 * ms}
     assert dict(one.lag_client_in.items()) == {0: 10 * ms}
@@ -313,9 +317,12 @@ def test_what_is_counted_in_parts_is_what_is_counted_at_once():
         begun = int(random.integers(0, 5 * SECOND))
         code = int(random.choice([0, 0, 0, number_of("40001"), -number_of("25P02")]))
         done = begun + int(random.integers(0, 2 * SECOND))
+        against = held(number % 3, number % 3) if not code and number % 4 else -1
+        at = where(number % 300, number % 64)
         table.append(
-            (number % 7, begun - 5, begun - 2, begun, done, code, number % 4 - 1, code > 0)
-        )
+            (number % 7, begun - 5, begun - 2, begun, done, code, number % 4 - 1, code > 0,
+             against, at)
+        )  # fmt: skip
     hashes = array("Q", random.integers(0, 1 << 63, 500, np.int64).tolist())
     whole = tally(rows(*table), hashes, 0, timed=True)
     parts = [
@@ -324,7 +331,9 @@ def test_what_is_counted_in_parts_is_what_is_counted_at_once():
     ]
     summed = Tally.of(parts)
 
-    for name in ("service", "response", "errors", "consequences", "rows", "hashes", "busy_in"):
+    counts = ("service", "response", "errors", "consequences", "rows", "hashes", "busy_in")
+    against = ("held_rows", "logged_rows", "otherwise", "follows", "by_part", "by_session")
+    for name in (*counts, *against):
         assert dict(getattr(summed, name).items()) == dict(getattr(whole, name).items()), name
     assert summed.longest_server_in == whole.longest_server_in
     assert sum(dict(whole.busy_in.items()).values()) == sum(row[4] - row[3] for row in table)
@@ -332,8 +341,33 @@ def test_what_is_counted_in_parts_is_what_is_counted_at_once():
     assert counts == dict(whole.executions.items())
     fine = [row for row in table if row[5] == 0 and row[6] >= 0]
     assert sum(dict(whole.rows.items()).values()) == sum(row[6] for row in fine)
+    compared = [row for row in table if row[8] >= 0]
+    assert sum(dict(whole.logged_rows.items()).values()) == sum(row[8] >> 2 for row in compared)
+    assert sum(dict(whole.otherwise.items()).values()) == sum(row[8] & 3 == 1 for row in compared)
+    assert sum(dict(whole.follows.items()).values()) == sum(row[8] & 3 == 2 for row in compared)
     errors = by_code(whole.errors)
     assert sum(one["40001"] for one in errors.values()) == sum(row[5] > 0 for row in table)
+
+
+def test_what_was_answered_otherwise_is_found_where_it_was():
+    """Rows or a hash that differ once change the digest of that part and session, no other."""
+    table = [(n % 2, 0, 0, n, n + 1, 0, 5, 0, -1, where(n % 9, n % 64)) for n in range(400)]
+    hashes = array("Q", range(400))
+
+    def places(table, hashes):
+        counted = tally(rows(*table), hashes, 0, timed=False)
+        parts = by_place(counted.by_part, session=False)
+        return parts, by_place(counted.by_session, session=True)
+
+    plain = places(table, hashes)
+    other_rows = [(*row[:6], 6, *row[7:]) if number == 131 else row
+                  for number, row in enumerate(table)]  # fmt: skip
+    other_hash = array("Q", [n + (n == 131) * (1 << 40) for n in range(400)])
+    for changed in (places(other_rows, hashes), places(table, other_hash)):
+        for before, after, place in zip(plain, changed, (131 % 64, 131 % 9), strict=True):
+            assert before[0] == after[0]
+            differing = {at for at in before[1] if before[1][at] != after[1][at]}
+            assert differing == {place}
 
 
 @pytest.mark.parametrize(
@@ -400,6 +434,47 @@ def test_divergences_are_those_of_errors_rows_and_answers():
         ("now", "varying"),
     ]
     assert not list(divergence.against_run(ours, ours))
+
+
+def test_rows_that_are_not_the_logs_diverge_once_from_their_cause():
+    """What only follows from something earlier is none of its own; what varies is told apart."""
+    found = [
+        replayed("same", held_rows=7, logged_rows=7),
+        replayed("other", held_rows=5, logged_rows=7, rows_otherwise=2),
+        replayed("behind", held_rows=0, logged_rows=3, rows_follow=3),
+        replayed("now", held_rows=1, logged_rows=2, rows_otherwise=1, varies=("now()",)),
+        replayed("failed", errors={"23505": 1}),
+    ]
+    named = [(one.replayed.fingerprint, one.what, one.answers) for one in
+             divergence.against_log(found, errors_logged=False)]  # fmt: skip
+
+    assert named == [("other", "rows", 2), ("now", "varying", 1)]
+    assert [one.what for one in divergence.against_log(found)] == ["rows", "varying", "errors"]
+
+
+def test_the_first_place_of_another_runs_answers_is_told():
+    """The first part of the capture that differs, and all sessions that do."""
+
+    def at(parts, sessions):
+        return Places(part_s=2.0, parts=dict(enumerate(parts)), sessions=dict(enumerate(sessions)))
+
+    ours = replayed("a", rows=5, places=at([1, 2, 3], [4, 5, 6]))
+    theirs = replayed("a", rows=6, places=at([1, 2, 9, 4], [4, 8, 9]))
+    (one,) = divergence.against_run([ours], [theirs])
+    without = replayed("a", rows=6)
+
+    assert (one.where.begin, one.where.end, one.where.sessions) == (4.0, 6.0, (1, 2))
+    assert one.where.words == "4.0 to 6.0 s, sessions 1, 2"
+    assert next(divergence.against_run([ours], [without])).where is None
+
+
+def test_rows_of_the_log_are_held_where_both_count_them_alike(tmp_path):
+    """Not those of a CALL, nor of what is selected into a variable."""
+    texts = ["SELECT 1", "SELECT a INTO @x FROM t", "UPDATE t SET a = 1", "CALL p()", "SET a = 1"]
+    capture = [action(1, "simple", at, text, rows=3) for at, text in enumerate(texts)]
+    _, done = scheduled(tmp_path, [*capture, action(1, "simple", 9, "DELETE FROM t")])
+
+    assert [one.rows for one in done[1]] == [3, -1, 3, -1, -1, -1]
 
 
 def test_replays_of_which_little_ran_are_not_comparable():

@@ -83,6 +83,10 @@ MYSQL = {
         ("", 2, False),
     ),
     "changes": (of_mysql(1, b"\0\xfc\x2c\1\0\2\0\0\0"), ("", 300, True)),
+    "matched": (
+        of_mysql(1, b"\0\3\0\2\0\0\0Rows matched: 4  Changed: 3  Warnings: 0"),
+        ("", 3, True),
+    ),
     "error": (of_mysql(1, b"\xff\x26\4#23000Duplicate"), ("23000", -1, True)),
     "several": (
         of_mysql(1, b"\0\1\0\x0a\0\0\0") + of_mysql(2, b"\0\2\0\2\0\0\0"),

@@ -101,7 +101,7 @@ def _divergences(result: StepResult) -> Iterator[Part]:
             Tone.BAD,
         )
     if real:
-        headings = ("ended otherwise", "what", "here", "there", "first at")
+        headings = ("ended otherwise", "what", "here", "there", "first at", "in session")
         yield Rows(headings, [_divergence(row) for row in real[:_MOST_DIVERGENCES]])
     if len(real) < len(rows):
         yield Sentence(
@@ -110,16 +110,36 @@ def _divergences(result: StepResult) -> Iterator[Part]:
 
 
 def _first(rows: Sequence[Mapping[str, Any]]) -> str:
-    known = [row for row in rows if row["first_s"] is not None]
+    known = [row for row in rows if _since(row) is not None]
     if not known:
         return "no time that is known"
-    row = min(known, key=lambda one: float(one["first_s"]))
-    return f"{row['first_s']:.1f} s: {_short(row['text'])}"
+    row = min(known, key=lambda one: _since(one) or 0.0)
+    return f"{_at(row)}: {_short(row['text'])}"
+
+
+def _since(row: Mapping[str, Any]) -> float | None:
+    """Return the second at which a divergence came first, or of the capture from which on."""
+    since = row["first_s"] if row["first_s"] is not None else row.get("from_s")
+    return None if since is None else float(since)
+
+
+def _at(row: Mapping[str, Any]) -> str:
+    if row["first_s"] is not None:
+        return f"{row['first_s']:.1f} s"
+    # Of another run it is not known more closely.
+    return f"{row['from_s']:.1f} to {row['until_s']:.1f} s of the capture"
 
 
 def _divergence(row: Mapping[str, Any]) -> list[str]:
-    first = "-" if row["first_s"] is None else f"{row['first_s']:.1f} s"
-    return [_short(row["text"]), row["what"], row["ours"], row["theirs"], first]
+    session = row["session"] if row["session"] is not None else row.get("sessions")
+    return [
+        _short(row["text"]),
+        row["what"],
+        row["ours"],
+        row["theirs"],
+        "-" if _since(row) is None else _at(row),
+        "-" if session is None else str(session),
+    ]
 
 
 def charts(sides: Sequence[Results]) -> Iterator[Chart]:

@@ -8,6 +8,7 @@ length, a number, the payload.
 import contextlib
 import json
 import os
+import re
 import select
 import struct
 import threading
@@ -24,6 +25,7 @@ _EOF_BYTES = 9
 _LARGEST = 0xFFFFFF
 _IN_TRANSACTION, _MORE_RESULTS = 1, 8
 _MASK = (1 << 64) - 1
+_MATCHED = re.compile(rb"Rows matched: (\d+)")
 _PASSING = frozenset({1040, 1203, 1226, 2002, 2003, 2006, 2013, 1053})
 """Too many connections, of all or of one user; a server that is not there, or stops."""
 
@@ -116,6 +118,7 @@ class Connection:
         self.prepared: dict[bytes, int] = {}
         self.unsent = b""
         self.sqlstate, self.rows, self.hash = "", -1, 0
+        self.matched = -1
         self._status = 0
         self._came = b""
         self._parts: list[bytes] = []
@@ -126,6 +129,7 @@ class Connection:
 
     def _start(self) -> None:
         self._error, self._counted, self._sum = "", -1, 0
+        self._matched = -1
         self._digest: Any = None
         self._columns = -1
         """Descriptions of columns that are still to come; -1 before an answer, 0 among rows."""
@@ -222,6 +226,8 @@ class Connection:
             _, place = _number(payload, place)
             self._counted = max(0, self._counted) + changed
             self._status = struct.unpack_from("<H", payload, place)[0]
+            if match := _MATCHED.search(payload, place + 4):
+                self._matched = int(match[1])
             return not self._status & _MORE_RESULTS
         if kind == _FILE:
             # The data of LOAD DATA LOCAL were not captured: an empty packet ends them.
@@ -253,6 +259,7 @@ class Connection:
 
     def _finish(self) -> None:
         self.sqlstate, self.rows = self._error, -1 if self._error else self._counted
+        self.matched = self._matched
         digest = self._digest
         self.hash = (
             int.from_bytes(digest.digest(), "little") if digest is not None else self._sum & _MASK

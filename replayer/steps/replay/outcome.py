@@ -10,7 +10,7 @@ from replayer.analysis import divergence
 from replayer.load import resources
 from replayer.load.resources import Queues
 from replayer.load.usage import Activity, Use
-from replayer.model import Better, Cold, Latency, Replayed, Series
+from replayer.model import Better, Cold, Latency, Places, Replayed, Series
 from replayer.results.histogram import HIGHEST_NS, encode
 from replayer.run.context import Context
 from replayer.run.findings import Findings
@@ -23,6 +23,7 @@ from replayer.steps.replay.tally import (
     all_together,
     by_code,
     by_fingerprint,
+    by_place,
     latencies,
 )
 from replayer.steps.replay.worker import (
@@ -88,6 +89,11 @@ def _by_fingerprint(spec: Spec, schedule: Schedule, tally: Tally) -> Iterator[Re
     errors, logged = by_code(tally.errors), by_code(tally.logged)
     consequences, rows = dict(tally.consequences.items()), dict(tally.rows.items())
     hashes = dict(tally.hashes.items())
+    against = {
+        name: dict(getattr(tally, name).items())
+        for name in ("held_rows", "logged_rows", "otherwise", "follows")
+    }
+    places = _places(schedule, tally) if spec.verify != "none" else {}
     for place in order:
         fingerprint = schedule.fingerprints[place]
         done = executions.get(place, 0)
@@ -102,12 +108,26 @@ def _by_fingerprint(spec: Spec, schedule: Schedule, tally: Tally) -> Iterator[Re
             consequences=consequences.get(place, 0),
             logged_errors=logged.get(place, {}),
             rows=rows.get(place, 0) if spec.verify != "none" and done else None,
+            held_rows=against["held_rows"].get(place),
+            logged_rows=against["logged_rows"].get(place),
+            rows_otherwise=against["otherwise"].get(place, 0),
+            rows_follow=against["follows"].get(place, 0),
+            places=places.get(place),
             rows_hash=f"{hashes.get(place, 0) & (1 << 64) - 1:016x}" if hashed else None,
             varies=varying.functions(fingerprint.text),
             service_s=round(service_ns.get(place, 0) / 1e9, 6),
             service=_stored(service.get(place)),
             response=_stored(response.get(place)),
         )
+
+
+def _places(schedule: Schedule, tally: Tally) -> dict[int, Places]:
+    """Return by fingerprint what was answered where."""
+    sessions = by_place(tally.by_session, session=True)
+    return {
+        fingerprint: Places(part_s=schedule.part_s, parts=parts, sessions=sessions[fingerprint])
+        for fingerprint, parts in by_place(tally.by_part, session=False).items()
+    }
 
 
 def _of(histograms: Counts, fingerprints: frozenset[int]) -> Counts:
@@ -235,6 +255,12 @@ def _notes(spec: Spec, window: Window) -> Iterator[str]:
         )
     if happened.get(GIVEN_UP):
         yield f"{happened[GIVEN_UP]:,} sessions got no connection and were given up"
+    follow = int(window.tally.follows.amounts.sum())
+    if follow:
+        yield (
+            f"{follow:,} answers had other rows than the log only after something in the same "
+            f"transaction ended otherwise"
+        )
     if happened.get(ORDER_TIMEOUTS):
         yield (
             f"{happened[ORDER_TIMEOUTS]:,} statements waited for more than "

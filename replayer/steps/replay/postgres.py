@@ -143,6 +143,7 @@ class Connection:
         self.status = _IDLE
         """I: no transaction is open; T: one is; E: one is, and it failed."""
         self.sqlstate, self.rows, self.hash = "", -1, 0
+        self.matched = -1
         """Of the last answer that is complete."""
         self.unsent = b""
         self._came = b""

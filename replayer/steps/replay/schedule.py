@@ -20,6 +20,7 @@ from replayer.steps.replay.work import (
     FORGETS,
     IN_ORDER,
     NAMED,
+    PARTS,
     WHOLE,
     Job,
     Prepared,
@@ -36,6 +37,8 @@ _RATE_OF_A_PROCESS = 8_000
 """Statements a second that one process sends in time, with room for a busy minute."""
 _CORES_OF_A_PROCESS = 4
 _FORGETS = re.compile(r"\s*(?:deallocate|discard)\b", re.IGNORECASE)
+_INTO = re.compile(r"\binto\b", re.IGNORECASE)
+_COUNTED = frozenset({"select", "insert", "update", "delete"})
 _ORDERED = re.compile(r"\border\s+by\b", re.IGNORECASE)
 
 
@@ -59,6 +62,8 @@ class Schedule:
     """Why statements are not to run -> how many."""
     errors_logged: bool
     """Whether the log tells which statements failed."""
+    part_s: float
+    """Seconds of the capture that each of its PARTS has."""
 
 
 @dataclass
@@ -88,6 +93,7 @@ class Planner:
         wire: str = "postgres",
         *,
         errors_logged: bool = True,
+        span_ns: int = 0,
     ) -> None:
         self._spec = spec
         self._conninfo = conninfo
@@ -103,10 +109,13 @@ class Planner:
         self._planned: list[int] = []
         self._prepared: dict[tuple[str, str], int] = {}
         self._flags: dict[int, int] = {}
+        self._counted: dict[int, bool] = {}
+        """Whether logs and servers count the rows of a fingerprint alike."""
         self._left_out: Counter[str] = Counter()
         self._databases: Counter[str] = Counter()
         self._actions = 0
         self._errors_logged = errors_logged
+        self._part_ns = span_ns // PARTS + 1
         self._last_start = 0
         self._skipped_ns = self._busy_until = 0
         self._from_ns = round((spec.begin or 0) * _SECOND)
@@ -182,7 +191,7 @@ class Planner:
             chain = turn = UNKNOWN
         if statement is None:
             does = CONNECT if action.does == "connect" else DISCONNECT
-            return Record(does, -1, b"", start_ns, -1, place.ends, -1, -1, 0, -1, 0)
+            return Record(does, -1, b"", start_ns, -1, place.ends, -1, -1, 0, -1, 0, -1, 0)
         fingerprint = self._fingerprint(statement.fingerprint)
         self._planned[fingerprint] += 1
         flags = self._flags[fingerprint]
@@ -200,9 +209,11 @@ class Planner:
             does, payload = WHOLE, message.unnamed(statement.text, values)
         flags |= 0 if action.does == "simple" else EXTENDED
         logged = number_of(action.sqlstate)
+        rows = action.rows if self._counted[fingerprint] else UNKNOWN
+        part = min(PARTS - 1, action.start_ns // self._part_ns)
         return Record(
             *(does, fingerprint, payload, start_ns, place.needs, place.ends),
-            *(chain, turn, logged, named, flags),
+            *(chain, turn, logged, named, flags, rows, part),
         )
 
     def _fingerprint(self, fingerprint: Fingerprint) -> int:
@@ -214,6 +225,8 @@ class Planner:
             ordered = IN_ORDER if _ORDERED.search(fingerprint.text) else 0
             forgets = FORGETS if _FORGETS.match(fingerprint.text) else 0
             self._flags[place] = ordered | forgets
+            into = fingerprint.kind == "select" and _INTO.search(fingerprint.text)
+            self._counted[place] = fingerprint.kind in _COUNTED and not into
         return place
 
     def _put(self, session: _Session, record: Record) -> None:
@@ -294,6 +307,7 @@ class Planner:
                 at_once=_most_at_once(sessions),
                 left_out=dict(self._left_out),
                 errors_logged=self._errors_logged,
+                part_s=self._part_ns / 1e9,
             )
 
 

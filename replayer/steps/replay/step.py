@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from replayer.analysis import divergence
 from replayer.capture.archive import Reader
@@ -136,6 +137,7 @@ def _planned(spec: Spec, context: Context, database: Database, capture: Reader) 
         processes,
         wire,
         errors_logged=summary.source.errors_logged,
+        span_ns=summary.span_ns,
     )
     try:
         if spec.order != "none":
@@ -267,8 +269,10 @@ class _Replay:
         """Write down where it answered differently than the log, and than another replay."""
         findings, spec = self._context.findings, self._spec
         sides: list[tuple[str, Iterator[divergence.Divergence]]] = []
-        if self._schedule.errors_logged:
-            sides.append(("log", divergence.against_log(findings.replayed)))
+        logged = self._schedule.errors_logged
+        if logged or any(one.held_rows is not None for one in findings.replayed):
+            divergences = divergence.against_log(findings.replayed, errors_logged=logged)
+            sides.append(("log", divergences))
         if spec.against:
             control = _control(spec)
             why = divergence.not_comparable(findings.replayed, control)
@@ -276,26 +280,12 @@ class _Replay:
                 findings.note(why)
             else:
                 sides.append((spec.against, divergence.against_run(findings.replayed, control)))
-        firsts = _firsts(window)
         for side, divergences in sides:
             kept = list(divergences)
             real = sum(one.counts for one in kept)
             findings.facts[f"replay.divergences.{'log' if side == 'log' else 'run'}"] = real
             for one in kept:
-                first = firsts.get(one.replayed.fingerprint)
-                findings.row(
-                    "divergences",
-                    against=side,
-                    fingerprint=one.replayed.fingerprint,
-                    what=one.what,
-                    ours=one.ours,
-                    theirs=one.theirs,
-                    executions=one.replayed.executions,
-                    first_s=None if first is None else round(first.seconds, 3),
-                    session=None if first is None else first.session,
-                    why=", ".join(one.replayed.varies) if one.what == "varying" else "",
-                    text=one.replayed.text,
-                )
+                findings.row("divergences", against=side, **_columns(one, side, window))
 
     def _check(self, window: Window, results: list[Result]) -> None:
         """Raise ReplayerError where the server took no connection any more."""
@@ -307,10 +297,38 @@ class _Replay:
             )
 
 
-def _firsts(window: Window) -> dict[str, First]:
-    """Return by fingerprint where an error came first that the log does not have."""
-    firsts: dict[str, First] = {}
-    for (place, _), first in sorted(window.tally.first.items(), key=lambda item: item[1].seconds):
-        number = window.schedule.fingerprints[place].number
-        firsts.setdefault(f"{number & (1 << 64) - 1:016x}", first)
-    return firsts
+def _columns(one: divergence.Divergence, side: str, window: Window) -> dict[str, Any]:
+    """Return a divergence as a row of its table."""
+    errors = one.what == "errors"
+    first = _first(window, one.replayed, errors=errors) if errors or side == "log" else None
+    where = one.where
+    return {
+        "fingerprint": one.replayed.fingerprint,
+        "what": one.what,
+        "ours": one.ours,
+        "theirs": one.theirs,
+        "executions": one.replayed.executions,
+        "answers": one.answers,
+        "follow": one.replayed.consequences if errors else one.replayed.rows_follow,
+        "first_s": None if first is None else round(first.seconds, 3),
+        "session": None if first is None else first.session,
+        "from_s": None if where is None else round(where.begin, 3),
+        "until_s": None if where is None else round(where.end, 3),
+        "sessions": None if where is None else where.named,
+        "why": ", ".join(one.replayed.varies) if one.what == "varying" else "",
+        "text": one.replayed.text,
+    }
+
+
+def _first(window: Window, replayed: Replayed, *, errors: bool) -> First | None:
+    """Return where a fingerprint first had an error, or rows, that the log does not have."""
+    firsts = [
+        first
+        for (place, code), first in window.tally.first.items()
+        if bool(code) is errors and _number(window, place) == replayed.fingerprint
+    ]
+    return min(firsts, key=lambda first: first.seconds, default=None)
+
+
+def _number(window: Window, place: int) -> str:
+    return f"{window.schedule.fingerprints[place].number & (1 << 64) - 1:016x}"

@@ -25,13 +25,34 @@ _CODES = 36**5
 """SQLSTATEs are numbers in base 36."""
 _UNKNOWN = _CODES - 1
 """ZZZZZ, which is none."""
-FIELDS = 8
+FIELDS = 10
 """Fingerprint, intended start, when the session was free for it, begun, done, SQLSTATE, rows,
-what the log says it ended with; a SQLSTATE below 0 only follows from an earlier error."""
-_FINGERPRINT, _INTENDED, _FREE, _BEGUN, _DONE, _CODE, _ROWS, _LOGGED = range(FIELDS)
+what the log says it ended with, how its rows are held against the log's, where it stands; a
+SQLSTATE below 0 only follows from an earlier error."""
+_FINGERPRINT, _INTENDED, _FREE, _BEGUN, _DONE, _CODE, _ROWS, _LOGGED, _HELD, _WHERE = range(FIELDS)
+_PART_BITS = 6
+_SESSION_BITS = 8
+_LAST_SESSION = (1 << _SESSION_BITS) - 1
+"""Sessions from this number on are counted together."""
+SAME, OTHERWISE, FOLLOWS = range(3)
+"""How rows are held against the log's: the same, others, others as follows from something before
+in the same transaction."""
+_HELD_BITS = 2
+_SPREAD = 0x9E3779B97F4A7C15
+"""Odd, so that sums of its multiples modulo 2^64 tell numbers of rows apart."""
 
 Whole = npt.NDArray[np.int64]
 _NONE = np.zeros(0, np.int64)
+
+
+def held(logged: int, how: int) -> int:
+    """Return the log's rows and how an answer's are held against them as one number."""
+    return logged << _HELD_BITS | how
+
+
+def where(session: int, part: int) -> int:
+    """Return a session and a part of the capture as one number."""
+    return min(session, _LAST_SESSION) << _PART_BITS | part
 
 
 def number_of(sqlstate: str) -> int:
@@ -113,6 +134,7 @@ class First:
 _COUNTS = (
     *("service", "response", "lag", "lag_client", "lag_server", "errors", "consequences"),
     *("logged", "rows", "hashes", "service_ns", "executions"),
+    *("held_rows", "logged_rows", "otherwise", "follows", "by_part", "by_session"),
     *("begun_in", "answered_in", "busy_in", "lag_client_in", "lag_server_in"),
 )
 _LONGEST = ("longest_client_in", "longest_server_in")
@@ -141,6 +163,18 @@ class Tally:
     hashes: Counts = Counts()
     service_ns: Counts = Counts()
     executions: Counts = Counts()
+    held_rows: Counts = Counts()
+    """Rows of the answers whose rows the log has, too."""
+    logged_rows: Counts = Counts()
+    """The log's rows of the same."""
+    otherwise: Counts = Counts()
+    """Of those the answers with other rows."""
+    follows: Counts = Counts()
+    """And those with other rows after something in the same transaction ended otherwise."""
+    by_part: Counts = Counts()
+    """Fingerprint above the part of the capture -> a sum over rows and hashes, modulo 2^64."""
+    by_session: Counts = Counts()
+    """The same by fingerprint above the session."""
     begun_in: Counts = Counts()
     answered_in: Counts = Counts()
     busy_in: Counts = Counts()
@@ -149,7 +183,8 @@ class Tally:
     longest_client_in: Mapping[int, int] = field(default_factory=dict)
     longest_server_in: Mapping[int, int] = field(default_factory=dict)
     first: Mapping[tuple[int, int], First] = field(default_factory=dict)
-    """Fingerprint and SQLSTATE of an error that the log does not have -> where it came first."""
+    """Fingerprint and SQLSTATE -> where it came first: of an error that the log does not have; the
+    SQLSTATE is below 0 of an error that only the log has, 0 of rows that are not the log's."""
     happened: Mapping[str, int] = field(default_factory=dict)
     """What else happened -> how often: see worker.py."""
 
@@ -193,12 +228,20 @@ def tally(records: "array[int]", hashes: "array[int]", begin_ns: int, *, timed: 
     fine = code == 0
     own = code > 0
     logged = rows[:, _LOGGED] > 0
+    answered = fine & known
+    compared = rows[:, _HELD] >= 0
+    how = rows[:, _HELD] & ((1 << _HELD_BITS) - 1)
     return Tally(
         service=Counts.of((fingerprint << _BIN_BITS) + bin_of(service)),
         errors=Counts.of(fingerprint[own] * _CODES + code[own]),
         consequences=Counts.of(fingerprint[code < 0]),
         logged=Counts.of(fingerprint[logged] * _CODES + rows[logged, _LOGGED]),
-        rows=Counts.of(fingerprint[known & fine], rows[known & fine, _ROWS]),
+        rows=Counts.of(fingerprint[answered], rows[answered, _ROWS]),
+        held_rows=Counts.of(fingerprint[compared], rows[compared, _ROWS]),
+        logged_rows=Counts.of(fingerprint[compared], rows[compared, _HELD] >> _HELD_BITS),
+        otherwise=Counts.of(fingerprint[compared & (how == OTHERWISE)]),
+        follows=Counts.of(fingerprint[compared & (how == FOLLOWS)]),
+        **_places(rows, answered, hashes),
         hashes=_hashes(fingerprint, fine, hashes),
         service_ns=Counts.of(fingerprint, service),
         executions=Counts.of(fingerprint),
@@ -212,6 +255,33 @@ def _hashes(fingerprint: Whole, fine: npt.NDArray[np.bool_], hashes: "array[int]
         return Counts()
     # Sums wrap around at 2^64, as they are meant to.
     return Counts.of(fingerprint[fine], np.frombuffer(hashes, np.int64)[fine])
+
+
+def _places(rows: Whole, answered: npt.NDArray[np.bool_], hashes: "array[int]") -> dict[str, Any]:
+    """Return sums over what was answered, by the part of the capture and by the session."""
+    values = (rows[:, _ROWS] + 1) * np.int64(_SPREAD - (1 << 64))
+    if len(hashes):
+        values += np.frombuffer(hashes, np.int64)
+    values = values[answered]
+    fingerprint, places = rows[answered, _FINGERPRINT], rows[answered, _WHERE]
+    part = places & ((1 << _PART_BITS) - 1)
+    return {
+        "by_part": Counts.of((fingerprint << _PART_BITS) + part, values),
+        "by_session": Counts.of((fingerprint << _SESSION_BITS) + (places >> _PART_BITS), values),
+    }
+
+
+def by_place(counts: Counts, *, session: bool) -> dict[int, dict[int, int]]:
+    """Return by fingerprint what was answered in each part of the capture, or in each session.
+
+    The sums are 32 bits of the ones that were counted.
+    """
+    bits = _SESSION_BITS if session else _PART_BITS
+    sums: dict[int, dict[int, int]] = {}
+    for key, amount in counts.items():
+        fingerprint, place = key >> bits, key & ((1 << bits) - 1)
+        sums.setdefault(fingerprint, {})[place] = amount >> 32 & 0xFFFFFFFF
+    return sums
 
 
 def _times(rows: Whole, begin_ns: int) -> dict[str, Any]:

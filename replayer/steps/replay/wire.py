@@ -17,6 +17,8 @@ class Connection(Protocol):
     """Of the last answer that is complete; "" where it went well."""
     rows: int
     """Returned or changed by it, -1 where it says nothing of rows."""
+    matched: int
+    """Rows that it looked for to change them, where the server tells that too, else -1."""
     hash: int
     """Of its rows."""
 

@@ -20,6 +20,10 @@ IN_ORDER, FORGETS, EXTENDED = 1, 2, 4
 extended protocol is spoken."""
 
 
+PARTS = 64
+"""Of a capture's time, in each of which what was answered is added up."""
+
+
 class Record(NamedTuple):
     """One action of a session, as it lies in the spool."""
 
@@ -38,6 +42,10 @@ class Record(NamedTuple):
     named: int
     """Place of the prepared statement, -1 of others."""
     flags: int
+    rows: int
+    """That the log has of it, -1 where it has none that can be held against an answer's."""
+    part: int
+    """Which of the PARTS of the capture's time it started in."""
 
 
 class Prepared(NamedTuple):

@@ -23,9 +23,21 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from replayer.load.alarm import Alarm
+from replayer.model import UNKNOWN_STATE
 from replayer.steps.replay.broken import LOST, Gone, Refused
 from replayer.steps.replay.gate import Gate
-from replayer.steps.replay.tally import FIELDS, First, Tally, number_of, tally
+from replayer.steps.replay.tally import (
+    FIELDS,
+    FOLLOWS,
+    OTHERWISE,
+    SAME,
+    First,
+    Tally,
+    held,
+    number_of,
+    tally,
+    where,
+)
 from replayer.steps.replay.wire import Connecting, Connection, connecting
 from replayer.steps.replay.work import (
     CONNECT,
@@ -55,6 +67,7 @@ _FIRST_PAUSE_NS = 100_000_000
 _LONGEST_PAUSE_NS = 1_000_000_000
 _FAILED = ord("E")
 _IN_FAILED_TRANSACTION = number_of("25P02")
+_ANY_STATE = number_of(UNKNOWN_STATE)
 _MISSING = frozenset(map(number_of, ("26000", "34000", "3B001")))
 """A prepared statement, a cursor, a savepoint that is not there: as what made it failed."""
 
@@ -98,7 +111,8 @@ class _Client:
 
     __slots__ = (
         *("asked_ns", "begun_ns", "connecting", "connection", "cut", "failed", "forced"),
-        *("free_ns", "number", "pause_ns", "record", "records", "since_ns", "state", "work"),
+        *("free_ns", "number", "pause_ns", "record", "records", "since_ns", "state"),
+        *("strayed", "where", "work"),
     )
 
     def __init__(self, number: int, work: SessionWork, todo: Iterator[Record]) -> None:
@@ -113,6 +127,9 @@ class _Client:
         self.pause_ns = _FIRST_PAUSE_NS
         self.cut = self.failed = self.forced = False
         """Its transaction was cut off with its connection; a statement failed; it waits no more."""
+        self.strayed = False
+        """Something of its open transaction ended otherwise than in the log."""
+        self.where = where(work.number, 0)
 
 
 _DUE, _BUSY, _WAITING, _CONNECTING, _RETRYING, _WANTING, _OVER = range(7)
@@ -170,6 +187,7 @@ class _Clients:
         self._told = -1
         self._refusal = ""
         self._taking_hashes = job.verify == "hash"
+        self._holding = job.verify != "none"
         self._several = job.connections is not None
 
     def close(self) -> None:
@@ -387,9 +405,14 @@ class _Clients:
         code = number_of(connection.sqlstate) if connection.sqlstate else 0
         if code:
             code = self._judge(client, record, code)
+        elif record.logged > 0:
+            self._stray(client, record, -record.logged)
         if record.flags & FORGETS:
             connection.prepared.clear()
-        self._write(client, record, code, connection.rows, connection.hash)
+        held_rows = -1
+        if record.rows >= 0 and self._holding and not (code or record.logged):
+            held_rows = self._hold(client, record, connection)
+        self._write(client, record, code, connection.rows, connection.hash, held_rows)
         self._answered = self._seen
         self._over(client, record)
         if self._wanting and connection.idle:
@@ -400,13 +423,36 @@ class _Clients:
         if code == _IN_FAILED_TRANSACTION or (code in _MISSING and client.failed):
             return -code
         client.failed = True
-        key = (record.fingerprint, code)
-        if code != record.logged and key not in self._first:
-            seconds = (self._seen - self._begin) / 1e9
-            self._first[key] = First(seconds, client.work.number)
+        if record.logged not in {code, _ANY_STATE}:
+            self._stray(client, record, code)
         return code
 
-    def _write(self, client: _Client, record: Record, code: int, rows: int, hashed: int) -> None:
+    def _stray(self, client: _Client, record: Record, code: int) -> None:
+        """Take notice that a statement ended otherwise than in the log, and where that was first.
+
+        `code` is as in Tally.first.
+        """
+        client.strayed = True
+        key = (record.fingerprint, code)
+        if key not in self._first:
+            self._first[key] = First((self._seen - self._begin) / 1e9, client.work.number)
+
+    def _hold(self, client: _Client, record: Record, connection: Connection) -> int:
+        """Hold the rows of an answer against the log's; return how, with the log's rows."""
+        logged = record.rows
+        if connection.rows < 0:
+            return -1
+        # A client may have asked for the rows that were found in place of those changed.
+        if logged in {connection.rows, connection.matched}:
+            return held(logged, SAME)
+        if client.strayed:
+            return held(logged, FOLLOWS)
+        self._stray(client, record, 0)
+        return held(logged, OTHERWISE)
+
+    def _write(  # noqa: PLR0917 - what it became
+        self, client: _Client, record: Record, code: int, rows: int, hashed: int, held_rows: int
+    ) -> None:
         """Write down what became of a statement."""
         begun = client.begun_ns
         # Without a time of its own it was due when it was sent.
@@ -421,6 +467,8 @@ class _Clients:
                 code,
                 rows,
                 record.logged,
+                held_rows,
+                client.where + record.part,
             )
         )
         if self._taking_hashes:
@@ -428,6 +476,8 @@ class _Clients:
 
     def _over(self, client: _Client, record: Record) -> None:
         """Take a client's action as over, and look at its next."""
+        if record.ends >= 0:
+            client.strayed = False
         if self._gate is not None:
             self._gate.end(record.ends, record.chain, record.turn)
         self._done += 1
@@ -611,7 +661,7 @@ class _Clients:
         assert connection is not None
         self._happens(LOST_SESSIONS)
         code = self._judge(client, record, number_of(error.sqlstate) or number_of(LOST))
-        self._write(client, record, code, -1, 0)
+        self._write(client, record, code, -1, 0, -1)
         open_before = not connection.idle
         self._let_go(client)
         self._over(client, record)
