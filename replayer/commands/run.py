@@ -25,7 +25,7 @@ from replayer.run.recovery import give_back
 if TYPE_CHECKING:
     from replayer.model import Run
 
-_STEP_KEYS = ("cross_check", "device", "i_will_lose_data", "i_will_change")
+_STEP_KEYS = ("cross_check", "device", "i_will_lose_data", "i_will_change", "database")
 
 EPILOG = """\
 examples:
@@ -117,6 +117,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--i-will-change",
         metavar="DATABASE",
         help="the name of the database at the URL, which allows a replay to change what is in it",
+    )
+    add(
+        "--database",
+        metavar="NAME",
+        help="of a capture of several databases the one whose sessions are replayed",
     )
     _configure_probes(parser)
     add("--results", type=Path, metavar="DIR", help="where results go (default: ./results)")

@@ -136,6 +136,8 @@ def _configure_capture(parser: argparse.ArgumentParser) -> None:
     add("--restore", metavar="FROM", help="a dump or a database: what each replay begins from")
     add("--i-will-change", metavar="DATABASE",
         help="the name of the database at the URL, which may be changed")  # fmt: skip
+    add("--database", metavar="NAME",
+        help="of a capture of several databases the one whose sessions are replayed")  # fmt: skip
     add("--replay", action="append", default=[], metavar="KEY=VALUE",
         help="a key of the step replay, such as read_only=true")  # fmt: skip
 
@@ -225,7 +227,8 @@ def _by_capture(args: argparse.Namespace, file: str) -> tuple[Order, Group]:
     objective = None if args.slo is None else "" if args.slo == _NO_SLO else args.slo
     if objective:
         goals(objective)
-    keys = {"restore": args.restore, "i_will_change": args.i_will_change}
+    names = ("restore", "i_will_change", "database")
+    keys = {name: getattr(args, name) for name in names}
     asked = speed.Options(
         growth=args.growth,
         headroom=_share(args.headroom),

@@ -20,7 +20,7 @@ from replayer.engines import engine as engines
 from replayer.errors import Impossible
 from replayer.model import UNKNOWN_STATE, Places, Replayed
 from replayer.run import workload as workload_file
-from replayer.steps.replay import message, target, varying
+from replayer.steps.replay import message, step, target, varying
 from replayer.steps.replay.gate import Gate, Sequenced
 from replayer.steps.replay.reading import Reading
 from replayer.steps.replay.schedule import Planner, processes_for, shares
@@ -99,6 +99,23 @@ def test_a_window_of_the_capture_begins_at_its_own_zero(tmp_path):
     assert [one.start_ns for one in done[1]] == [0, SECOND, 2 * SECOND]
     assert schedule.left_out == {"before from or after until": 7}
     assert schedule.jobs[0].sessions[0].before
+
+
+def test_sessions_of_one_database_alone_are_replayed_where_one_is_named(tmp_path):
+    """What is of others is counted by their names; a name that none has is one sentence."""
+    sessions = [Session(1, database="shop"), Session(2, database="stock"), Session(3)]
+    capture = [action(n, "simple", n + at, "SELECT 1") for n in (1, 2, 3) for at in range(n)]
+    schedule, done = scheduled(tmp_path, capture, sessions, database="shop")
+
+    assert (list(done), schedule.databases, schedule.planned) == ([1], ("shop",), (1,))
+    (reason,) = schedule.left_out
+    assert schedule.left_out[reason] == 5
+    assert "one that the log does not name 3, stock 2" in reason
+
+    none, _ = scheduled(tmp_path, capture, sessions, database="shopp")
+    spec = Spec.model_validate({"step": "replay", "file": "a.replay", "database": "shopp"})
+    with pytest.raises(Impossible, match=r"no session of the database shopp: .*stock, shop"):
+        step._check_schedule(spec, none)
 
 
 def test_skipped_pauses_last_a_second(tmp_path):

@@ -233,7 +233,7 @@ def _notes(spec: Spec, window: Window) -> Iterator[str]:
         names = ", ".join(schedule.databases[:5])
         yield (
             f"sessions of {len(schedule.databases)} databases ({names}) were replayed in one: "
-            f"choose those of one with the key database"
+            f"choose those of one with --database NAME"
         )
     if spec.sessions is not None and spec.sessions < schedule.at_once:
         shared = happened.get(SHARED, 0)

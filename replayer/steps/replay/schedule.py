@@ -38,6 +38,8 @@ _RATE_OF_A_PROCESS = 8_000
 _CORES_OF_A_PROCESS = 4
 _FORGETS = re.compile(r"\s*(?:deallocate|discard)\b", re.IGNORECASE)
 _INTO = re.compile(r"\binto\b", re.IGNORECASE)
+_MOST_NAMED = 5
+_NO_NAME = "one that the log does not name"
 _COUNTED = frozenset({"select", "insert", "update", "delete"})
 _ORDERED = re.compile(r"\border\s+by\b", re.IGNORECASE)
 
@@ -58,6 +60,8 @@ class Schedule:
     """Those that the sessions are of, as far as the log tells; the most usual first."""
     at_once: int
     """Sessions at a time, at most."""
+    others: tuple[str, ...]
+    """The databases that were left out, that with the most statements first."""
     left_out: Mapping[str, int]
     """Why statements are not to run -> how many."""
     errors_logged: bool
@@ -113,6 +117,9 @@ class Planner:
         """Whether logs and servers count the rows of a fingerprint alike."""
         self._left_out: Counter[str] = Counter()
         self._databases: Counter[str] = Counter()
+        self._others: Counter[str] = Counter()
+        """Statements of the databases that were not chosen."""
+        self._of_others: dict[int, str] = {}
         self._actions = 0
         self._errors_logged = errors_logged
         self._part_ns = span_ns // PARTS + 1
@@ -146,7 +153,7 @@ class Planner:
         session = self._session(action, since)
         if session is None:
             if statement is not None:
-                self._left_out["it is of another database"] += 1
+                self._others[self._of_others[action.session]] += 1
             return
         self._put(session, self._record(action, statement, place, self._intended(action, since)))
         session.last_ns = max(session.last_ns, since + max(0, action.duration_ns))
@@ -171,6 +178,8 @@ class Planner:
         number = action.session
         one = self._described.pop(number, Session(number))
         made = None
+        if self._spec.database not in {"", one.database}:
+            self._of_others[number] = one.database or _NO_NAME
         if self._spec.database in {"", one.database}:
             self._databases[one.database] += 1
             made = _Session(
@@ -305,10 +314,20 @@ class Planner:
                 sessions=len(sessions),
                 databases=tuple(name for name, _ in self._databases.most_common() if name),
                 at_once=_most_at_once(sessions),
-                left_out=dict(self._left_out),
+                others=tuple(name for name, _ in self._others.most_common()),
+                left_out={**self._left_out, **self._of_another_database()},
                 errors_logged=self._errors_logged,
                 part_s=self._part_ns / 1e9,
             )
+
+    def _of_another_database(self) -> dict[str, int]:
+        """Return how many statements are of databases that were not chosen, by a reason."""
+        if not self._others:
+            return {}
+        named = [f"{name} {many:,}" for name, many in self._others.most_common(_MOST_NAMED)]
+        more = len(self._others) - _MOST_NAMED
+        named += [f"{more:,} more databases"] if more > 0 else []
+        return {f"they are of another database ({', '.join(named)})": self._others.total()}
 
 
 def processes_for(speed: float, per_second: float, sessions: int) -> int:

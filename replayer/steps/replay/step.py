@@ -32,13 +32,14 @@ from replayer.steps.replay.worker import GIVEN_UP, Part, Result
 from replayer.tables import relations
 from replayer.watch.workers import WorkerPool
 
-OPTIONS = ("i_will_change",)
+OPTIONS = ("i_will_change", "database")
 _FILES = Asked("replay/files")
 _SETTLE = Asked("mix/settle")
 _WAITS = Asked("replay/waits")
 _ASKED_EVERY = 0.25
 """Seconds after which the sessions are asked again what they wait for."""
 _MERGED_AT = 32
+_MOST_NAMED = 5
 _PREPARING = 600.0
 
 
@@ -83,6 +84,12 @@ def run(spec: Spec, context: Context) -> None:
 
 
 def _check_schedule(spec: Spec, schedule: Schedule) -> None:
+    if not schedule.jobs and spec.database and spec.database not in schedule.databases:
+        names = ", ".join(schedule.others[:_MOST_NAMED]) or "none that is known"
+        raise Impossible(
+            f"{spec.file} has no session of the database {spec.database}: those that it has are of "
+            f"{names}"
+        )
     if not schedule.jobs:
         raise Impossible(f"{spec.file} has no action that is to be replayed")
     few = spec.sessions is not None and spec.sessions < schedule.at_once
