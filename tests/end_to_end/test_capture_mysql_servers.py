@@ -1,6 +1,5 @@
 """Logs of real servers of MySQL and MariaDB: what clients did is what is read of them."""
 
-import struct
 import time
 from pathlib import Path
 
@@ -11,12 +10,11 @@ from replayer.capture import conversion
 from replayer.capture.archive import Reader
 from replayer.engines import engine as engines
 from replayer.servers.open import open_server
+from tests.on_mysql import connected, prepared
 
 # PyMySQL leaves the socket of a refused connection to the garbage collector.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 
-_PREPARE, _EXECUTE, _CLOSE = 0x16, 0x17, 0x19
-_INTEGER, _STRING = b"\x08\0", b"\xfd\0"
 _BYTES = b"\xff\xfe'\\\n\x1a\"\t#"
 
 
@@ -32,42 +30,6 @@ def place(request, server_home):
     with open_server(engine, bindir=programs, data_dir=server_home / f"logs-{name}") as server:
         server.start()
         yield server
-
-
-def _connect(server, **keys):
-    url = server.start()
-    where = {"user": url.username or "root", "password": url.password or ""}
-    where["unix_socket"] = url.query["unix_socket"]
-    return pymysql.connect(**{**where, "autocommit": True, "charset": "utf8mb4", **keys})
-
-
-def _packets(connection, count):
-    """Read definitions of parameters or columns, and what ends them."""
-    for _ in range(count + 1 if count else 0):
-        connection._read_packet()
-
-
-def _prepared(connection, text, *rows):
-    """Prepare a statement on the wire, execute it with each row of parameters, and close it."""
-    connection._execute_command(_PREPARE, text)
-    _, number, columns, holes = struct.unpack("<BIHH", connection._read_packet().get_all_data()[:9])
-    _packets(connection, holes)
-    _packets(connection, columns)
-    for row in rows:
-        nothing = sum(1 << place for place, value in enumerate(row) if value is None)
-        data = struct.pack("<IBIBB", number, 0, 1, nothing, 1)
-        data += b"".join(_INTEGER if isinstance(value, int) else _STRING for value in row)
-        for value in row:
-            if isinstance(value, int):
-                data += struct.pack("<q", value)
-            elif value is not None:
-                data += bytes([len(value)]) + value
-        connection._execute_command(_EXECUTE, data)
-        if connection._read_packet().get_all_data()[0]:
-            for _ in range(2):
-                while not connection._read_packet().is_eof_packet():
-                    pass
-    connection._execute_command(_CLOSE, struct.pack("<I", number))
 
 
 _SLEEP = "select sleep(1.2)"
@@ -94,11 +56,9 @@ def _work(connection):
     connection.rollback()
     for text in ("prepare s from 'select ? + 1'", "set @x = 5", "execute s using @x"):
         cursor.execute(text)
-    _prepared(
-        connection, "select a, b from t where a = ? and b <> ?", (1, b"x"), (2, b"it's \\ \n")
-    )
-    _prepared(connection, "insert into t (a, b) values (?, ?)", (100, b"p'\\\n"), (101, None))
-    _prepared(connection, "select a from t order by a limit ?", (2,))
+    prepared(connection, "select a, b from t where a = ? and b <> ?", (1, b"x"), (2, b"it's \\ \n"))
+    prepared(connection, "insert into t (a, b) values (?, ?)", (100, b"p'\\\n"), (101, None))
+    prepared(connection, "select a from t order by a limit ?", (2,))
     connection.commit()
     connection.select_db("other")
     cursor.execute("create table u as select database() as d")
@@ -125,7 +85,7 @@ def _emptied(cursor):
 
 def _logged(place, log, settings):
     """Return the work's rows, its log's file, when it slept, and who may do anything."""
-    root = _connect(place)
+    root = connected(place)
     cursor = root.cursor()
     _emptied(cursor)
     cursor.execute("select @@datadir")
@@ -135,7 +95,7 @@ def _logged(place, log, settings):
     kind = "general_log" if log.startswith("general") else "slow_query_log"
     cursor.execute(f"set global {kind}_file = '{log}'")
     cursor.execute(f"set global {kind} = 1")
-    client = _connect(place, database="shop", autocommit=False)
+    client = connected(place, database="shop", autocommit=False)
     number = client.thread_id()
     began = _work(client)
     client.close()
@@ -171,7 +131,7 @@ def test_what_was_logged_does_the_same_again(place, log, tmp_path):
     assert not made.summary.damage
 
     _emptied(cursor)
-    again = _connect(place, database=session.database)
+    again = connected(place, database=session.database)
     failed = []
     for action in actions:
         if action.text:
