@@ -172,6 +172,61 @@ def test_a_session_has_its_own_settings_and_the_name_of_its_program(replay, rows
     assert outcome.facts["replay.divergences.log"] == 0
 
 
+@pytest.fixture
+def roles(server, source):
+    """Make roles: one that may insert, and one that may log in and take on neither."""
+    with closing(Database(server.engine, server.start())) as control:
+        for name in ("shopper", "weak"):
+            control.query(f"DROP ROLE IF EXISTS {name}")
+        control.query("CREATE ROLE shopper")
+        control.query("CREATE ROLE weak LOGIN")
+    with closing(Database(server.engine, source, first=())) as database:
+        database.query("GRANT ALL ON done TO shopper, weak")
+    yield
+    with closing(Database(server.engine, server.start())) as control:
+        control.query(f"DROP DATABASE IF EXISTS {OWN} WITH (FORCE)")
+        control.query(f"DROP DATABASE IF EXISTS {TEMPLATE} WITH (FORCE)")
+        for name in ("shopper", "weak"):
+            control.query(f"DROP ROLE {name}")
+
+
+def of_two_users():
+    """Return a capture of sessions of a role that there is, and of one that there is not."""
+    insert = "INSERT INTO done (who, what) VALUES (current_user, $1)"
+    capture = Capture().session(1, user="shopper").session(2, user="stranger")
+    return capture.runs(1, 0.1, insert, parameters=("a",)).runs(2, 0.2, insert, parameters=("b",))
+
+
+def test_a_session_has_the_role_of_its_user_where_that_may_be_taken_on(replay, rows, roles):
+    """Else it is the URL's user, and that is told by name."""
+    outcome = replay(of_two_users())
+
+    assert rows("SELECT who, what FROM done ORDER BY what") == [("shopper", "a"), ("postgres", "b")]
+    (note,) = [note for note in outcome.notes if "other users" in note]
+    assert "1 sessions of other users (stranger 1) were replayed as postgres" in note
+
+
+@pytest.mark.slow
+def test_a_user_who_may_not_take_on_roles_replays_as_itself(server, source, roles, tmp_path):
+    """No session is refused for it; both users are named."""
+    path = str(of_two_users().write(tmp_path / "a.replay"))
+    url = source.set(username="weak", password=None).render_as_string(hide_password=False)
+    done = subprocess.run(
+        [sys.executable, "-m", "replayer", "run", path, "--engine", url, "--json", "--results",
+         str(tmp_path / "results"), "--set=replay.speed=0", "--i-will-change", TEMPLATE],
+        capture_output=True, text=True, check=False, timeout=120,
+    )  # fmt: skip
+
+    assert done.returncode == 0, done.stderr
+    (result,) = json.loads(done.stdout)["steps"]
+    (one,) = result["replayed"]
+    assert (one["executions"], one["errors"]) == (2, {})
+    (note,) = [note for note in result["notes"] if "other users" in note]
+    assert "shopper 1, stranger 1) were replayed as weak" in note
+    with closing(Database(server.engine, source, first=())) as database:
+        assert [row["who"] for row in database.query("SELECT who FROM done")] == ["weak"] * 2
+
+
 def test_what_follows_from_an_error_is_told_apart_from_it(replay):
     """One statement that fails has one error, whatever came after it in its transaction."""
     capture = Capture().session(1).runs(1, 0.1, "BEGIN")
@@ -545,6 +600,54 @@ def test_a_server_that_crashes_and_comes_back_is_survived(replay, server):
     assert set(one.errors) <= {"57P02", "08006"}
     assert sum(one.errors.values()) <= 8
     assert any("lost its connection" in note for note in outcome.notes)
+
+
+@pytest.mark.slow
+def test_a_server_that_goes_silent_ends_the_replay_and_what_ran_is_kept(server, source, tmp_path):
+    """In one sentence, within the time in which silence is noticed, and a little."""
+    capture = Capture().session(1, application="stopped")
+    for turn in range(6000):
+        capture.runs(1, turn / 50, "SELECT 1")
+    path = str(capture.write(tmp_path / "a.replay"))
+    # In a process of its own: nothing is asked any more of a server that was silent.
+    process = subprocess.Popen(
+        [sys.executable, "-m", "replayer", "run", path, "--engine",
+         source.set(database="postgres").render_as_string(hide_password=False),
+         "--results", str(tmp_path / "results"), f"--set=replay.restore={TEMPLATE}"],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    find = "SELECT pid FROM pg_stat_activity WHERE application_name = 'stopped'"
+    with closing(Database(server.engine, server.start())) as database:
+        while not database.query(find):
+            time.sleep(0.05)
+            assert process.poll() is None, process.communicate()
+    time.sleep(4)
+    stopped = []
+    try:
+        # The first of them is the one that would start others.
+        for pid in server.pids():
+            os.kill(pid, signal.SIGSTOP)
+            stopped.append(pid)
+        began = time.monotonic()
+        _, errors = process.communicate(timeout=90)
+        lasted = time.monotonic() - began
+    finally:
+        process.kill()
+        for pid in stopped:
+            os.kill(pid, signal.SIGCONT)
+
+    assert lasted < 40
+    assert process.returncode == 1, errors
+    assert "Traceback" not in errors
+    (result_path,) = (tmp_path / "results").glob("*.json")
+    run = store.load(result_path)
+    (result,) = run.steps
+    assert result.status == "failed"
+    assert "went silent" in result.reason
+    assert "\n" not in result.reason
+    (one,) = result.replayed
+    assert 50 < one.executions < one.planned == 6000
+    assert result.facts["replay.whole"] is False
 
 
 CERTIFICATE = ["openssl", "req", "-new", "-x509", "-nodes", "-days", "2", "-subj", "/CN=localhost"]

@@ -138,9 +138,10 @@ def _planned(spec: Spec, context: Context, database: Database, capture: Reader) 
     busiest = max(summary.busiest_minute_statements / 60, summary.statements / seconds)
     processes = processes_for(spec.speed, busiest, summary.sessions)
     wire = "mysql" if target.is_mysql(context) else "postgres"
+    conninfo = target.Conninfo(spec, database)
     planner = Planner(
         spec,
-        target.conninfo(spec, database),
+        conninfo,
         processes,
         wire,
         errors_logged=summary.source.errors_logged,
@@ -159,6 +160,8 @@ def _planned(spec: Spec, context: Context, database: Database, capture: Reader) 
     except BaseException:
         planner.close()
         raise
+    if note := conninfo.note():
+        context.findings.note(note)
     return planner
 
 

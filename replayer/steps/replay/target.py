@@ -8,6 +8,7 @@ import os
 import re
 import stat
 import tarfile
+from collections import Counter
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
@@ -44,6 +45,7 @@ _PARTING = re.compile(r"[\\\s]", re.ASCII)
 _LONGEST_NAME = 63
 """Characters of an application's name: of a longer one a server keeps no more."""
 _MOST_OF_A_DUMP = 16
+_MOST_NAMED = 5
 _PSQL = ("-X", "-q", "-v", "ON_ERROR_STOP=1", "-f", "-")
 _PG_RESTORE = ("--no-owner", "--no-privileges", "--exit-on-error")
 _MYSQL = {
@@ -252,18 +254,43 @@ def _of_libpq(arguments: Mapping[str, object]) -> dict[str, str]:
     return {name: str(value) for name, value in arguments.items() if name not in _NOT_OF_LIBPQ}
 
 
-def conninfo(spec: Spec, database: Database) -> Callable[[Session], str]:
-    """Return what makes of a captured session how its own connection is opened.
+class Conninfo:
+    """What makes of a captured session how its own connection is opened.
 
     Its application's name and its settings are its own; its user where the URL's user may become
     that one.
     """
-    if database.engine.wire.startswith("mysql"):
-        return _for_mysql(spec, database)
-    return _for_libpq(spec, database)
+
+    def __init__(self, spec: Spec, database: Database) -> None:
+        self._ours = str(database.url.username or "")
+        mysql = database.engine.wire.startswith("mysql")
+        self._of = _for_mysql(spec, database) if mysql else _for_libpq(spec, database)
+        self._roles = frozenset() if mysql else _roles(database)
+        self._as_ours: Counter[str] = Counter()
+
+    def __call__(self, session: Session) -> str:
+        """Return a session's conninfo."""
+        role = ""
+        if session.user in self._roles and session.user != self._ours:
+            role = session.user
+        elif session.user not in {"", self._ours}:
+            self._as_ours[session.user] += 1
+        return self._of(session, role)
+
+    def note(self) -> str:
+        """Return which users' sessions were opened as somebody else's, "" if none were."""
+        if not self._as_ours:
+            return ""
+        named = [f"{_sent(user)} {many:,}" for user, many in self._as_ours.most_common(_MOST_NAMED)]
+        more = len(self._as_ours) - _MOST_NAMED
+        named += [f"{more:,} more users"] if more > 0 else []
+        return (
+            f"{self._as_ours.total():,} sessions of other users ({', '.join(named)}) were replayed "
+            f"as {self._ours or 'another one'}, who may not take on their roles here"
+        )
 
 
-def _for_mysql(spec: Spec, database: Database) -> Callable[[Session], str]:
+def _for_mysql(spec: Spec, database: Database) -> Callable[[Session, str], str]:
     arguments = {
         name: value
         for name, value in connector_of(database.url).arguments.items()
@@ -273,8 +300,8 @@ def _for_mysql(spec: Spec, database: Database) -> Callable[[Session], str]:
     if spec.read_only:
         first.append("SET SESSION TRANSACTION READ ONLY")
 
-    def of(session: Session) -> str:
-        del session
+    def of(session: Session, role: str) -> str:
+        del session, role
         return json.dumps({**arguments, "first": first})
 
     return of
@@ -289,9 +316,8 @@ def _limits(spec: Spec, database: Database) -> Iterator[tuple[str, str]]:
         yield "max_statement_time", f"{spec.statement_timeout:g}"
 
 
-def _for_libpq(spec: Spec, database: Database) -> Callable[[Session], str]:
+def _for_libpq(spec: Spec, database: Database) -> Callable[[Session, str], str]:
     arguments = _of_libpq(connector_of(database.url).arguments)
-    roles = _roles(database)
     given = str(arguments.pop("options", ""))
     ours = []
     if spec.statement_timeout:
@@ -301,10 +327,9 @@ def _for_libpq(spec: Spec, database: Database) -> Callable[[Session], str]:
         # What is one text is read as one.
         ours.append(("standard_conforming_strings", "on"))
 
-    def of(session: Session) -> str:
+    def of(session: Session, role: str) -> str:
         settings = [*_settable(session.settings, spec), *ours]
-        if session.user in roles and session.user != database.url.username:
-            settings.append(("role", session.user))
+        settings += [("role", role)] if role else []
         options = " ".join([given, *_options(settings)]).strip()
         application = _sent(session.application)[:_LONGEST_NAME] or "replayer"
         more = {"application_name": application, **({"options": options} if options else {})}
