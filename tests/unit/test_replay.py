@@ -17,14 +17,16 @@ from replayer.capture import archive
 from replayer.capture.action import Action, Fingerprint, Session, Statement
 from replayer.capture.archive import Reader, Writer
 from replayer.engines import engine as engines
-from replayer.errors import Impossible
+from replayer.errors import Impossible, ReplayerError
 from replayer.model import UNKNOWN_STATE, Places, Replayed
 from replayer.run import workload as workload_file
 from replayer.steps.replay import message, step, target, varying
+from replayer.steps.replay import schedule as schedules
 from replayer.steps.replay.gate import Gate, Sequenced
 from replayer.steps.replay.reading import Reading
 from replayer.steps.replay.schedule import Planner, processes_for, shares
 from replayer.steps.replay.spec import Spec
+from replayer.steps.replay.spool import Spool, records
 from replayer.steps.replay.tally import (
     FIELDS,
     Tally,
@@ -38,7 +40,7 @@ from replayer.steps.replay.tally import (
     tally,
     where,
 )
-from replayer.steps.replay.work import CONNECT, DISCONNECT, NAMED, WHOLE, Spool, records
+from replayer.steps.replay.work import CONNECT, DISCONNECT, NAMED, NOWHERE, WHOLE, Record
 
 SECOND = 10**9
 BEGIN = 1_700_000_000 * SECOND
@@ -70,9 +72,9 @@ def scheduled(tmp_path, actions, sessions=(), processes=1, **keys):
                 planner.add(block.action(row), block.statement(row), block.place(row))
     with planner.schedule() as schedule:
         done = {
-            session.number: list(records(job.spool.fd, session.chunks))
+            session.number: list(records(job.spool.fd, session.first))
             for job in schedule.jobs
-            for session in job.sessions
+            for session in job.sessions.all()
         }
     planner.close()
     return schedule, done
@@ -88,7 +90,8 @@ def test_every_action_of_a_session_is_planned_in_its_order_at_its_time(tmp_path)
     assert [one.payload for one in done[1][1:-1]] == [message.query(one.text) for one in many]
     assert [one.start_ns for one in done[1][:3]] == [0, SECOND // 2, round(1.01 * SECOND) // 2]
     assert (schedule.planned, schedule.sessions, schedule.at_once) == ((600,), 1, 1)
-    assert schedule.jobs[0].sessions[0].conninfo == "user=ada"
+    (session,) = schedule.jobs[0].sessions.all()
+    assert session.conninfo == "user=ada"
 
 
 def test_a_window_of_the_capture_begins_at_its_own_zero(tmp_path):
@@ -98,7 +101,7 @@ def test_a_window_of_the_capture_begins_at_its_own_zero(tmp_path):
 
     assert [one.start_ns for one in done[1]] == [0, SECOND, 2 * SECOND]
     assert schedule.left_out == {"before from or after until": 7}
-    assert schedule.jobs[0].sessions[0].before
+    assert next(schedule.jobs[0].sessions.all()).before
 
 
 def test_sessions_of_one_database_alone_are_replayed_where_one_is_named(tmp_path):
@@ -560,12 +563,58 @@ def test_shares_of_connections_and_processes():
     assert processes_for(0, 10, 1) == 1
 
 
-def test_a_spool_gives_back_what_was_written():
-    """Chunks of several sessions lie one behind the other."""
-    spool = Spool()
-    _, first = spool.write([]), spool.write([])
-    assert list(records(spool.fd, [first])) == []
+def test_a_spool_gives_back_what_was_written(tmp_path):
+    """Chunks of several sessions lie between each other; nothing is left in its folder."""
+    made = [Record(0, n, b"x" * n, n, -1, -1, -1, -1, 0, -1, 0, -1, 0) for n in range(40)]
+    spool = Spool(tmp_path)
+    last = {0: NOWHERE, 1: NOWHERE}
+    first = {}
+    for begin in range(0, 40, 5):
+        session = begin // 5 % 2
+        last[session] = spool.write(made[begin : begin + 5], last[session])
+        first.setdefault(session, last[session])
+    spool.flush()
+    for session in (0, 1):
+        own = [one for one in made if one.fingerprint // 5 % 2 == session]
+        assert list(records(spool.fd, first[session])) == own
+    assert list(records(spool.fd, NOWHERE)) == []
+    assert not list(tmp_path.iterdir())
     spool.close()
+    with pytest.raises(ReplayerError, match="could not be written in"):
+        Spool(tmp_path / "nowhere")
+
+
+def test_sessions_that_ended_are_forgotten_while_a_replay_is_planned(tmp_path, monkeypatch):
+    """Records are written when many wait, and those of each session are whole and in order."""
+    monkeypatch.setattr(schedules, "_MOST_HELD", 50)
+    capture = []
+    for number in range(40):
+        capture.append(action(number, "connect", number / 4))
+        capture += [
+            action(number, "simple", number / 4 + turn / 10, f"SELECT {number}, {turn}")
+            for turn in range(1, 12)
+        ]
+        if number % 2:
+            capture.append(action(number, "disconnect", number / 4 + 2))
+    for order in ("none", "serial"):
+        schedule, done = scheduled(tmp_path, capture, processes=2, order=order)
+
+        assert len(done) == schedule.sessions == 40
+        for number, mine in done.items():
+            texts = [one.payload for one in mine if one.does == WHOLE]
+            assert texts == [message.query(f"SELECT {number}, {turn}") for turn in range(1, 12)]
+            assert len(mine) == 12 + number % 2
+        assert schedule.at_once == brute_force(capture)
+
+
+def brute_force(capture):
+    """Return how many sessions there are at a time at most."""
+    first, last = {}, {}
+    for one in capture:
+        end = one.start_ns + max(0, one.duration_ns)
+        first[one.session] = min(one.start_ns, first.get(one.session, end))
+        last[one.session] = max(end, last.get(one.session, 0))
+    return max(sum(first[n] <= at <= last[n] for n in first) for at in first.values())
 
 
 def conninfo_of(session, **keys):
@@ -573,7 +622,7 @@ def conninfo_of(session, **keys):
     url = make_url("postgresql://ann@db.example/shop")
     spec = Spec(step="replay", file="x", **keys)
     database = SimpleNamespace(url=url, engine=engines.of_url(str(url)))
-    return conninfo_to_dict(target.conninfo(spec, database)(session))
+    return conninfo_to_dict(target.Conninfo(spec, database)(session))
 
 
 @pytest.fixture

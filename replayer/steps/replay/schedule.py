@@ -3,15 +3,20 @@
 import contextlib
 import os
 import re
+from array import array
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
 
 from replayer.capture.action import UNKNOWN, Action, Fingerprint, Place, Session, Statement
 from replayer.steps.replay import message, mysql
 from replayer.steps.replay.gate import Sequenced
 from replayer.steps.replay.reading import Reading
 from replayer.steps.replay.spec import Spec
+from replayer.steps.replay.spool import Spool
 from replayer.steps.replay.tally import number_of
 from replayer.steps.replay.work import (
     CONNECT,
@@ -20,14 +25,15 @@ from replayer.steps.replay.work import (
     FORGETS,
     IN_ORDER,
     NAMED,
+    NOWHERE,
     PARTS,
     WHOLE,
     Job,
     Prepared,
     Record,
-    SessionWork,
-    Spool,
+    Sessions,
 )
+from replayer.steps.replay.work import Place as Chunk
 from replayer.watch.workers import Descriptor
 
 _SECOND = 10**9
@@ -39,6 +45,8 @@ _CORES_OF_A_PROCESS = 4
 _FORGETS = re.compile(r"\s*(?:deallocate|discard)\b", re.IGNORECASE)
 _INTO = re.compile(r"\binto\b", re.IGNORECASE)
 _MOST_NAMED = 5
+_MOST_HELD = 1 << 16
+"""Records of all sessions that wait to be a whole chunk: then shorter ones are written."""
 _NO_NAME = "one that the log does not name"
 _COUNTED = frozenset({"select", "insert", "update", "delete"})
 _ORDERED = re.compile(r"\border\s+by\b", re.IGNORECASE)
@@ -70,24 +78,33 @@ class Schedule:
     """Seconds of the capture that each of its PARTS has."""
 
 
-@dataclass
+@dataclass(slots=True)
 class _Session:
     """A session while its records are collected."""
 
-    number: int
     process: int
-    conninfo: str
-    before: bool
-    first_ns: int
-    last_ns: int = 0
+    place: int
+    """Among the sessions of its process."""
     pending: list[Record] = field(default_factory=list)
-    chunks: list[tuple[int, int]] = field(default_factory=list)
+    last: Chunk = NOWHERE
+    """Where its last records lie."""
     opened: int = -1
     """Place among the pending of the first record of its open transaction, in serial order."""
 
 
+@dataclass(eq=False)
+class _Process:
+    """What one process is to do, while that is collected."""
+
+    spool: Spool
+    sessions: Sessions = field(default_factory=Sessions)
+    first_ns: "array[int]" = field(default_factory=lambda: array("q"))
+    """When each session began in the capture."""
+    last_ns: "array[int]" = field(default_factory=lambda: array("q"))
+
+
 class Planner:
-    """Collects the records of a capture."""
+    """Collects the records of a capture; its memory grows by some bytes a session, no more."""
 
     def __init__(
         self,
@@ -98,14 +115,17 @@ class Planner:
         *,
         errors_logged: bool = True,
         span_ns: int = 0,
+        folder: Path | None = None,
     ) -> None:
         self._spec = spec
         self._conninfo = conninfo
         self._described: dict[int, Session] = {}
-        self._processes = processes
         self._wire = wire
         self._reading = Reading(wire) if spec.read_only else None
-        self._spools = [Spool() for _ in range(processes)]
+        with contextlib.ExitStack() as made:
+            self._processes = [_Process(_spool(made, folder)) for _ in range(processes)]
+            self._close = made.pop_all().close
+        self._count = self._held = 0
         self._order = Sequenced()
         self._sessions: dict[int, _Session | None] = {}
         self._places: dict[int, int] = {}
@@ -130,8 +150,7 @@ class Planner:
 
     def close(self) -> None:
         """Give the spools back."""
-        for spool in self._spools:
-            spool.close()
+        self._close()
 
     def describe(self, session: Session) -> None:
         """Take who a session is, before its first action."""
@@ -151,12 +170,22 @@ class Planner:
             self._left_out["it has more parameters than a server takes"] += 1
             return
         session = self._session(action, since)
+        ends = action.does == "disconnect"
         if session is None:
             if statement is not None:
                 self._others[self._of_others[action.session]] += 1
-            return
-        self._put(session, self._record(action, statement, place, self._intended(action, since)))
-        session.last_ns = max(session.last_ns, since + max(0, action.duration_ns))
+        else:
+            self._put(
+                session, self._record(action, statement, place, self._intended(action, since))
+            )
+            process = self._processes[session.process]
+            end = since + max(0, action.duration_ns)
+            process.last_ns[session.place] = max(process.last_ns[session.place], end)
+            if ends:
+                self._write(session)
+        if ends:
+            self._of_others.pop(action.session, None)
+            del self._sessions[action.session]
 
     def _intended(self, action: Action, since: int) -> int:
         """Return when an action is to start, in ns since the begin of the replay."""
@@ -182,13 +211,14 @@ class Planner:
             self._of_others[number] = one.database or _NO_NAME
         if self._spec.database in {"", one.database}:
             self._databases[one.database] += 1
-            made = _Session(
-                number=action.session,
-                process=len(self._sessions) % self._processes,
-                conninfo=self._conninfo(one),
-                before=action.does != "connect",
-                first_ns=since,
-            )
+            number = self._count % len(self._processes)
+            self._count += 1
+            process = self._processes[number]
+            before = action.does != "connect"
+            place = process.sessions.add(action.session, self._conninfo(one), before=before)
+            process.first_ns.append(since)
+            process.last_ns.append(0)
+            made = _Session(number, place)
         self._sessions[action.session] = made
         return made
 
@@ -241,6 +271,8 @@ class Planner:
     def _put(self, session: _Session, record: Record) -> None:
         """Add a record to its session, and write a chunk once there is one."""
         self._actions += 1
+        self._processes[session.process].sessions.begin(session.place, record.start_ns)
+        self._held += 1
         pending = session.pending
         if self._spec.order == "serial":
             if record.needs >= 0:
@@ -256,10 +288,29 @@ class Planner:
         pending.append(record)
         self._note_order(record)
         if len(pending) >= Spool.CHUNK and session.opened < 0:
-            session.chunks.append(self._spools[session.process].write(pending))
-            pending.clear()
+            self._write(session)
+        elif self._held >= _MOST_HELD:
+            for one in self._sessions.values():
+                if one is not None and one.opened < 0:
+                    self._write(one)
+            # Those that are left are of open transactions.
+            self._held = 0
+
+    def _write(self, session: _Session) -> None:
+        """Write a chunk of what a session does."""
+        if not session.pending:
+            return
+        process = self._processes[session.process]
+        chunk = process.spool.write(session.pending, session.last)
+        if session.last == NOWHERE:
+            process.sessions.set_first(session.place, chunk)
+        session.last = chunk
+        self._held -= len(session.pending)
+        session.pending.clear()
 
     def _note_order(self, record: Record) -> None:
+        if self._spec.order == "none":
+            return
         if record.ends >= 0:
             self._order.ends(record.ends)
         if record.chain >= 0:
@@ -268,33 +319,32 @@ class Planner:
     @contextlib.contextmanager
     def schedule(self) -> Iterator[Schedule]:
         """Give all that is to be done, for as long as the `with` block runs."""
-        sessions = [one for one in self._sessions.values() if one is not None]
-        for one in sessions:
-            if one.pending:
-                one.chunks.append(self._spools[one.process].write(one.pending))
-                one.pending.clear()
+        for session in self._sessions.values():
+            if session is not None:
+                self._write(session)
+        for process in self._processes:
+            process.spool.flush()
         with contextlib.ExitStack() as stack:
             shared = None
             if self._spec.order != "none":
-                shared = stack.enter_context(self._order.shared(self._processes))
+                shared = stack.enter_context(self._order.shared(len(self._processes)))
             prepared = tuple(
                 Prepared(message.encoded(name), message.encoded(text))
                 for name, text in self._prepared
             )
-            limits = shares(self._spec.sessions, self._processes)
+            limits = shares(self._spec.sessions, len(self._processes))
             jobs = []
-            for process, (spool, limit) in enumerate(zip(self._spools, limits, strict=True)):
-                own = [one for one in sessions if one.process == process]
-                slots = _most_at_once(own)
+            for number, (process, limit) in enumerate(zip(self._processes, limits, strict=True)):
+                slots = _most_at_once([process])
                 if limit is not None and self._spec.order == "none" and not self._spec.speed:
                     # Each has a connection for itself, one after the other.
                     slots, limit = min(slots, limit), None  # noqa: PLW2901 - none is needed
                 jobs.append(
                     Job(
-                        process=process,
+                        process=number,
                         wire=self._wire,
-                        spool=Descriptor(spool.fd),
-                        sessions=tuple(_work(one) for one in own),
+                        spool=Descriptor(process.spool.fd),
+                        sessions=process.sessions,
                         prepared=prepared,
                         order=shared,
                         order_timeout=self._spec.order_timeout,
@@ -311,9 +361,9 @@ class Planner:
                 planned=tuple(self._planned),
                 actions=self._actions,
                 seconds=self._last_start / 1e9,
-                sessions=len(sessions),
+                sessions=self._count,
                 databases=tuple(name for name, _ in self._databases.most_common() if name),
-                at_once=_most_at_once(sessions),
+                at_once=_most_at_once(self._processes),
                 others=tuple(name for name, _ in self._others.most_common()),
                 left_out={**self._left_out, **self._of_another_database()},
                 errors_logged=self._errors_logged,
@@ -347,17 +397,16 @@ def shares(whole: int | None, parts: int) -> list[int | None]:
     return [max(1, (whole + part) // parts) for part in range(parts)]
 
 
-def _most_at_once(sessions: Sequence[_Session]) -> int:
+def _most_at_once(processes: Sequence[_Process]) -> int:
     """Return how many sessions there were at a time, at most."""
-    events = [(one.first_ns, 1) for one in sessions]
+    begins = np.concatenate([np.frombuffer(one.first_ns, np.int64) for one in processes])
+    ends = np.concatenate([np.frombuffer(one.last_ns, np.int64) for one in processes])
     # One that ends when another begins is there beside it.
-    events += [(one.last_ns, 2) for one in sessions]
-    now = most = 0
-    for _, which in sorted(events):
-        now += 1 if which == 1 else -1
-        most = max(most, now)
-    return most
+    before = np.searchsorted(np.sort(ends), np.sort(begins), "left")
+    return int((np.arange(1, len(begins) + 1) - before).max(initial=0))
 
 
-def _work(session: _Session) -> SessionWork:
-    return SessionWork(session.number, session.conninfo, tuple(session.chunks), session.before)
+def _spool(made: contextlib.ExitStack, folder: Path | None) -> Spool:
+    spool = Spool(folder)
+    made.callback(spool.close)
+    return spool

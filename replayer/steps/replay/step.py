@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from replayer import journal
 from replayer.analysis import divergence
 from replayer.capture.archive import Reader
 from replayer.conditions import temperature
@@ -146,6 +147,7 @@ def _planned(spec: Spec, context: Context, database: Database, capture: Reader) 
         wire,
         errors_logged=summary.source.errors_logged,
         span_ns=summary.span_ns,
+        folder=journal.home(),
     )
     try:
         if spec.order != "none":

@@ -1,13 +1,8 @@
-"""What worker processes are given: each session's actions, ready to be sent, in a spool file.
+"""What worker processes are given: actions as they are sent, and how a process goes about them."""
 
-A session's records lie in chunks of some hundred, so that little of a long capture is in memory,
-wherever its sessions are.
-"""
-
-import marshal
-import os
+from array import array
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from replayer.steps.replay.gate import Shared
@@ -18,8 +13,6 @@ WHOLE, NAMED, CONNECT, DISCONNECT = range(4)
 IN_ORDER, FORGETS, EXTENDED = 1, 2, 4
 """Flags: the rows of the answer have an order; names of prepared statements are forgotten; the
 extended protocol is spoken."""
-
-
 PARTS = 64
 """Of a capture's time, in each of which what was answered is added up."""
 
@@ -55,16 +48,72 @@ class Prepared(NamedTuple):
     text: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class SessionWork:
+Place = tuple[int, int]
+"""Offset and length of a session's records in the spool; no bytes are none."""
+NOWHERE: Place = (0, 0)
+_UNKNOWN = -1
+
+
+class SessionWork(NamedTuple):
     """What one captured session does."""
 
     number: int
     conninfo: str
-    chunks: tuple[tuple[int, int], ...]
-    """Offset and length of each in the spool."""
+    first: Place
+    """Of its records."""
     before: bool
     """Whether it was there when the replay begins."""
+
+
+@dataclass(eq=False)
+class Sessions:
+    """Sessions in the order in which they begin, as columns: there may be millions."""
+
+    numbers: "array[int]" = field(default_factory=lambda: array("q"))
+    begins: "array[int]" = field(default_factory=lambda: array("q"))
+    """When the first action of each is to start, in ns since the begin of the replay."""
+    offsets: "array[int]" = field(default_factory=lambda: array("q"))
+    lengths: "array[int]" = field(default_factory=lambda: array("q"))
+    before: bytearray = field(default_factory=bytearray)
+    conninfo: "array[int]" = field(default_factory=lambda: array("l"))
+    conninfos: dict[str, int] = field(default_factory=dict)
+    """Each that there is -> its number."""
+
+    def add(self, number: int, conninfo: str, *, before: bool) -> int:
+        """Take the next session, and return its place among them."""
+        self.numbers.append(number)
+        self.begins.append(_UNKNOWN)
+        self.offsets.append(0)
+        self.lengths.append(0)
+        self.before.append(before)
+        self.conninfo.append(self.conninfos.setdefault(conninfo, len(self.conninfos)))
+        return len(self.numbers) - 1
+
+    def begin(self, place: int, start_ns: int) -> None:
+        """Take when an action of a session starts; the first one counts."""
+        if self.begins[place] == _UNKNOWN:
+            self.begins[place] = start_ns
+
+    def set_first(self, place: int, chunk: Place) -> None:
+        """Take where the first records of a session lie."""
+        self.offsets[place], self.lengths[place] = chunk
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def all(self) -> "Iterator[SessionWork]":
+        """Yield each of them."""
+        names = list(self.conninfos)
+        return (self.work(place, names) for place in range(len(self)))
+
+    def work(self, place: int, conninfos: Sequence[str]) -> SessionWork:
+        """Return one of them; `conninfos` are the keys of its own, as a list."""
+        return SessionWork(
+            self.numbers[place],
+            conninfos[self.conninfo[place]],
+            (self.offsets[place], self.lengths[place]),
+            bool(self.before[place]),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +124,7 @@ class Job:
     wire: str
     """postgres or mysql."""
     spool: Descriptor
-    sessions: tuple[SessionWork, ...]
-    """In the order in which they begin."""
+    sessions: Sessions
     prepared: tuple[Prepared, ...]
     order: Shared | None
     order_timeout: float
@@ -88,34 +136,3 @@ class Job:
     """Connections at a time at most; None where each session has its own."""
     read_only: bool = False
     """A connection on which something could be written is closed."""
-
-
-class Spool:
-    """Takes the records of sessions in any order, and writes them in chunks."""
-
-    CHUNK = 256
-
-    def __init__(self) -> None:
-        self.fd = os.memfd_create("replayer-spool", os.MFD_CLOEXEC)
-        self._end = 0
-
-    def write(self, records: Sequence[Record]) -> tuple[int, int]:
-        """Write one chunk, and return where it is."""
-        packed = marshal.dumps([tuple(record) for record in records])
-        place = (self._end, len(packed))
-        view = memoryview(packed)
-        while view:
-            view = view[os.write(self.fd, view) :]
-        self._end += len(packed)
-        return place
-
-    def close(self) -> None:
-        """Give it back."""
-        os.close(self.fd)
-
-
-def records(fd: int, chunks: Sequence[tuple[int, int]]) -> Iterator[Record]:
-    """Yield the records of a session, a chunk at a time."""
-    for offset, length in chunks:
-        for plain in marshal.loads(os.pread(fd, length, offset)):  # noqa: S302 - written above
-            yield Record._make(plain)

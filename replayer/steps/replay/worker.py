@@ -26,6 +26,7 @@ from replayer.load.alarm import Alarm
 from replayer.model import UNKNOWN_STATE
 from replayer.steps.replay.broken import LOST, Gone, Refused
 from replayer.steps.replay.gate import Gate
+from replayer.steps.replay.spool import records
 from replayer.steps.replay.tally import (
     FIELDS,
     FOLLOWS,
@@ -49,7 +50,6 @@ from replayer.steps.replay.work import (
     Job,
     Record,
     SessionWork,
-    records,
 )
 from replayer.watch.workers import Barrier, Report
 
@@ -158,10 +158,12 @@ class _Clients:
         self._timed = job.speed > 0
         self._teller = _Teller(job, report)
         self._gate = None if job.order is None else Gate(job.order, job.process)
-        self._clients = [
-            _Client(number, one, records(job.spool.fd, one.chunks))
-            for number, one in enumerate(job.sessions)
-        ]
+        self._sessions = job.sessions
+        self._conninfos = list(job.sessions.conninfos)
+        self._clients: dict[int, _Client] = {}
+        """Those who are under way, by their places among the sessions."""
+        self._next = 0
+        """Place of the session that begins next."""
         self._by_fd: dict[int, _Client] = {}
         self._poll = select.epoll()
         self._alarm = Alarm()
@@ -174,9 +176,7 @@ class _Clients:
         """Clients that wait in the order -> when they give up."""
         self._wanting: deque[_Client] = deque()
         self._open = 0
-        self._pending: deque[_Client] = deque()
-        """At speed 0: clients whose session begins when another one's has ended."""
-        self._live = len(self._clients)
+        self._live = len(self._sessions)
         self._begin = self._seen = self._answered = self._ended = 0
         self._next_report = 0
         self._records = array("q")
@@ -192,7 +192,7 @@ class _Clients:
 
     def close(self) -> None:
         """Give everything back."""
-        for client in self._clients:
+        for client in self._clients.values():
             if client.connection is not None:
                 client.connection.close()
             if client.connecting is not None:
@@ -206,14 +206,23 @@ class _Clients:
 
     def connect_first(self) -> None:
         """Connect those who are there when the replay begins; a refusal is met again later."""
-        room = self._job.connections or len(self._clients)
+        room = self._job.connections or len(self._sessions)
         if self._timed:
-            first = [client for client in self._clients if client.work.before][:room]
+            first = [place for place, before in enumerate(self._sessions.before) if before][:room]
         else:
-            first = self._clients[: min(room, self._job.slots)]
-        for client in first:
+            first = list(range(min(room, self._job.slots, len(self._sessions))))
+        for place in first:
             with contextlib.suppress(Refused):
-                self._connect_now(client)
+                self._connect_now(self._enter(place))
+
+    def _enter(self, place: int) -> _Client:
+        """Return the client of a session that begins."""
+        client = self._clients.get(place)
+        if client is None:
+            work = self._sessions.work(place, self._conninfos)
+            client = _Client(place, work, records(self._job.spool.fd, work.first))
+            self._clients[place] = client
+        return client
 
     def _connect_now(self, client: _Client) -> None:
         attempt = connecting(self._job.wire, client.work.conninfo)
@@ -247,7 +256,7 @@ class _Clients:
         while self._live:
             now = self._seen = clock()
             while due and due[0][0] <= now:
-                self._go(self._clients[heapq.heappop(due)[1]], now)
+                self._go(heapq.heappop(due)[1], now)
                 now = self._seen = clock()
             if not self._live:
                 break
@@ -275,17 +284,23 @@ class _Clients:
 
     def _begin_all(self, now: int) -> None:
         if self._timed:
-            for client in self._clients:
-                self._schedule(client)
+            self._await_next()
             return
-        self._pending.extend(self._clients)
-        for _ in range(min(self._job.slots, len(self._clients))):
+        for _ in range(min(self._job.slots, len(self._sessions))):
             self._begin_next(now)
 
+    def _await_next(self) -> None:
+        """Put the session that begins next down for its time; they follow each other."""
+        if self._next < len(self._sessions):
+            begins = self._begin + self._sessions.begins[self._next]
+            heapq.heappush(self._due, (begins, self._next))
+
     def _begin_next(self, now: int) -> None:
-        """Have the next session begin, where there is one."""
-        if self._pending:
-            heapq.heappush(self._due, (now, self._pending.popleft().number))
+        """Have the next session begin at speed 0, where there is one."""
+        if self._next < len(self._sessions):
+            self._enter(self._next)
+            heapq.heappush(self._due, (now, self._next))
+            self._next += 1
 
     def _schedule(self, client: _Client) -> None:
         """Put a client down for the time of its next action."""
@@ -315,8 +330,15 @@ class _Clients:
         if self._gate is not None and fd == self._gate.bell:
             self._gate.silence()
 
-    def _go(self, client: _Client, now: int) -> None:
+    def _go(self, place: int, now: int) -> None:
         """Go on with a client whose time has come: of an action, or of another try to connect."""
+        if self._timed and place == self._next:
+            self._next += 1
+            self._await_next()
+            self._enter(place)
+        client = self._clients.get(place)
+        if client is None:
+            return
         if client.state == _RETRYING:
             client.state = _DUE
             if self._start(client, now):
@@ -492,6 +514,7 @@ class _Clients:
             return
         self._let_go(client)
         client.state = _OVER
+        self._clients.pop(client.number, None)
         self._live -= 1
         if not self._timed:
             self._begin_next(now)
@@ -527,9 +550,9 @@ class _Clients:
 
     def _release(self, numbers: Sequence[int]) -> None:
         for number in numbers:
-            client = self._clients[number]
+            client = self._clients.get(number)
             # One that gave up waiting has left its name there.
-            if client.state == _WAITING and not client.forced:
+            if client is not None and client.state == _WAITING and not client.forced:
                 self._resume(client)
 
     def _resume(self, client: _Client) -> None:
