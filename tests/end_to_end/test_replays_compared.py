@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from tests.captured import Capture
+from tests.sizing_runs import of_cpu
 
 pytestmark = pytest.mark.slow
 
@@ -102,3 +103,30 @@ def test_a_capture_sizes_the_machine(made_home, tmp_path):
     assert "the trials" in shown
     assert too_fast["fit"] == "does not fit"
     assert 0.3 < too_fast["multiple"] < 0.55
+
+
+def test_a_profile_and_a_capture_stand_beside_each_other(made_home, tmp_path):
+    """Both size the machine, one after the other; each resource has what both say of it."""
+    made = Capture().session(1)
+    for at in range(200):
+        made.runs(1, at * 0.02, "SELECT count(*) FROM generate_series(1, 1000)", lasts=0.001)
+    path = made.write(tmp_path / "a.replay")
+    profile = of_cpu(tmp_path / "x.profile", rate=5, cores=0.001)
+    words = ["size", profile, path, "--trial", "3s", "--hold", "0", "--results", tmp_path / "r"]
+
+    verdicts = json.loads(replayer(*words, "--markdown", tmp_path / "x.md", "--json"))
+    page = tmp_path / "page.html"
+    shown = replayer(
+        *("size", "show", "latest", "--beside", min((tmp_path / "r").glob("*.json"))),
+        *("--html", page, "--results", tmp_path / "r"),
+    )
+
+    assert list(verdicts) == ["x.profile", "a.replay"]
+    assert verdicts["a.replay"]["fit"] == "fits"
+    rows = {row["resource"]: row for row in verdicts["a.replay"]["rows"]}
+    assert 0 < rows["CPU of the machine"]["busy"] < 1
+    assert rows["CPU of the machine"]["here"] <= os.cpu_count()
+    for text in (shown, page.read_text(), (tmp_path / "x.md").read_text()):
+        assert "eside each other" in text
+        assert "CPU of the machine" in text
+    assert "Response time by speed" in page.read_text()
