@@ -39,6 +39,8 @@ from replayer.watch.histogram import Latencies
 
 _WITH_HISTOGRAM = 1000
 """Of the heaviest fingerprints."""
+_FEW = 64
+"""Executions whose places take next to nothing."""
 _NEITHER = Better.NEITHER
 _SECOND = 10**9
 
@@ -112,7 +114,7 @@ def _by_fingerprint(spec: Spec, schedule: Schedule, tally: Tally) -> Iterator[Re
             logged_rows=against["logged_rows"].get(place),
             rows_otherwise=against["otherwise"].get(place, 0),
             rows_follow=against["follows"].get(place, 0),
-            places=places.get(place),
+            places=places.get(place) if place in heavy or done <= _FEW else None,
             rows_hash=f"{hashes.get(place, 0) & (1 << 64) - 1:016x}" if hashed else None,
             varies=varying.functions(fingerprint.text),
             service_s=round(service_ns.get(place, 0) / 1e9, 6),

@@ -101,7 +101,7 @@ class Sessions:
     def __len__(self) -> int:
         return len(self.numbers)
 
-    def all(self) -> "Iterator[SessionWork]":
+    def all(self) -> Iterator[SessionWork]:
         """Yield each of them."""
         names = list(self.conninfos)
         return (self.work(place, names) for place in range(len(self)))
