@@ -180,6 +180,7 @@ def roles(server, source):
             control.query(f"DROP ROLE IF EXISTS {name}")
         control.query("CREATE ROLE shopper")
         control.query("CREATE ROLE weak LOGIN")
+        control.query(f"GRANT CREATE ON DATABASE {TEMPLATE} TO weak")
     with closing(Database(server.engine, source, first=())) as database:
         database.query("GRANT ALL ON done TO shopper, weak")
     yield

@@ -244,8 +244,9 @@ class _Replay:
         verb = self._database.engine.verb(_WAITS)
         if verb is None:
             return
+        (statement,) = verb.statements()
         try:
-            rows = self._database.execute(verb)
+            rows = self._database.fetch(statement, verb=verb.name)
         except Interrupted:
             raise
         except ReplayerError:
