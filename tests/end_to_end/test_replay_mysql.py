@@ -64,9 +64,9 @@ def _logged(server, log):
     with closing(connected(server)) as root, root.cursor() as cursor:
         cursor.execute("DROP DATABASE IF EXISTS shop")
         cursor.execute("CREATE DATABASE shop")
-        cursor.execute("USE shop")
-        for statement in DUMP.split(";")[:-1]:
-            cursor.execute(statement)
+        with closing(connected(server, database="shop")) as other, other.cursor() as filling:
+            for statement in DUMP.split(";")[:-1]:
+                filling.execute(statement)
         cursor.execute("SELECT @@datadir")
         path = Path(cursor.fetchone()[0], f"{log}.log")
         kind = {"general": "general_log", "slow": "slow_query_log"}[log]
@@ -83,7 +83,7 @@ def _logged(server, log):
             client.close()
         time.sleep(0.5)
         cursor.execute(f"SET GLOBAL {kind} = 0")
-        cursor.execute(STATE)
+        cursor.execute(STATE.replace("account", "shop.account"))
         return path, cursor.fetchall()
 
 
