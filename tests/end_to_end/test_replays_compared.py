@@ -92,6 +92,7 @@ def test_a_capture_sizes_the_machine(made_home, tmp_path):
         made.runs(1, at * 0.05, "SELECT pg_sleep(0.02)", lasts=0.02)
     path = made.write(tmp_path / "a.replay")
     words = ["size", path, "--window", "12s", "--hold", "0", "--results", tmp_path / "r"]
+    words += ["--slo", "none"]
 
     verdict = json.loads(replayer(*words, "--json"))
     shown = replayer("size", "show", "latest", "--results", tmp_path / "r")
@@ -113,6 +114,7 @@ def test_a_profile_and_a_capture_stand_beside_each_other(made_home, tmp_path):
     path = made.write(tmp_path / "a.replay")
     profile = of_cpu(tmp_path / "x.profile", rate=5, cores=0.001)
     words = ["size", profile, path, "--trial", "3s", "--hold", "0", "--results", tmp_path / "r"]
+    words += ["--slo", "p99=2s"]
 
     verdicts = json.loads(replayer(*words, "--markdown", tmp_path / "x.md", "--json"))
     page = tmp_path / "page.html"
