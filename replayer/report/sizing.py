@@ -238,7 +238,7 @@ def sources(verdict: Verdict) -> Iterator[str]:
     for row in verdict.rows:
         if row.kind != "load":
             yield f"{clean(row.resource)}: {clean(row.proof)}"
-        elif row.proof != "measured under the load":
+        elif row.here is not None and row.proof != "measured under the load":
             yield f"{clean(row.resource)}: of the {clean(row.proof)}"
 
 

@@ -188,6 +188,10 @@ def test_what_gives_first_and_how_busy_all_was(sized):
     assert one.verdict.first == ""
     assert one.verdict.proof.startswith("unclear: nothing is full")
     assert "CPU of the machine" in report.page(one)
+    assert list(report.sources(one.verdict)) == [
+        "busy: at the highest speed that held",
+        "device writes: of the ceiling given",
+    ]
 
 
 def test_the_resource_that_is_used_up_gives_first(sized):
