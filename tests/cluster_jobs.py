@@ -54,8 +54,8 @@ def wait_for_ever(job, barrier, report):
 @distributable
 def say_and_wait(order, elsewhere):
     """Say what was ordered, and wait until somebody stops it."""
-    elsewhere.say(order)
     try:
+        elsewhere.say(order)
         threading.Event().wait()
     finally:
         elsewhere.say("gave back what was taken")

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from multiprocessing import connection
 from typing import TYPE_CHECKING, Any
 
+from replayer import signals
 from replayer.cluster import child, message, needed, settings
 from replayer.cluster.member import Member, own, refuse_other
 from replayer.cluster.pool import ClusterPool
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 _WATCHED = "database: "
 """An agent of its own for the host of the database, which may be a client as well."""
 _LEAVE_SECONDS = 3.0
+_CLEAN_SECONDS = 8.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,13 +187,26 @@ class Loop:
         )
         self._thread.start()
 
-    def run(self, work: Coroutine[Any, Any, Result], timeout: float | None = None) -> Result:
-        """Do this in the loop, and return its result."""
-        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+    def run(self, work: Coroutine[Any, Any, Result], *, patient: bool = False) -> Result:
+        """Do this in the loop, and return its result.
+
+        What is interrupted is cancelled; if `patient`, it is waited for until it has cleaned up.
+        """
+        ended = threading.Event()
+
+        async def watched() -> Result:
+            try:
+                return await work
+            finally:
+                ended.set()
+
+        future = asyncio.run_coroutine_threadsafe(watched(), self._loop)
         try:
-            return future.result(timeout)
+            return future.result()
         except BaseException:
-            future.cancel()
+            if future.cancel() and patient:
+                with signals.shield():
+                    ended.wait(_CLEAN_SECONDS)
             raise
 
     def begin(self, work: Coroutine[Any, Any, Result]) -> Any:
@@ -314,7 +329,7 @@ def _loop() -> Iterator[Loop]:
 
 @contextlib.contextmanager
 def _entered(loop: Loop, context: Any) -> Iterator[Any]:
-    value = loop.run(context.__aenter__())
+    value = loop.run(context.__aenter__(), patient=True)
     try:
         yield value
     finally:

@@ -17,6 +17,7 @@ import shlex
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from distributed.core import Status
@@ -57,7 +58,7 @@ class OwnScheduler(Scheduler):  # type: ignore[misc]
 
     def __init__(self, **options: Any) -> None:
         with settings.scratch() as folder:
-            super().__init__(local_directory=folder, **options)
+            super().__init__(local_directory=folder, needs_workdir=False, **options)
         self.blocked_handlers = [name for name in self.handlers if name not in _ASKED]
 
     async def listen(self, *where: Any, **options: Any) -> None:
@@ -89,6 +90,9 @@ class SshAgent(ProcessInterface):  # type: ignore[misc]
 
     async def close(self) -> None:
         """End it: its stdin is closed, and what is left of it is killed."""
+        if self.status == Status.created and self._process is not None:
+            # It is still being waited for.
+            self._process.kill()
         if self.status != Status.closed:
             await asyncio.get_running_loop().run_in_executor(self._talking, self._end)
             await super().close()
@@ -185,15 +189,17 @@ def _ssh() -> list[str]:
 def _remote() -> str:
     """Return what the other host's shell is to do, be it sh, csh or fish.
 
-    $REPLAYER_AGENT of this host says how an agent is started there; else it is the Python of the
-    same path, where that has a replayer, or the `replayer` of PATH.
+    $REPLAYER_AGENT of this host says how an agent is started there; else it is the `replayer` that
+    lies beside the Python of the same path, that Python, if it has a replayer, or what PATH has.
     """
     own = os.environ.get("REPLAYER_AGENT", "")
     if own:
         return own
-    python = shlex.quote(os.path.abspath(sys.executable))  # noqa: PTH100 - not the venv's target
+    python = shlex.quote(str(Path(sys.executable).absolute()))
     has = "import importlib.util as u, sys; sys.exit(u.find_spec('replayer') is None)"
+    beside = shlex.quote(str(Path(sys.executable).absolute().with_name("replayer")))
     script = (
+        f"test -x {beside} && exec {beside} agent; "
         f"if test -x {python} && {python} -P -c {shlex.quote(has)}; "
         f"then exec {python} -P -m replayer agent; fi; "
         f"if command -v replayer >/dev/null; then exec replayer agent; fi; "

@@ -85,7 +85,7 @@ def _agents():
             parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
         except (OSError, IndexError):
             continue
-        if words[-3:-1] == [b"replayer", b"agent"] and parent == os.getpid():
+        if words[-2:-1] == [b"agent"] and b"replayer" in words[-3] and parent == os.getpid():
             own.append(int(folder.name))
     return own
 

