@@ -6,7 +6,7 @@ was within the objective, was not, or could not be offered.
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 import numpy as np
@@ -178,6 +178,18 @@ def search(trial: Callable[[float], Trial], limits: Limits | None = None) -> Cap
             break
         book.run(rung)
     return _capacity(book)
+
+
+def so_far(trials: Sequence[tuple[float, Trial]], limits: Limits) -> Capacity:
+    """Return what is known of the trials of a search that was cut short: it is never clear."""
+    step = math.log1p(limits.resolution)
+    rungs = [(round(math.log(multiple / limits.start) / step), ended) for multiple, ended in trials]
+    book = _Book(_never, limits, rungs)
+    return replace(_capacity(book), clear=False)
+
+
+def _never(_: float) -> Trial:
+    raise AssertionError("a search that was cut short runs nothing")
 
 
 def _rungs(book: _Book) -> Iterator[int]:

@@ -187,13 +187,16 @@ def _nothing_held(
     sizing: Sizing, step: StepResult, trials: Sequence[Mapping[str, Any]]
 ) -> tuple[Fit, str]:
     ended = {str(row["ended"]) for row in trials}
-    if step.status is not Status.DONE and "failed" not in ended:
-        return Fit.UNCLEAR, f"the search was cut short: {step.reason or step.status.value}"
+    if step.status is not Status.DONE:
+        held = max((row["multiple"] for row in trials if row["ended"] == "held"), default=None)
+        until = "" if held is None else f", when {three(held)} times what is required had held once"
+        words = f"the search was cut short ({step.reason or step.status.value}){until}"
+        return Fit.UNCLEAR, words
     if "failed" not in ended:
         return Fit.UNCLEAR, "the rate could not be asked of the server: see what was not offered"
     least = min(row["multiple"] for row in trials if row["ended"] == "failed")
     words = f"not even {three(least)} times what is required was within {sizing.objective}"
-    if step.status is not Status.DONE or "held" in ended:
+    if "held" in ended:
         return Fit.UNCLEAR, f"no multiple was sustained for sure: {words}"
     return Fit.DOES_NOT_FIT, words
 

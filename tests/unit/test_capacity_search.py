@@ -6,7 +6,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from replayer.analysis.capacity_search import Capacity, Limits, Trial, search
+from replayer.analysis.capacity_search import Capacity, Limits, Trial, search, so_far
 
 
 def machine(capacity, *, noise=0.0, seed=1):
@@ -185,6 +185,24 @@ def queue_trial(multiple, *, required, service, servers, objective, seconds, ran
     late = free[0] > arrivals[-1] + 1
     held = np.percentile(responses, 99) <= objective and not late
     return Trial.HELD if held else Trial.FAILED
+
+
+@pytest.mark.parametrize("resolution", [0.05, 0.1])
+def test_search_that_is_cut_short_keeps_what_is_sure(resolution):
+    """What held twice by then is accepted, nothing is clear, and the interval holds the truth."""
+    limits = Limits(resolution=resolution)
+    for capacity in capacities(40):
+        whole = search(machine(capacity), limits)
+        for many in range(1, len(whole.trials) + 1):
+            known = so_far(whole.trials[:many], limits)
+            times = Counter(multiple for multiple, _ in whole.trials[:many])
+
+            assert not known.clear
+            assert known.accepted is None or known.accepted <= capacity
+            assert known.accepted is None or times[known.accepted] >= 2
+            assert known.refused is None or known.refused > capacity
+            assert len(known.trials) == many
+        assert (known.accepted, known.refused) == pytest.approx((whole.accepted, whole.refused))
 
 
 def test_queueing_machine_is_found_where_the_formula_has_it():

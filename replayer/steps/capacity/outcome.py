@@ -63,7 +63,14 @@ def _columns(trial: Trial) -> dict[str, Any]:
     }
 
 
-def record(spec: Spec, findings: Findings, found: Capacity, trials: Sequence[Trial]) -> None:
+def record(
+    spec: Spec,
+    findings: Findings,
+    found: Capacity,
+    trials: Sequence[Trial],
+    *,
+    cut_short: bool = False,
+) -> None:
     """Write down what the search found, and what gave first where it failed."""
     if found.accepted is not None:
         findings.measure("capacity.multiple", found.accepted, "times")
@@ -83,10 +90,12 @@ def record(spec: Spec, findings: Findings, found: Capacity, trials: Sequence[Tri
     if found.not_offered is not None:
         rate = show_count(round(found.not_offered * spec.rate))
         findings.note(f"the clients could not offer {rate}/s: more is not known of the server")
+    elif cut_short:
+        findings.note("the search was cut short: a higher multiple may have been found after it")
     elif found.refused is None:
         rate = show_count(round((found.accepted or 0.0) * spec.rate))
         findings.note(f"up to {rate}/s, the most that was tried, nothing failed: set most higher")
-    if not found.clear:
+    if not found.clear and not cut_short:
         findings.note(
             "trials of the same rate disagreed between what was accepted and what was refused: "
             "let a trial take longer"

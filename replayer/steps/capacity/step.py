@@ -19,6 +19,7 @@ from replayer.analysis import capacity_search
 from replayer.analysis.capacity_search import Limits
 from replayer.analysis.capacity_search import Trial as Ended
 from replayer.engines.connection import Database
+from replayer.errors import Interrupted, ReplayerError
 from replayer.load.level import Asked, Level, measure_level
 from replayer.load.objective import goals, missed
 from replayer.load.resources import measure_point
@@ -100,7 +101,15 @@ def _searched(spec: Spec, asked: Asked, context: Context, database: Database) ->
     limits = Limits(
         resolution=spec.resolution, least=spec.least, most=spec.most, trials=spec.trials
     )
-    found = capacity_search.search(run_one, limits)
+    try:
+        found = capacity_search.search(run_one, limits)
+    except (ReplayerError, Interrupted):
+        # What held until then is worth minutes, and says what the machine can do at least.
+        counted = [(trial.multiple, trial.ended) for trial in trials if not trial.void]
+        if counted:
+            found = capacity_search.so_far(counted, limits)
+            record(spec, context.findings, found, trials, cut_short=True)
+        raise
     record(spec, context.findings, found, trials)
     return trials
 
