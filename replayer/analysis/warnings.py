@@ -137,6 +137,24 @@ def client_bound(run: Run) -> Advice | None:
     )
 
 
+def bystander(run: Run) -> Advice | None:
+    """Warn of a run that watched a host on which neither the database nor its clients were."""
+    if not _bystander(run):
+        return None
+    return Advice(
+        found="the database and its clients were on other hosts, so that host, device and "
+        "processors in this result are those of one that had no part in it",
+        todo="name the database's host with --watch",
+    )
+
+
+def _bystander(run: Run) -> bool:
+    facts = run.engine.facts if run.engine is not None else {}
+    elsewhere = "data.directory" in facts and facts["data.directory"] is None
+    hosts = run.cluster.get("hosts")
+    return elsewhere and isinstance(hosts, tuple) and run.host.get("host.name") not in hosts
+
+
 def small_tables(run: Run) -> Advice | None:
     """Warn of physical sessions whose tables fit in memory while the page cache was in use."""
     memory = _number(run.host.get("memory.bytes"))
@@ -263,7 +281,7 @@ def foreign_writes(run: Run) -> Advice | None:
 def foreign_processes(run: Run) -> Advice | None:
     """Warn of other programs that used more than 5 % of the processors meanwhile."""
     busy = [step for step in _done(run) if _foreign_cpu(step) > _FOREIGN_CPU]
-    if not busy:
+    if not busy or _bystander(run):
         return None
     worst = max(busy, key=_foreign_cpu)
     most = _foreign_cpu(worst)

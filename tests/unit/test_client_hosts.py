@@ -23,7 +23,7 @@ from replayer.load.clients import ClientJob
 from replayer.load.mix import Mix
 from replayer.load.requests import Keys, Packing, Part, Requests, Statement
 from replayer.load.tally import Tally
-from replayer.model import Status
+from replayer.model import EngineFacts, Foreign, Status
 from replayer.report import csv, html, markdown, screen
 from replayer.report import run as report
 from replayer.results import store
@@ -488,3 +488,25 @@ def test_each_host_reads_its_own_files_and_the_sum_is_of_all(tmp_path):
     shared = replace(job, access=Access.SHARED)
     with pytest.raises(Impossible, match="use sequential"):
         run_io_on_hosts([shared], targets, hosts, watch=None, opened=None, ended=None)
+
+
+@pytest.mark.parametrize(
+    ("hosts", "directory", "told"),
+    [
+        (("a", "b"), None, True),
+        (("a", "b"), "/var/lib/data", False),
+        (("a", "here"), None, False),
+        ((), None, False),
+    ],
+)
+def test_a_host_without_a_part_in_it_is_told_and_not_blamed(run_of, hosts, directory, told):
+    """Where neither side is watched, nobody is warned of what others did on this host."""
+    facts = {"data.directory": directory}
+    engine = EngineFacts(name="p", version="1", place="url", settings={}, facts=facts)
+    run = run_of([1.0], engine=engine, host={"host.name": "here"})
+    step = run.steps[0].model_copy(update={"foreign": Foreign(cpu_share=0.5)})
+    cluster = {"hosts": hosts} if hosts else {}
+    run = run.model_copy(update={"steps": (step,), "cluster": cluster})
+
+    assert (warnings.bystander(run) is not None) is told
+    assert (warnings.foreign_processes(run) is None) is told

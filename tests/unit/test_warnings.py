@@ -217,7 +217,7 @@ def test_every_warning_is_tested():
     """A new warning without a test fails here."""
     marks = test_a_warning_is_given_for_its_reason.pytestmark
     tested = {case[0] for case in marks[0].args[1]} | {"repeats", "moved", "warming_up"}
-    tested |= {"engine_notes"}  # in test_lab.py
+    tested |= {"engine_notes", "bystander"}  # in test_lab.py, test_client_hosts.py
     known = {ask.__name__ for kind in ("run", "facts") for ask in warnings._warnings(kind)}
 
     assert known == tested
