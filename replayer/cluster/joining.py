@@ -34,7 +34,9 @@ async def live(order: dict[str, Any]) -> None:
     worker = await _joined(scheduler, own, str(order["name"]), security, left.set)
     agent.tell({"address": worker.address})
     _go_silent()
-    await left.wait()
+    # A worker closes itself when its scheduler is gone, also while ssh is still there.
+    ends = [asyncio.create_task(left.wait()), asyncio.create_task(worker.finished())]
+    await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
     with contextlib.suppress(Exception):
         await worker.working.end()
     # Nothing is left to do in order: the child is gone, and the scheduler sees the end.

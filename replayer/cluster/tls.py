@@ -1,6 +1,7 @@
 """The certificate by which the processes of one run know each other, and what they refuse."""
 
 import datetime as dt
+import functools
 import io
 import os
 import pickle as stdlib_pickle
@@ -50,6 +51,7 @@ def new_secret() -> Secret:
     )
 
 
+@functools.cache
 def security(secret: Secret | None) -> Security:
     """Return Dask's object for it; the key is in memory, and in no folder for temporary files.
 

@@ -6,10 +6,11 @@ import os
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
-from replayer.errors import Impossible, ReplayerError
+from replayer.errors import HostLost, Impossible, ReplayerError
 from replayer.storage import spin
 from tests import cluster_jobs
 
@@ -57,19 +58,19 @@ def started(program, environment, *words):
 
 
 @pytest.fixture
-def scheduler(configured, tmp_path):
-    """Return the address of a scheduler that has a worker with a nanny, as they come."""
+def cluster(configured, tmp_path):
+    """Return a scheduler's address and process; its worker has a nanny, as they come."""
     file = tmp_path / "scheduler.json"
     words = ("--scheduler-file", str(file), "--no-dashboard", "--protocol", "tls")
     where = ("--host", "127.0.0.1", "--port", "0")
     with (
-        started("dask_scheduler", configured, *where, *words),
+        started("dask_scheduler", configured, *where, *words) as scheduler,
         started("dask_worker", configured, "--name", "theirs", "--nthreads", "1", *words),
     ):
         end = time.monotonic() + 30
         while not file.exists() and time.monotonic() < end:
             time.sleep(0.1)
-        yield json.loads(file.read_text())["address"]
+        yield json.loads(file.read_text())["address"], scheduler
 
 
 def _connected(address):
@@ -87,10 +88,11 @@ def _connected(address):
 
 
 @pytest.mark.slow
-def test_workers_of_a_cluster_do_the_jobs_and_are_given_back(scheduler):
+def test_workers_of_a_cluster_do_the_jobs_and_are_given_back(cluster):
     """Behind a nanny, too; afterwards the cluster does its own work again, and again ours."""
+    address, _ = cluster
     for _ in range(2):
-        stack, connected = _connected(scheduler)
+        stack, connected = _connected(address)
         with stack:
             assert connected.names == ("theirs",)
             jobs = [spin.Work("cpu", 0.2, 4096)] * 2
@@ -98,7 +100,36 @@ def test_workers_of_a_cluster_do_the_jobs_and_are_given_back(scheduler):
                 pool.open()
                 assert all(events > 0 for events, _ in pool.results())
             with pytest.raises(ReplayerError, match="another replayer works on"):
-                _connected(scheduler)
+                _connected(address)
+
+
+@pytest.mark.slow
+def test_a_scheduler_that_is_killed_ends_the_run(cluster):
+    """Its workers close themselves: the host is told as lost, and nothing works on."""
+    address, scheduler = cluster
+    stack, connected = _connected(address)
+    with stack:
+        jobs = [spin.Work("cpu", 60.0, 4096)] * 2
+        with connected.pool(spin._work, jobs, processes=2) as pool:
+            pool.open()
+            assert _children()
+            begun = time.monotonic()
+            scheduler.kill()
+            with pytest.raises(HostLost, match="theirs"):
+                pool.results(timeout=30)
+            assert time.monotonic() - begun < 10
+        while _children() and time.monotonic() - begun < 10:
+            time.sleep(0.1)
+        assert not _children()
+
+
+def _children():
+    """Return the processes that work on somebody's workers."""
+    found = []
+    for file in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            found += [file] if b"\0somebodys\0" in file.read_bytes() else []
+    return found
 
 
 @pytest.mark.parametrize(
