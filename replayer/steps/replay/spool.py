@@ -68,7 +68,7 @@ class Spool:
     def _full(self, error: OSError) -> ReplayerError:
         return ReplayerError(
             f"the plan of the replay could not be written in {self._folder} ({error.strerror}): it "
-            f"takes up to the size of the capture there"
+            f"takes some tens of bytes there for each action"
         )
 
 
