@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -193,6 +194,19 @@ def test_the_databases_host_is_found_where_it_is_a_client_too(url, run):
     assert saved["cluster"] == {"hosts": ["c1", "db"], "database": "db"}
 
 
+def test_without_an_agent_beside_the_data_it_is_as_it_was(url, run):
+    """Files that are on none of the hosts are not walked; the sessions come from the clients."""
+    workload = SMALL.format(name="cached", memory="cached")
+    _, saved = run(workload, "--engine", url, "--clients", "c1,c2", check=0)
+    steps = by_name(saved)
+
+    assert saved["cluster"] == {"hosts": ["c1", "c2"]}
+    assert (steps["walk"]["status"], steps["cached"]["status"]) == ("skipped", "done")
+    assert "not on this machine" in steps["walk"]["reason"]
+    assert steps["cached"]["ledger"]["device"] is None
+    assert [row["host"] for row in steps["cached"]["tables"]["hosts"][:2]] == ["c1", "c2"]
+
+
 def test_a_host_without_the_data_is_refused(url, run):
     """It is asked, and says where the data is not; nothing was begun."""
     done, saved = run(LONG, "--engine", url, "--clients", "c2", "--watch", "c1", check=2)
@@ -257,6 +271,17 @@ def ended(started, hosts, since):
     return json.loads(started.file.read_text()), printed
 
 
+def shown_secrets(host):
+    """Return the processes of a host that show the password, in `ps` or in their environment."""
+    secret = namespaces.PASSWORD.encode()
+    return [
+        pid
+        for pid in host.processes()
+        for shown in ("cmdline", "environ")
+        if secret in Path(f"/proc/{pid}/{shown}").read_bytes()
+    ]
+
+
 def pid_of(host, words):
     """Return the process of a host in whose command line some words are."""
     (pid,) = [pid for pid, line in host.processes().items() if words in line]
@@ -264,12 +289,17 @@ def pid_of(host, words):
 
 
 def test_ctrl_c_reaches_the_run_and_its_last_words_are_kept(hosts, url):
-    """The step was cut short, what it had found by then is in the file, and nothing is left."""
+    """The step was cut short, what it had found by then is in the file, and nothing is left.
+
+    Meanwhile no process of any host shows the password.
+    """
     with under_way(hosts, url) as started:
+        telling = [host.name for host in hosts.values() if shown_secrets(host)]
         since = time.monotonic()
         os.kill(started.inside, signal.SIGINT)
         saved, printed = ended(started, hosts, since)
 
+    assert telling == []
     assert started.returncode == 130, printed
     assert (saved["status"], saved["error"]) == ("interrupted", "stopped by Ctrl-C")
     assert [step["status"] for step in saved["steps"]] == ["interrupted"]
