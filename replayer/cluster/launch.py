@@ -34,7 +34,8 @@ if TYPE_CHECKING:
 
     from replayer.cluster.settings import Secret
 
-_CLOSE_SECONDS = 3.0
+_CLOSE_SECONDS = 1.0
+"""Agents that could hear it have ended by then; a host that hangs is not waited for."""
 _LAST_WORDS_SECONDS = 0.5
 _WORDS_BYTES = 4096
 _CONVERSATIONS = 32

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from replayer.cluster.clock import Offset
 
 _PAUSE = 0.1
+_LEAVE_SECONDS = 2.0
+"""What an agent's child may take to end; an agent that hangs ends with its ssh, or its lease."""
 _BEGIN_SECONDS = 4 * START_SECONDS
 _SILENCE_SECONDS = CALL_SECONDS
 _BUSY_SILENCE_SECONDS = 2 * CALL_SECONDS
@@ -142,7 +144,7 @@ class Member:
             self._beating.cancel()
         if agent and not self.lost:
             with contextlib.suppress(ReplayerError):
-                await self.ask("end", agent=True)
+                await self.ask("end", timeout=_LEAVE_SECONDS, agent=True)
         with contextlib.suppress(Exception):
             await asyncio.wait_for(self._rpc.close_rpc(), 1)
 
