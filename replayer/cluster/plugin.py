@@ -156,7 +156,13 @@ def _one_of_each_host(workers: dict[str, Any], address: str) -> dict[str, str]:
         raise Impossible(f"the cluster {address} has no workers")
     for worker in first.values():
         _secret(worker)
-    return {str(workers[worker]["name"]): worker for worker in first.values()}
+    return {_name(workers[worker], host): worker for host, worker in first.items()}
+
+
+def _name(worker: dict[str, Any], host: str) -> str:
+    """Return what a worker was called, else its host: Dask's own name has a port by chance."""
+    name = str(worker["name"])
+    return host if "://" in name else name
 
 
 def _secret(address: str) -> Secret | None:

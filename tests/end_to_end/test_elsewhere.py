@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import signal
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -205,6 +206,73 @@ def test_without_an_agent_beside_the_data_it_is_as_it_was(url, run):
     assert "not on this machine" in steps["walk"]["reason"]
     assert steps["cached"]["ledger"]["device"] is None
     assert [row["host"] for row in steps["cached"]["tables"]["hosts"][:2]] == ["c1", "c2"]
+
+
+@pytest.fixture
+def somebodys(hosts):
+    """Return the address of a scheduler of Dask's with a worker on a client and on the database."""
+    environment = certified(hosts)
+    python = (*environment, sys.executable, "-m")
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    address = f"tls://{hosts['user'].address}:8786"
+    started = [
+        hosts["user"].start(
+            *python, "distributed.cli.dask_scheduler", "--no-dashboard", "--protocol", "tls",
+            "--port", "8786", **quiet,
+        ),
+        *(
+            hosts[name].start(
+                *python, "distributed.cli.dask_worker", address, "--no-dashboard", "--no-nanny",
+                "--nthreads", "1", "--local-directory", "/srv", **quiet,
+            )
+            for name in ("db", "c1")
+        ),
+    ]  # fmt: skip
+    yield address, environment
+    for process in started:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(process.inside, signal.SIGKILL)
+        process.wait(timeout=30)
+
+
+def certified(hosts):
+    """Write a certificate to every host, and return the words that set Dask's variables for it."""
+    secret = pytest.importorskip("replayer.cluster.tls").new_secret()
+    for host in hosts.values():
+        (host.own / "cert.pem").write_text(secret.certificate)
+        (host.own / "key.pem").write_text(secret.key)
+    names = ["DASK_DISTRIBUTED__COMM__TLS__CA_FILE=/srv/cert.pem"]
+    for role in ("CLIENT", "SCHEDULER", "WORKER"):
+        names.append(f"DASK_DISTRIBUTED__COMM__TLS__{role}__CERT=/srv/cert.pem")
+        names.append(f"DASK_DISTRIBUTED__COMM__TLS__{role}__KEY=/srv/key.pem")
+    return ("env", *names)
+
+
+def test_a_worker_of_somebodys_cluster_that_has_the_data_watches_it(hosts, url, somebodys):
+    """The run works there, the other worker is the client, and both workers go on afterwards."""
+    address, environment = somebodys
+    words = command(hosts, LONG.replace("60s", "2s"), "--engine", url, "--cluster", address)
+    before, deadline = set(results(hosts)), time.monotonic() + 60
+    while True:
+        done = hosts["user"].run(*environment, *words, check=False, timeout=180)
+        # The workers may not have joined yet.
+        files = sorted(set(results(hosts)) - before)
+        saved = json.loads(files[-1].read_text()) if files else {"cluster": {}}
+        if saved["cluster"].get("database") or time.monotonic() > deadline:
+            break
+        time.sleep(1)
+    left = {
+        name: [line for line in lines if "replayer" in line]
+        for name, lines in replayers(hosts).items()
+    }
+
+    assert done.returncode == 0, done.stderr
+    assert saved["cluster"] == {"hosts": [hosts["c1"].address], "database": hosts["db"].address}
+    assert saved["engine"]["facts"]["data.directory"] == "/srv/postgres-5432"
+    assert [
+        sum("dask_worker" in line for line in replayers(hosts)[name]) for name in ("db", "c1")
+    ] == [1, 1]
+    assert not any("spawn_main" in line for lines in left.values() for line in lines)
 
 
 def test_a_host_without_the_data_is_refused(url, run):
