@@ -146,7 +146,10 @@ async def _beat(
     working: Working, *, child: int = 0, seen: str = "", taken: int = 0
 ) -> dict[str, Any]:
     working.beaten()
-    await working.changed(seen, BEAT_SECONDS, taken)
+    if working.is_latest(child):
+        await working.changed(seen, BEAT_SECONDS, taken)
+    else:
+        await working.begun(BEAT_SECONDS)
     return working.said(child, taken)
 
 

@@ -134,6 +134,21 @@ class Working:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._change.wait(), left)
 
+    def is_latest(self, number: int) -> bool:
+        """Tell whether that is the child there is."""
+        return number == self._number
+
+    async def begun(self, seconds: float) -> None:
+        """Wait so many seconds, or until another child has been begun.
+
+        Whoever has none here is told nothing, and need not ask more often than to be heard.
+        """
+        before, deadline = self._number, self._loop.time() + seconds
+        while self._number == before and (left := deadline - self._loop.time()) > 0:
+            self._change.clear()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._change.wait(), left)
+
     def _news(self, seen: str, taken: float) -> bool:
         state = self._state
         fresh = state.forgotten + len(state.reports) > taken
@@ -172,6 +187,7 @@ class Working:
         if self._process is not None:
             raise ReplayerError("this host already works for a replayer")
         self._number += 1
+        self._change.set()
         ours, theirs = connection.Pipe()
         self._state = state = _State("preparing", kind, heard=time.monotonic())
         # A program: multiprocessing lets the workers of Dask's nannies have no children.  From this

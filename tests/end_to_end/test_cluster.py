@@ -290,6 +290,23 @@ def test_a_passport_leads_to_the_same_agents(pair):
             assert [one.number for one in pool.results()] == [0, 1]
 
 
+def test_who_only_keeps_an_agent_alive_asks_once_a_second(pair, monkeypatch):
+    """While another process's jobs work there, and say something twice a second."""
+    answers = []
+    member = pair.members[0]
+    monkeypatch.setattr(member, "_take_in", answers.append)
+    jobs = [0, 1]
+    with (
+        rejoined(pair.passport()) as again,
+        again.pool(cluster_jobs.wait_for_ever, jobs, processes=2) as pool,
+    ):
+        pool.open()
+        answers.clear()
+        time.sleep(3)
+
+        assert 1 <= len(answers) <= 5
+
+
 def test_another_replayer_is_refused(family, monkeypatch):
     """Where the other host's files differ, nothing is done there."""
     other = dataclasses.replace(hosts_module.own(), digest="0123456789abcdef")
