@@ -130,7 +130,7 @@ class ForeignEnum(enum.Enum):
         ForeignEnum.A,
         lambda: None,
     ],
-    ids=str,
+    ids=lambda value: getattr(value, "__name__", type(value).__name__),
 )
 def test_what_is_no_value_of_replayer_does_not_leave(value):
     """In one sentence, before anything is sent."""
