@@ -240,7 +240,8 @@ class _Window:
             self._watch(opened_ns + round(self._asked.seconds * 1e9), task)
         after = usage.moment(context)
         results = self._kept(pool.results())
-        activity = usage.activity(counted, usage.counted(database), opened_ns)
+        last = usage.counted(database)
+        activity = usage.activity(counted, last, opened_ns, pool.last_done_ns)
         lasted = max([1e-9, *(result.ended for result in results)])
         user, system = (sum(times) for times in zip(*(one.cpu for one in results), strict=True))
         hosts = context.clients

@@ -167,15 +167,20 @@ def counted(database: Database) -> Counted:
     return Counted(counters, more, time.monotonic_ns())
 
 
-def activity(before: Counted, after: Counted, opened_ns: int) -> Activity:
-    """Return what the server counted in between, in the time since the clients were let go."""
+def activity(
+    before: Counted, after: Counted, opened_ns: int, done_ns: int | None = None
+) -> Activity:
+    """Return what the server counted in between, in the time since the clients were let go.
+
+    `done_ns` is when the last of them was done, if that is known: it is counted when all have told.
+    """
     moved = {
         name: int(after.more[name]) - int(value)
         for name, value in before.more.items()
         if value is not None and after.more.get(name) is not None
     }
     first, last = before.counters, after.counters
-    waited = (opened_ns - before.clock_ns) / 1e9
+    waited = (opened_ns - before.clock_ns + after.clock_ns - (done_ns or after.clock_ns)) / 1e9
     seconds = last.clock - first.clock - waited
     return Activity(seconds, last.hits - first.hits, last.reads - first.reads, **moved)
 

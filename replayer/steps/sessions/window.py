@@ -132,8 +132,8 @@ def measure_window(spec: Spec, wanted: TableSet, context: Context, database: Dat
         before = first.moved_to(opened_ns)
         window = Window(before, before, first.mark_ns, opened_ns, slice_seconds=slice_seconds)
         _watch(pool, spec, context, database, window=window, hosts=hosts)
-        results = pool.results()
         window.end_ns = context.sampler.mark()
+        results = pool.results()
         window.after = _settled(database)
         last = foreign.point(context.host, foreign.pids_of(context.server))
         window.accounts = (first.accounts, last)
@@ -147,7 +147,7 @@ def measure_window(spec: Spec, wanted: TableSet, context: Context, database: Dat
         for result in window.results:
             hosts.heard(result.number - 1, result.operations)
         hosts.record(context.findings, pool.shares, window.seconds)
-    if database.engine.verb(SETTLE) is not None:
+    if database.engine.verb(SETTLE) is not None or context.clients.names:
         # Counted late, but done by then: the last slice's end closes the window.
         ended = max(result.ended for result in window.results)
         window.after = Counters(ended, window.after.hits, window.after.reads)
