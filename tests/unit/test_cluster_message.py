@@ -103,6 +103,12 @@ class Foreign(NamedTuple):
     a: int
 
 
+@pytest.fixture(autouse=True)
+def only_replayers(monkeypatch):
+    """Have no package of values but replayer's own, whatever other tests have added for theirs."""
+    monkeypatch.setattr(message, "PACKAGES", {"replayer"})
+
+
 @dataclasses.dataclass
 class ForeignData:
     """A dataclass that is not replayer's."""
