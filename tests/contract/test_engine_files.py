@@ -127,6 +127,7 @@ def test_a_new_layout_is_asked_for(mine):
     assert "heap" in engine.checked("mine").layouts()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", [("list", "engines"), ("list", "--json"), ("check",)])
 def test_an_engine_that_cannot_be_used_is_told_where_engines_are_listed(mine, words):
     """`list` and `check` name the file and the key; other engines go on."""

@@ -155,6 +155,7 @@ def test_data_folder_behind_another_owners_link_is_refused(own_home, theirs, our
     assert names(ours) == []
 
 
+@pytest.mark.slow
 def test_check_and_clean_leave_a_folder_of_another_owner_alone(own_home, theirs, victim):
     """Neither writes a lock, nor removes what a forged marker claims."""
     marker = {"engine": "postgres", "major": 18, "init": {}, "made_folder": True}

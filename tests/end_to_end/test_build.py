@@ -299,6 +299,7 @@ def test_removal_that_was_cut_short_is_finished(context, database, no_table):
     assert stored(database) == expected()
 
 
+@pytest.mark.slow
 def test_server_that_dies_leaves_the_whole_doublings(surroundings, server_home):
     """After kill -9 of the server one sentence says what is kept, and the next build goes on."""
     folder = server_home / "dies"

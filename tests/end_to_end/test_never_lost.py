@@ -109,6 +109,7 @@ CASES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", [["list"], ["list", "--json"], ["--version"], ["run", "--help"]])
 @pytest.mark.parametrize("case", CASES)
 def test_streams_that_take_nothing_are_one_sentence(case, words):

@@ -135,6 +135,7 @@ def test_two_words_that_look_the_same_keep_their_secrets():
     assert [command_line.revealed(word) for word in shown] == typed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "words",
     [

@@ -295,6 +295,7 @@ def test_a_stopped_replayer_leaves_nothing(made_home, holder, number):
     assert list(journal.notes()) == []
 
 
+@pytest.mark.slow
 def test_a_replayer_that_is_stopped_while_the_server_is_made_leaves_nothing(own_home, holder):
     """A SIGTERM in the middle of initdb or of the start ends in order too."""
     code = holder.code.replace(
@@ -401,6 +402,7 @@ def test_a_data_directory_with_a_space_and_a_quote_in_its_name(own_home, tmp_pat
             assert server.data_directory() == folder / "data"
 
 
+@pytest.mark.slow
 @pytest.mark.root
 @pytest.mark.skipif(not ROOT, reason="only root can become another user")
 @pytest.mark.parametrize("uid", [65534, 1234])

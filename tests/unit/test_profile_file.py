@@ -254,6 +254,7 @@ def test_zero_load_is_refused_where_a_load_is_needed(tmp_path):
     profile.refuse_idle("a.jsonl", made(30))
 
 
+@pytest.mark.slow
 def test_a_day_of_seconds_is_small_and_read_in_seconds(tmp_path):
     """24 hours of 1 s in all columns are written minute by minute and loaded in few seconds."""
     random = np.random.default_rng(1)
