@@ -13,7 +13,8 @@ import pytest
 
 from tests import namespaces
 
-pytestmark = [pytest.mark.root, pytest.mark.slow]
+pytestmark = [pytest.mark.root, pytest.mark.slow, pytest.mark.alone]
+"""What others read would be cold that is not proven, and what they burn late ends."""
 
 ENDS_WITHIN = 10.0
 SMALL = """
@@ -218,7 +219,7 @@ def somebodys(hosts):
     started = [
         hosts["user"].start(
             *python, "distributed.cli.dask_scheduler", "--no-dashboard", "--protocol", "tls",
-            "--port", "8786", **quiet,
+            "--port", "8786", "--local-directory", "/srv", **quiet,
         ),
         *(
             hosts[name].start(
