@@ -213,13 +213,14 @@ def test_without_an_agent_beside_the_data_it_is_as_it_was(url, run):
 def somebodys(hosts):
     """Return the address of a scheduler of Dask's with a worker on a client and on the database."""
     environment = certified(hosts)
-    python = (*environment, sys.executable, "-m")
+    # Not where replayer's leftovers are looked for.
+    python = (*environment, "DASK_TEMPORARY_DIRECTORY=/srv", sys.executable, "-m")
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     address = f"tls://{hosts['user'].address}:8786"
     started = [
         hosts["user"].start(
             *python, "distributed.cli.dask_scheduler", "--no-dashboard", "--protocol", "tls",
-            "--port", "8786", "--local-directory", "/srv", **quiet,
+            "--port", "8786", **quiet,
         ),
         *(
             hosts[name].start(
