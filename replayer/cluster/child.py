@@ -59,6 +59,8 @@ def main(pipe: connection.Connection[Any, Any], agent: int, *, ours: bool) -> No
         if kind == RUN:
             _run(line, work, packed)
         else:
+            # It has nothing to give back, and when it is stopped it does not hear a SIGTERM.
+            workers.die_with(agent, signal.SIGKILL)
             _share(line, work, packed, processes)
     except ReplayerError as error:
         line.failed(str(error), error)

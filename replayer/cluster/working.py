@@ -102,6 +102,7 @@ class Working:
         self._leave, self._ours = leave, ours
         self._state = _State()
         self._number = 0
+        self._kind = ""
         """Of the latest child: what is said of another is nobody's."""
         self._change = asyncio.Event()
         self._process: shell.Conversation | None = None
@@ -187,6 +188,7 @@ class Working:
         if self._process is not None:
             raise ReplayerError("this host already works for a replayer")
         self._number += 1
+        self._kind = kind
         self._change.set()
         ours, theirs = connection.Pipe()
         self._state = state = _State("preparing", kind, heard=time.monotonic())
@@ -228,7 +230,7 @@ class Working:
             return
         # How it ends is not how its work went: from here on nothing is known of it.
         self._number += 1
-        if self._state.name not in {"done", "failed"}:
+        if self._kind == child.RUN and self._state.name not in {"done", "failed"}:
             self.interrupt()
             await self.changed(self._state.name, _INTERRUPTED_SECONDS)
         process.kill()
