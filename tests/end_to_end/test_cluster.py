@@ -122,6 +122,11 @@ def test_a_pool_over_hosts_does_the_same_as_one_on_this_host(family, many):
     assert family() == {}
 
 
+def _worked(pool):
+    pool.open()
+    return pool.results()
+
+
 def test_a_failing_job_ends_the_pool_with_its_sentence(pair):
     """The error names the host, keeps the job's sentence, and the hosts can work again.
 
@@ -129,11 +134,10 @@ def test_a_failing_job_ends_the_pool_with_its_sentence(pair):
     hosts that have one job one has no share.
     """
     with (
-        pair.pool(cluster_jobs.one_raises, [0, 1], processes=2) as pool,
         pytest.raises(ReplayerError, match="second: this job was to fail"),
+        pair.pool(cluster_jobs.one_raises, [0, 1], processes=2) as pool,
     ):
-        pool.open()
-        pool.results()
+        _worked(pool)
     with pair.pool(cluster_jobs.draw, [(0, 1)], processes=2) as pool:
         pool.open()
         assert pool.results()[0].number == 0
