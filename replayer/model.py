@@ -3,6 +3,9 @@
 A result file is one Run as JSON; store.py keeps the history of its format.
 """
 
+import base64
+import zlib
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any, Literal, get_origin
 
@@ -256,6 +259,128 @@ class Replayed(Noun):
     """From the intended start to the answer; None at speed 0, where there is none."""
 
 
+class Spent(StrEnum):
+    """Where a session's time or a processor's goes: the parts of an account, as they are shown."""
+
+    SERVER = "server code"
+    """User mode of the server."""
+    ENTRY = "kernel entry"
+    """Entry and exit of system calls and interrupts: mitigations, audit, tracepoints, seccomp."""
+    COPY = "copy"
+    """Between the kernel and a process."""
+    PAGE_CACHE = "page cache"
+    """Look-ups, read-ahead, LRU lists, reclaim."""
+    FILE_SYSTEM = "file system"
+    """With VFS, iomap and direct I/O."""
+    BLOCK = "block layer"
+    """With the drivers of the devices and of what lies between: dm, md, loop."""
+    SCHEDULER = "scheduler"
+    """With futexes, wakeups, context switches and timers."""
+    FAULTS = "page faults"
+    """With page tables, anonymous memory and huge pages."""
+    NETWORK = "network"
+    """Sockets, as between server and client."""
+    LOCKING = "kernel locks"
+    """Spinning for the kernel's locks."""
+    KERNEL = "other kernel"
+    RUN_QUEUE = "run queue"
+    """Runnable, and on no processor."""
+    DEVICE = "device wait"
+    """Waits for reads and writes of data."""
+    LOG = "log flush"
+    """Waits for the log to be durable."""
+    LOCK = "lock wait"
+    """Waits for rows, tables, buffers, other sessions."""
+    CLIENT = "client"
+    """The session waits for its client; of CPU seconds: user mode of the client."""
+    OTHER = "other waits"
+
+
+class Account(Noun):
+    """Where the time of one step's window went; all times are seconds per operation.
+
+    Little's law closes it: the parts of `session` and `residue` add up to
+    sessions * seconds / operations.
+    """
+
+    operation: str
+    """What an operation is, singular: block, statement, MiB, row."""
+    operations: float
+    sessions: float
+    """Under observation, on average."""
+    seconds: float
+    """Length of the window."""
+    session: dict[Spent, float] = Field(default_factory=dict)
+    """A session's time per operation."""
+    residue: float = 0.0
+    """What the parts leave of a session's time; negative where they are more than all of it."""
+    cpu: dict[str, dict[Spent, float]] = Field(default_factory=dict)
+    """`server`, `client` -> CPU seconds per operation; user mode is SERVER or CLIENT, the kernel is
+    split by what it did if there is a profile, else all in KERNEL."""
+    waits: dict[str, float] = Field(default_factory=dict)
+    """Wait event in the server's words -> share of the sessions' time, the heaviest first."""
+    samples: int = 0
+    """Observations of a session that it rests on."""
+    notes: tuple[str, ...] = ()
+    """Sentences: what it could not know."""
+
+    @property
+    def residue_share(self) -> float:
+        """Return the residue / the time of the sessions; 0 where there was none."""
+        whole = self.sessions * self.seconds
+        return self.residue * self.operations / whole if whole > 0 else 0.0
+
+
+PROFILED = ("server", "client", "kernel threads", "others", "replayer")
+"""Whose a sample of a profile is; `client` are the processes that sent the operations, `replayer`
+its main process and its other programs."""
+KERNEL_FRAME = "_[k]"
+
+
+class Profile(Noun):
+    """What the processors executed in one window: folded call chains, as flame graphs have them.
+
+    A stack is `class;mode;thread;root;...;leaf`: the class is one of PROFILED, the mode `user` or
+    `kernel` by where the leaf is, `thread` the name of the thread, and functions of the kernel
+    end in KERNEL_FRAME.
+    """
+
+    payload: str
+    """Base64 of the zlib-compressed text."""
+    samples: int
+    """In the window, of processors that were not idle."""
+    idle: int = 0
+    """Samples of idle processors in the window, which are in no stack."""
+    lost: int = 0
+    """Samples that the kernel said were lost."""
+    outside: int = 0
+    """Samples that were recorded outside of the window, and dropped."""
+    event: str
+    """What was counted: cycles, or cpu-clock."""
+    hertz: int
+    """Samples a second and processor."""
+    seconds: float
+    """Length of the window."""
+    truncated: str = ""
+    """Why it is not whole; "" if it is."""
+
+    @staticmethod
+    def packed(stacks: Mapping[str, int]) -> str:
+        """Return stacks -> samples as a payload, the same for the same stacks."""
+        lines = "".join(f"{stack} {count}\n" for stack, count in sorted(stacks.items()))
+        return base64.b64encode(zlib.compress(lines.encode(), 9)).decode("ascii")
+
+    def stacks(self) -> dict[str, int]:
+        """Return stack -> samples; ValueError if the payload is not one."""
+        try:
+            text = zlib.decompress(base64.b64decode(self.payload, validate=True)).decode()
+        except zlib.error as error:
+            message = f"a profile's payload is not zlib's: {error}"
+            raise ValueError(message) from error
+        parts = (line.rpartition(" ") for line in text.splitlines())
+        return {stack: int(count) for stack, _, count in parts}
+
+
 class Outcome(Noun):
     """What a step found: whatever it measured, and the proof."""
 
@@ -280,6 +405,11 @@ class Outcome(Noun):
     """Whether the step itself wrote to the storage."""
     replayed: tuple[Replayed, ...] = Field(default=(), exclude_if=lambda replayed: not replayed)
     """Of a replay, by fingerprint; () of every other step."""
+    account: Account | None = Field(default=None, exclude_if=lambda account: account is None)
+    """Where the time of its window went; None where nothing was watched."""
+    profile: Profile | None = Field(default=None, exclude_if=lambda profile: profile is None)
+    costs: dict[str, float] = Field(default_factory=dict, exclude_if=lambda costs: not costs)
+    """Collector -> CPU seconds that it used while the step ran."""
 
 
 class Status(StrEnum):

@@ -6,9 +6,10 @@ What was written stays when the step is cut short: an error carries nothing alon
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from replayer.model import (
+    Account,
     Better,
     Cold,
     Fact,
@@ -17,6 +18,7 @@ from replayer.model import (
     Ledger,
     Measurement,
     Outcome,
+    Profile,
     Reads,
     Replayed,
     Series,
@@ -28,6 +30,22 @@ if TYPE_CHECKING:
     from replayer.watch.histogram import Latencies
 
 _PERCENTILES = {"p50": 50, "p95": 95, "p99": 99, "p999": 99.9}
+
+
+@dataclass(frozen=True)
+class Window:
+    """What a step measured, and what was done in it: its account is of this."""
+
+    begin_ns: int
+    """Marks of the sampler, by its clock."""
+    end_ns: int
+    operations: float
+    operation: str
+    """One of them, singular: block, statement, MiB, row."""
+    sessions: int
+    """How many worked at once."""
+    whose: Literal["server", "replayer"]
+    """Whose threads did the work: the sessions of a server, or replayer's own."""
 
 
 @dataclass
@@ -48,6 +66,11 @@ class Findings:
     reads: Reads | None = None
     writes: bool = False
     replayed: tuple[Replayed, ...] = ()
+    window: Window | None = None
+    """None where a step has many windows, or none."""
+    account: Account | None = None
+    profile: Profile | None = None
+    costs: dict[str, float] = field(default_factory=dict)
 
     def measure(
         self, metric: str, value: float, unit: str, better: Better = Better.MORE, says: str = ""
@@ -101,4 +124,7 @@ class Findings:
             reads=self.reads,
             writes=self.writes,
             replayed=self.replayed,
+            account=self.account,
+            profile=self.profile,
+            costs=dict(self.costs),
         )
