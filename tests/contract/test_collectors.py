@@ -6,7 +6,18 @@ from pathlib import Path
 import pytest
 
 from replayer import registry
-from replayer.collectors import Sample, cpu, diskstats, meminfo, pressure, vmstat
+from replayer.collectors import (
+    Sample,
+    cpu,
+    diskstats,
+    interrupts,
+    meminfo,
+    pressure,
+    schedstat,
+    softirqs,
+    vmstat,
+)
+from replayer.machine import interrupts as counters_of
 from replayer.machine import processors
 from replayer.machine.diskstats import Counters, moved
 
@@ -235,3 +246,68 @@ def test_pressure_share_is_that_of_the_interval():
     assert row["%scpu-10"] == 1.5
     assert row["%fio-10"] == 1.5
     assert "%fcpu" not in row
+
+
+def test_interrupts_of_a_devices_queues_are_one_source():
+    """13 and 29 of two queues of one disk are 42; what never came is no column, as acpi here."""
+    row = only(interrupts.parse(recorded(interrupts, "proc-5.4", seconds=2), None))
+
+    assert row["nvme0/s"] == 21
+    assert row["LOC/s"] == 225
+    assert row["TLB/s"] == 1.5
+    assert row["eth0/s"] == 0
+    assert not {"acpi/s", "ERR/s", "NMI/s"} & row.keys()
+    assert row["%busiest"] == pytest.approx(100 * (13 + 251) / (42 + 450 + 3))
+
+
+def test_interrupts_of_a_new_kernel_are_named_by_their_devices():
+    """A recorded virtual machine: its disk, its network, and the processors' own."""
+    row = only(interrupts.parse(recorded(interrupts, "proc-6.18"), None))
+
+    assert {"virtio1/s", "virtio3-rx/s", "LOC/s", "RES/s", "CAL/s", "TLB/s"} <= row.keys()
+    assert 50 <= row["%busiest"] <= 100
+
+
+@pytest.mark.parametrize(
+    ("handler", "source"),
+    [
+        ("nvme12q128", "nvme12"), ("eth0-TxRx-3", "eth0"), ("ens5-Tx-Rx-0", "ens5"),
+        ("virtio2-output.0", "virtio2"), ("mpt3sas0-msix12", "mpt3sas0"), ("ttyS0", "ttyS0"),
+        ("mlx5_comp12@pci:0000:01:00.0", "mlx5@pci:0000:01:00.0"), ("eth0", "eth0"),
+    ],
+)  # fmt: skip
+def test_a_queue_has_the_name_of_its_device(handler, source):
+    """Drivers number their queues in many ways; the number of a device stays."""
+    text = f"      CPU0\n 77:  9  PCI-MSI 5-edge  {handler}\n"
+
+    assert counters_of.table(text.encode()) == {source: {"CPU0": 9}}
+
+
+def test_interrupts_that_share_a_line_are_counted_once():
+    """`ehci, nouveau` on one line is one source, called by the first."""
+    text = b"      CPU0  CPU1\n 18:  2  5  IO-APIC 18-fasteoi  ehci_hcd:usb1, nouveau\n"
+
+    assert counters_of.table(text) == {"ehci_hcd:usb1": {"CPU0": 2, "CPU1": 5}}
+
+
+def test_softirqs_have_the_kernels_names():
+    """Rates are of all processors together."""
+    row = only(softirqs.parse(recorded(softirqs, "proc-5.4"), None))
+
+    assert row["TIMER/s"] == 198
+    assert row["BLOCK/s"] == 42
+    assert row["NET_RX/s"] == 0
+    assert "HI/s" not in row
+    assert row["%busiest"] == pytest.approx(100 * 126 / 240)
+
+
+def test_schedstat_says_how_many_ran_and_how_many_waited():
+    """0.7 and 0.9 s of running in 2 s are 0.8 tasks; 1.5 and 0.25 s of waiting 0.875."""
+    row = only(schedstat.parse(recorded(schedstat, "proc-5.4", seconds=2), None))
+
+    assert row == {
+        "running": pytest.approx(0.8),
+        "waiting": pytest.approx(0.875),
+        "waiting-busiest": pytest.approx(0.75),
+        "timeslices/s": 200,
+    }

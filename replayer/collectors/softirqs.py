@@ -1,0 +1,21 @@
+"""Softirqs a second by kind, of all processors together, from /proc/softirqs.
+
+The columns are the kernel's names, such as `NET_RX/s` and `BLOCK/s`; `%busiest` is the share of
+all of them that the processor had which had most.
+"""
+
+from collections.abc import Sequence
+
+from replayer.collectors import Columns, Sample
+from replayer.machine import interrupts
+
+FILES = ("proc/softirqs",)
+SHEET = PANEL = None
+"""Too many columns for either: they are in the result file."""
+
+
+def parse(samples: Sequence[Sample], device: str | None) -> Columns:
+    """Return one value per interval and column."""
+    del device
+    tables = [interrupts.table(sample.texts[0]) for sample in samples]
+    return interrupts.rates([sample.clock_ns for sample in samples], tables)

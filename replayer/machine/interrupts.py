@@ -1,0 +1,74 @@
+"""Counters in /proc/interrupts and /proc/softirqs: a line for each source, a column a CPU."""
+
+import re
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+
+Table = Mapping[str, Mapping[str, int]]
+"""Source -> processor -> how many it had so far."""
+
+_QUEUE = re.compile(
+    r"([-_.:]?(q|tx-?rx|tx|rx|queue|comp|req|input|output|msix)[-_.]?\d+|[-.]\d+)$",
+    re.IGNORECASE,
+)
+
+
+def table(text: bytes) -> dict[str, dict[str, int]]:
+    """Return the counters of all sources that have one for each processor.
+
+    Lines without (`ERR`, `MIS`) count what is no interrupt of any processor.
+    """
+    head, *lines = text.decode("ascii", "replace").splitlines() or [""]
+    names = head.split()
+    sources: dict[str, dict[str, int]] = {}
+    for line in lines:
+        label, _, rest = line.partition(":")
+        words = rest.split(None, len(names))
+        counts = words[: len(names)]
+        if len(counts) < len(names) or not all(map(str.isdigit, counts)):
+            continue
+        described = words[len(names)] if len(words) > len(names) else ""
+        source = sources.setdefault(_source(label.strip(), described), dict.fromkeys(names, 0))
+        for name, count in zip(names, counts, strict=True):
+            source[name] += int(count)
+    return sources
+
+
+def rates(clocks: Sequence[int], tables: Sequence[Table]) -> dict[str, list[float]]:
+    """Return `<source>/s` and `%busiest` for each interval between readings, `clocks` in ns.
+
+    A source that never had one has no column; one that comes or goes, as with its device, counts
+    from 0.
+    """
+    columns: dict[str, list[float]] = {"%busiest": []}
+    sources = sorted(
+        {name for one in tables for name, counts in one.items() if any(counts.values())}
+    )
+    for (begin, end), (before, after) in zip(pairwise(clocks), pairwise(tables), strict=True):
+        each: dict[str, int] = {}
+        for source in sources:
+            moved = _moved(before.get(source, {}), after.get(source, {}))
+            rate = sum(moved.values()) / ((end - begin) / 1e9)
+            columns.setdefault(f"{source}/s", []).append(rate)
+            for processor, many in moved.items():
+                each[processor] = each.get(processor, 0) + many
+        whole = sum(each.values())
+        columns["%busiest"].append(100 * max(each.values()) / whole if whole else 0.0)
+    return columns
+
+
+def _moved(before: Mapping[str, int], after: Mapping[str, int]) -> dict[str, int]:
+    return {name: max(0, many - before.get(name, 0)) for name, many in after.items()}
+
+
+def _source(label: str, described: str) -> str:
+    """Return what a line is called: the processors' own by their label, devices by their name.
+
+    The description of a device's line ends in the name of who handles it, after a chip and an
+    edge; the queues of one device are one source.
+    """
+    if not label.isdigit() or not described:
+        return label
+    handler = described.split(",", maxsplit=1)[0].rsplit(maxsplit=1)[-1]
+    name, at, place = handler.partition("@")
+    return (_QUEUE.sub("", name) or name) + at + place
