@@ -374,8 +374,8 @@ class Profile(Noun):
         """Return stack -> samples; ValueError if the payload is not one."""
         try:
             text = zlib.decompress(base64.b64decode(self.payload, validate=True)).decode()
-        except zlib.error as error:
-            message = f"a profile's payload is not zlib's: {error}"
+        except (ValueError, zlib.error) as error:
+            message = f"a profile's payload cannot be unpacked: {error}"
             raise ValueError(message) from error
         parts = (line.rpartition(" ") for line in text.splitlines())
         return {stack: int(count) for stack, _, count in parts}

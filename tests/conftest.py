@@ -17,6 +17,9 @@ from replayer.results import store
 from replayer.servers.open import open_server
 from tests import servers
 
+# What watches beside a step is switched on by those tests that are about it.
+os.environ.setdefault("REPLAYER_WITHOUT", "all")
+
 UNITS = {"riops": ("1/s", Better.MORE), "p99": ("s", Better.LESS), "rows": ("", Better.NEITHER)}
 
 

@@ -1,12 +1,25 @@
-"""Watchers of the kernel: one file each, copied while a step runs and parsed afterwards.
+"""Watchers of a step: one file or folder each, of two kinds.
 
-A collector module has a docstring, `FILES` (paths below the host's root, such as
-`proc/stat`) and `parse(samples, device) -> Columns`.  What it saw is in the report and on the page
-as `SHEET` and `PANEL` say; without them all of its columns are, and the first of them drawn.
+A copied collector reads the kernel's files: it has a docstring, `FILES` (paths below the host's
+root, such as `proc/stat`) and `parse(samples, device) -> Columns`.  What it saw is in the report
+and on the page as `SHEET` and `PANEL` say; without them all of its columns are, and the first of
+them drawn.
+
+An active collector does something beside the step: it has a docstring and
+`begin(scene) -> Recording`, which raises Skip with the reason where the machine does not allow it.
+`BY_DEFAULT = False` leaves it out unless it is asked for by name.  What lies outside the measured
+window is never counted: a recording is cut to it afterwards.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple, Protocol
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+from replayer.machine.host import Host
+from replayer.machine.processes import CpuSeconds
+from replayer.model import Profile
 
 
 class Sample(NamedTuple):
@@ -41,10 +54,70 @@ class Panel(NamedTuple):
 
 
 class Collector(Protocol):
-    """What the sampler needs of a collector module."""
+    """What the sampler needs of a collector module that copies files."""
 
     FILES: tuple[str, ...]
 
     def parse(self, samples: Sequence[Sample], device: str | None) -> Columns:
         """Turn n samples into n - 1 values per column; `device` is the data's block device."""
+        ...
+
+
+Ask = Callable[[str], Sequence[Mapping[str, Any]]]
+"""Runs a verb of the engine by its name and returns its rows."""
+
+
+@dataclass(frozen=True)
+class Scene:
+    """What an active collector may know of a step; each of them has one of its own."""
+
+    host: Host
+    device: str | None
+    """The data's block device."""
+    folder: Path
+    """Nobody else's, and in memory where the machine has a tmpfs; removed after `cut`.  A program
+    that has its path among its arguments is ended when replayer was killed."""
+    server: Callable[[], Sequence[int]]
+    """The living processes of the server, the main one first; [] if none is known here."""
+    own: Callable[[], Sequence[int]]
+    """Replayer's own processes: this one and its descendants, the server's among them."""
+    ask: Ask | None = None
+    """Over a connection of this collector's own, made when it is first used, by one thread at a
+    time; None without a database.  Raises Skip for a verb that the engine lacks and ReplayerError
+    for a server that does not answer; asked again, it connects again."""
+    clock: Callable[[], int] = time.monotonic_ns
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What a recording saw in one window."""
+
+    columns: Mapping[str, Sequence[tuple[int, float]]] = field(default_factory=dict)
+    """Counters as points of (clock in ns, total): they become columns of rates per second."""
+    tables: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
+    """Name -> rows, all with the same keys."""
+    profile: Profile | None = None
+    used: Mapping[str, CpuSeconds] = field(default_factory=dict)
+    """`server`, `client` -> CPU seconds in the window."""
+    notes: tuple[str, ...] = ()
+    """Sentences for the report."""
+
+
+class Recording(Protocol):
+    """What an active collector has begun."""
+
+    def mark(self, clock_ns: int) -> None:
+        """Take note of an edge of a window, and return at once.
+
+        It is called after the sampler's own copy; the first one is the moment to begin expensive
+        work.
+        """
+        ...
+
+    def end(self) -> float:
+        """Stop everything, within 5 s; always called, once.  Return the CPU seconds it cost."""
+        ...
+
+    def cut(self, begin_ns: int, end_ns: int) -> Seen:
+        """Return what lies between two marks, after `end`; raise ReplayerError if it cannot."""
         ...

@@ -21,6 +21,7 @@ from replayer.run.elsewhere.arrangement import Wanted, arranged
 from replayer.run.keeping import Kept
 from replayer.run.ordering import ordered
 from replayer.run.recovery import give_back
+from replayer.watch import recordings
 
 if TYPE_CHECKING:
     from replayer.model import Run
@@ -36,6 +37,7 @@ examples:
   replayer run cold-walk --set walk.mode=direct --repeat 5
   replayer run orion-simple --clients 3 --data-dir /mnt/nfs/replayer
   replayer run storage --cross-check
+  replayer run demo --without profile
   replayer run demo --engine postgresql://app@db/shop --clients app1,app2 --watch db
   replayer run monday.replay --engine postgresql://app@db/shop_copy --i-will-change shop_copy
   replayer run demo --pg-bindir /usr/lib/postgresql/15/bin --pg-set shared_buffers=2GB
@@ -124,6 +126,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="of a capture of several databases the one whose sessions are replayed",
     )
     _configure_probes(parser)
+    _configure_watching(parser)
     add("--results", type=Path, metavar="DIR", help="where results go (default: ./results)")
     add("--json", action="store_true", help="print the result as JSON instead of the report")
 
@@ -142,6 +145,33 @@ def _configure_probes(parser: argparse.ArgumentParser) -> None:
         metavar="SERIAL",
         help="the serial number of --device, which allows to write on it",
     )
+
+
+def _configure_watching(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument_group("what watches the steps (`replayer list collectors`)")
+    add.add_argument(
+        "--without",
+        type=_names,
+        action="extend",
+        default=[],
+        metavar="NAME,…",
+        help="leave out collectors that do something beside the steps, as profile does; `all` "
+        "leaves out all of them; so does $REPLAYER_WITHOUT",
+    )
+    add.add_argument(
+        "--with",
+        type=_names,
+        action="extend",
+        default=[],
+        metavar="NAME,…",
+        dest="also",
+        help="watch with collectors that are left out by default",
+    )
+
+
+def _names(text: str) -> list[str]:
+    """Return the names in a list."""
+    return [name.strip() for name in text.split(",") if name.strip()]
 
 
 def _clients(text: str) -> int | tuple[str, ...]:
@@ -173,6 +203,7 @@ def run(args: argparse.Namespace) -> int:
         label=args.label,
         bindir=args.bindir,
         data_dir=args.data_dir,
+        collectors=recordings.chosen(args.without, args.also),
     )
     kept = Kept(store.folder(args.results))
     try:

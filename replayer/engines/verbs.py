@@ -39,6 +39,11 @@ class Asked(str):
         _declared.add(asked)
         return asked
 
+    @classmethod
+    def named(cls, name: str) -> "Asked":
+        """Return a verb by a name that was declared elsewhere."""
+        return super().__new__(cls, name)
+
     def of(self, **words: str) -> "Asked":
         """Return the verb of one layout, or of another thing that the name has braces for."""
         return super().__new__(Asked, self.format(**words))

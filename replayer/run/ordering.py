@@ -13,6 +13,7 @@ from replayer.engines.connection import url_of
 from replayer.errors import Impossible
 from replayer.model import StepSpec, Workload
 from replayer.run.runner import Order
+from replayer.watch import recordings
 
 
 def ordered(
@@ -23,9 +24,11 @@ def ordered(
     bindir: Path | None = None,
     data_dir: Path | None = None,
     sizing: Mapping[str, Any] | None = None,
+    collectors: Sequence[str] | None = None,
 ) -> Order:
     """Return the order of a run on an engine: its name, the URL of a server, or "" for the default.
 
+    `collectors` are the active ones that watch, those by default if they are not given.
     Raises NotFound or Impossible for an engine that is not there.
     """
     url = named if "://" in named else environment.url(named)
@@ -39,6 +42,7 @@ def ordered(
         data_dir=data_dir,
         ask=asker(),
         sizing=sizing,
+        collectors=recordings.chosen() if collectors is None else tuple(collectors),
     )
 
 

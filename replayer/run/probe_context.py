@@ -17,7 +17,7 @@ from replayer.machine.host import Host
 from replayer.model import StepSpec
 from replayer.run.client_hosts import ClientHosts
 from replayer.run.context import Progress
-from replayer.run.findings import Findings
+from replayer.run.findings import Findings, Window
 from replayer.storage import device as devices
 from replayer.storage import reference_tools
 from replayer.storage.files import Workspace, enough
@@ -160,12 +160,32 @@ class ProbeContext:
         marks = [marks[-1], self.sampler.mark()]
         if not self.clients.names:
             io = replace(io, idle=_idle(self.sampler, *marks))
+        self._say_window(jobs, targets, io, marks)
         if self._first_ns is None:
             self._first_ns = marks[0]
         self._count(jobs, io)
         self._prove(jobs, targets, io, marks)
         self._extend(marks[1])
         return io
+
+    def _say_window(
+        self, jobs: Sequence[IoJob], targets: Sequence[Target], io: IoRun, marks: Sequence[int]
+    ) -> None:
+        """Say what the window was, of a probe that has only one on this host."""
+        alone = self._first_ns is None and not self.clients.names
+        results = [io.of(place) for place in range(len(jobs))]
+        self.findings.window = (
+            Window(
+                begin_ns=marks[0],
+                end_ns=marks[1],
+                operations=sum(result.operations for result in results),
+                operation="I/O",
+                sessions=sum(job.threads for job in jobs) * len(targets),
+                whose="replayer",
+            )
+            if alone
+            else None
+        )
 
     def _run_io(
         self,

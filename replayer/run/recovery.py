@@ -10,8 +10,9 @@ from replayer.results import draft
 from replayer.servers import log_settings, socket_folder
 from replayer.servers import open as server
 from replayer.storage import files
+from replayer.watch import recordings
 
-_TAKERS = (draft, files, log_settings, memory_bound, server, socket_folder)
+_TAKERS = (draft, files, log_settings, memory_bound, recordings, server, socket_folder)
 """Modules that take something from the machine, and so note it first.
 
 Each has NOTES, the kinds of its notes, and `recover(note) -> str`, which gives back what one tells

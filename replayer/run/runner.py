@@ -16,12 +16,13 @@ from replayer.journal import home
 from replayer.machine.host import Host
 from replayer.model import EngineFacts, Fact, Outcome, Run, Status, StepResult, StepSpec, Workload
 from replayer.results.store import FORMAT, identify
+from replayer.run import watching
 from replayer.run import workload as workload_file
 from replayer.run.context import Context, Progress
 from replayer.servers import log_events
 from replayer.servers.open import Server, open_server
 from replayer.signals import interruption
-from replayer.watch import calibration
+from replayer.watch import calibration, recordings
 from replayer.watch.pools import HERE, Clients
 from replayer.watch.sampler import Sampler
 
@@ -47,6 +48,8 @@ class Order:
     """The hosts whose processes are the sessions of the database."""
     watched: str = ""
     """What the database's host is called where the run works there, and was asked for elsewhere."""
+    collectors: tuple[str, ...] = field(default_factory=recordings.chosen)
+    """The active collectors that watch its steps."""
 
     @property
     def needs_database(self) -> bool:
@@ -66,12 +69,20 @@ class _Stage:
     order: Order
     server: Server | None
     progress: Progress
+    unwatched: set[str] = field(default_factory=set)
+    """Collectors of which it was said that they did not watch: once for a run."""
 
     @property
     def storage(self) -> Path:
         """Return a folder on the disk under test."""
         folder = self.server.data_directory() if self.server is not None else None
         return folder or self.order.data_dir or home()
+
+    def unread(self, failures: Mapping[str, str]) -> tuple[str, ...]:
+        """Return a sentence for each collector that failed, and of which none was returned yet."""
+        fresh = [name for name in failures if name not in self.unwatched]
+        self.unwatched.update(fresh)
+        return tuple(f"{name} was not watched: {failures[name]}" for name in fresh)
 
     def context(self, run: Run, sampler: Sampler, repeat: int = 1) -> Context:
         """Return the surroundings of one step."""
@@ -214,11 +225,19 @@ def _perform(
     started, clock = datetime.now(UTC), time.monotonic_ns()
     status, reason = Status.DONE, ""
     failure: ReplayerError | Interrupted | None = None
-    sampler = Sampler(host, host.device_of(stage.storage))
+    device = host.device_of(stage.storage)
+    names = stage.order.collectors if getattr(module, "HAS_WINDOW", True) else ()
+    watched = watching.recordings(names, host, device, stage.server)
+    sampler = Sampler(host, device, on_mark=watched.mark)
     context = stage.context(run, sampler, repeat)
     try:
-        with sampler:
-            module.run(spec, context)
+        with watched:
+            try:
+                with sampler:
+                    module.run(spec, context)
+            finally:
+                watched.end()
+                watching.keep(context.findings, watched)
     except Skip as skip:
         status, reason = Status.SKIPPED, str(skip)
     except (ReplayerError, Interrupted) as error:
@@ -231,10 +250,8 @@ def _perform(
         status, reason = Status.FAILED, str(failure)
     # Of a step that was cut short, what it had found by then.
     outcome = _marked(context.findings.outcome(), stage)
-    if not run.steps:
-        # What this machine does not show is said once, not for every step.
-        unread = tuple(f"{name} was not watched: {why}" for name, why in sampler.failures().items())
-        outcome = outcome.model_copy(update={"notes": (*outcome.notes, *unread)})
+    unread = stage.unread({**sampler.failures(), **watched.failures})
+    outcome = outcome.model_copy(update={"notes": (*outcome.notes, *unread)})
     result = StepResult(
         **{name: getattr(outcome, name) for name in Outcome.model_fields},
         step=spec.step,

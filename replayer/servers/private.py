@@ -97,6 +97,10 @@ class PrivateServer:
             self._runs_with = self._overrides
         return self._url(self._keys.database)
 
+    def url(self) -> URL | None:
+        """Return the URL of its database, None if the server is stopped."""
+        return self._url(self._keys.database) if self.running() else None
+
     @contextlib.contextmanager
     def settings(self, overrides: Mapping[str, str]) -> Iterator[URL]:
         """Run the server with these overrides for as long as the `with` block lasts."""

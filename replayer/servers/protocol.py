@@ -61,6 +61,10 @@ class Server(Protocol):
         """
         ...
 
+    def url(self) -> URL | None:
+        """Return the URL of its database as it is now, and start nothing; None if it is stopped."""
+        ...
+
     def settings(self, overrides: Mapping[str, str]) -> AbstractContextManager[URL]:
         """Run the server with these on top of its base settings for as long as the `with` lasts.
 

@@ -52,6 +52,10 @@ class Remote:
         """Return the URL."""
         return self._where
 
+    def url(self) -> URL:
+        """Return the URL."""
+        return self._where
+
     @contextlib.contextmanager
     def settings(self, overrides: Mapping[str, str]) -> Iterator[URL]:
         """Raise Skip for settings, which only the server's owner can change."""

@@ -11,9 +11,12 @@ goes.  It may have
 - `on_client_hosts(spec) -> bool`, if other hosts can have a part of its work (`Context.pool`),
 - `OPTIONS`, the keys that `replayer run` also takes as options, such as --clients,
 - `footprint(spec, block_size) -> Footprint`: what its data takes, for `replayer check`,
+- `HAS_WINDOW = False`, if there is no one window in which its work was done: no collector that does
+  something beside a step watches it,
 - a module `display` beside it, if it is a folder: how its results are shown (run/display.py).
 
-What it read of the device, that it wrote, whether it was steady, it says in its findings.
+What it read of the device, that it wrote, whether it was steady, what its window was and what was
+done in it, it says in its findings.
 """
 
 from __future__ import annotations

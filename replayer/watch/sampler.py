@@ -95,14 +95,19 @@ class Sampler:
         *,
         interval: float = 1.0,
         clock: Callable[[], int] = time.monotonic_ns,
+        on_mark: Callable[[int], None] | None = None,
     ) -> None:
+        """Watch a host; `on_mark` is told the clock of every edge of a window."""
         self.device = device
+        self.on_mark = on_mark
         self.cpu_seconds = 0.0
         """Processor time that the thread has used."""
         self._interval = interval
         self._clock = clock
         self._collectors = {
-            name: registry.load("collectors", name) for name in registry.names("collectors")
+            name: module
+            for name in registry.names("collectors")
+            if hasattr(module := registry.load("collectors", name), "FILES")
         }
         wanted = {file: None for module in self._collectors.values() for file in module.FILES}
         wanted[diskstats.FILE] = None
@@ -126,7 +131,7 @@ class Sampler:
                 self._open[file] = os.open(self._host.path(file), os.O_RDONLY)
             except OSError as error:
                 self._failed[file] = _reason(file, error)
-        self.mark()
+        self._edge()
         self._thread.start()
         return self
 
@@ -147,6 +152,12 @@ class Sampler:
 
         The next interval starts here, so that the seconds of a window are whole ones.
         """
+        clock_ns = self._edge()
+        if self.on_mark is not None:
+            self.on_mark(clock_ns)
+        return clock_ns
+
+    def _edge(self) -> int:
         with self._lock:
             copy = self._copy()
             self._due_ns = copy.clock_ns + int(self._interval * 1e9)
@@ -188,8 +199,7 @@ class Sampler:
                 for column, values in self._columns(name, module, copies).items():
                     _put(columns.setdefault(f"{name}.{column}", []), done, values)
             times.extend(copy.clock_ns for copy in copies[1 if times else 0 :])
-        for column, points in (cumulative or {}).items():
-            columns[column] = rates(points, times)
+        columns |= {name: rates(points, times) for name, points in (cumulative or {}).items()}
         for values in columns.values():
             _put(values, max(0, len(times) - 1), ())
         began, stamp = self._epoch
@@ -285,6 +295,14 @@ class Sampler:
             return None
         text = copy.texts[self._files.index(diskstats.FILE)]
         return None if text is None else diskstats.counters(text, self.device)
+
+
+def columns_of(
+    cumulative: Mapping[str, Sequence[tuple[int, float]]], begin_ns: int, seconds: Sequence[float]
+) -> dict[str, tuple[float | None, ...]]:
+    """Return counters as columns of a series that begins then: rates over its intervals."""
+    times = [begin_ns, *(begin_ns + round(second * 1e9) for second in seconds)]
+    return {name: tuple(map(_tidy, rates(points, times))) for name, points in cumulative.items()}
 
 
 def rates(points: Sequence[tuple[int, float]], times: Sequence[int]) -> list[float]:

@@ -32,10 +32,14 @@ def test_step_has_spec_and_run(name):
 
 
 @pytest.mark.parametrize("name", registry.names("collectors"))
-def test_collector_reads_files_only(name):
-    """A collector names files below the root and parses; it starts nothing."""
+def test_collector_reads_files_or_records(name):
+    """It names files below the root and parses, and so starts nothing; or it begins a recording."""
     module = registry.load("collectors", name)
 
+    assert hasattr(module, "FILES") is not hasattr(module, "begin")
+    if hasattr(module, "begin"):
+        assert callable(module.begin)
+        return
     assert module.FILES
     assert all(not path.startswith("/") for path in module.FILES)
     assert callable(module.parse)

@@ -31,7 +31,7 @@ def test_the_same_stacks_are_the_same_payload():
 @pytest.mark.parametrize("payload", ["no base 64!", "QUJD", Profile.packed(STACKS)[:40]])
 def test_a_payload_that_is_damaged_is_a_value_error(payload):
     """Not one of zlib's own kinds, which nobody expects."""
-    with pytest.raises(ValueError):
+    with pytest.raises(ValueError, match="cannot be unpacked"):
         profile(payload).stacks()
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from replayer import registry
 from replayer.machine.host import Host
+from replayer.watch import recordings
 from replayer.watch.sampler import DeviceDelta, Sampler, rates
 
 SECOND = 1_000_000_000
@@ -101,7 +102,8 @@ def test_series_has_the_columns_of_every_collector(machine):
             end = sampler.mark()
         series = sampler.series(begin, end)
 
-    assert {name.split(".")[0] for name in series.columns} == set(registry.names("collectors"))
+    copied = {name for name in registry.names("collectors") if name not in recordings.active()}
+    assert {name.split(".")[0] for name in series.columns} == copied
     assert series.seconds == (1, 2, 3)
     assert {len(values) for values in series.columns.values()} == {3}
     assert series.columns["diskstats.r/s"] == (23, 23, 23)

@@ -30,6 +30,7 @@ class Letter(Noun):
     label: str
     watched: str
     sizing: dict[str, Any] | None
+    collectors: tuple[str, ...]
 
     def __repr_args__(self) -> list[tuple[str | None, Any]]:
         """Return what may be printed."""
@@ -49,6 +50,7 @@ def written(order: Order) -> bytes:
         label=order.label,
         watched=order.watched,
         sizing=None if order.sizing is None else dict(order.sizing),
+        collectors=order.collectors,
     )
     return letter.model_dump_json().encode()
 
@@ -78,6 +80,7 @@ def read(data: bytes) -> Order:
         label=letter.label,
         url=letter.url,
         sizing=letter.sizing,
+        collectors=letter.collectors,
         watched=where,
     )
     refuse_staying(order)

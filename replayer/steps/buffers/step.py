@@ -18,6 +18,8 @@ from replayer.run.footprint import Footprint
 from replayer.steps.buffers.spec import Spec
 from replayer.units import show_size
 
+HAS_WINDOW = False
+"""Every size has one of its own."""
 _STILL = 0.01
 """By how much less of the blocks may be missed, as a share of those missed, when it is full."""
 

@@ -14,7 +14,7 @@ from replayer.errors import ReplayerError, Skip
 from replayer.machine.processes import CpuSeconds
 from replayer.model import Better
 from replayer.run.context import Context, Task
-from replayer.run.findings import Findings
+from replayer.run.findings import Findings, Window
 from replayer.steps.build import doubling
 from replayer.steps.build.doubling import Builder, Doubling
 from replayer.steps.build.shape import facts_of, rows_built
@@ -75,7 +75,7 @@ class Build:
             Builder(self.database, self.shape, todo, sessions) as builder,
         ):
             self.findings.facts["sessions"] = builder.sessions
-            begun = time.monotonic_ns()
+            begin_ns = self.context.sampler.mark()
             if done is None:
                 self._create()
                 with self._watched(0, len(doubling.SEEDS)):
@@ -83,7 +83,11 @@ class Build:
             for one in todo:
                 with self._watched(one.number, one.rows):
                     self._double(builder, one, task)
-            return (time.monotonic_ns() - begun) / 1e9
+            end_ns = self.context.sampler.mark()
+            self.findings.window = Window(
+                begin_ns, end_ns, left, operation="row", sessions=builder.sessions, whose="server"
+            )
+            return (end_ns - begin_ns) / 1e9
 
     def _measure(self, elapsed: float, *, whole: bool) -> None:
         """Add the figures of a build that is done; the rest of one has no time of its own."""

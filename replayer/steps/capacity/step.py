@@ -29,6 +29,8 @@ from replayer.run.footprint import Footprint
 from replayer.steps.capacity.outcome import Trial, record, record_hold, record_trial
 from replayer.steps.capacity.spec import Spec
 
+HAS_WINDOW = False
+"""Every trial has one of its own."""
 _SAMPLE_SECONDS = 0.1
 _WARM_UP_SECONDS = 5.0
 _BUSY_CLIENTS = 0.9

@@ -21,6 +21,8 @@ from replayer.servers import protocol
 from replayer.tables import parallel, persons, relations
 from replayer.tables.persons import State
 
+HAS_WINDOW = False
+"""What it does is no number of operations."""
 _VACUUM = Asked("{layout}/vacuum")
 _VACUUM_ALL = Asked("{layout}/vacuum_all")
 _VACUUM_TABLE = Asked("table/vacuum")

@@ -21,6 +21,8 @@ from replayer.run.footprint import Footprint
 from replayer.steps.ramp.outcome import Trial, record, record_trial
 from replayer.steps.ramp.spec import Spec
 
+HAS_WINDOW = False
+"""Every level has one of its own."""
 _SAMPLE_SECONDS = 0.05
 
 

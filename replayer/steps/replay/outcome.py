@@ -14,6 +14,7 @@ from replayer.model import Better, Cold, Latency, Places, Replayed, Series
 from replayer.results.histogram import HIGHEST_NS, encode
 from replayer.run.context import Context
 from replayer.run.findings import Findings
+from replayer.run.findings import Window as WatchedWindow
 from replayer.steps.replay import varying
 from replayer.steps.replay.schedule import Schedule
 from replayer.steps.replay.spec import Spec
@@ -75,6 +76,14 @@ def record(spec: Spec, context: Context, window: Window, cold: Cold) -> None:
     _measure(spec, findings, window)
     _measure_lag(findings, tally, timed=spec.speed > 0)
     findings.series = _series(context, window, timed=spec.speed > 0)
+    findings.window = WatchedWindow(
+        begin_ns=window.begin_ns,
+        end_ns=window.end_ns,
+        operations=sum(one.executions for one in findings.replayed),
+        operation="statement",
+        sessions=min(schedule.at_once, spec.sessions or schedule.at_once),
+        whose="server",
+    )
     findings.facts |= _facts(spec, window)
     findings.notes += [*_notes(spec, window)]
     _keep_accounts(context, window, cold)

@@ -16,6 +16,7 @@ from replayer.engines.verbs import Asked
 from replayer.errors import ReplayerError
 from replayer.model import Better, Cold, Foreign, Series, StepSpec, Temperature
 from replayer.run.context import Context
+from replayer.run.findings import Window
 from replayer.servers import protocol
 from replayer.tables import persons, relations
 from replayer.watch import foreign
@@ -75,6 +76,7 @@ def run(spec: Spec, context: Context) -> None:
     findings.cold = _warmest(scanned)
     findings.foreign = _busiest(scanned)
     findings.series = _series(context, scanned)
+    findings.window = _window(scanned, state.rows)
     for one in scanned:
         findings.row("statements", **_row(one, state.rows))
     findings.facts |= {"layout": state.shape.layout, "rows": state.rows}
@@ -159,6 +161,19 @@ def _warmest(scanned: Sequence[_Scanned]) -> Cold:
 def _busiest(scanned: Sequence[_Scanned]) -> Foreign:
     """Return what others did beside the statement that they disturbed most."""
     return max((one.foreign for one in scanned), key=lambda others: others.cpu_share or 0.0)
+
+
+def _window(scanned: Sequence[_Scanned], rows: int) -> Window:
+    """Return the window of the longer statement: between the two all is made cold again."""
+    longest = max(scanned, key=lambda one: one.seconds)
+    return Window(
+        begin_ns=longest.begin_ns,
+        end_ns=longest.end_ns,
+        operations=rows,
+        operation="row",
+        sessions=1,
+        whose="server",
+    )
 
 
 def _series(context: Context, scanned: Sequence[_Scanned]) -> Series:

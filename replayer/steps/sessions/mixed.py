@@ -11,7 +11,7 @@ from replayer.load.level import Asked, Level, measure_level
 from replayer.load.mix import Mix
 from replayer.model import Better, Cold, Ledger, Series
 from replayer.run.context import Context
-from replayer.run.findings import Findings
+from replayer.run.findings import Findings, Window
 from replayer.steps.sessions.spec import Spec
 from replayer.tables.pgio import TableSet
 from replayer.units import show_duration
@@ -76,6 +76,14 @@ def record_level(spec: Spec, context: Context, level: Level, cold: Cold) -> None
         }
     )
     findings.ledger = balance
+    findings.window = Window(
+        begin_ns=level.begin_ns,
+        end_ns=level.end_ns,
+        operations=level.completed * level.seconds,
+        operation="statement",
+        sessions=level.asked.sessions,
+        whose="server",
+    )
     findings.foreign = level.use.foreign
     findings.series = _series(context, level)
     findings.facts |= _facts(level)

@@ -18,6 +18,7 @@ from replayer.model import (
     Steadiness,
     Verdict,
 )
+from replayer.run import findings as findings_of
 from replayer.run.context import Context
 from replayer.run.findings import Findings
 from replayer.steps.sessions.spec import Spec
@@ -56,6 +57,7 @@ def record(spec: Spec, context: Context, window: Window, cold: Cold) -> None:
         }
     )
     findings.ledger = balance
+    findings.window = _watched_window(spec, window, balance)
     findings.foreign = _foreign(window, delta if local else None)
     findings.reads = _physical_reads(spec, context, balance)
     findings.series = _series(context, window)
@@ -67,6 +69,20 @@ def record(spec: Spec, context: Context, window: Window, cold: Cold) -> None:
         words, rule = findings.steady.words, findings.steady.rule
         findings.note(f"RIOPS were {words} ({rule}): let it run longer")
     findings.notes += [*_update_notes(spec, window), *_count_notes(context)]
+
+
+def _watched_window(spec: Spec, window: Window, balance: Ledger) -> findings_of.Window:
+    """Return the window of the account: by blocks that the server missed, else by those it had."""
+    buffered = balance.verdict is Verdict.BUFFERED
+    blocks = balance.buffer_hits if buffered else balance.riops
+    return findings_of.Window(
+        begin_ns=window.begin_ns,
+        end_ns=window.end_ns,
+        operations=blocks * window.seconds,
+        operation="block",
+        sessions=spec.sessions,
+        whose="server",
+    )
 
 
 _RIOPS = "sessions.riops"

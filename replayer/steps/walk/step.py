@@ -10,6 +10,7 @@ import os
 from replayer.conditions import temperature
 from replayer.errors import Impossible
 from replayer.run.context import Context
+from replayer.run.findings import Window
 from replayer.steps.walk.listing import files_of, folders_of, list_files, need_direct
 from replayer.steps.walk.outcome import (
     device_reads,
@@ -79,6 +80,14 @@ def run(spec: Spec, context: Context) -> None:
     findings = context.findings
     findings.cold, findings.series = cold, series
     findings.foreign = foreign.between(before, after, delta, own)
+    findings.window = Window(
+        begin_ns=reading.begin_ns,
+        end_ns=reading.end_ns,
+        operations=reading.bytes / (1 << 20),
+        operation="MiB",
+        sessions=spec.threads,
+        whose="replayer",
+    )
     measure_walk(findings, listing, reading)
     findings.histogram("block", latencies_of(reading.hauls))
     findings.facts |= facts_of(spec, listing, reading)

@@ -1,0 +1,108 @@
+"""Where the runner and the active collectors meet: a step's scene, and what they saw of its window.
+
+No step knows a collector: a step says what its window was (`findings.window`), and no more.
+"""
+
+import contextlib
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from replayer.collectors import Scene, Seen
+from replayer.engines.connection import Database
+from replayer.engines.verbs import Asked
+from replayer.errors import ReplayerError, Skip
+from replayer.machine import processes
+from replayer.machine.host import Host
+from replayer.run.findings import Findings, Window
+from replayer.servers.open import Server
+from replayer.watch.recordings import Recordings
+from replayer.watch.sampler import columns_of
+
+
+def recordings(
+    names: Sequence[str], host: Host, device: str | None, server: Server | None
+) -> Recordings:
+    """Return the recordings of a step, by the collectors of these names."""
+
+    def scene(opened: contextlib.ExitStack, folder: Path) -> Scene:
+        ask = None if server is None else opened.enter_context(contextlib.closing(_Asking(server)))
+        return Scene(
+            host=host,
+            device=device,
+            folder=folder,
+            server=lambda: server.pids() if server is not None else [],
+            own=lambda: processes.family(os.getpid()),
+            ask=ask,
+        )
+
+    return Recordings(names, scene)
+
+
+def keep(findings: Findings, watched: Recordings) -> None:
+    """Add what was seen of a step's window to its findings, if it had one."""
+    findings.costs |= {name: round(cost, 6) for name, cost in sorted(watched.costs.items())}
+    if findings.window is None:
+        return
+    seen = watched.seen(findings.window.begin_ns, findings.window.end_ns)
+    for name, one in seen.items():
+        _add(findings, findings.window, name, one)
+
+
+def _add(findings: Findings, window: Window, name: str, seen: Seen) -> None:
+    findings.profile = seen.profile or findings.profile
+    for sentence in seen.notes:
+        findings.note(sentence)
+    for table, rows in seen.tables.items():
+        for row in rows:
+            findings.row(table, **row)
+    if findings.series is not None and seen.columns:
+        points = {f"{name}.{column}": points for column, points in seen.columns.items()}
+        more = columns_of(points, window.begin_ns, findings.series.seconds)
+        columns = {**findings.series.columns, **more}
+        findings.series = findings.series.model_copy(update={"columns": columns})
+
+
+class _Asking:
+    """A connection to the server for one collector, made when it first asks, and again if lost."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._database: Database | None = None
+        self._closed = False
+
+    def __call__(self, name: str) -> Sequence[Mapping[str, Any]]:
+        """Return the rows of a verb; it begins as `replayer profile` does, which is in no way."""
+        try:
+            return self._connected().execute(Asked.named(name))
+        except Skip:
+            raise
+        except ReplayerError:
+            self._leave()
+            raise
+
+    def close(self) -> None:
+        """Make whoever still waits for an answer wait no longer, and let go of the server."""
+        self._closed = True
+        if self._database is not None:
+            with contextlib.suppress(ReplayerError):
+                self._database.cut()
+        self._leave()
+
+    def _connected(self) -> Database:
+        if self._closed:
+            raise ReplayerError("the step is over")
+        if self._database is None:
+            url = self._server.url()
+            if url is None:
+                raise ReplayerError("the server does not run")
+            engine = self._server.engine
+            first = engine.spec.profile.statements
+            self._database = Database(engine, url, first=first)
+        return self._database
+
+    def _leave(self) -> None:
+        database, self._database = self._database, None
+        if database is not None:
+            database.close()

@@ -1,0 +1,274 @@
+"""What watches beside a step: chosen by name, cut to the window, and never in the step's way."""
+
+import contextlib
+import io
+import os
+import signal
+import stat
+import subprocess
+import sys
+import time
+from types import SimpleNamespace
+
+import pytest
+
+from replayer import journal, registry
+from replayer.collectors import Seen
+from replayer.engines import engine as engines
+from replayer.errors import Impossible, NotFound, ReplayerError, Skip
+from replayer.model import Status, StepSpec, Workload
+from replayer.report.progress import Lines
+from replayer.run import recovery, runner
+from replayer.run.findings import Window
+from replayer.watch import calibration, recordings
+
+
+class Recorder:
+    """A recording that notes what is asked of it, and fails where it is told to."""
+
+    def __init__(self, scene, calls, fails=""):
+        self.scene, self.calls, self.fails = scene, calls, fails
+        self.marks = []
+
+    def told(self, what):
+        """Note a call, or fail in it."""
+        self.calls.append(what)
+        if self.fails == what:
+            raise RuntimeError("a bug in it")
+
+    def mark(self, clock_ns):
+        """Be told of an edge."""
+        self.marks.append(clock_ns)
+        self.told("mark")
+
+    def end(self):
+        """Stop."""
+        self.told("end")
+        return 0.25
+
+    def cut(self, begin_ns, end_ns):
+        """Return what was seen."""
+        self.told("cut")
+        assert {begin_ns, end_ns} <= set(self.marks)
+        second = 10**9
+        return Seen(
+            columns={"marbles": [(begin_ns - second, 0.0), (end_ns + second, 600.0)]},
+            tables={"glass": [{"colour": "green"}]},
+            notes=("a marble rolled away",),
+        )
+
+
+@pytest.fixture
+def collectors(monkeypatch):
+    """Return a function that puts active collectors, by name, beside one that only copies."""
+    copied = ["cpu"]
+    real_names, real_load = registry.names, registry.load
+    monkeypatch.delenv("REPLAYER_WITHOUT", raising=False)
+
+    def put(**modules):
+        def names(kind):
+            return sorted([*copied, *modules]) if kind == "collectors" else real_names(kind)
+
+        def load(kind, name):
+            if kind == "collectors" and name in modules:
+                return modules[name]
+            return real_load(kind, name)
+
+        monkeypatch.setattr(registry, "names", names)
+        monkeypatch.setattr(registry, "load", load)
+
+    return put
+
+
+def recorder(calls, fails="", **more):
+    """Return a collector module whose recordings note what is asked of them."""
+
+    def begin(scene):
+        calls.append(("folder", scene.folder, stat.S_IMODE(scene.folder.stat().st_mode)))
+        return Recorder(scene, calls, fails)
+
+    return SimpleNamespace(begin=begin, **more)
+
+
+@pytest.fixture
+def perform(monkeypatch):
+    """Return a function that runs steps under the collectors and returns the last run."""
+    monkeypatch.setattr(calibration, "measure", lambda when, before: {f"cpu.{when}": (1.0,)})
+
+    def do(step, *, repeat=1, has_window=True):
+        real = registry.load
+
+        def load(kind, name):
+            if kind != "steps":
+                return real(kind, name)
+            module = SimpleNamespace(run=step, needs_database=lambda _spec: False)
+            return SimpleNamespace(**vars(module), HAS_WINDOW=has_window)
+
+        monkeypatch.setattr(registry, "load", load)
+        workload = Workload(
+            name="toy", source="toy.toml", description="", comment="", repeat=repeat,
+            steps=(StepSpec(step="toy", name="toy"),),
+        )  # fmt: skip
+        order = runner.Order(workload, engines.load(engines.default()))
+        runs = []
+        with contextlib.suppress(ReplayerError):
+            for run in runner.execute(order, Lines(io.StringIO())):
+                runs.append(run)  # noqa: PERF402 - what came before an error counts
+        return runs[-1]
+
+    return do
+
+
+def windowed(_spec, context, error=None):
+    """Be a step with a window of a fifth of a second, and a series of it."""
+    begin = context.sampler.mark()
+    time.sleep(0.2)
+    end = context.sampler.mark()
+    context.findings.series = context.sampler.series(begin, end)
+    context.findings.window = Window(begin, end, 100, "marble", 1, "replayer")
+    if error is not None:
+        raise error
+
+
+def test_what_was_seen_of_the_window_is_in_the_result(collectors, perform):
+    """Counters are rates of the series, rows are tables, and what it cost is there."""
+    calls = []
+    collectors(toy=recorder(calls))
+
+    (step,) = perform(windowed).steps
+
+    seconds = step.series.seconds[-1]
+    assert step.series.columns["toy.marbles"][0] == pytest.approx(600 / (seconds + 2), rel=0.01)
+    assert step.tables["glass"] == ({"colour": "green"},)
+    assert step.costs == {"toy": 0.25}
+    assert step.notes == ("a marble rolled away",)
+    assert calls[1:] == ["mark", "mark", "end", "cut"]
+
+
+def test_its_folder_is_nobody_elses_and_gone_afterwards(collectors, perform):
+    """While it lasts it is written down, so that it is removed after a kill, too."""
+    calls, notes = [], []
+    toy = recorder(calls)
+    begin = toy.begin
+    toy.begin = lambda scene: notes.extend(journal.notes("watching")) or begin(scene)
+    collectors(toy=toy)
+
+    perform(windowed)
+
+    _, folder, mode = calls[0]
+    assert mode == 0o700
+    assert not folder.parent.exists()
+    assert [note.details["path"] for note in notes] == [str(folder.parent)]
+    assert not list(journal.notes("watching"))
+
+
+@pytest.mark.parametrize("place", ["mark", "end", "cut"])
+def test_one_that_fails_harms_neither_step_nor_its_neighbour(collectors, perform, place):
+    """What it failed with is said once for a run of three repeats; the other one is kept."""
+    calls, others = [], []
+    collectors(broken=recorder(calls, fails=place), toy=recorder(others))
+
+    run = perform(windowed, repeat=3)
+
+    assert run.status is Status.DONE
+    assert all("toy.marbles" in step.series.columns for step in run.steps)
+    assert not any("broken.marbles" in step.series.columns for step in run.steps)
+    assert "end" in calls
+    said = [note for step in run.steps for note in step.notes if "broken" in note]
+    assert said == ["broken was not watched: it failed: RuntimeError: a bug in it"]
+
+
+def test_one_that_the_machine_does_not_allow_is_told_with_its_reason(collectors, perform):
+    """Once for a run, in the words of the collector."""
+
+    def begin(_scene):
+        raise Skip("there are no marbles here")
+
+    collectors(toy=SimpleNamespace(begin=begin))
+
+    run = perform(windowed, repeat=2)
+
+    notes = [note for step in run.steps for note in step.notes]
+    assert notes == ["toy was not watched: there are no marbles here"]
+
+
+def test_a_step_that_fails_after_its_window_keeps_what_was_seen(collectors, perform):
+    """What was measured by then is kept, and so is this."""
+    collectors(toy=recorder([]))
+
+    run = perform(lambda spec, context: windowed(spec, context, ReplayerError("lost")))
+
+    assert run.status is Status.FAILED
+    assert run.steps[0].tables["glass"]
+
+
+def test_a_step_without_a_window_is_ended_and_not_cut(collectors, perform):
+    """And one that never has one is not watched at all."""
+    calls = []
+    collectors(toy=recorder(calls))
+
+    perform(lambda _spec, context: context.sampler.mark())
+    assert calls[1:] == ["mark", "end"]
+    calls.clear()
+    perform(lambda _spec, _context: None, has_window=False)
+    assert not calls
+
+
+def test_who_watches_is_chosen_by_name(collectors, monkeypatch):
+    """By default all but those that say otherwise; fewer by option and variable, more by option."""
+    collectors(a=recorder([]), b=recorder([], BY_DEFAULT=False), c=recorder([]))
+
+    assert recordings.chosen() == ("a", "c")
+    assert recordings.chosen(without=["a"], also=["b"]) == ("b", "c")
+    assert recordings.chosen(without=["all"]) == ()
+    monkeypatch.setenv("REPLAYER_WITHOUT", "c,b")
+    assert recordings.chosen(also=["b"]) == ("a",)
+
+
+def test_a_name_that_is_none_is_an_error_in_one_sentence(collectors):
+    """With the nearest right one; a collector that only copies files cannot be left out."""
+    collectors(profile=recorder([]))
+
+    with pytest.raises(NotFound, match="did you mean profile"):
+        recordings.chosen(without=["profil"])
+    with pytest.raises(Impossible, match="only copies files"):
+        recordings.chosen(without=["cpu"])
+
+
+def test_what_a_killed_replayer_left_is_given_back():
+    """Its folder is removed, and the program that writes there is ended, nobody else's."""
+    code = (
+        "import contextlib, subprocess, sys, os, time\n"
+        "from replayer.watch import recordings\n"
+        "stack = contextlib.ExitStack()\n"
+        "folder = stack.enter_context(recordings._folder())\n"
+        "watcher = [sys.executable, '-c', 'import time; time.sleep(99)', f'{folder}/x']\n"
+        "print(folder, subprocess.Popen(watcher, start_new_session=True).pid, flush=True)\n"
+        "time.sleep(99)\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, text=True
+    ) as replayer:
+        folder, pid = replayer.stdout.readline().split()
+        replayer.kill()
+    lines = []
+    assert os.path.isdir(folder)  # noqa: PTH112
+
+    recovery.give_back(lines.append)
+
+    assert not os.path.exists(folder)  # noqa: PTH110
+    assert len([line for line in lines if folder in line and "1 that watched ended" in line]) == 1
+    # Whoever has become its parent takes note of its end in its own time.
+    assert journal.identity(int(pid)) == "" or ended_within(int(pid), 5)
+    assert not list(journal.notes("watching"))
+
+
+def ended_within(pid, seconds):
+    """Tell whether a process ends within some seconds."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if not journal.identity(pid):
+            return True
+        time.sleep(0.01)
+    os.kill(pid, signal.SIGKILL)
+    return False
