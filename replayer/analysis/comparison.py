@@ -7,10 +7,12 @@ from enum import StrEnum
 from fnmatch import fnmatchcase
 
 import numpy as np
+from pydantic import Field
 
 from replayer.analysis import family, statistics, steadiness
 from replayer.analysis.difference import Difference, Sort, differences
-from replayer.analysis.samples import Key, Samples, Side, Unit, unit_of
+from replayer.analysis.samples import Key, Samples, Side, Unit, places, take_turns, unit_of
+from replayer.analysis.why import Why, why
 from replayer.errors import Impossible
 from replayer.model import Better, Measurement, Noun
 from replayer.watch import calibration
@@ -19,8 +21,6 @@ _EMULATED = "QEMU TCG"
 """In the model that qemu gives a processor which it runs without KVM."""
 THRESHOLD = 0.02
 """A difference below this share is of no practical interest, unless --threshold says otherwise."""
-_APART = 0.75
-"""Of two groups whose units interleave, one is the later in about half of all pairs."""
 _RARE = 0.01
 """The control is spoken of if it moves as much in at most this share of comparisons by chance."""
 
@@ -106,6 +106,8 @@ class Comparison(Noun):
     rows: tuple[Row, ...]
     differences: tuple[Difference, ...]
     warnings: tuple[str, ...]
+    why: tuple[Why, ...] = Field(default=(), exclude_if=lambda why: not why)
+    """For each step of which a metric was shown to differ; () without accounts."""
 
 
 def compare(
@@ -145,7 +147,18 @@ def compare(
             *warnings,
             *_control(base, other),
         ),
+        why=why(base, other, unit, metrics=_differing(rows), differences=unlike),
     )
+
+
+def _differing(rows: Sequence[Row]) -> dict[str, list[str]]:
+    """Return step -> its metrics that were shown to differ, the leading ones first."""
+    shown = (Verdict.BETTER, Verdict.WORSE, Verdict.DIFFERS)
+    differing = [row for row in rows if row.verdict in shown]
+    steps: dict[str, list[str]] = {row.step: [] for row in differing}
+    for row in sorted(differing, key=lambda row: not row.leading):
+        steps[row.step].append(row.metric)
+    return steps
 
 
 def _refuse_shared(base: Side, other: Side) -> None:
@@ -223,8 +236,8 @@ def _rows(
             f"{other.name} has {_some(other.kinds)}"
         )
     _refuse_other_units(keys, base, other)
-    places = _places(unit, base, other)
-    drafts = {key: _draft(key, base, other, places) for key in keys}
+    at = places(unit, base, other)
+    drafts = {key: _draft(key, base, other, at) for key in keys}
     judged = _members([draft for draft in drafts.values() if draft.judged])
     tested = _members([draft for draft in drafts.values() if draft.row.p is not None])
     corrected = _corrected(tested, drafts)
@@ -250,19 +263,6 @@ def judged(base: Side, other: Side, *, unit: Unit, threshold: float) -> tuple[Ro
     if not kept[0].kinds.keys() & kept[1].kinds.keys():
         return ()
     return _rows(*kept, unit=unit, threshold=threshold, metrics=())[0]
-
-
-def _places(unit: Unit, base: Samples, other: Samples) -> tuple[statistics.Floats, ...] | None:
-    """Return each unit's place in the order of time, side by side.
-
-    None if the sides do not interleave, so that nothing tells a drift from what they differ by.
-    """
-    starts = np.array([*base.starts, *other.starts])
-    if unit is Unit.REPEAT or not np.isfinite(starts).all():
-        return None
-    places = statistics.ranks(starts)
-    split = places[: len(base.starts)], places[len(base.starts) :]
-    return split if 1 - _APART < steadiness.interleaved(*split) < _APART else None
 
 
 def _members(drafts: Sequence[_Draft]) -> list[_Draft]:
@@ -318,14 +318,14 @@ def _some(kinds: Mapping[Key, Measurement]) -> str:
 
 
 def _draft(
-    key: Key, base: Samples, other: Samples, places: tuple[statistics.Floats, ...] | None
+    key: Key, base: Samples, other: Samples, at: tuple[statistics.Floats, ...] | None
 ) -> _Draft:
     """Return a row without its verdict, and what it will be judged by."""
     kind = base.kinds[key]
     directed = kind.better is not Better.NEITHER
     raw = base.values(key), other.values(key)
     below, above = (values[np.isfinite(values)] for values in raw)
-    values, drift = _without_drift(raw, places) if directed and places else (raw, None)
+    values, drift = steadiness.without_drift(raw, at) if directed and at else (raw, None)
     alone = tuple(side[np.isfinite(side)] for side in values)
     ratio = statistics.ratio(*alone) if directed else None
     row = Row(
@@ -353,25 +353,6 @@ def _draft(
         row = row.model_copy(update={"p": statistics.rank_test(*alone)})
     says = (key[0], kind.says) if kind.says else key
     return _Draft(key=key, row=row, ratio=ratio, values=values, says=says)
-
-
-def _without_drift(
-    raw: tuple[statistics.Floats, statistics.Floats], places: tuple[statistics.Floats, ...]
-) -> tuple[tuple[statistics.Floats, statistics.Floats], float | None]:
-    """Return the values with their drift over time taken out, and how large it was, if it was."""
-    known = [np.isfinite(values) for values in raw]
-    slope = steadiness.drift(
-        [values[here] for values, here in zip(raw, known, strict=True)],
-        [at[here] for at, here in zip(places, known, strict=True)],
-    )
-    if not slope:
-        return raw, None
-    all_places = np.concatenate(places)
-    middle = float(all_places.mean())
-    below, above = (
-        values * np.exp(-slope * (at - middle)) for values, at in zip(raw, places, strict=True)
-    )
-    return (below, above), math.expm1(slope * float(np.ptp(all_places)))
 
 
 def _varies(row: Row) -> bool:
@@ -459,7 +440,7 @@ def _one_after_the_other(unit: Unit, base: Samples, other: Samples) -> list[str]
     if unit is Unit.REPEAT or not many or not np.isfinite(np.concatenate(starts)).all():
         return []
     later = steadiness.interleaved(*starts)
-    if 1 - _APART < later < _APART:
+    if take_turns(later):
         return []
     first, last = (base.name, other.name) if later > 0.5 else (other.name, base.name)
     how = "all" if later in {0.0, 1.0} else "most"

@@ -1,10 +1,12 @@
 """What counts of a group of runs: its boots, runs or repeats, and the values measured in each."""
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+
+import numpy as np
 
 from replayer.analysis import statistics, steadiness
 from replayer.model import Better, Measurement, Run, Status, StepResult
@@ -28,6 +30,10 @@ class Side:
 
 Key = tuple[str, str]
 """A step's name and a metric."""
+Measured = Callable[[StepResult], Iterable[Measurement]]
+"""What is taken of a step's result."""
+_APART = 0.75
+"""Of two groups whose units interleave, one is the later in about half of all pairs."""
 
 
 def unit_of(base: Sequence[Run], other: Sequence[Run]) -> Unit:
@@ -50,8 +56,9 @@ class Samples:
     """When each unit began, in seconds; not a number where it is not known."""
 
     @classmethod
-    def of(cls, side: Side, unit: Unit) -> "Samples":
-        """Sort the values of one side's runs into units."""
+    def of(cls, side: Side, unit: Unit, measured: Measured | None = None) -> "Samples":
+        """Sort the values of one side's runs into units; its measurements unless told otherwise."""
+        measured = measured or _measurements
         kinds: dict[Key, Measurement] = {}
         warnings: dict[str, list[str]] = {}
         parts: dict[object, list[Mapping[Key, list[float]]]] = {}
@@ -59,7 +66,7 @@ class Samples:
         for run in side.runs:
             steps, remarks = counted(run)
             for repeats in _by_repeat(steps) if unit is Unit.REPEAT else [steps]:
-                values, bad = _values(repeats, kinds)
+                values, bad = _values(repeats, kinds, measured)
                 remarks += bad
                 name = run.host["boot.id"] if unit is Unit.BOOT else len(parts)
                 parts.setdefault(name, []).append(values)
@@ -82,6 +89,24 @@ class Samples:
         return {(step, metric) for step, kinds in steps.items() for metric in leading(kinds)}
 
 
+def places(unit: Unit, base: Samples, other: Samples) -> tuple[statistics.Floats, ...] | None:
+    """Return each unit's place in the order of time, side by side.
+
+    None if the sides do not interleave, so that nothing tells a drift from what they differ by.
+    """
+    starts = np.array([*base.starts, *other.starts])
+    if unit is Unit.REPEAT or not np.isfinite(starts).all():
+        return None
+    ranks = statistics.ranks(starts)
+    split = ranks[: len(base.starts)], ranks[len(base.starts) :]
+    return split if take_turns(steadiness.interleaved(*split)) else None
+
+
+def take_turns(later: float) -> bool:
+    """Tell whether sides interleave of which one is the later in this share of all pairs."""
+    return 1 - _APART < later < _APART
+
+
 def _instant(text: str) -> float:
     """Return the seconds of a time as it stands in a result, not a number if it is none."""
     try:
@@ -102,8 +127,12 @@ def _by_repeat(steps: Iterable[StepResult]) -> list[list[StepResult]]:
     return list(repeats.values())
 
 
+def _measurements(step: StepResult) -> Iterable[Measurement]:
+    return step.measurements
+
+
 def _values(
-    steps: Iterable[StepResult], kinds: dict[Key, Measurement]
+    steps: Iterable[StepResult], kinds: dict[Key, Measurement], measured: Measured
 ) -> tuple[dict[Key, list[float]], list[str]]:
     """Return the values of some steps by key, and what is said about those that are no numbers.
 
@@ -112,7 +141,7 @@ def _values(
     values: dict[Key, list[float]] = {}
     remarks = []
     for step in steps:
-        for m in step.measurements:
+        for m in measured(step):
             key = (step.name, m.metric)
             if math.isfinite(m.value):
                 kinds.setdefault(key, m)

@@ -193,3 +193,22 @@ def drift(sides: Sequence[Floats], places: Sequence[Floats]) -> float:
     if not slopes or abs(agreed) <= _DRIFT_SURE * math.sqrt(variance):
         return 0.0
     return float(np.median(slopes))
+
+
+def without_drift(
+    raw: tuple[Floats, Floats], places: tuple[Floats, ...]
+) -> tuple[tuple[Floats, Floats], float | None]:
+    """Return the values with their drift over time taken out, and how large it was, if it was."""
+    known = [np.isfinite(values) for values in raw]
+    slope = drift(
+        [values[here] for values, here in zip(raw, known, strict=True)],
+        [at[here] for at, here in zip(places, known, strict=True)],
+    )
+    if not slope:
+        return raw, None
+    all_places = np.concatenate(places)
+    middle = float(all_places.mean())
+    below, above = (
+        values * np.exp(-slope * (at - middle)) for values, at in zip(raw, places, strict=True)
+    )
+    return (below, above), math.expm1(slope * float(np.ptp(all_places)))

@@ -12,6 +12,7 @@ from replayer.analysis.comparison import Comparison, Row, Verdict
 from replayer.analysis.difference import Difference, Sort
 from replayer.analysis.samples import Unit
 from replayer.analysis.statistics import MOST
+from replayer.report import why as words_why
 from replayer.report.tables import INDENT, line, pairs
 from replayer.report.words import clean
 from replayer.units import show
@@ -42,6 +43,7 @@ def render(comparison: Comparison) -> Group:
         rows = [row for row in comparison.rows if row.step == step]
         parts += ["", Rule(Text(_heading(rows[0]), style="bold"), align="left", style="dim")]
         parts.append(Padding(_table(rows, comparison), (0, 0, 0, INDENT), expand=False))
+        parts += _why(comparison, step)
     return Group(*parts, "", *_tail(comparison))
 
 
@@ -162,6 +164,15 @@ def _table(rows: Sequence[Row], comparison: Comparison) -> Table:
     return table
 
 
+def _why(comparison: Comparison, step: str) -> Iterator[RenderableType]:
+    """Yield what of a step's account moved, and what of the environment may have moved it."""
+    for why in comparison.why:
+        if why.step == step:
+            section = words_why.section(why, comparison)
+            yield line(f"why: {section.sentence}", "bold")
+            yield from (line(f"may explain: {cause}") for cause in section.may_explain)
+
+
 def _heading(row: Row) -> str:
     """Return a step's name, and what step it is where that is another word."""
     kind = row.metric.partition(".")[0]
@@ -193,5 +204,5 @@ def _cells(row: Row) -> list[Text]:
 
 
 def _tail(comparison: Comparison) -> Iterator[RenderableType]:
-    for words in explained(comparison):
+    for words in (*explained(comparison), *words_why.explained(comparison)):
         yield Text(words, style="dim")

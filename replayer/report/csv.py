@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from replayer.analysis.client_hosts import last_window
 from replayer.analysis.comparison import Comparison
 from replayer.analysis.samples import Side
+from replayer.analysis.why import Part, Why
 from replayer.model import Better, StepResult
 from replayer.report.words import clean
 
@@ -30,6 +31,8 @@ _OF_A_HOST = {
 }
 """What is told of a client host -> its unit."""
 _COMPARED = (*_ROW, "p_holm", "verdict", "more")
+_SHIFTED = ("shift", "shift_low", "shift_high")
+"""Columns that are there if parts of an account are: a part's shift, in its unit."""
 
 
 def table(sides: Sequence[Side], comparison: Comparison | None) -> str:
@@ -78,7 +81,25 @@ def _client_hosts(step: StepResult) -> Iterator[tuple[str, float, str]]:
 
 
 def _compared(comparison: Comparison) -> Iterator[Sequence[object]]:
-    yield (*_COMPARED, "base_group", "other_group")
+    names = comparison.base.name, comparison.other.name
+    shifted = _SHIFTED if comparison.why else ()
+    yield (*_COMPARED, "base_group", "other_group", *shifted)
     for row in comparison.rows:
         keys = row.model_dump(mode="json")
-        yield (*(keys[name] for name in _COMPARED), comparison.base.name, comparison.other.name)
+        yield (*(keys[name] for name in _COMPARED), *names, *(None for _ in shifted))
+    for why in comparison.why:
+        yield from (_part(why, part, names) for part in (why.whole, *why.parts) if part)
+
+
+def _part(why: Why, part: Part, names: tuple[str, str]) -> Sequence[object]:
+    """Return a part of a step's account, as `<step>.time.<part>`: it has a shift and no ratio."""
+    keys = part.model_dump(mode="json") | {
+        "step": why.step,
+        "metric": f"{why.step}.time.{part.part}",
+        "unit": f"s/{why.operation}",
+        "better": Better.LESS.value,
+        "p_holm": part.p,
+        "verdict": part.change.value,
+    }
+    row = {key: value for key, value in keys.items() if key not in ("low", "high", "p")}
+    return (*(row.get(name) for name in _COMPARED), *names, part.shift, part.low, part.high)

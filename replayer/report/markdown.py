@@ -10,6 +10,7 @@ from replayer.analysis.difference import Sort
 from replayer.analysis.samples import Side
 from replayer.model import Run, Status
 from replayer.report import client_hosts, replays
+from replayer.report import why as words_why
 from replayer.report.comparison import SORTS, explained, limits, sentence, values, verdict
 from replayer.report.words import clean
 from replayer.units import show
@@ -52,11 +53,23 @@ def _comparison(comparison: Comparison) -> Iterator[str]:
         for row in comparison.rows
     ]
     yield table(["metric", *names, "ratio", "95 % interval", "p", "verdict"], rows)
+    yield from _why(comparison)
     for section in replays.sections(comparison):
         yield f"**{plain(section.title)}**"
         yield "\n".join(f"- {plain(words)}" for words in section.sentences)
         yield from (table([title, *names[1:]], rows) for title, names, rows in section.tables)
-    yield " ".join(plain(words) for words in explained(comparison))
+    yield " ".join(plain(one) for one in (*explained(comparison), *words_why.explained(comparison)))
+
+
+def _why(comparison: Comparison) -> Iterator[str]:
+    """Yield for each step that differs which parts of its account moved."""
+    for why in comparison.why:
+        section = words_why.section(why, comparison)
+        yield f"**Why: {plain(section.sentence)}**"
+        if section.may_explain:
+            yield "\n".join(f"- may explain: {plain(cause)}" for cause in section.may_explain)
+        if why.parts:
+            yield table(words_why.headings(comparison, why), words_why.rows(why))
 
 
 def _runs(sides: Sequence[Side]) -> Iterator[str]:

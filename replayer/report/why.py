@@ -1,0 +1,162 @@
+"""Why a metric differs, in words: what took longer for each operation, and by how much."""
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from replayer.analysis.comparison import Comparison, Row
+from replayer.analysis.difference import MISSING, Difference
+from replayer.analysis.samples import Unit
+from replayer.analysis.why import MARGIN, RESIDUE, Change, Part, Why
+from replayer.report.words import clean
+from replayer.units import three
+
+_UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"))
+_TOLD = 0.005
+"""A part that is less than this share of the time on both sides is in the table, if at all."""
+_MOST_CAUSES = 6
+
+
+class Section(NamedTuple):
+    """What is said of a step."""
+
+    sentence: str
+    may_explain: tuple[str, ...]
+
+
+def sections(comparison: Comparison) -> Iterator[tuple[str, Section]]:
+    """Yield the name of each step of which a metric was shown to differ, and what is said of it."""
+    for why in comparison.why:
+        yield why.step, section(why, comparison)
+
+
+def section(why: Why, comparison: Comparison) -> Section:
+    """Return what is said of a step."""
+    row = next(
+        row for row in comparison.rows if (row.step, row.metric) == (why.step, why.metrics[0])
+    )
+    causes = tuple(_cause(one, comparison) for one in why.may_explain[:_MOST_CAUSES])
+    left = len(why.may_explain) - len(causes)
+    more = (f"and {left} more",) if left else ()
+    return Section(clean(f"{_judged(row)}: {_account(why)}"), (*causes, *more))
+
+
+def explained(comparison: Comparison) -> list[str]:
+    """Return how to read what is said, a sentence each; [] where nothing is."""
+    if not any(why.parts for why in comparison.why):
+        return []
+    base, other = clean(comparison.base.name), clean(comparison.other.name)
+    scope = "" if comparison.unit is Unit.BOOT else " in these runs"
+    return [
+        (
+            f"Why: a session's time per operation in {other} less that in {base}: + takes longer "
+            f"in {other}.  A part is named if a rank test at 5 %, corrected for all parts of the "
+            f"step, shows that it moved{scope}; it is unchanged if its interval lies within "
+            f"{MARGIN * 100:g} % of an operation's time, and else unclear."
+        ),
+    ]
+
+
+def rows(why: Why) -> list[list[str]]:
+    """Return the whole and each part, as they stand below `headings`."""
+    parts = [part for part in (why.whole, *why.parts) if part is not None]
+    unit = _unit(why)
+    return [_row(part, unit, is_whole=part is why.whole) for part in parts]
+
+
+def headings(comparison: Comparison, why: Why) -> list[str]:
+    """Return what stands above `rows`: the unit, the groups' names, what is said of their parts."""
+    names = comparison.base.name, comparison.other.name
+    return [f"{_unit(why)[1]} a {why.operation}", *names, "difference", "95 % interval", "p", ""]
+
+
+def _row(part: Part, unit: tuple[float, str], *, is_whole: bool) -> list[str]:
+    factor, _ = unit
+    return [
+        "a session's time" if is_whole else part.part,
+        f"{part.base / factor:.3f}",
+        f"{part.other / factor:.3f}",
+        f"{part.shift / factor:+.3f}",
+        ""
+        if part.low is None or part.high is None
+        else f"{part.low / factor:+.3f} to {part.high / factor:+.3f}",
+        "" if part.p is None else "<0.001" if part.p < 0.001 else f"{part.p:.3f}",
+        "" if is_whole else part.change.value,
+    ]
+
+
+def _judged(row: Row) -> str:
+    """Return a metric with its ratio and verdict."""
+    verdict = row.verdict.value if row.verdict else ""
+    if row.ratio is None:
+        return f"{row.title} {verdict}"
+    interval = "" if row.low is None or row.high is None else f" ({row.low:.2f} to {row.high:.2f})"
+    return f"{row.title} {row.ratio:.2f}{interval} {verdict}"
+
+
+def _account(why: Why) -> str:
+    if why.reason or why.whole is None:
+        return f"no why: {why.reason}"
+    factor, name = _unit(why)
+    change = _number(why.whole.shift / factor)
+    begin = f"{change} {name} a {why.operation} of {three(why.whole.base / factor)}"
+    return f"{begin}: {'; '.join(filter(None, (_named(why, factor), _unchanged(why))))}"
+
+
+def _named(why: Why, factor: float) -> str:
+    parts = ", ".join(_moved(part, factor) for part in why.moved)
+    if why.explained:
+        return parts
+    return f"no part explains it{f', though these moved: {parts}' if parts else ''}"
+
+
+def _moved(part: Part, factor: float) -> str:
+    if part.low is None or part.high is None:
+        return f"{part.part} {_number(part.shift / factor)}"
+    digits = _digits(part.shift / factor)
+    low, high = (f"{end / factor:.{digits}f}" for end in (part.low, part.high))
+    return f"{part.part} {part.shift / factor:+.{digits}f} ({low} to {high})"
+
+
+def _unchanged(why: Why) -> str:
+    """Return the parts of some size of which it was shown that they hardly moved, if at all."""
+    least = _TOLD * (why.whole.base if why.whole else 0.0)
+    names = [
+        part.part
+        for part in why.parts
+        if part.change is Change.UNCHANGED
+        and max(part.base, part.other) >= least
+        and part.part != RESIDUE
+    ]
+    return f"{_listed(names)} unchanged" if names else ""
+
+
+def _listed(names: Sequence[str]) -> str:
+    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+
+
+def _cause(difference: Difference, comparison: Comparison) -> str:
+    sides = (difference.base, comparison.base), (difference.other, comparison.other)
+    values = [f"{' | '.join(map(_value, known[:3]))} in {side.name}" for known, side in sides]
+    return clean(f"{difference.key}: {', '.join(values)}")
+
+
+def _value(value: str) -> str:
+    return "unknown" if value == MISSING else value
+
+
+def _unit(why: Why) -> tuple[float, str]:
+    """Return seconds and name of the unit in which the whole is 1 or more."""
+    whole = why.whole.base if why.whole else 0.0
+    return next((unit for unit in _UNITS if whole >= unit[0]), _UNITS[-1])
+
+
+def _number(value: float) -> str:
+    """Return a difference with two significant digits, and more before the point."""
+    return f"{value:+.{_digits(value)}f}"
+
+
+def _digits(value: float) -> int:
+    if not value or not math.isfinite(value):
+        return 1
+    return max(0, 1 - math.floor(math.log10(abs(value))))

@@ -1,0 +1,254 @@
+"""Why a metric differs: planted causes are named, nothing else is, and chance explains nothing."""
+
+import json
+
+import numpy as np
+import pytest
+
+from replayer.analysis.comparison import Verdict, compare
+from replayer.analysis.samples import Side, Unit
+from replayer.analysis.why import Change, why
+from replayer.model import Spent
+from replayer.results import store
+from tests.made import USUAL, account
+
+
+@pytest.fixture
+def side(run_of):
+    """Return a function that makes a side of runs with these accounts, one boot each."""
+
+    def make(name, accounts, *, boots=True, **more):
+        runs = []
+        for number, one in enumerate(accounts):
+            rate = one.operations / one.seconds if one else 1.0
+            run = run_of([rate], boot=f"{name}{number}" if boots else "b", **more)
+            step = run.steps[0].model_copy(update={"account": one})
+            runs.append(run.model_copy(update={"steps": (step,)}))
+        return Side(name, tuple(runs))
+
+    return make
+
+
+def pair(side, random, parts=None, count=6, **more):
+    """Return two sides, the second with these parts."""
+    return (
+        side("A", [account(random) for _ in range(count)]),
+        side("B", [account(random, parts) for _ in range(count)], **more),
+    )
+
+
+def named(comparison):
+    """Return the parts that are named as moved, of all steps."""
+    return {part.part for one in comparison.why for part in one.moved}
+
+
+def test_in_a_against_a_nothing_is_named(side):
+    """Of 200 pairs of 6 runs that differ by chance alone, at most 5 percent name any part."""
+    random = np.random.default_rng(1)
+
+    assert sum(bool(named(compare(*pair(side, random)))) for _ in range(200)) <= 10
+
+
+def test_the_parts_by_themselves_hold_their_five_percent(side):
+    """Were the metric shown to differ each time, a part is named in 5 % of them, and 2 more."""
+    random = np.random.default_rng(2)
+    metrics = {"sessions": ["sessions.riops"]}
+    wrong = 0
+    for _ in range(200):
+        one = why(*pair(side, random), Unit.BOOT, metrics=metrics)[0]
+        wrong += bool(one.moved)
+
+    assert wrong <= 14
+
+
+@pytest.mark.parametrize("cause", [Spent.ENTRY, Spent.COPY, Spent.CLIENT])
+def test_a_planted_part_is_named(side, cause):
+    """8 percent of the time more in one part, 6 runs against 6: named in 9 of 10, and alone."""
+    random = np.random.default_rng(3)
+    more = {**USUAL, cause: USUAL[cause] + 0.08 * sum(USUAL.values())}
+    compared = [compare(*pair(side, random, more)) for _ in range(60)]
+
+    assert sum(cause in named(one) for one in compared) >= 54
+    assert sum(bool(named(one) - {cause}) for one in compared) <= 6
+    first = next(one.why[0] for one in compared if cause in named(one))
+    assert first.metrics == ("sessions.riops",)
+    assert first.explained
+    assert first.whole.base == pytest.approx(14e-6, rel=0.05)
+    assert first.moved[0].shift == pytest.approx(0.08 * 14e-6, rel=0.4)
+    assert first.moved[0].low < first.moved[0].shift < first.moved[0].high
+
+
+def test_two_causes_are_named_by_their_size(side):
+    """The larger one first."""
+    random = np.random.default_rng(4)
+    more = {**USUAL, Spent.COPY: 2.2e-6, Spent.ENTRY: 3.9e-6}
+    one = compare(*pair(side, random, more)).why[0]
+
+    assert [part.part for part in one.moved] == [Spent.ENTRY, Spent.COPY]
+
+
+def test_what_got_better_is_named_as_well(side):
+    """With a shift below zero."""
+    random = np.random.default_rng(5)
+    less = {**USUAL, Spent.CLIENT: 1.1e-6}
+    compared = compare(*pair(side, random, less))
+
+    assert compared.rows[0].verdict is Verdict.BETTER
+    assert named(compared) == {Spent.CLIENT}
+    assert compared.why[0].moved[0].high < 0
+
+
+def test_unchanged_is_only_what_lies_within_the_margin(side):
+    """A part whose interval is wider than 2 percent of the time is unclear, whatever its p is."""
+    random = np.random.default_rng(6)
+    more = {**USUAL, Spent.ENTRY: 3.0e-6}
+    for _ in range(20):
+        one = compare(*pair(side, random, more)).why[0]
+        for part in one.parts:
+            outside = max(abs(part.low), abs(part.high)) > 0.02 * one.whole.base
+            if part.change is not Change.MOVED:
+                assert (part.change is Change.UNCLEAR) == outside
+
+
+def test_a_metric_that_was_not_shown_to_differ_has_no_why(side):
+    """However far apart its parts are: they add up to the same."""
+    random = np.random.default_rng(7)
+    swapped = {**USUAL, Spent.COPY: USUAL[Spent.CLIENT], Spent.CLIENT: USUAL[Spent.COPY]}
+    compared = compare(*pair(side, random, swapped))
+
+    assert compared.rows[0].verdict is not Verdict.WORSE
+    assert compared.why == ()
+
+
+def test_a_residue_that_moved_explains_nothing(side):
+    """What no part has is said to have moved, and is no explanation."""
+    random = np.random.default_rng(8)
+    base, other = pair(side, random)
+    runs = []
+    for run in other.runs:
+        one = run.steps[0].account
+        worse = one.model_copy(
+            update={"residue": one.residue + 3e-6, "operations": one.operations * 0.8}
+        )
+        slower = (
+            run.steps[0]
+            .measurements[0]
+            .model_copy(update={"value": worse.operations / worse.seconds})
+        )
+        step = run.steps[0].model_copy(update={"account": worse, "measurements": (slower,)})
+        runs.append(run.model_copy(update={"steps": (step,)}))
+    one = compare(base, Side("B", tuple(runs))).why[0]
+
+    assert [part.part for part in one.moved] == ["not accounted for"]
+    assert not one.explained
+
+
+def test_old_results_compare_as_before(run_of):
+    """Runs without accounts have no why, in the comparison or its JSON."""
+    sides = [
+        Side(n, tuple(run_of([level + i], boot=f"{n}{i}") for i in range(6)))
+        for n, level in (("A", 100), ("B", 200))
+    ]
+    compared = compare(*sides)
+
+    assert compared.why == ()
+    assert "why" not in json.loads(compared.model_dump_json())
+
+
+def test_an_account_that_one_side_lacks_is_said(side, run_of):
+    """By the side's name; nothing is named."""
+    random = np.random.default_rng(9)
+    base = Side("old", tuple(run_of([1e6 + i], boot=f"o{i}") for i in range(6)))
+    one = compare(base, side("B", [account(random) for _ in range(6)])).why[0]
+
+    assert one.reason == "old has no account of where the time went"
+    assert one.parts == ()
+
+
+def test_so_few_runs_cannot_show_a_part(side):
+    """3 values that never vary by themselves differ; which part did can never be shown by 3."""
+    random = np.random.default_rng(10)
+    sides = [side(n, [account(random) for _ in range(3)]) for n in "AB"]
+    one = why(*sides, Unit.BOOT, metrics={"sessions": ["sessions.riops"]})[0]
+
+    assert "3 boots against 3 can never show which part moved: at least 4" in one.reason
+
+
+def test_other_operations_are_not_compared(side):
+    """Seconds a block against seconds a statement tell nothing."""
+    random = np.random.default_rng(11)
+    base = side("A", [account(random) for _ in range(6)])
+    other = side("B", [account(random, noise=1, operation="statement") for _ in range(6)])
+    one = why(base, other, Unit.BOOT, metrics={"sessions": ["sessions.riops"]})[0]
+
+    assert "block in A, statement in B" in one.reason
+
+
+def test_without_a_profile_on_one_side_the_kernel_is_one_part(side):
+    """Its split on the other side is no difference: nothing of it is named."""
+    random = np.random.default_rng(22)
+    others = (Spent.SERVER, Spent.RUN_QUEUE, Spent.CLIENT, Spent.OTHER)
+    kernels = [part for part in USUAL if part not in others]
+    whole = {part: time for part, time in USUAL.items() if part not in kernels}
+    whole |= {Spent.KERNEL: sum(USUAL[part] for part in kernels), Spent.CLIENT: 6.1e-6}
+    compared = compare(*pair(side, random, whole))
+
+    assert Spent.CLIENT in named(compared)
+    assert not {"kernel", *kernels} & named(compared)
+    assert "kernel" in {part.part for part in compared.why[0].parts}
+    assert Spent.COPY not in {part.part for part in compared.why[0].parts}
+
+
+def test_known_causes_that_differ_stand_beside_it(side):
+    """Read-ahead beside a device that is waited for longer; what cannot move it does not."""
+    random = np.random.default_rng(13)
+    slower = {**USUAL, Spent.DEVICE: 4e-6}
+    host = {
+        "device.read_ahead_kb": 4096,
+        "kernel.mitigations.retbleed": "Vulnerable",
+        "os.name": "other",
+    }
+    one = compare(*pair(side, random, slower, host=host)).why[0]
+
+    assert named(compare(*pair(side, random, slower))) == {Spent.DEVICE}
+    assert [difference.key for difference in one.may_explain] == ["host.device.read_ahead_kb"]
+
+
+def test_where_nothing_is_named_every_known_cause_stands_there(side):
+    """But no difference that is no known cause."""
+    random = np.random.default_rng(14)
+    slower = {part: seconds * 1.035 for part, seconds in USUAL.items()}
+    host = {"cpu.governor": "powersave", "os.name": "other"}
+    compared = [compare(*pair(side, random, slower, host=host)) for _ in range(10)]
+    silent = [one.why[0] for one in compared if one.why and not one.why[0].moved]
+
+    assert silent
+    assert all([d.key for d in one.may_explain] == ["host.cpu.governor"] for one in silent)
+
+
+def test_runs_of_one_boot_have_a_why_too(side):
+    """Under `differs in these runs`, as the metric's own verdict is."""
+    random = np.random.default_rng(15)
+    more = {**USUAL, Spent.ENTRY: 3.0e-6}
+    compared = compare(
+        side("A", [account(random) for _ in range(6)], boots=False),
+        side("B", [account(random, more) for _ in range(6)], boots=False),
+    )
+
+    assert compared.unit is Unit.RUN
+    assert compared.rows[0].verdict is Verdict.DIFFERS
+    assert Spent.ENTRY in named(compared)
+
+
+def test_accounts_survive_a_result_file(side, tmp_path):
+    """A comparison of stored runs says what one of the runs in memory does."""
+    random = np.random.default_rng(16)
+    sides = pair(side, random, {**USUAL, Spent.ENTRY: 3.0e-6})
+    stored = []
+    for one in sides:
+        for run in one.runs:
+            store.save(tmp_path / f"{run.id}.json", run)
+        runs = tuple(store.load(tmp_path / f"{run.id}.json") for run in one.runs)
+        stored.append(Side(one.name, runs))
+
+    assert compare(*stored).why == compare(*sides).why != ()

@@ -1,0 +1,140 @@
+"""The words of a why: as the issue has them, at any width, whatever a result calls its things."""
+
+import csv
+import io
+import re
+
+import numpy as np
+import pytest
+from rich.cells import cell_len
+
+from replayer.analysis.comparison import compare
+from replayer.analysis.samples import Side
+from replayer.model import Spent
+from replayer.report import comparison as comparison_report
+from replayer.report import csv as csv_report
+from replayer.report import markdown, screen
+from tests.made import USUAL, account
+
+EVIL = "=1+1</script><img src=x onerror=alert(1)>\x1b[2J\x07\u202e|\n" + "x" * 10_000
+
+
+@pytest.fixture
+def sides(run_of):
+    """Return a function that makes two sides of six boots, the second slower in some parts."""
+
+    def make(more, names=("A", "B"), host=None, **changes):
+        random = np.random.default_rng(1)
+        slower = {part: seconds + more.get(part, 0.0) for part, seconds in USUAL.items()}
+        made = []
+        for name, parts in zip(names, (USUAL, slower), strict=True):
+            runs = []
+            for number in range(6):
+                one = account(random, parts, **changes)
+                rate = one.operations / one.seconds
+                run = run_of([rate], boot=f"{name}{number}", host=host if parts is slower else None)
+                step = run.steps[0].model_copy(update={"account": one})
+                runs.append(run.model_copy(update={"steps": (step,)}))
+            made.append(Side(name, tuple(runs)))
+        return made
+
+    return make
+
+
+def shown(sides, width=100):
+    """Return the report of the comparison of two sides as plain text."""
+    return screen.text(comparison_report.render(compare(*sides)), width=width)
+
+
+def test_the_sentence_is_the_one_that_was_asked_for(sides):
+    """Metric, ratio and verdict; the time of an operation; what moved with interval; the rest."""
+    text = " ".join(shown(sides({Spent.ENTRY: 0.9e-6, Spent.COPY: 0.4e-6})).split())
+
+    assert re.search(
+        r"why: sessions.riops 0\.\d\d \(0\.\d\d to 0\.\d\d\) worse: \+1\.\d us a block of 1\d\.\d: "
+        r"kernel entry \+0\.\d\d \(0\.\d\d to [01]\.\d\d\), copy \+0\.\d\d \(0\.\d\d to 0\.\d\d\); "
+        r"server code, [a-z, ]+ and [a-z ]+ unchanged",
+        text,
+    )
+    assert "a session's time per operation in B less that in A: + takes longer in B" in text
+
+
+@pytest.mark.parametrize("width", [80, 100])
+def test_no_line_is_wider_than_the_terminal(sides, width):
+    """At 80 and at 100 columns, with known causes of long values."""
+    host = {"kernel.mitigations.retbleed": "Mitigation: " + "untrained return thunk; " * 9}
+    text = shown(sides({Spent.ENTRY: 2e-6}, host=host), width)
+
+    words = " ".join(text.split())
+    assert "may explain: host.kernel.mitigations.retbleed: unknown in A, Mitigation: " in words
+    assert max(map(cell_len, text.splitlines())) <= width
+
+
+def test_no_part_explains_it_is_an_answer(sides):
+    """All parts a little slower: none of them is shown to be, and it is said."""
+    text = shown(sides({part: 0.03 * seconds for part, seconds in USUAL.items()}, noise=0.004))
+
+    assert "us a block of 14" in " ".join(text.split())
+    assert "no part explains it" in text
+
+
+def test_why_there_is_none_is_said(sides, run_of):
+    """An old result on one side: by its name, in a sentence."""
+    _, other = sides({Spent.ENTRY: 2e-6})
+    old = Side("old", tuple(run_of([1e6 + i], boot=f"o{i}") for i in range(6)))
+
+    assert "no why: old has no account of where the time went" in shown((old, other))
+
+
+def test_markdown_has_the_sentence_and_all_parts(sides):
+    """The parts in a table below it."""
+    pair = sides({Spent.ENTRY: 0.9e-6})
+    text = markdown.page(pair, compare(*pair))
+
+    assert "**Why: sessions.riops" in text
+    assert re.search(
+        r"\| kernel entry \| 0\.\d{3} \| 1\.\d{3} \| \+0\.\d{3} \| .* \| moved \|", text
+    )
+    assert "| us a block | A | B | difference |" in text
+
+
+def test_csv_has_the_parts_with_their_shifts(sides):
+    """Below the metrics, which have the columns that they had; every line has as many cells."""
+    pair = sides({Spent.ENTRY: 0.9e-6})
+    rows = list(csv.DictReader(io.StringIO(csv_report.table(pair, compare(*pair)))))
+    entry = next(row for row in rows if row["metric"] == "sessions.time.kernel entry")
+
+    assert rows[0]["metric"] == "sessions.riops"
+    assert rows[0]["shift"] == ""
+    assert entry["unit"] == "s/block"
+    assert entry["verdict"] == "moved"
+    assert 0.5e-6 < float(entry["shift_low"]) < float(entry["shift"]) < float(entry["shift_high"])
+    assert not any(None in row or None in row.values() for row in rows)
+
+
+def test_a_comparison_without_accounts_has_the_columns_it_had(run_of):
+    """Programs that read them go on."""
+    pair = [Side(n, tuple(run_of([1.0 + i], boot=f"{n}{i}") for i in range(4))) for n in "AB"]
+
+    assert csv_report.table(pair, compare(*pair)).splitlines()[0].endswith(",other_group")
+
+
+def test_hostile_names_steer_nothing(sides):
+    """An operation, a group and a fact named to attack: no escape, no markup, no formula."""
+    pair = sides(
+        {Spent.ENTRY: 2e-6},
+        names=("A", EVIL),
+        host={"kernel.mitigations.x": EVIL},
+        operation=EVIL,
+    )
+    compared = compare(*pair)
+    text, page, table = (
+        shown(pair),
+        markdown.page(pair, compared),
+        csv_report.table(pair, compared),
+    )
+
+    for one in (text, page, table):
+        assert not re.search("[\x00-\x09\x0b-\x1f\u202e]", one)
+    assert "<" not in page
+    assert not any(cell.startswith("=") for row in csv.reader(io.StringIO(table)) for cell in row)
