@@ -152,3 +152,22 @@ def test_an_interval_of_nothing_but_one_value_each_is_that_ratio():
 
     assert (interval.value, interval.low, interval.high) == (1.5, None, None)
     assert math.isinf(interval.error)
+
+
+def test_the_interval_of_a_shift_covers_the_true_one_as_often_as_it_says():
+    """Of 1,000 draws about zero, 95 percent of the intervals hold the shift; the test agrees."""
+    random = np.random.default_rng(12)
+    covered = 0
+    for _ in range(1000):
+        base, other = random.normal(0, 1, 6), random.normal(0.7, 1, 6)
+        interval = statistics.shift(base, other)
+        covered += interval.low <= 0.7 <= interval.high
+        outside = not interval.low <= 0 <= interval.high
+        assert outside == (statistics.rank_test(base, other) <= statistics.ALPHA)
+
+    assert 0.935 <= covered / 1000 <= 0.972
+
+
+def test_a_shift_takes_zeros_and_few_units_have_no_interval():
+    """Nothing in one sample and 3 in the other is a shift of 3; three units say no more."""
+    assert statistics.shift([0, 0, 0], [3, 3, 3]) == statistics.Shift(3.0, None, None)
