@@ -30,7 +30,7 @@ from replayer.model import (
     Temperature,
     Verdict,
 )
-from replayer.report import client_hosts, forms, watching
+from replayer.report import account, client_hosts, forms, watching
 from replayer.report.tables import (
     Flow,
     Sheet,
@@ -257,6 +257,7 @@ def _step(result: StepResult, run: Run) -> Iterator[RenderableType]:
     if result.steady is not None:
         facts = {f"{result.step}.steady": result.steady.words, **facts}
     yield from _facts(facts, result.step)
+    yield from account.parts(result)
     yield from _watched(result, run)
     yield from _notes([result])
 
@@ -278,6 +279,7 @@ def _repeats(results: Sequence[StepResult], run: Run) -> Iterator[RenderableType
         yield from _common_proof(done)
         yield from _middle_ceiling(done)
         yield from client_hosts.parts(done[-1], run)
+        yield from _middle_account(done)
         yield from _watched(done[-1], run, f"repeat {done[-1].repeat}, ")
     yield from _notes(results)
 
@@ -311,6 +313,14 @@ def _middle_ceiling(results: Sequence[StepResult]) -> Iterator[RenderableType]:
         ordered = sorted(held, key=lambda one: one.reads.per_second if one.reads else 0.0)
         middle = ordered[(len(ordered) - 1) // 2]
         yield line(f"ceiling of repeat {middle.repeat}, the middle one: {middle.facts['ceiling']}")
+
+
+def _middle_account(results: Sequence[StepResult]) -> Iterator[RenderableType]:
+    """Yield where the time went in the repeat in the middle."""
+    middle = account.middle(results)
+    if middle is not None:
+        yield line(f"repeat {middle.repeat}, the middle one:", "dim")
+        yield from account.parts(middle)
 
 
 def _median(values: Sequence[float | None]) -> float | None:

@@ -8,10 +8,10 @@ from replayer.analysis.comparison import Comparison, Row
 from replayer.analysis.difference import MISSING, Difference
 from replayer.analysis.samples import Unit
 from replayer.analysis.why import MARGIN, RESIDUE, Change, Part, Why
+from replayer.report.account import Scale, scaled
 from replayer.report.words import clean
 from replayer.units import three
 
-_UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"))
 _TOLD = 0.005
 """A part that is less than this share of the time on both sides is in the table, if at all."""
 _MOST_CAUSES = 6
@@ -70,7 +70,7 @@ def headings(comparison: Comparison, why: Why) -> list[str]:
     return [f"{_unit(why)[1]} a {why.operation}", *names, "difference", "95 % interval", "p", ""]
 
 
-def _row(part: Part, unit: tuple[float, str], *, is_whole: bool) -> list[str]:
+def _row(part: Part, unit: Scale, *, is_whole: bool) -> list[str]:
     factor, _ = unit
     return [
         "a session's time" if is_whole else part.part,
@@ -145,10 +145,8 @@ def _value(value: str) -> str:
     return "unknown" if value == MISSING else value
 
 
-def _unit(why: Why) -> tuple[float, str]:
-    """Return seconds and name of the unit in which the whole is 1 or more."""
-    whole = why.whole.base if why.whole else 0.0
-    return next((unit for unit in _UNITS if whole >= unit[0]), _UNITS[-1])
+def _unit(why: Why) -> Scale:
+    return scaled(why.whole.base if why.whole else 0.0)
 
 
 def _number(value: float) -> str:

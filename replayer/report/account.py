@@ -1,0 +1,210 @@
+"""Where the time of a step's window went: what the terminal shows of its account and profile."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median_low
+from typing import NamedTuple
+
+from rich.cells import cell_len, set_cell_size
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.text import Text
+
+from replayer.analysis import flame
+from replayer.model import Account, Profile, Spent, StepResult
+from replayer.report.tables import INDENT, Flow, indented, line
+from replayer.report.words import clean
+from replayer.units import show_count, show_duration, three
+
+_CPU = frozenset(
+    {
+        *(Spent.SERVER, Spent.ENTRY, Spent.COPY, Spent.PAGE_CACHE, Spent.FILE_SYSTEM, Spent.BLOCK),
+        *(Spent.SCHEDULER, Spent.FAULTS, Spent.NETWORK, Spent.LOCKING, Spent.KERNEL),
+    }
+)
+"""The parts of a session's time that it had a processor in."""
+_USER = (Spent.SERVER, Spent.CLIENT)
+_FUNCTIONS = 20
+_WAITS = 8
+_LEAST = 0.0005
+"""A smaller share is left out."""
+_WIDE = 78
+"""Columns from which on functions stand beside each other."""
+_GAP = 3
+_SHOWN = 0.005
+"""A session less than this is 0.00 of one."""
+_LONGEST = 20
+
+
+class Scale(NamedTuple):
+    """A unit of time."""
+
+    seconds: float
+    name: str
+
+
+_SCALES = (Scale(1.0, "s"), Scale(1e-3, "ms"), Scale(1e-6, "us"), Scale(1e-9, "ns"))
+
+
+def parts(result: StepResult) -> Iterator[RenderableType]:
+    """Yield what is known of a step's account; nothing of a step that was not watched."""
+    if result.account is not None:
+        yield from _account(result.account)
+    if result.profile is not None:
+        yield from _functions(result.profile)
+    if result.costs:
+        yield indented([("watching cost", Flow([*_costs(result)], "   "))])
+    if result.account is not None:
+        for note in result.account.notes:
+            yield line(f"note: {clean(note)}", "yellow")
+
+
+def middle(results: Sequence[StepResult]) -> StepResult | None:
+    """Return the repeat whose operations took the middle time, of those that have an account."""
+    known = [one for one in results if one.account is not None and one.account.operations > 0]
+    if not known:
+        return None
+    times = [whole(one.account) for one in known if one.account is not None]
+    return known[times.index(median_low(times))]
+
+
+def whole(account: Account) -> float:
+    """Return the seconds of sessions' time that an operation took."""
+    if not account.operations > 0:
+        return 0.0
+    return account.sessions * account.seconds / account.operations
+
+
+def _account(account: Account) -> Iterator[RenderableType]:
+    size = show_duration(whole(account))
+    yield line(
+        clean(
+            f"where the time went: {size} of a session's time a {account.operation}, over "
+            f"{show_duration(account.seconds)}, by {show_count(account.samples)} observations"
+        ),
+        "dim",
+    )
+    items: list[tuple[str, str | Text | Flow]] = []
+    if account.session:
+        items.append(("sessions", Flow([*_little(account)], " ")))
+    if account.cpu:
+        scale = scaled(whole(account))
+        items.append(
+            (f"CPU a {clean(account.operation)[:_LONGEST]}", Flow([*_cpu(account, scale)], "   "))
+        )
+        items.append(("server's kernel", Flow([*_kernel(account, scale)], "   ")))
+    if account.waits:
+        items.append(("waits", Flow([*_waits(account.waits)], "   ")))
+    if items:
+        yield indented(
+            (label, flow) for label, flow in items if not isinstance(flow, Flow) or flow.texts
+        )
+
+
+def scaled(seconds: float) -> Scale:
+    """Return the unit in which so many seconds are 1 or more."""
+    return next((scale for scale in _SCALES if seconds >= scale.seconds), _SCALES[-1])
+
+
+def _little(account: Account) -> Iterator[str]:
+    """Yield Little's law: the sessions, and how many of them were where on average."""
+    scale = account.operations / account.seconds if account.seconds > 0 else 0.0
+    on_processor = sum(account.session.get(part, 0.0) for part in _CPU)
+    yield f"{three(account.sessions)} ="
+    sign = ""
+    for name, seconds in (
+        ("CPU", on_processor),
+        *((part.value, account.session.get(part, 0.0)) for part in Spent if part not in _CPU),
+    ):
+        if seconds * scale >= _SHOWN:
+            yield f"{sign}{name} {seconds * scale:.2f}"
+            sign = "+ "
+    residue = account.residue * scale
+    share = f"{abs(account.residue_share):.1%}"
+    yield f"{'-' if residue < 0 else '+'} residue {abs(residue):.2f} ({share})"
+
+
+def _cpu(account: Account, scale: Scale) -> Iterator[str]:
+    """Yield the CPU time of an operation in the server and its client, user mode and kernel."""
+    for whose, spent in account.cpu.items():
+        kernel = sum(seconds for part, seconds in spent.items() if part not in _USER)
+        everything, user = sum(spent.values()), sum(spent.values()) - kernel
+        shown = [f"{seconds / scale.seconds:.2f}" for seconds in (everything, user, kernel)]
+        yield clean(f"{whose} {shown[0]} {scale.name} (user {shown[1]}, kernel {shown[2]})")
+
+
+def _kernel(account: Account, scale: Scale) -> Iterator[str]:
+    """Yield what the kernel did for the server; nothing where only its sum is known."""
+    spent = account.cpu.get("server", {})
+    kernel = {part: seconds for part, seconds in spent.items() if part not in _USER}
+    if len(kernel) < 2:
+        return
+    for part, seconds in sorted(kernel.items(), key=lambda item: -item[1]):
+        if seconds >= _LEAST * sum(spent.values()):
+            yield f"{part.value} {seconds / scale.seconds:.2f}"
+
+
+def _waits(waits: Mapping[str, float]) -> Iterator[str]:
+    """Yield the heaviest waits as shares of the sessions' time, and what the others have."""
+    ordered = sorted(waits.items(), key=lambda item: -item[1])
+    for name, share in ordered[:_WAITS]:
+        if share >= _LEAST:
+            yield clean(f"{name} {share:.1%}")
+    rest = sum(share for _, share in ordered[_WAITS:])
+    if rest >= _LEAST:
+        yield f"{len(ordered) - _WAITS} others {rest:.1%}"
+
+
+def _functions(profile: Profile) -> Iterator[RenderableType]:
+    try:
+        stacks = profile.stacks()
+    except ValueError as error:
+        yield line(f"the profile cannot be read: {clean(error)}", "yellow")
+        return
+    if not stacks:
+        return
+    total = sum(stacks.values())
+    yield line(
+        clean(
+            f"functions, by what they took themselves of {show_count(total)} samples of busy "
+            f"processors ({profile.event}, {profile.hertz} Hz)"
+            + (f"; {profile.lost} were lost" if profile.lost else "")
+        ),
+        "dim",
+    )
+    if profile.truncated:
+        yield line(f"the profile is not whole: {clean(profile.truncated)}", "yellow")
+    top = flame.functions(stacks)[:_FUNCTIONS]
+    yield Columns(
+        [(f"{one.seconds / total:6.1%}", clean(one.whose), clean(one.name)) for one in top]
+    )
+
+
+def _costs(result: StepResult) -> Iterator[str]:
+    for name, seconds in sorted(result.costs.items(), key=lambda item: -item[1]):
+        share = f" ({seconds / result.elapsed:.1%} of a processor)" if result.elapsed > 0 else ""
+        yield clean(f"{name} {show_duration(seconds)}{share}")
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Rows of a share, a class and a name; two beside each other where there is room, names cut."""
+
+    rows: Sequence[tuple[str, str, str]]
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Yield the lines, the rows running down the first column and then the second."""
+        sides = 2 if options.max_width >= _WIDE and len(self.rows) > 1 else 1
+        deep = -(-len(self.rows) // sides)
+        room = (options.max_width - INDENT - _GAP * (sides - 1)) // sides
+        classes = max(cell_len(whose) for _, whose, _ in self.rows)
+        for number in range(deep):
+            cells = [_cell(row, classes, room) for row in self.rows[number::deep]]
+            yield Text(f"{' ' * INDENT}{(' ' * _GAP).join(cells)}".rstrip(), no_wrap=True)
+
+
+def _cell(row: tuple[str, str, str], classes: int, room: int) -> str:
+    share, whose, name = row
+    text = f"{share}  {whose}{' ' * (classes - cell_len(whose))}  {name}"
+    if cell_len(text) > room:
+        return f"{set_cell_size(text, room - 1)}…"
+    return set_cell_size(text, room)
