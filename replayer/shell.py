@@ -1,15 +1,27 @@
 """Start programs: the only module that does, always from a list of arguments, never a shell."""
 
+import contextlib
 import os
 import shutil
 import subprocess  # noqa: TID251 - this is the one place
-from collections.abc import Mapping, Sequence
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 from replayer.errors import ReplayerError
 
 Conversation = subprocess.Popen[bytes]
+_BOUND = """
+import ctypes, os, sys
+ctypes.CDLL(None).prctl(1, 9, 0, 0, 0)
+if os.getppid() != int(sys.argv[1]):
+    os._exit(1)
+os.execv(sys.argv[2], sys.argv[2:])
+"""
+"""What becomes a program that the kernel kills when its parent is gone: PR_SET_PDEATHSIG."""
 
 
 class User(NamedTuple):
@@ -77,12 +89,16 @@ def start(
     environment: Mapping[str, str] | None = None,
     output: Path | None = None,
     passed: Sequence[int] = (),
+    bound: bool = False,
 ) -> Conversation:
     """Start a program that goes on beside replayer, in a session of its own; output is appended.
 
-    It inherits the descriptors that are `passed`, and no others.
+    It inherits the descriptors that are `passed`, and no others.  One that is `bound`, named by its
+    path, is killed when the thread that started it is gone.
     """
     command = [str(argument) for argument in arguments]
+    if bound:
+        command = [sys.executable, "-I", "-S", "-c", _BOUND, str(os.getpid()), *command]
     try:
         with open(output or os.devnull, "ab") as sink:  # noqa: PTH123 - os.devnull is a str
             return subprocess.Popen(
@@ -97,6 +113,50 @@ def start(
             )
     except OSError as error:
         raise ReplayerError(f"{command[0]} could not be started: {error.strerror}") from error
+
+
+@contextlib.contextmanager
+def printed(
+    arguments: Sequence[str | Path], *, environment: Mapping[str, str], timeout: float
+) -> Iterator[IO[str]]:
+    """Run a program and give what it prints on stdout, while it runs.
+
+    It is ended at the end of the `with`.  Raises ReplayerError as `run` does, then, not before.
+    """
+    command = [str(argument) for argument in arguments]
+    with tempfile.TemporaryFile() as errors:
+        try:
+            process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
+                errors="replace",
+                env={**os.environ, **environment},
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise ReplayerError(f"{command[0]} could not be started: {error.strerror}") from error
+        late = threading.Timer(timeout, process.kill)
+        late.start()
+        try:
+            with process:
+                try:
+                    assert process.stdout is not None, "it is a pipe"
+                    yield process.stdout
+                    process.wait()
+                finally:
+                    process.kill()
+        finally:
+            timed_out = not late.is_alive()
+            late.cancel()
+        if timed_out:
+            raise ReplayerError(f"{command[0]} did not end within {timeout:.0f} s")
+        if process.returncode:
+            errors.seek(0)
+            words = _last_words(errors.read().decode(errors="replace"))
+            raise ReplayerError(f"{Path(command[0]).name} failed: {words}")
 
 
 def ended(process: Conversation, *, within: float) -> bool:

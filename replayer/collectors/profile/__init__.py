@@ -1,0 +1,1 @@
+"""The collector `profile`: call chains of all processors, by perf."""

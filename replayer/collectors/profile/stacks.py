@@ -1,0 +1,206 @@
+"""What `perf script` prints -> folded stacks of one window."""
+
+import re
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from replayer.model import KERNEL_FRAME, PROFILED
+
+SERVER, CLIENT, KERNEL_THREADS, OTHERS, REPLAYER = PROFILED
+_EVENT = re.compile(r"\s*(.*?)\s+(-?\d+)/(-?\d+)\s+(\d+)\.(\d{9}):\s+(.*)")
+_FORK = re.compile(r"PERF_RECORD_FORK\((-?\d+):-?\d+\):\((-?\d+):-?\d+\)")
+_COMM = re.compile(r"PERF_RECORD_COMM(?: exec)?: (.*):(-?\d+)/(-?\d+)$")
+_LOST = re.compile(r"PERF_RECORD_LOST(?:_SAMPLES)?\b.*?(\d+)\s*$")
+_FRAME = re.compile(r"\s*([0-9a-f]+) (.*?)(?: \(([/\[].*)\))?$")
+_UNKNOWN = "[unknown]"
+_KERNELS_HALF = 1 << 63
+"""Addresses from here on are the kernel's, on every machine of 64 bits that has one address space
+for it and its programs."""
+_KTHREADD = 2
+_INTERRUPTING = re.compile(
+    r"asm_|sysvec|common_interrupt|do_softirq|handle_softirqs|irq_exit|irq_enter|smp_call"
+    r"|schedule_idle|el1_interrupt|gic_handle"
+)
+"""In a stack of the idle task: then the processor did something after all."""
+
+
+@dataclass(frozen=True)
+class Families:
+    """Who is whose: the processes from which all others are told by their ancestors."""
+
+    main: int
+    """Replayer's own main process."""
+    servers: frozenset[int]
+    """Main processes that the server had while the step ran."""
+    interpreter: str
+    """What replayer's worker processes are called, as the kernel cuts it."""
+
+
+@dataclass
+class Folded:
+    """The stacks of a window, with what was counted on the way."""
+
+    stacks: Counter[str] = field(default_factory=Counter)
+    samples: int = 0
+    idle: int = 0
+    lost: int = 0
+    outside: int = 0
+    event: str = ""
+    first_ns: int = 0
+    """Of the samples in the window; 0 if there is none."""
+    last_ns: int = 0
+    kernel: int = 0
+    """Samples in the kernel."""
+    kernel_named: int = 0
+    """Of those the ones whose function has a name."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Sample:
+    thread: str
+    pid: int
+    frames: tuple[str, ...]
+    """From the root to the leaf."""
+
+
+class _Tree:
+    """Parents and names of processes, as the kernel told of them."""
+
+    def __init__(self, families: Families) -> None:
+        self._families = families
+        self._parents: dict[int, int] = {}
+        self._names: dict[int, str] = {}
+
+    def forked(self, pid: int, parent: int) -> None:
+        """Note a new process; a new thread of an old one is none."""
+        if pid != parent:
+            self._parents[pid] = parent
+
+    def named(self, pid: int, name: str) -> None:
+        """Note what a process is called from now on."""
+        self._names[pid] = name
+
+    def whose(self, pid: int) -> str:
+        """Return the class of a process."""
+        families = self._families
+        place, seen = pid, set[int]()
+        while place not in seen:
+            seen.add(place)
+            if place in families.servers:
+                return SERVER
+            if place == families.main:
+                return CLIENT if self._works(pid) else REPLAYER
+            if place == _KTHREADD and self._names.get(place) == "kthreadd":
+                return KERNEL_THREADS
+            place = self._parents.get(place, place)
+        return OTHERS
+
+    def _works(self, pid: int) -> bool:
+        name = self._names.get(pid, "")
+        workers = ("python", self._families.interpreter[:15])
+        return pid != self._families.main and name.startswith(workers)
+
+
+def folded(lines: Iterable[str], begin_ns: int, end_ns: int, families: Families) -> Folded:
+    """Fold what `perf script -F comm,pid,tid,time,event,ip,sym,dso` prints.
+
+    `begin_ns` and `end_ns`, both included, are of the clock that perf recorded with.  Functions of
+    which perf does not know the name are one frame, `[library]` or `[unknown]`, however many
+    follow each other.
+    """
+    whole = Folded()
+    tree = _Tree(families)
+    frames_of: dict[str, str] = {}
+    counted: Counter[_Sample] = Counter()
+    header: re.Match[str] | None = None
+    chain: list[str] = []
+    for line in lines:
+        text = line.rstrip("\n")
+        if header is not None and text:
+            frame = frames_of.get(text)
+            if frame is None:
+                frame = frames_of[text] = _frame(text)
+            if not chain or chain[-1] != frame or not frame.startswith("["):
+                chain.append(frame)
+            continue
+        if header is not None:
+            _count(whole, counted, header, chain, begin_ns, end_ns)
+            header, chain = None, []
+            continue
+        event = _EVENT.match(text)
+        if event is not None and not _noted(tree, whole, event):
+            header = event
+    if header is not None:
+        _count(whole, counted, header, chain, begin_ns, end_ns)
+    for sample, many in counted.items():
+        _fold(whole, tree.whose(sample.pid), sample, many)
+    return whole
+
+
+def _noted(tree: _Tree, whole: Folded, event: re.Match[str]) -> bool:
+    """Take note of an event that is no sample, and tell whether it was none."""
+    text = event[6]
+    if not text.startswith("PERF_RECORD_"):
+        return False
+    fork, comm, lost = _FORK.match(text), _COMM.match(text), _LOST.match(text)
+    if fork is not None:
+        tree.forked(int(fork[1]), int(fork[2]))
+    elif comm is not None and comm[2] == comm[3]:
+        tree.named(int(comm[2]), comm[1])
+    elif lost is not None:
+        whole.lost += int(lost[1])
+    return True
+
+
+def _count(  # noqa: PLR0917 - a sample and where it goes
+    whole: Folded,
+    counted: Counter[_Sample],
+    header: re.Match[str],
+    chain: list[str],
+    begin_ns: int,
+    end_ns: int,
+) -> None:
+    clock_ns = int(header[4]) * 10**9 + int(header[5])
+    if not begin_ns <= clock_ns <= end_ns:
+        whole.outside += 1
+        return
+    whole.event = whole.event or header[6].partition(":")[0].strip()
+    whole.first_ns = min(whole.first_ns or clock_ns, clock_ns)
+    whole.last_ns = max(whole.last_ns, clock_ns)
+    frames = tuple(reversed(chain)) or (_UNKNOWN,)
+    counted[_Sample(header[1], int(header[2]), frames)] += 1
+
+
+def _fold(whole: Folded, whose: str, sample: _Sample, many: int) -> None:
+    frames = sample.frames
+    if sample.pid == 0 and not any(map(_INTERRUPTING.search, frames)):
+        whole.idle += many
+        return
+    kernel = frames[-1].endswith(KERNEL_FRAME)
+    whole.samples += many
+    if kernel:
+        whole.kernel += many
+        whole.kernel_named += many * (not frames[-1].startswith("["))
+    thread = sample.thread
+    if sample.pid == 0:
+        whose, thread = KERNEL_THREADS, "interrupts while idle"
+    elif whose == KERNEL_THREADS:
+        # One for each processor and work queue.
+        thread = thread.partition("/")[0]
+    mode = "kernel" if kernel else "user"
+    stack = ";".join([whose, mode, thread.replace(";", ":"), *frames])
+    whole.stacks[stack] += many
+
+
+def _frame(line: str) -> str:
+    """Return a line of a call chain as a frame."""
+    parts = _FRAME.match(line)
+    if parts is None:
+        return _UNKNOWN
+    address, name, library = int(parts[1], 16), parts[2], parts[3] or ""
+    if name == _UNKNOWN or not name:
+        file = library.removesuffix(" (deleted)").rpartition("/")[2]
+        name = f"[{file.strip('[]')}]" if file else _UNKNOWN
+    ending = KERNEL_FRAME if address >= _KERNELS_HALF else ""
+    return name.replace(";", ":").replace("\t", " ") + ending
