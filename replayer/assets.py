@@ -62,11 +62,16 @@ def workload(name: str) -> Path:
 
 def open_regular(path: Path) -> BinaryIO:
     """Open a file for reading; raise OSError, also for what is no file, such as a pipe."""
+    return os.fdopen(regular(path), "rb")
+
+
+def regular(path: Path) -> int:
+    """Return a descriptor of a file for reading; raise OSError, also for what is no file."""
     # A pipe that nobody writes into would be waited for without end.
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     mode = os.fstat(handle).st_mode
     if stat.S_ISREG(mode):
-        return os.fdopen(handle, "rb")
+        return handle
     os.close(handle)
     folder = os.strerror(errno.EISDIR)
     raise OSError(errno.EINVAL, folder if stat.S_ISDIR(mode) else "it is no file", str(path))

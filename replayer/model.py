@@ -485,6 +485,17 @@ class Run(Noun):
     finished: str | None = None
     status: Status
     error: str = ""
+    notes: tuple[str, ...] = Field(default=(), exclude_if=lambda notes: not notes)
+    """What somebody wrote about it, in their own words."""
+    tags: dict[str, str] = Field(default_factory=dict, exclude_if=lambda tags: not tags)
+    """What somebody calls it by; a fact `tag.NAME` for those who compare."""
+    headline: tuple[Measurement, ...] = Field(default=(), exclude_if=lambda lines: not lines)
+    """Of each step that was done the number that it is run for, the median of its repeats: what a
+    list tells of a run, and so before its steps."""
+    writer: str = Field(default="", exclude_if=lambda writer: not writer)
+    """The process that writes it, as journal.identity has it; "" when nobody does any more."""
+    resumed: tuple[str, ...] = Field(default=(), exclude_if=lambda stamps: not stamps)
+    """When it was taken up again after it had been cut."""
     host: dict[str, Fact]
     engine: EngineFacts | None
     workload: WorkloadFacts

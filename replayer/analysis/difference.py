@@ -66,6 +66,7 @@ _BOOT_FILE = re.compile(r"\b(?:BOOT_IMAGE|initrd)=\S+\s*")
 def facts(run: Run) -> dict[str, str]:
     """Return all that is known about a run but its numbers; keys are such as host.fs.type."""
     known: dict[str, Any] = {"label": run.label, "replayer.version": run.version}
+    known |= {f"tag.{name}": value for name, value in run.tags.items()}
     known |= {f"host.{key}": value for key, value in run.host.items()}
     if run.engine is not None:
         engine = run.engine

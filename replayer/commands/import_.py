@@ -88,7 +88,10 @@ def _store(runs: list[Run], where: Path, *, as_json: bool) -> None:
     present = [one.id for one in runs if (where / f"{one.id}.json").exists()]
     if present:
         raise Impossible(f"{present[0]} was imported before: {where / present[0]}.json")
-    for one in runs:
+    # numpy is behind it, which the help of this command does not wait for.
+    from replayer.analysis.headline import headline  # noqa: PLC0415
+
+    for one in (run.model_copy(update={"headline": headline(run)}) for run in runs):
         path = store.reserve(where, one)
         if as_json:
             print(json.dumps(json.loads(store.text(one))))  # noqa: T201

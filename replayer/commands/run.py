@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from replayer.report import screen
 from replayer.report.progress import conversation
-from replayer.results import store
+from replayer.results import store, tags
 from replayer.run import workload as workload_file
 from replayer.run.elsewhere.arrangement import Wanted, arranged
 from replayer.run.keeping import Kept
@@ -57,6 +57,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "file, which is replayed (default: demo)",
     )
     add("--label", default="", help="what this machine or kernel is called in comparisons")
+    add(
+        "--note", action="append", default=[], metavar="TEXT", help="a word on this run, kept in it"
+    )
+    add(
+        "--tag",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="a tag to filter and compare by: `replayer compare --by tag.NAME`",
+    )
     add(
         "--repeat", type=int, metavar="N", help="run the steps N times, instead of as the file says"
     )
@@ -205,6 +215,7 @@ def run(args: argparse.Namespace) -> int:
         data_dir=args.data_dir,
         collectors=recordings.chosen(args.without, args.also),
     )
+    order = replace(order, notes=tuple(args.note), tags=tags.given(args.tag))
     kept = Kept(store.folder(args.results))
     try:
         with conversation() as progress:

@@ -134,7 +134,10 @@ def _head(run: Run) -> Iterator[RenderableType]:
     items = [
         ("workload", lines([run.workload.name, _path(run), _repeated(run)])),
         ("label", clean(run.label)),
+        ("notes", lines(run.notes, "; ")),
+        ("tags", lines(f"{name}={text}" for name, text in run.tags.items())),
         ("started", f"{_stamp(run.started)}{_took(run)}"),
+        ("taken up", lines(map(_stamp, run.resumed))),
         *_cluster(run.cluster),
         *_host(run.host),
         *_engine(run),

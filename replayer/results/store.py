@@ -17,7 +17,7 @@ import re
 import reprlib
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import repeat
 from pathlib import Path
@@ -37,9 +37,16 @@ FORMAT = 2
 _UPGRADES: Mapping[int, Callable[[dict[str, Any]], dict[str, Any]]] = {1: upgrades.from_1}
 """N -> the function that turns a dict of format N into one of format N + 1."""
 
+_SHORT_HEAD = 8 * 1024
 _HEAD = 32 * 1024
 """What is read of a file to list it: the keys before `steps` come first and fit."""
+_LAST = 16
 _LISTED = ("format", "id", "label", "started", "status", "workload")
+_HOST = b'\n "host": {\n'
+_HOST_END = b"\n }"
+_KERNEL = b'  "kernel.release": '
+_STEPS = b'\n "steps":'
+"""What follows upon the head of a file that is laid out as by save: no text has a line break."""
 _COLUMNS = b'\n    "columns": {\n'
 _COLUMNS_END = b"\n    }"
 _COLUMN = b'     "'
@@ -60,6 +67,12 @@ class Summary:
     repeat: int
     kernel: str
     engine: str
+    notes: tuple[str, ...] = ()
+    tags: Mapping[str, str] = field(default_factory=dict)
+    headline: tuple[tuple[str, float, str], ...] = ()
+    """Metric, value and unit of what its steps are run for; () in files of before it was kept."""
+    writer: str = ""
+    """The process that writes it; "" when nobody does any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,8 +247,18 @@ def runs(where: str | Path) -> list[Summary | Unreadable]:
 
     Only the heads of the files are read, so that thousands take a second or two.
     """
-    entries = [_summary(path) for path in sorted(Path(where).glob("*.json"))]
+    where = Path(where)
+    entries = [summary(where / name) for name in sorted(_names(where))]
     return sorted(entries, key=_when)
+
+
+def _names(where: Path) -> list[str]:
+    """Return the names of what may be runs in a folder; none where there is no folder."""
+    try:
+        # Those that begin with a dot are drafts.
+        return [name for name in os.listdir(where) if name.endswith(".json") and name[0] != "."]  # noqa: PTH208 - ten thousand Paths take a tenth of a second
+    except OSError:
+        return []
 
 
 def with_text(where: str | Path, text: str, most: int = 100) -> Iterator[Run]:
@@ -258,7 +281,8 @@ def _when(entry: Summary | Unreadable) -> tuple[datetime, str]:
     return when if when.tzinfo else when.replace(tzinfo=UTC), entry.id
 
 
-def _summary(path: Path) -> Summary | Unreadable:
+def summary(path: Path) -> Summary | Unreadable:
+    """Return what the head of a file tells of its run, or why it is none."""
     try:
         keys = _head(path)
         _format(path, keys)
@@ -274,6 +298,13 @@ def _summary(path: Path) -> Summary | Unreadable:
             repeat=int(workload.get("repeat", 1)),
             kernel=str((host or {}).get("kernel.release") or ""),
             engine=f"{engine.get('name')} {engine.get('version')}" if engine else "",
+            notes=tuple(map(str, keys.get("notes", ()))),
+            tags={str(name): str(value) for name, value in keys.get("tags", {}).items()},
+            headline=tuple(
+                (str(m["metric"]), float(m["value"]), str(m["unit"]))
+                for m in keys.get("headline", ())
+            ),
+            writer=str(keys.get("writer", "")),
         )
     except Impossible as error:
         return Unreadable(path, str(error).removeprefix(f"{path}: "))
@@ -284,18 +315,46 @@ def _summary(path: Path) -> Summary | Unreadable:
 def _head(path: Path) -> dict[str, Any]:
     """Return the first keys of a run file without reading its series, if it is a whole one."""
     try:
-        with assets.open_regular(path) as file:
-            start = file.read(_HEAD)
-            file.seek(max(0, file.seek(0, os.SEEK_END) - 16))
-            whole = file.read().rstrip().endswith(b"}")
+        start, last = _ends(path)
     except OSError as error:
         raise Impossible(f"{path}: {error.strerror}") from error
+    end, whole = start.find(_STEPS), last.rstrip().endswith(b"}")
     with contextlib.suppress(ValueError):
-        keys = from_json(start, allow_partial=True, allow_inf_nan=False)
-        if whole and isinstance(keys, dict) and "steps" in keys and set(_LISTED) <= set(keys):
+        if end > 0:
+            keys = from_json(_listed(start[:end]).rstrip(b",") + b"}", allow_inf_nan=False)
+        else:
+            keys = from_json(start, allow_partial=True, allow_inf_nan=False)
+            whole = whole and "steps" in keys
+        if whole and isinstance(keys, dict) and set(_LISTED) <= set(keys):
             return keys
     # Cut off, foreign, edited by hand or with a very long head: the whole file tells which.
     return _json(path, _read(path))
+
+
+def _listed(head: bytes) -> bytes:
+    """Return a head that is laid out as by save without what takes most of the time to parse.
+
+    Of the host nothing is listed but its kernel.
+    """
+    begin = head.find(_HOST) + len(_HOST)
+    end = head.find(_HOST_END, begin)
+    kernel = head.find(_KERNEL, begin, end)
+    if begin < len(_HOST) or end < 0 or kernel < 0:
+        return head
+    line = head[kernel : head.find(b"\n", kernel)].rstrip(b",")
+    return head[:begin] + line + head[end:]
+
+
+def _ends(path: Path) -> tuple[bytes, bytes]:
+    """Return what a file begins and ends with; raise OSError, also for what is no file."""
+    handle = assets.regular(path)
+    try:
+        start = os.pread(handle, _SHORT_HEAD, 0)
+        if _STEPS not in start:
+            start = os.pread(handle, _HEAD, 0)
+        return start, os.pread(handle, _LAST, max(0, os.fstat(handle).st_size - _LAST))
+    finally:
+        os.close(handle)
 
 
 def _read(path: Path) -> bytes:

@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+from replayer import journal
 from replayer.analysis import ceiling
 from replayer.errors import ReplayerError
 from replayer.model import Run, Status
@@ -27,6 +28,9 @@ class Kept:
 
     def keep(self, run: Run, say: Callable[[str], None]) -> None:
         """Store the run; raise ReplayerError when no folder takes it."""
+        # While it grows others see whose it is.
+        writer = journal.identity(os.getpid()) if run.status is Status.RUNNING else ""
+        run = run.model_copy(update={"writer": writer})
         if self._path is None:
             self._path = store.reserve(self._where, run)
         self._run = run
@@ -74,7 +78,9 @@ def _ended(run: Run) -> Run:
     """Return the run; one that was stopped between two steps is marked as such."""
     if run.status is not Status.RUNNING:
         return run
-    return run.model_copy(update={"status": Status.INTERRUPTED, "error": "stopped between steps"})
+    return run.model_copy(
+        update={"status": Status.INTERRUPTED, "error": "stopped between steps", "writer": ""}
+    )
 
 
 def _say(text: str) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 from replayer import __version__, registry
 from replayer.analysis import warnings
+from replayer.analysis.headline import headline
 from replayer.engines.engine import Engine
 from replayer.errors import HostLost, Interrupted, ReplayerError, Skip
 from replayer.journal import home
@@ -34,6 +35,8 @@ class Order:
     workload: Workload
     engine: Engine
     label: str = ""
+    notes: tuple[str, ...] = ()
+    tags: Mapping[str, str] = field(default_factory=dict)
     url: str | None = None
     bindir: Path | None = None
     data_dir: Path | None = None
@@ -159,6 +162,8 @@ def _begin(order: Order) -> Run:
         id=identify(now, order.workload.name, order.label),
         version=__version__,
         label=order.label,
+        notes=order.notes,
+        tags=dict(order.tags),
         started=now.isoformat(timespec="seconds"),
         status=Status.RUNNING,
         host={},
@@ -182,7 +187,7 @@ def ended(run: Run, status: Status, error: str) -> Run:
     """Return a Run with its final status, why it has it, and what there is to say about it."""
     finished = datetime.now(UTC).isoformat(timespec="seconds")
     run = run.model_copy(update={"status": status, "error": error, "finished": finished})
-    return run.model_copy(update={"advice": warnings.on(run)})
+    return run.model_copy(update={"advice": warnings.on(run), "headline": headline(run)})
 
 
 def _server(order: Order) -> contextlib.AbstractContextManager[Server]:

@@ -23,7 +23,7 @@ def run_steps(monkeypatch):
     # It is measured for a second and has tests of its own.
     monkeypatch.setattr(calibration, "measure", lambda when, before: {f"cpu.{when}": (1.0,)})
 
-    def perform(steps, *, checks=None, once=(), repeat=1):
+    def perform(steps, *, checks=None, once=(), repeat=1, **asked):
         real = registry.load
 
         def load(kind, name):
@@ -39,7 +39,7 @@ def run_steps(monkeypatch):
         workload = Workload(
             name="toy", source="toy.toml", description="", comment="", repeat=repeat, steps=specs
         )
-        order = runner.Order(workload, engines.load(engines.default()))
+        order = runner.Order(workload, engines.load(engines.default()), **asked)
         yielded, failure = [], None
         try:
             for run in runner.execute(order, Lines(io.StringIO())):
@@ -157,3 +157,21 @@ def test_a_bug_is_no_failed_step(run_steps):
     """An error that nobody foresaw keeps its traceback: nothing is made up for it."""
     with pytest.raises(ZeroDivisionError):
         run_steps({"a": lambda _spec, _context: 1 / 0})
+
+
+def test_a_run_is_told_by_what_its_steps_are_run_for(run_steps):
+    """The median of each step's leading number, what is made once last; cut steps have none."""
+    steps = {"build": measures(5), "walk": measures(2), "scan": ends_with(Skip("no"))}
+    yielded, _ = run_steps(steps, once={"build"}, repeat=2)
+
+    assert [(m.metric, m.value) for m in yielded[-1].headline] == [
+        ("walk.number", 2.0),
+        ("build.number", 5.0),
+    ]
+
+
+def test_notes_and_tags_stand_in_the_run_from_its_beginning(run_steps):
+    """Who lists runs while one is under way finds it by them."""
+    yielded, _ = run_steps({"a": measures(1)}, notes=("why",), tags={"disk": "nvme"})
+
+    assert {(run.notes, run.tags["disk"]) for run in yielded} == {(("why",), "nvme")}

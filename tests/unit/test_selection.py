@@ -76,6 +76,18 @@ def test_a_run_that_two_words_mean_counts_once(results):
     assert sum(len(side.runs) for side in twice.sides) == 3
 
 
+def test_by_a_tag_groups_what_somebody_calls_so(tmp_path, run_of):
+    """A tag is a fact: runs are grouped and chosen by it, and it explains what differs."""
+    for disk in ("sata", "nvme", "nvme"):
+        run = run_of([1.0]).model_copy(update={"tags": {"disk": disk}})
+        store.save(tmp_path / f"{run.id}.json", run)
+    by_disk = choose([str(tmp_path)], tmp_path, by="tag.disk")
+    only = choose([str(tmp_path)], tmp_path, only=["tag.disk=nvme"])
+
+    assert [(side.name, len(side.runs)) for side in by_disk.sides] == [("sata", 1), ("nvme", 2)]
+    assert [len(side.runs) for side in only.sides] == [2]
+
+
 def test_by_a_value_that_no_run_has_is_refused(results):
     """The nearest value that there is stands in the sentence."""
     with pytest.raises(Impossible, match=r"6\.12\.8.*did you mean.*6\.12\.9"):

@@ -1,0 +1,227 @@
+"""List, show, rename, annotate and delete stored runs.
+
+RUN is a run's id or the start of one, a label (its newest run), a path to a result file, or
+`latest`.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import shutil
+import sys
+from dataclasses import asdict, fields
+from typing import TYPE_CHECKING, Any
+
+from replayer import registry
+from replayer.errors import Impossible
+from replayer.report import run_list
+from replayer.report.words import clean
+from replayer.results import editing, listing, store, tags
+from replayer.results.store import Summary
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+
+    from replayer.model import Run
+    from replayer.results.store import Unreadable
+
+EPILOG = """\
+examples:
+  replayer runs list
+  replayer runs list --where label=stock --where workload=demo --sort physical.riops
+  replayer runs list --where tag.disk=nvme --last 20 --json
+  replayer runs show latest
+  replayer runs rename 20261120-154500 uek
+  replayer runs note latest 'after the firmware update'
+  replayer runs delete 20261120-154500 20261120-160000 --yes
+"""
+_FEW = 5
+_FIELDS = tuple(field.name for field in fields(Summary))
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.epilog = EPILOG
+    actions = parser.add_subparsers(metavar="ACTION", required=True, dest="action")
+    _configure_list(actions.add_parser("list", help="one line a run, the newest last"))
+    shown: Any = actions.add_parser("show", help="the report of a run, as `replayer show`")
+    # Like a command's own: what a report needs is loaded for a report.
+    shown.load = functools.partial(registry.load, "commands", "show")
+    renamed = actions.add_parser("rename", help="give a run another label")
+    _which(renamed)
+    renamed.add_argument("label", metavar="LABEL", help="what the machine or kernel is called")
+    noted = actions.add_parser("note", help="write down something about a run")
+    _which(noted)
+    noted.add_argument("notes", nargs="*", metavar="TEXT", help="added to the notes that it has")
+    _configure_note(noted)
+    deleted = actions.add_parser("delete", help="remove result files")
+    deleted.add_argument("runs", nargs="+", metavar="RUN", help="an id or its start, or latest")
+    deleted.add_argument("--yes", action="store_true", help="delete without asking")
+    _where(deleted)
+    for action in (renamed, noted, deleted):
+        action.allow_abbrev = False
+
+
+def _configure_list(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add(
+        "--where",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help=f"only runs with that: {', '.join(listing.KEYS)} or tag.NAME; * stands for anything",
+    )
+    add(
+        "--sort",
+        default="date",
+        metavar="KEY",
+        help="by one of these, or by a metric of the headlines (default: date)",
+    )
+    add("--reverse", action="store_true", help="sort backwards")
+    add("--last", type=int, metavar="N", help="only the last N lines")
+    add("--json", action="store_true", help="print JSON")
+    _where(parser)
+
+
+def _configure_note(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add(
+        "--tag",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="give it a tag, by which runs are filtered and compared; without a VALUE it goes",
+    )
+    add("--clear", action="store_true", help="remove the notes that it has")
+
+
+def _which(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("which", metavar="RUN", help="an id or its start, a label, or latest")
+    _where(parser)
+
+
+def _where(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--results",
+        metavar="DIR",
+        help="where results are (default: $REPLAYER_RESULTS or ./results)",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Do what was asked for, and say what was done."""
+    actions = {"list": _list, "rename": _rename, "note": _note, "delete": _delete}
+    return actions[args.action](args)
+
+
+def _list(args: argparse.Namespace) -> int:
+    where = store.folder(args.results)
+    entries = store.runs(where)
+    runs = listing.only((one for one in entries if isinstance(one, Summary)), args.where)
+    runs = listing.by(runs, args.sort, reverse=args.reverse)
+    if args.last is not None:
+        if args.last < 1:
+            raise Impossible(f"--last {args.last}: it must be 1 or more")
+        runs = runs[-args.last :]
+    others = [one for one in entries if not isinstance(one, Summary)]
+    if args.json:
+        _print(_as_json(runs, others))
+        return 0
+    lines = (
+        run_list.rows(runs, _columns()) if runs else [f"there are no such runs in {clean(where)}/"]
+    )
+    _print(lines)
+    for one in others[:_FEW]:
+        _say(f"{clean(one.path.name)}: {clean(one.reason)}")
+    if len(others) > _FEW:
+        _say(f"and {len(others) - _FEW} more files that are no runs")
+    return 0
+
+
+def _as_json(runs: list[Summary], others: list[Unreadable]) -> Iterator[str]:
+    """Yield one JSON object, a run a line."""
+    listed = (
+        {field: getattr(run, field) for field in _FIELDS} | {"state": run_list.state(run)}
+        for run in runs
+    )
+    yield '{"runs": ['
+    yield ",\n".join(json.dumps(one, default=str) for one in listed)
+    yield '], "unreadable": ['
+    yield ",\n".join(json.dumps(asdict(one), default=str) for one in others)
+    yield "]}"
+
+
+def _columns() -> int | None:
+    """Return how wide the terminal is; None where there is none."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+
+
+def _rename(args: argparse.Namespace) -> int:
+    path = _path(args.which, args.results)
+    edited = editing.change(path, lambda run: run.model_copy(update={"label": args.label}))
+    _say(
+        f"{edited.id} is called {clean(edited.label)!r} now" if edited.label else "it has no label"
+    )
+    return 0
+
+
+def _note(args: argparse.Namespace) -> int:
+    path = _path(args.which, args.results)
+    if not (args.notes or args.tag or args.clear):
+        raise Impossible("there is nothing to write down: give a TEXT, --tag NAME=VALUE or --clear")
+    given = tags.given(args.tag, empty=True)
+
+    def edit(run: Run) -> Run:
+        kept = () if args.clear else run.notes
+        known = {name: text for name, text in {**run.tags, **given}.items() if text}
+        return run.model_copy(update={"notes": (*kept, *args.notes), "tags": known})
+
+    edited = editing.change(path, edit)
+    words = [*edited.notes, *(f"{name}={text}" for name, text in edited.tags.items())]
+    _say(f"{edited.id}: {'; '.join(map(clean, words)) or 'no notes'}")
+    return 0
+
+
+def _delete(args: argparse.Namespace) -> int:
+    """Remove the files of these runs after a yes; return 1 when the answer was no."""
+    paths = list(dict.fromkeys(_path(word, args.results) for word in args.runs))
+    for path in paths:
+        editing.check(path)
+        print(path)  # noqa: T201
+    sys.stdout.flush()
+    if not args.yes:
+        if not sys.stdin.isatty():
+            raise Impossible("nothing was deleted: give --yes to delete without being asked")
+        print("Delete these results? [y/N] ", end="", file=sys.stderr, flush=True)  # noqa: T201
+        if sys.stdin.readline().strip().lower() not in {"y", "yes"}:
+            _say("nothing was deleted")
+            return 1
+    for path in paths:
+        editing.remove(path)
+    _say("deleted")
+    return 0
+
+
+def _path(which: str, results: str | None) -> Path:
+    """Return a run's file in the results folder, under its own name."""
+    where = store.folder(results)
+    path = store.find(which, where)
+    # Only the folder may be reached by a link: what is changed is what has this name in it.
+    if path.parent.resolve() != where.resolve():
+        raise Impossible(
+            f"{clean(path)} does not lie in {clean(where)}: name its folder, --results"
+        )
+    return path
+
+
+def _print(lines: Iterable[str]) -> None:
+    encoding = sys.stdout.encoding or "utf-8"
+    text = "".join(f"{line}\n" for line in lines)
+    sys.stdout.write(text.encode(encoding, "replace").decode(encoding))
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr)  # noqa: T201

@@ -1,0 +1,25 @@
+"""NAME=VALUE on a command line -> the tags of a run."""
+
+import re
+from collections.abc import Iterable
+
+from replayer.errors import Impossible
+
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,62}")
+
+
+def given(words: Iterable[str], *, empty: bool = False) -> dict[str, str]:
+    """Return tags by their names; `empty` ones only where that is asked for.
+
+    Raises Impossible for what is no tag.
+    """
+    named = {}
+    for word in words:
+        name, sign, value = word.partition("=")
+        if not sign or not _NAME.fullmatch(name) or not (value or empty):
+            raise Impossible(
+                f"--tag {word!r}: it must be NAME=VALUE, such as disk=nvme; a name has letters, "
+                f"digits, dots, _ and -"
+            )
+        named[name] = value
+    return named
