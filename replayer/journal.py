@@ -84,18 +84,8 @@ class Note:
 
 
 def home() -> Path:
-    """Return replayer's own folder, made if it is not there.
-
-    It is $REPLAYER_HOME, else /var/lib/replayer for root (a server's unprivileged user must be able
-    to reach it), else $XDG_DATA_HOME/replayer or ~/.local/share/replayer.
-    """
-    chosen = os.environ.get("REPLAYER_HOME")
-    if chosen:
-        folder = Path(chosen).absolute()
-    elif os.geteuid() == 0:
-        folder = Path("/var/lib/replayer")
-    else:
-        folder = _shared() / "replayer"
+    """Return replayer's own folder (`place`), made if it is not there."""
+    folder = place()
     try:
         if not folder.is_dir():
             _make(folder)
@@ -107,6 +97,18 @@ def home() -> Path:
             f"set REPLAYER_HOME to a folder that you may write"
         ) from error
     return folder
+
+
+def place() -> Path:
+    """Return where replayer's own folder is, or will be.
+
+    It is $REPLAYER_HOME, else /var/lib/replayer for root (a server's unprivileged user must be able
+    to reach it), else $XDG_DATA_HOME/replayer or ~/.local/share/replayer.
+    """
+    chosen = os.environ.get("REPLAYER_HOME")
+    if chosen:
+        return Path(chosen).absolute()
+    return Path("/var/lib/replayer") if os.geteuid() == 0 else _shared() / "replayer"
 
 
 def _make(folder: Path) -> None:

@@ -35,6 +35,25 @@ class Expectation:
     """False if some steps' metrics are not known, so that there are at least so many."""
 
 
+@dataclass(frozen=True, slots=True)
+class Known:
+    """How long a step takes once, and how that is known."""
+
+    seconds: float | None
+    """None where neither an earlier run nor its keys tell."""
+    source: str
+    """The run that did the same; "" for the step's own keys, which say the least."""
+
+
+def took(spec: Mapping[str, Any], runs: Iterable[Run], set_to: float) -> Known:
+    """Return how long a step takes by the newest run that did the same, else by its keys."""
+    for run in runs:
+        seconds = _took([step for step in run.steps if step.status is Status.DONE], spec)
+        if seconds is not None:
+            return Known(seconds, run.id)
+    return Known(set_to or None, "")
+
+
 def earlier(folders: Iterable[Path], workload: str) -> list[Run]:
     """Return the newest runs in some folders, the newest first, those of the workload before."""
     entries = [
@@ -84,7 +103,8 @@ def expect(asked: WorkloadFacts, runs: Sequence[Run], set_to: Sequence[float]) -
 
 def _same(run: Run, asked: WorkloadFacts) -> bool:
     own = run.workload
-    same = own.digest == asked.digest and own.repeat == asked.repeat
+    # The time of one that was taken up again holds the time for which it lay.
+    same = own.digest == asked.digest and own.repeat == asked.repeat and not run.resumed
     return same and run.status is Status.DONE and _elapsed(run) > 0
 
 

@@ -14,11 +14,16 @@ from typing import TYPE_CHECKING
 from replayer import registry
 from replayer.analysis import boot_plan, expectation
 from replayer.errors import Impossible
+from replayer.report import forecast as foretold
+from replayer.report import screen
 from replayer.results import store
 from replayer.run import workload
+from replayer.run.forecast import forecast
+from replayer.run.ordering import ordered
 
 if TYPE_CHECKING:
     from replayer.model import Workload
+    from replayer.run.runner import Order
 
 EPILOG = """\
 examples:
@@ -59,7 +64,7 @@ def run(args: argparse.Namespace) -> int:
     if args.seed is not None and not args.random:
         raise Impossible("--seed is for --random: A B B A needs none")
     words = args.arguments or ["kernel-compare"]
-    asked = _check(words)
+    asked, order = _check(words)
     seed = args.seed if args.seed is not None else secrets.randbelow(1 << 31)
     drawn = boot_plan.draw(args.kernels.split(","), args.boots, seed=seed if args.random else None)
     drawn = drawn.model_copy(update={"arguments": tuple(words)})
@@ -69,6 +74,9 @@ def run(args: argparse.Namespace) -> int:
     runs = expectation.earlier([store.folder()], asked.name)
     set_to = [spec.lasts() for spec in asked.steps]
     expected = expectation.expect(workload.facts(asked), runs, set_to)
+    print("\neach boot does:")  # noqa: T201
+    screen.write(*foretold.render(forecast(order, [store.folder()])))
+    print()  # noqa: T201
     kernels, boots = len(drawn.kernels), len(drawn.order)
     print(expectation.worth(boots // kernels, kernels, expected))  # noqa: T201
     print(expectation.time(expected, boots))  # noqa: T201
@@ -76,14 +84,23 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _check(words: list[str]) -> Workload:
-    """Return the workload; refuse now what `replayer run` would refuse at the first boot."""
+def _check(words: list[str]) -> tuple[Workload, Order]:
+    """Return the workload and the order of a boot.
+
+    What `replayer run` would refuse at the first one is refused now.
+    """
     parser = argparse.ArgumentParser(prog="replayer run", allow_abbrev=False)
     registry.load("commands", "run").configure(parser)
     asked = parser.parse_args(words)
-    taken = [f"--{name}" for name in ("label", "results", "json") if getattr(asked, name, None)]
+    taken = [
+        f"--{name.replace('_', '-')}"
+        for name in ("label", "results", "json", "dry_run")
+        if getattr(asked, name, None)
+    ]
     if taken:
         raise Impossible(f"{' and '.join(taken)} cannot be planned: a plan sets them itself")
-    return workload.load(
+    wanted = workload.load(
         asked.workload, asked.overrides, repeat=asked.repeat, settings=asked.settings
     )
+    order = ordered(wanted, asked.engine or "", bindir=asked.bindir, data_dir=asked.data_dir)
+    return wanted, order

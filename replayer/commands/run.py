@@ -8,16 +8,19 @@ from __future__ import annotations
 
 import argparse
 import functools
+import json
 import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from replayer.report import forecast as foretold
 from replayer.report import screen
 from replayer.report.progress import conversation
 from replayer.results import store, tags
 from replayer.run import workload as workload_file
 from replayer.run.elsewhere.arrangement import Wanted, arranged
+from replayer.run.forecast import forecast
 from replayer.run.keeping import Kept
 from replayer.run.ordering import ordered
 from replayer.run.recovery import give_back
@@ -25,6 +28,7 @@ from replayer.watch import recordings
 
 if TYPE_CHECKING:
     from replayer.model import Run
+    from replayer.run.runner import Order
 
 _STEP_KEYS = ("cross_check", "device", "i_will_lose_data", "i_will_change", "database")
 
@@ -32,6 +36,7 @@ EPILOG = """\
 examples:
   replayer run
   replayer run smoke --json
+  replayer run demo --dry-run       what it will do, on which disk, and how long
   replayer run demo --label uek --data-dir /mnt/nvme/replayer
   replayer run slob-physical --set sessions.num_threads=16 --set sessions.run_time=60s
   replayer run cold-walk --set walk.mode=direct --repeat 5
@@ -137,6 +142,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     _configure_probes(parser)
     _configure_watching(parser)
+    add(
+        "--dry-run",
+        action="store_true",
+        help="only say what will be done, on which disk, how many bytes, and about how long",
+    )
     add("--results", type=Path, metavar="DIR", help="where results go (default: ./results)")
     add("--json", action="store_true", help="print the result as JSON instead of the report")
 
@@ -216,6 +226,8 @@ def run(args: argparse.Namespace) -> int:
         collectors=recordings.chosen(args.without, args.also),
     )
     order = replace(order, notes=tuple(args.note), tags=tags.given(args.tag))
+    if args.dry_run:
+        return _forecast(order, as_json=args.json, where=store.folder(args.results))
     kept = Kept(store.folder(args.results))
     try:
         with conversation() as progress:
@@ -225,6 +237,17 @@ def run(args: argparse.Namespace) -> int:
                     kept.keep(current, progress.say)
     finally:
         kept.finish(functools.partial(_tell, as_json=args.json))
+    return 0
+
+
+def _forecast(order: Order, *, as_json: bool, where: Path) -> int:
+    """Print what a run would do."""
+    foreseen = forecast(order, [where])
+    if as_json:
+        print(json.dumps(foreseen.as_json(), indent=1, default=str))  # noqa: T201
+    else:
+        screen.write(*foretold.render(foreseen))
+        print("nothing was started, and nothing was written", file=sys.stderr)  # noqa: T201
     return 0
 
 

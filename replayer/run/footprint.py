@@ -1,6 +1,10 @@
 """What a step's data takes, as the step says before it runs."""
 
+from collections.abc import Iterable
 from typing import NamedTuple
+
+from replayer import registry
+from replayer.model import StepSpec
 
 
 class Footprint(NamedTuple):
@@ -12,3 +16,18 @@ class Footprint(NamedTuple):
     """At most, with what is written beside it meanwhile."""
     cached_bytes: int = 0
     """What of it is to stay in the page cache."""
+
+
+def of(spec: StepSpec, block_size: int) -> Footprint | None:
+    """Return what a step says that its data takes; None where it makes none."""
+    footprint = getattr(registry.load("steps", spec.step), "footprint", None)
+    taken: Footprint | None = None if footprint is None else footprint(spec, block_size)
+    return taken
+
+
+def disk_bytes(footprints: Iterable[Footprint]) -> int:
+    """Return the bytes on disk of the data of several steps, about."""
+    disk: dict[object, int] = {}
+    for one in footprints:
+        disk[one.data] = max(one.disk_bytes, disk.get(one.data, 0))
+    return sum(disk.values())

@@ -16,7 +16,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
-from replayer import assets, journal, registry, shell, trusted_path
+from replayer import assets, journal, shell, trusted_path
 from replayer.analysis import warnings
 from replayer.conditions import memory_bound
 from replayer.conditions.residency import Residency, residency
@@ -26,8 +26,8 @@ from replayer.machine import page_cache
 from replayer.machine.free_space import free_bytes
 from replayer.machine.host import Host
 from replayer.model import Advice, Fact
+from replayer.run import footprint
 from replayer.run import workload as workload_file
-from replayer.run.footprint import Footprint
 from replayer.servers import data_folder as data_folders
 from replayer.servers import programs
 from replayer.servers.programs import Programs
@@ -106,11 +106,10 @@ class Case:
     @cached_property
     def tables(self) -> tuple[int, int]:
         """Return the bytes that the workload needs on disk, about, and the most it wants cached."""
-        prints = list(_footprints(self.workload, self.engine.block_size))
-        disk: dict[object, int] = {}
-        for one in prints:
-            disk[one.data] = max(one.disk_bytes, disk.get(one.data, 0))
-        return sum(disk.values()), max((one.cached_bytes for one in prints), default=0)
+        steps = workload_file.load(self.workload).steps
+        taken = [footprint.of(spec, self.engine.block_size) for spec in steps]
+        prints = [one for one in taken if one is not None]
+        return footprint.disk_bytes(prints), max((one.cached_bytes for one in prints), default=0)
 
 
 def lines(case: Case) -> Iterator[Line]:
@@ -394,14 +393,6 @@ def leftovers(case: Case) -> Line:
 
 
 # How it is tried
-
-
-def _footprints(workload: str, block_size: int) -> Iterator[Footprint]:
-    """Yield what the steps of a workload say that their data takes."""
-    for spec in workload_file.load(workload).steps:
-        footprint = getattr(registry.load("steps", spec.step), "footprint", None)
-        if footprint is not None:
-            yield footprint(spec, block_size)
 
 
 def _questions() -> Iterator[Callable[[Case], Line]]:

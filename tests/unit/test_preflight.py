@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from replayer.machine.host import Host
-from replayer.run import preflight
+from replayer.run import footprint, preflight, workload
 from replayer.run.preflight import Answer, Case
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
@@ -134,6 +134,6 @@ def test_every_question_is_asked_once():
 def test_room_of_probes_is_that_of_the_largest():
     """A probe's files are gone when the next one's are made."""
     case = Case(Host(), workload="storage")
-    sizes = [footprint.disk_bytes for footprint in preflight._footprints("storage", 8192)]
+    sizes = [footprint.of(spec, 8192).disk_bytes for spec in workload.load("storage").steps]
 
     assert min(sizes) < max(sizes) == case.tables[0]
