@@ -8,12 +8,15 @@ from replayer.analysis.client_hosts import bound_words
 from replayer.analysis.comparison import Comparison, Row
 from replayer.analysis.difference import Sort, facts
 from replayer.analysis.samples import Side
-from replayer.report import charts, client_hosts, replays
+from replayer.report import charts, client_hosts, flames, replays
+from replayer.report import why as words_why
 from replayer.report.comparison import SORTS, explained, limits, sentence, values, verdict
 from replayer.report.markup import Drawn, document, escaped, figures, identified, table, watched
 from replayer.units import show
 
 _MOST_RUNS = 200
+_DIFFERENCE = "difference {}"
+"""The section of the page that the chart of a step's difference stands in, by number."""
 _STATEMENT = 400
 """Characters of a statement's normalised text."""
 
@@ -21,11 +24,15 @@ _STATEMENT = 400
 def page(sides: Sequence[Side], comparison: Comparison | None, refused: str = "") -> str:
     """Return the page of some groups of runs; `refused` is why two of them are not compared."""
     series, size = charts.series(sides)
-    drawn = identified(_charts(sides, comparison))
+    differing = flames.differing(comparison, sides) if comparison else []
+    graphs, left = flames.flames(sides)
+    drawn = identified(_charts(sides, comparison, differing, graphs))
     body = [
         *_comparison(comparison, refused, drawn),
+        *_why(comparison, differing, drawn),
         *_replays(comparison, drawn),
         *_measurements(sides, drawn),
+        *_time(sides, drawn, left),
         *_client_hosts(sides),
         *_series(series, size),
         *_sections(drawn),
@@ -40,7 +47,15 @@ def page(sides: Sequence[Side], comparison: Comparison | None, refused: str = ""
     )
 
 
-def _charts(sides: Sequence[Side], comparison: Comparison | None) -> Iterator[Drawn]:
+def _charts(
+    sides: Sequence[Side],
+    comparison: Comparison | None,
+    differing: Sequence[flames.Differing],
+    graphs: Sequence[charts.Chart],
+) -> Iterator[Drawn]:
+    yield from ((_DIFFERENCE.format(number), one.chart) for number, one in enumerate(differing))
+    yield from (("time", chart) for chart in flames.accounts(sides))
+    yield from (("flames", chart) for chart in graphs)
     forest = charts.intervals(comparison) if comparison else None
     if forest:
         yield "comparison", forest
@@ -100,6 +115,51 @@ def _row(row: Row) -> list[str]:
         "" if row.p_holm is None else f"{row.p_holm:.3f}",
         verdict(row),
     ]
+
+
+def _why(
+    comparison: Comparison | None, differing: Sequence[flames.Differing], drawn: Sequence[Drawn]
+) -> Iterator[str]:
+    """Yield which parts of the accounts moved, and what the processors did differently."""
+    if comparison is None or not (comparison.why or differing):
+        return
+    yield "<h2>Why</h2>"
+    for why in comparison.why:
+        section = words_why.section(why, comparison)
+        yield f'<p class="verdict">{escaped(section.sentence)}</p>'
+        yield "".join(f"<p>may explain: {escaped(cause)}</p>" for cause in section.may_explain)
+        if why.parts:
+            rows = words_why.rows(why)
+            yield table(words_why.headings(comparison, why), rows, numbers=range(1, 6))
+    yield "".join(f'<p class="quiet">{escaped(one)}</p>' for one in words_why.explained(comparison))
+    for number, one in enumerate(differing):
+        yield from figures(drawn, _DIFFERENCE.format(number))
+        yield f"<p>{escaped(one.legend)}</p>"
+        yield table(one.headings, one.rows, numbers=range(2, 5))
+
+
+def _time(sides: Sequence[Side], drawn: Sequence[Drawn], left: int) -> Iterator[str]:
+    """Yield where the time of each step went: bars of its parts, and flame graphs."""
+    watched = list(flames.steps(sides))
+    if not watched:
+        return
+    yield "<h2>Where the time went</h2>"
+    yield from figures(drawn, "time")
+    yield "<details><summary>All parts</summary>"
+    for step in watched:
+        shares = flames.parts(step)
+        if shares:
+            scale, rows = shares
+            headings = [f"{step.name}, {scale.name} a {step.operation}"]
+            headings += [side.name for side, _ in step.results]
+            shown = [[part, *(f"{value:.3f}" for value in values)] for part, values in rows]
+            yield table(headings, shown, numbers=range(1, len(headings)))
+    yield "</details>"
+    if any(kind == "flames" for kind, _ in drawn):
+        yield f'<p class="quiet">{flames.COLORS}</p>'
+        yield from figures(drawn, "flames")
+    if left:
+        yield f'<p class="quiet">and {left} more flame graphs, which this page has no room for</p>'
 
 
 def _replays(comparison: Comparison | None, drawn: Sequence[Drawn]) -> Iterator[str]:

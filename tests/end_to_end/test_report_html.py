@@ -15,11 +15,11 @@ from selenium.webdriver.support.ui import WebDriverWait
 
 from replayer.analysis.comparison import compare
 from replayer.analysis.samples import Side
-from replayer.model import Latency, Mark, Measurement, Series, StepResult
+from replayer.model import Latency, Mark, Measurement, Profile, Series, Spent, StepResult
 from replayer.report import charts, html, packed
 from replayer.report.words import clean
 from replayer.units import show
-from tests.made import ledger
+from tests.made import USUAL, account, ledger
 
 EVIL = "</script><img src=x onerror='window.hacked=1'><b onmouseover=\"window.hacked=1\">evil"
 FLAGS = (
@@ -329,6 +329,114 @@ def test_it_prints_light_and_as_wide_as_paper(opened, left):
     assert during == [700, "#0072b2"]
     assert after == [None, "#56b4e9"]
     assert pdf.startswith(b"%PDF")
+
+
+FUNCTIONS = ("ExecInterpExpr", EVIL, "a" * 10_000, "%{label}<extra>", "\x1b[31m\u202ered", "$&\"'`")
+
+
+def watched(side, slower, seed):
+    """Return a side whose steps have accounts and profiles, with functions named to attack."""
+    random = np.random.default_rng(seed)
+    runs = []
+    for run in side.runs:
+        parts = {part: time + slower.get(part, 0.0) for part, time in USUAL.items()}
+        one = account(random, parts)
+        stacks = {
+            f"server;user;postgres;main;{name.replace(';', ',')}": 100 + number
+            for number, name in enumerate(FUNCTIONS)
+        }
+        stacks["server;kernel;postgres;main;do_syscall_64_[k];trace_sys_enter_[k]"] = (
+            50 if not slower else 400
+        )
+        stacks[f"client;user;python;main;only_{len(slower)}"] = 80
+        made = Profile(
+            payload=Profile.packed(stacks),
+            samples=sum(stacks.values()),
+            event="cycles",
+            hertz=99,
+            seconds=one.seconds,
+        )
+        rate = (
+            run.steps[0].measurements[0].model_copy(update={"value": one.operations / one.seconds})
+        )
+        step = run.steps[0].model_copy(
+            update={"account": one, "profile": made, "measurements": (rate,)}
+        )
+        runs.append(run.model_copy(update={"steps": (step,)}))
+    return Side(side.name, tuple(runs))
+
+
+@pytest.fixture
+def explained(browser, run_of, tmp_path, left):
+    """Return the browser with a comparison open whose second side enters the kernel more often."""
+    plain = [
+        Side(name, tuple(run_of([1.0], boot=f"{name}{i}") for i in range(6)))
+        for name in ("stock", f"uek {EVIL}")
+    ]
+    sides = [watched(plain[0], {}, 1), watched(plain[1], {Spent.ENTRY: 2e-6}, 2)]
+    path = tmp_path / "why.html"
+    path.write_text(html.page(sides, compare(*sides)), encoding="utf-8")
+    return _open(browser, path)
+
+
+def flame_of(browser, begin):
+    """Return data and number of frames on the screen of the chart whose id begins so."""
+    return browser.execute_script(
+        "const g = document.querySelector(`.chart[id^=${arguments[0]}]`);"
+        "return [g.data[0].ids, g.data[0].labels, g.data[0].marker.colors, "
+        "g.querySelectorAll('g.slice').length, g.textContent]",
+        begin,
+    )
+
+
+def test_flame_graphs_and_their_difference_are_drawn(explained):
+    """Every frame of each; what got slower is the reddest, and the legend says which way."""
+    ids, labels, colors, on_screen, _ = flame_of(explained, "flame-sessions-stock")
+    assert on_screen == len(ids) == len(labels) == 16
+    assert len(set(colors)) == 4
+
+    ids, labels, shifts, on_screen, text = flame_of(explained, "difference-sessions")
+    body = explained.find_element("tag name", "main").text
+    assert on_screen == len(ids)
+    assert max(shifts) == pytest.approx(shifts[labels.index("trace_sys_enter")], rel=0.3)
+    assert "only_0" not in labels
+    assert f"us a block, uek {EVIL} less stock" in text
+    assert f"Red: takes longer per block in uek {EVIL} than in stock." in body
+    assert "kernel entry +2." in body
+    assert any(line.startswith("only_0 client 0") for line in body.splitlines())
+
+
+def test_functions_named_to_attack_are_text_in_flame_graphs(explained):
+    """Nothing runs, nothing is asked of the network, nothing to complain, and the page is small."""
+    seen = explained.execute_script(
+        "return [window.hacked, document.querySelectorAll('img, b, [onerror]').length, "
+        "performance.getEntriesByType('resource').length, "
+        "document.getElementById('data').textContent.length]"
+    )
+    labels = flame_of(explained, "flame-sessions-stock")[1]
+
+    assert seen[:3] == [None, 0, 0]
+    assert seen[3] < 100_000
+    assert explained.get_log("browser") == []
+    assert max(map(len, labels)) <= 250
+    assert not any("\x1b" in label or "<" in label for label in labels)
+
+
+def test_flame_graphs_fit_a_phone(explained):
+    """At 390 pixels nothing is wider than the page."""
+    explained.execute_cdp_cmd(
+        "Emulation.setDeviceMetricsOverride",
+        {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": True},
+    )
+    explained.refresh()
+    widths = explained.execute_script(
+        "return [document.documentElement.scrollWidth, window.innerWidth, "
+        "document.querySelector('.chart[id^=difference] svg').getBoundingClientRect().width]"
+    )
+    explained.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+    assert widths[0] <= widths[1] == 390
+    assert 300 < widths[2] <= 390
 
 
 @pytest.mark.slow

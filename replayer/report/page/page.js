@@ -63,9 +63,44 @@
     return made;
   }
 
+  // As wide as what a frame took; the colour is whose it is, or the difference to the other side.
+  function icicle(trace, bar) {
+    const made = {
+      ...trace, branchvalues: "remainder", tiling: { orientation: "v" }, textinfo: "label",
+      hovertemplate: `%{label}<br>%{value:.4g} ${trace.unit}<br>%{text}<extra></extra>`,
+      pathbar: { thickness: 20 }, leaf: { opacity: 1 }, marker: { line: { width: 0.5, color: variable("--ground") } },
+    };
+    delete made.colors; delete made.shifts; delete made.unit; delete made.most;
+    if (trace.colors) {
+      made.marker.colors = trace.colors.map(
+        (color) => (color === null ? variable("--shade") : at(palette(), color)));
+    }
+    if (trace.shifts) {
+      const most = trace.most || 1;
+      const middle = dark.matches && !printing ? "#3a414d" : "#e6e9ee";
+      Object.assign(made.marker, {
+        colors: trace.shifts, cmin: -most, cmid: 0, cmax: most, showscale: true,
+        colorscale: [[0, "#2f7fd0"], [0.5, middle], [1, "#d8352a"]],
+        colorbar: {
+          orientation: "h", thickness: 10, y: 0, yanchor: "top", outlinewidth: 0,
+          title: { text: bar, side: "bottom" },
+        },
+      });
+    }
+    return made;
+  }
+
+  function drawFlame(place, chart) {
+    const wanted = chart.layout;
+    place.style.height = `${wanted.height + (wanted.bar ? 70 : 0)}px`;
+    const layout = { ...base(), margin: { l: 0, r: 0, t: 25, b: wanted.bar ? 70 : 0 } };
+    return Plotly.react(place, chart.traces.map((one) => icicle(one, wanted.bar)), layout, config);
+  }
+
   function draw(chart) {
     const place = document.getElementById(chart.id);
     const wanted = chart.layout;
+    if (wanted.flame) return drawFlame(place, chart);
     const layout = { ...base(), xaxis: axis(wanted.x), yaxis: axis(wanted.y) };
     if (wanted.zero) layout.yaxis.rangemode = "tozero";
     if (wanted.log_x) layout.xaxis.type = "log";

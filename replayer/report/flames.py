@@ -1,0 +1,235 @@
+"""Where the time went, on a page: bars of the accounts' parts, flame graphs, and what differs.
+
+A flame graph is an icicle: callers above what they called, as wide as what they took of a processor
+for each operation.  That of two sides is as wide as the other side's, and coloured by the
+difference for each operation.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from statistics import median
+from typing import NamedTuple
+
+from replayer.analysis import flame
+from replayer.analysis.comparison import Comparison
+from replayer.analysis.samples import Side
+from replayer.model import Account, Spent, StepResult
+from replayer.report.account import Scale, scaled, whole
+from replayer.report.charts import Chart, Trace, done, step_names, word
+
+_MOST = 16
+"""Flame graphs of a page: each has hundreds of frames to draw."""
+_ROW = 19
+"""Pixels of a frame."""
+_TALLEST = 60
+"""Frames above each other for which a graph has room; deeper ones are seen by a click."""
+_FAINT = 0.02
+"""A difference of this share of everything is in full colour, smaller ones never are."""
+_COLORS = {"kernel": 1, "server": 0, "client": 2, "kernel threads": 5, "others": 6, "replayer": 3}
+COLORS = (
+    "Blue is code of the server, orange the kernel, green the client, yellow the kernel's own "
+    "threads, pink replayer itself and grey all others.  A click on a frame makes it as wide as "
+    "the page, one on what is above it goes back."
+)
+
+
+class Step(NamedTuple):
+    """A step's windows on each side that has any which were watched."""
+
+    name: str
+    operation: str
+    results: tuple[tuple[Side, tuple[StepResult, ...]], ...]
+
+
+def steps(sides: Sequence[Side]) -> Iterator[Step]:
+    """Yield the steps that have accounts, of the operation that most of their windows count."""
+    for name in step_names(sides):
+        watched = [
+            (side, tuple(one for _, one in done(side, name) if one.account is not None))
+            for side in sides
+        ]
+        names = [one.account.operation for _, all_ in watched for one in all_ if one.account]
+        if not names:
+            continue
+        operation = max(names, key=names.count)
+        results = [
+            (side, tuple(one for one in all_ if one.account and one.account.operation == operation))
+            for side, all_ in watched
+        ]
+        yield Step(name, operation, tuple((side, all_) for side, all_ in results if all_))
+
+
+def accounts(sides: Sequence[Side]) -> Iterator[Chart]:
+    """Yield a chart for each step: the parts of a session's time per operation, a bar a side."""
+    for step in steps(sides):
+        table = parts(step)
+        if table is None:
+            continue
+        scale, rows = table
+        # Bars grow upwards: the first side is to be the upper one.
+        names = [word(side.name) for side, _ in reversed(step.results)]
+        traces: list[Trace] = [
+            {
+                "type": "bar",
+                "orientation": "h",
+                "name": word(part),
+                "x": [_round(value) for value in reversed(values)],
+                "y": names,
+                "color": number,
+                "pattern": number // 7,
+            }
+            for number, (part, values) in enumerate(rows)
+        ]
+        yield {
+            "id": f"time-{word(step.name)}",
+            "title": f"{word(step.name)}: where a session's time went, "
+            f"{scale.name} a {word(step.operation)}",
+            "traces": traces,
+            "layout": {
+                "x": f"{scale.name} a {word(step.operation)}",
+                "y": "",
+                "zero": True,
+                "stack": True,
+                "height": 210 + 46 * len(names),
+            },
+        }
+
+
+def parts(step: Step) -> tuple[Scale, list[tuple[str, list[float]]]] | None:
+    """Return the parts of a session's time per operation, the medians of each side's windows.
+
+    None where no window says anything of its sessions.
+    """
+    sides = [[one.account for one in all_ if one.account] for _, all_ in step.results]
+    scale = scaled(max(median(map(whole, accounts_)) for accounts_ in sides))
+    rows = [(part.value, [_middle(one, part) / scale.seconds for one in sides]) for part in Spent]
+    kept = [(part, values) for part, values in rows if any(values)]
+    return (scale, kept) if kept else None
+
+
+def _middle(accounts_: Iterable[Account], part: Spent) -> float:
+    return median(account.session.get(part, 0.0) for account in accounts_)
+
+
+def flames(sides: Sequence[Side]) -> tuple[list[Chart], int]:
+    """Return the flame graphs of each step and side, and how many are left out."""
+    profiled = [
+        (step, side, stacks)
+        for step in steps(sides)
+        for side, all_ in step.results
+        if (stacks := flame.per_operation(all_))
+    ]
+    charts = [
+        _flame(step, stacks, side.name, f", {word(side.name)}" if len(sides) > 1 else "")
+        for step, side, stacks in profiled[:_MOST]
+    ]
+    return charts, len(profiled) - len(charts)
+
+
+def _flame(step: Step, stacks: Mapping[str, float], side: str, of_side: str) -> Chart:
+    drawn = flame.pruned(flame.tree({}, stacks))
+    scale = scaled(drawn[0].other)
+    title = f"{word(step.name)}{of_side}: time of processors, {scale.name} a {word(step.operation)}"
+    trace = _icicle(drawn, scale)
+    trace["colors"] = [None, *(_COLORS.get(one.whose, 6) for one in drawn[1:])]
+    trace["text"] = [f"{one.other / drawn[0].other:.1%}" for one in drawn]
+    return _chart(f"flame-{word(step.name)}-{word(side)}", title, trace, drawn)
+
+
+class Differing(NamedTuple):
+    """What the processors did differently on two sides, per operation of a step."""
+
+    chart: Chart
+    legend: str
+    headings: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+def differing(comparison: Comparison, sides: Sequence[Side]) -> list[Differing]:
+    """Return the differences of the profiles of two sides, of each step that both have one of."""
+    pair = [side for side in sides if side.name in (comparison.base.name, comparison.other.name)]
+    pair.sort(key=lambda side: side.name != comparison.base.name)
+    differences = []
+    for step in steps(pair):
+        stacks = [flame.per_operation(all_) for _, all_ in step.results]
+        if len(pair) == len(stacks) == 2 and all(stacks):
+            differences.append(_differing(step, (pair[0].name, pair[1].name), *stacks))
+    return differences[:_MOST]
+
+
+def _differing(
+    step: Step, names: tuple[str, str], base: Mapping[str, float], other: Mapping[str, float]
+) -> Differing:
+    drawn = flame.pruned(flame.tree(base, other))
+    scale = scaled(drawn[0].other)
+    trace = _icicle(drawn, scale)
+    shifts = [(one.other - one.base) / scale.seconds for one in drawn]
+    trace["shifts"] = list(map(_round, shifts))
+    trace["most"] = _round(max(*_own(drawn, shifts), _FAINT * drawn[0].other / scale.seconds))
+    trace["text"] = [
+        f"{shift:+.3g} {scale.name}: {one.base / scale.seconds:.3g} in {word(names[0])}"
+        for one, shift in zip(drawn, shifts, strict=True)
+    ]
+    unit = f"{scale.name} a {step.operation}"
+    a, b = names
+    title = f"{word(step.name)}: {word(b)} against {word(a)}, {word(unit)}"
+    chart = _chart(f"difference-{word(step.name)}", title, trace, drawn)
+    chart["layout"]["bar"] = f"{word(unit)}, {word(b)} less {word(a)}"
+    movers = flame.movers(base, other)
+    return Differing(
+        chart=chart,
+        legend=(
+            f"Red: takes longer per {step.operation} in {b} than in {a}.  Blue: takes less per "
+            f"{step.operation} in {b} than in {a}.  A frame is as wide as the time that {b} takes; "
+            f"what only {a} did is in the table alone.  No test was made of a single function: how "
+            f"much of this is chance, the intervals of the parts say."
+        ),
+        headings=("function", "of", a, b, f"difference, {unit}"),
+        rows=tuple(
+            (
+                one.name,
+                one.whose,
+                *(f"{seconds / scale.seconds:.3f}" for seconds in (one.base, one.other)),
+                f"{(one.other - one.base) / scale.seconds:+.3f}",
+            )
+            for one in movers
+        ),
+    )
+
+
+def _icicle(drawn: Sequence[flame.Drawn], scale: Scale) -> Trace:
+    """Return a trace whose values are what each frame took less what is drawn below it."""
+    own = _own(drawn, [one.other / scale.seconds for one in drawn])
+    return {
+        "type": "icicle",
+        "ids": [str(number) for number in range(len(drawn))],
+        "labels": [word(one.name) for one in drawn],
+        "parents": ["" if one.parent is None else str(one.parent) for one in drawn],
+        "values": list(map(_round, own)),
+        "unit": scale.name,
+    }
+
+
+def _own(drawn: Sequence[flame.Drawn], whole: Sequence[float]) -> list[float]:
+    """Return the size of each frame's own value: what it has without what is drawn below it."""
+    own = list(whole)
+    for one, value in zip(drawn, whole, strict=True):
+        if one.parent is not None:
+            own[one.parent] -= value
+    return list(map(abs, own))
+
+
+def _round(value: float) -> float:
+    return float(f"{value:.4g}")
+
+
+def _chart(identity: str, title: str, trace: Trace, drawn: Sequence[flame.Drawn]) -> Chart:
+    depths: list[int] = []
+    for one in drawn:
+        depths.append(1 if one.parent is None else depths[one.parent] + 1)
+    height = 60 + _ROW * min(_TALLEST, max(depths))
+    return {
+        "id": identity,
+        "title": title,
+        "traces": [trace],
+        "layout": {"x": "", "y": "", "flame": True, "height": height},
+    }
