@@ -261,7 +261,7 @@ class _Control:
 def _options(perf: Path) -> frozenset[str]:
     """Return the options that this perf's `record` has."""
     text = ""
-    listing = [perf, "record", "--list-opts"]
+    listing: list[str | Path] = [perf, "record", "--list-opts"]
     try:
         with shell.printed(listing, environment=_PLAIN, timeout=_READY_SECONDS) as lines:
             text = lines.read()
