@@ -7,15 +7,16 @@ them drawn.
 
 An active collector does something beside the step: it has a docstring and
 `begin(scene) -> Recording`, which raises Skip with the reason where the machine does not allow it.
-`BY_DEFAULT = False` leaves it out unless it is asked for by name.  What lies outside the measured
+`VERBS` are those that it asks the engine for (`Scene.ask`), `BY_DEFAULT = False` leaves it out
+unless it is asked for by name.  What lies outside the measured
 window is never counted: a recording is cut to it afterwards.
 """
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 from replayer.machine.host import Host
 from replayer.machine.processes import CpuSeconds
@@ -85,7 +86,61 @@ class Scene:
     """Over a connection of this collector's own, made when it is first used, by one thread at a
     time; None without a database.  Raises Skip for a verb that the engine lacks and ReplayerError
     for a server that does not answer; asked again, it connects again."""
+    control: Callable[[], Collection[int]] = frozenset
+    """The server's ids of replayer's own connections that do none of a step's work."""
     clock: Callable[[], int] = time.monotonic_ns
+
+
+@dataclass(frozen=True)
+class Observed:
+    """Seconds for which threads were seen in one state."""
+
+    letter: str
+    """The kernel's: S or D sleeps, R runs or waits for a processor."""
+    wait: str
+    """What the server said that the session waits for, "" for nothing."""
+    part: str
+    """Of what kind the server's word is: device, log, lock, client, other; "" for none of them."""
+    still: bool
+    """Whether the thread was asleep from before the server was asked until after its answer."""
+    seconds: float
+
+
+@dataclass(frozen=True)
+class ThreadTimes:
+    """What the kernel counted for threads over the spans in which each was observed, in seconds.
+
+    The user and system time are as its ticks split what they ran.
+    """
+
+    span: float
+    ran: float
+    queued: float
+    user: float
+    system: float
+
+
+@dataclass(frozen=True)
+class WaitSamples:
+    """What those who did the work of a window were seen at: a server's sessions, or threads."""
+
+    whose: Literal["server", "replayer"]
+    moments: int
+    """How many times was looked."""
+    sessions: float
+    """On average over the window."""
+    asked: Mapping[tuple[str, str], float] = field(default_factory=dict)
+    """(wait, part) -> how many of all sessions the server said were at it, on average."""
+    threads: int = 0
+    """How many of them the kernel was asked about, too; 0 of a server elsewhere."""
+    observations: int = 0
+    observed: tuple[Observed, ...] = ()
+    times: ThreadTimes | None = None
+    """None without observations."""
+    counted: bool = True
+    """Whether this kernel counts what each thread runs and waits for a processor."""
+    missing: str = ""
+    """Why something could not be seen, as part of a sentence; "" if all was."""
 
 
 @dataclass(frozen=True)
@@ -97,6 +152,7 @@ class Seen:
     tables: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
     """Name -> rows, all with the same keys."""
     profile: Profile | None = None
+    waits: WaitSamples | None = None
     used: Mapping[str, CpuSeconds] = field(default_factory=dict)
     """`server`, `client` -> CPU seconds in the window."""
     notes: tuple[str, ...] = ()

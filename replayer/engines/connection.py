@@ -34,6 +34,8 @@ _PREPARED = {"postgresql": "numeric_dollar", "mysql": "qmark"}
 _NOT_OF_A_DRIVER = (OSError, RuntimeError, TypeError, ValueError)
 """What drivers raise for a certificate that is not there, a package that they want, or a parameter
 of a URL that they do not know."""
+_sessions: set[int] = set()
+"""Of the open connections of this process, as their servers announced them."""
 
 
 class Database:
@@ -61,6 +63,7 @@ class Database:
         self._first = engine.spec.connect.statements if first is None else tuple(first)
         self._connection: Any = None
         self._raw: Any = None
+        self._session = 0
         watchdog.add(self._where, self)
         try:
             with watchdog.Wait(self._where):
@@ -76,6 +79,8 @@ class Database:
                 f"{title or engine.title} at {show(url)} refused a connection: {reason}"
             ) from error
         self.engine = engine
+        self._session = self.announced_process()
+        _sessions.add(self._session)
 
     def _open(
         self, dialect: Any, _record: object, _positional: object, named: Mapping[str, Any]
@@ -109,6 +114,7 @@ class Database:
 
     def close(self) -> None:
         """Close the connection; closing twice is fine, and so is a server that is gone."""
+        _sessions.discard(self._session)
         # SQLAlchemy first asks for a rollback, and lets go of a connection that cannot do one.
         with contextlib.suppress(SQLAlchemyError), watchdog.Wait(self._where):
             self._connection.close()
@@ -151,8 +157,11 @@ class Database:
         try:
             with watchdog.Wait(self._where), self._raw.cursor() as cursor:
                 cursor.execute(statement)
-                names = [column[0] for column in cursor.description]
-                return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+                names = [column[0] for column in cursor.description or ()]
+                return [
+                    dict(zip(names, row, strict=True))
+                    for row in (cursor.fetchall() if names else ())
+                ]
         except self._sql.dialect.loaded_dbapi.Error as error:
             raise self._refusal(error, verb) from error
 
@@ -211,6 +220,11 @@ class Database:
     def connector(self) -> Connector:
         """Return how a worker process connects as this connection does."""
         return connector_of(self.url, self._first)
+
+
+def sessions() -> frozenset[int]:
+    """Return the server's ids of all connections that this process has as a Database now."""
+    return frozenset(_sessions)
 
 
 def connector_of(url: URL, first: Sequence[str] = ()) -> Connector:

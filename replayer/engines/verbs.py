@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Self
 
 import replayer
+from replayer import registry
 from replayer.errors import Impossible, ReplayerError
 
 _ASKING = ("servers", "tables", "load", "capture", "steps", "sizing")
@@ -90,6 +91,10 @@ def declared() -> frozenset[Asked]:
         folder = Path(replayer.__file__).parent / package
         for module in pkgutil.walk_packages([str(folder)], f"replayer.{package}."):
             importlib.import_module(module.name)
+    for name in registry.names("collectors"):
+        # They lie too low to know what a verb is.
+        for verb in getattr(registry.load("collectors", name), "VERBS", ()):
+            Asked(verb)
     return frozenset(_declared)
 
 

@@ -9,7 +9,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from replayer.analysis.account import account
 from replayer.collectors import Scene, Seen
+from replayer.engines import connection
 from replayer.engines.connection import Database
 from replayer.engines.verbs import Asked
 from replayer.errors import ReplayerError, Skip
@@ -35,6 +37,7 @@ def recordings(
             server=lambda: server.pids() if server is not None else [],
             own=lambda: processes.family(os.getpid()),
             ask=ask,
+            control=connection.sessions,
         )
 
     return Recordings(names, scene)
@@ -48,6 +51,9 @@ def keep(findings: Findings, watched: Recordings) -> None:
     seen = watched.seen(findings.window.begin_ns, findings.window.end_ns)
     for name, one in seen.items():
         _add(findings, findings.window, name, one)
+    waits = next((one.waits for one in seen.values() if one.waits is not None), None)
+    used = {whose: cpu for one in seen.values() for whose, cpu in one.used.items()}
+    findings.account = account(findings.window, waits, used)
 
 
 def _add(findings: Findings, window: Window, name: str, seen: Seen) -> None:
@@ -70,17 +76,28 @@ class _Asking:
     def __init__(self, server: Server) -> None:
         self._server = server
         self._database: Database | None = None
+        self._statements: dict[str, Sequence[str]] = {}
+        """By verb: to look for its files takes longer than most of them."""
         self._closed = False
 
     def __call__(self, name: str) -> Sequence[Mapping[str, Any]]:
         """Return the rows of a verb; it begins as `replayer profile` does, which is in no way."""
         try:
-            return self._connected().execute(Asked.named(name))
+            return self._rows(name)
         except Skip:
             raise
         except ReplayerError:
             self._leave()
             raise
+
+    def _rows(self, name: str) -> Sequence[Mapping[str, Any]]:
+        database = self._connected()
+        if name not in self._statements:
+            self._statements[name] = database.engine.needs(Asked.named(name)).statements()
+        rows: Sequence[Mapping[str, Any]] = []
+        for statement in self._statements[name]:
+            rows = database.fetch(statement, verb=name) or rows
+        return rows
 
     def close(self) -> None:
         """Make whoever still waits for an answer wait no longer, and let go of the server."""

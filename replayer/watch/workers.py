@@ -32,6 +32,7 @@ from typing import Any, Protocol, Self, TypeVar
 
 from replayer import signals
 from replayer.errors import ReplayerError
+from replayer.machine import threads
 
 Report = Callable[[Any], None]
 Work = Callable[[Any, "Barrier", Report], Any]
@@ -438,6 +439,7 @@ class _Share:
 
     def run(self, work: Work, number: int, job: Any, barrier: Barrier) -> None:
         """Do one job and keep its result, or send why there is none."""
+        threads.call_this(threads.JOB)
         try:
             result = work(job, barrier, self.report)
         except BaseException as error:  # noqa: BLE001 - whatever it is, the parent must hear of it
@@ -484,20 +486,20 @@ def _main(
     share = _Share(len(jobs), pipe)
     here = Barrier(barrier[0].fd, barrier[1].fd, share.arrived)
     threading.stack_size(_STACK_BYTES)
-    threads = [
+    crew = [
         threading.Thread(target=share.run, args=(work, number, job, here), daemon=True)
         for number, job in jobs
     ]
     started = 0
     try:
-        for thread in threads:
+        for thread in crew:
             thread.start()
             started += 1
     except RuntimeError:
-        text = f"only {started} of {len(threads)} threads could be started in one process"
+        text = f"only {started} of {len(crew)} threads could be started in one process"
         share.send("failed", None, f"{text}: see ulimit -u and the cgroup's pids.max", "")
         return
-    for thread in threads:
+    for thread in crew:
         thread.join()
     share.finish()
 

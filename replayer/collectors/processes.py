@@ -1,0 +1,222 @@
+"""What the server's processes and those of the clients had of the kernel, second by second.
+
+Of each side, `server` and `client`, which are replayer's own workers: `user` and `system` in
+processors, `cswch/s`, how many times its threads were given a processor (schedstat), `minflt/s` and
+`majflt/s`, page faults, `read-calls/s` and `write-calls/s`, system calls that read and write
+(/proc/PID/io).  What both sides used of the processors in the window goes into the account.
+
+Server processes that end are in their parent's account of reaped children, which is read as well;
+of a worker or a thread that ends is lost what it did since it was last read.
+"""
+
+import bisect
+import contextlib
+import os
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import pairwise
+
+from replayer.collectors import Scene, Seen
+from replayer.machine import threads
+from replayer.machine.processes import CpuSeconds
+
+_PERIOD = 1.0
+_LONGEST_PERIOD = 5.0
+_SHARE = 0.005
+"""Of one processor for reading, unless that takes 25 ms each time."""
+_END_SECONDS = 4.0
+_TICK = os.sysconf("SC_CLK_TCK")
+_CALLS = {b"syscr:": "read-calls/s", b"syscw:": "write-calls/s"}
+
+_Totals = dict[str, float]
+"""Column -> total so far."""
+_Point = tuple[int, _Totals]
+
+
+def begin(scene: Scene) -> "Processes":
+    """Return a recording that begins to read at the first mark."""
+    return Processes(scene)
+
+
+class Processes:
+    """A thread that reads the accounts every second and at every mark."""
+
+    def __init__(self, scene: Scene) -> None:
+        self._clock = scene.clock
+        self._sides = {
+            "server": _Side(_Server(scene), reaped=True),
+            "client": _Side(_Clients(scene), reaped=False),
+        }
+        self._points: dict[str, list[_Point]] = {name: [] for name in self._sides}
+        self._cost = 0.0
+        self._wake = threading.Event()
+        self._ended = False
+        self._thread = threading.Thread(target=self._run, name="replayer-watch", daemon=True)
+
+    def mark(self, clock_ns: int) -> None:
+        """Read at once; the first mark begins it."""
+        del clock_ns
+        if self._thread.ident is None:
+            self._thread.start()
+        self._wake.set()
+
+    def end(self) -> float:
+        """Read no longer."""
+        self._ended = True
+        self._wake.set()
+        if self._thread.ident is not None:
+            self._thread.join(_END_SECONDS)
+        return self._cost
+
+    def cut(self, begin_ns: int, end_ns: int) -> Seen:
+        """Return the counters of both sides, and what they used from one mark to the other."""
+        columns: dict[str, list[tuple[int, float]]] = {}
+        used = {}
+        for side, points in self._points.items():
+            near = list(_around(points, begin_ns, end_ns))
+            for column in near[0][1] if near else ():
+                columns[f"{side}.{column}"] = [
+                    (clock, totals[column]) for clock, totals in near if column in totals
+                ]
+            spent = [
+                _moved(columns.get(f"{side}.{name}", []), begin_ns, end_ns)
+                for name in ("user", "system")
+            ]
+            if sum(spent) > 0:
+                used[side] = CpuSeconds(*spent)
+        return Seen(columns=columns, used=used)
+
+    def _run(self) -> None:
+        threads.call_this(threads.WATCHING)
+        began = time.thread_time()
+        while not self._ended:
+            self._wake.clear()
+            for name, side in self._sides.items():
+                clock_ns = self._clock()
+                totals = side.read()
+                if totals:
+                    self._points[name].append((clock_ns, totals))
+            spent = time.thread_time() - began - self._cost
+            self._cost += spent
+            self._wake.wait(max(_PERIOD, min(spent / _SHARE, _LONGEST_PERIOD)))
+
+
+def _around(points: Sequence[_Point], begin_ns: int, end_ns: int) -> Iterator[_Point]:
+    """Yield the points of a window and the ones next to it."""
+    clocks = [clock for clock, _ in points]
+    first = max(0, bisect.bisect_right(clocks, begin_ns) - 1)
+    yield from points[first : bisect.bisect_left(clocks, end_ns) + 1]
+
+
+def _moved(points: Sequence[tuple[int, float]], begin_ns: int, end_ns: int) -> float:
+    """Return by how much a counter grew, interpolated at the edges, and never below 0."""
+    return max(0.0, _at(points, end_ns) - _at(points, begin_ns)) if points else 0.0
+
+
+def _at(points: Sequence[tuple[int, float]], clock_ns: int) -> float:
+    place = bisect.bisect_right([clock for clock, _ in points], clock_ns)
+    if place in {0, len(points)}:
+        return points[min(place, len(points) - 1)][1]
+    (first, before), (last, after) = points[place - 1], points[place]
+    return before + (after - before) * (clock_ns - first) / (last - first)
+
+
+class _Side:
+    """The processes of one side."""
+
+    def __init__(self, pids: Callable[[], Sequence[int]], *, reaped: bool) -> None:
+        """Take what lists them, and whether those that end are in an account of their parent's."""
+        self._pids = pids
+        self._reaped = reaped
+        self._known: dict[int, _Totals] = {}
+        self._slices: dict[int, int] = {}
+        """Thread -> how many times it had been given a processor."""
+        self._switches = 0
+        self._begun = False
+
+    def read(self) -> _Totals:
+        """Return the totals of all of them, {} if there is none."""
+        pids = self._pids()
+        self._count_switches(pids)
+        totals = {pid: _totals(pid, reaped=self._reaped) for pid in pids}
+        # Whoever is gone and in nobody's account stays as it was last seen.
+        self._known = {
+            **({} if self._reaped else self._known),
+            **{pid: one for pid, one in totals.items() if one},
+        }
+        if not self._known:
+            return {}
+        columns = set.intersection(*map(set, self._known.values()))
+        joined = {column: sum(one[column] for one in self._known.values()) for column in columns}
+        return {**joined, "cswch/s": float(self._switches)}
+
+    def _count_switches(self, pids: Iterable[int]) -> None:
+        latest = dict(_slices(pids))
+        for tid, slices in latest.items():
+            # A thread that is new had none before, but for the first reading.
+            before = self._slices.get(tid, 0 if self._begun else slices)
+            self._switches += max(0, slices - before)
+        self._slices, self._begun = latest, True
+
+
+def _slices(pids: Iterable[int]) -> Iterator[tuple[int, int]]:
+    for pid in pids:
+        for tid in threads.of(pid):
+            with contextlib.suppress(OSError, IndexError, ValueError):
+                yield tid, int(threads.read(f"/proc/{pid}/task/{tid}/schedstat").split()[2])
+
+
+def _totals(pid: int, *, reaped: bool) -> _Totals:
+    """Return what a process has had, with its reaped children or without; {} if it is gone."""
+    try:
+        fields = threads.read(f"/proc/{pid}/stat").rpartition(b")")[2].split(None, 15)
+    except OSError:
+        return {}
+    step = 1 if reaped else 0
+    totals: _Totals = {
+        "user": (int(fields[11]) + step * int(fields[13])) / _TICK,
+        "system": (int(fields[12]) + step * int(fields[14])) / _TICK,
+        "minflt/s": float(int(fields[7]) + step * int(fields[8])),
+        "majflt/s": float(int(fields[9]) + step * int(fields[10])),
+    }
+    with contextlib.suppress(OSError):
+        # Without the right to look there are no such columns.
+        words = threads.read(f"/proc/{pid}/io").split()
+        totals |= {_CALLS[word]: float(value) for word, value in pairwise(words) if word in _CALLS}
+    return totals
+
+
+class _Server:
+    """The server's processes, listed without a look at all of the machine's where that is so."""
+
+    def __init__(self, scene: Scene) -> None:
+        self._scene = scene
+        self._main = 0
+
+    def __call__(self) -> list[int]:
+        """Return them, the main one first."""
+        children = threads.children(self._main) if self._main else None
+        if not children:
+            # Perhaps it has none, as it is many threads; perhaps it is gone.
+            pids = list(self._scene.server())
+            self._main = pids[0] if len(pids) > 1 else 0
+            return pids
+        return [self._main, *children]
+
+
+class _Clients:
+    """Replayer's processes that do a job, or did one."""
+
+    def __init__(self, scene: Scene) -> None:
+        self._scene = scene
+        self._workers: dict[int, None] = {}
+
+    def __call__(self) -> list[int]:
+        """Return them."""
+        children = threads.children(os.getpid())
+        pids = self._scene.own()[1:] if children is None else children
+        for pid in pids:
+            if any(threads.name(tid) == threads.JOB for tid in threads.of(pid)):
+                self._workers[pid] = None
+        return list(self._workers)

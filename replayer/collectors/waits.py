@@ -1,0 +1,408 @@
+"""What those wait for who do a step's work: the server's sessions, or replayer's own threads.
+
+Ten times a second, at uneven intervals so that nothing regular is met or missed each time: first
+the kernel is asked what at most 64 of the threads do, then the server what its sessions wait for,
+then the kernel again whether a thread that slept has slept on meanwhile: of such a one the server's
+word is what it sleeps for, of any other it is only what it did soon after.  Where the server has no
+session at work, replayer's own threads are looked at.
+
+Little's law then closes with parts that know nothing of each other (analysis/account.py): what each
+thread ran, and waited for a processor, is counted by the kernel in nanoseconds (schedstat) over the
+span in which it was observed; what it slept is as long as it was seen asleep.
+"""
+
+import os
+import random
+import threading
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from replayer.collectors import Observed, Scene, Seen, ThreadTimes, WaitSamples
+from replayer.errors import ReplayerError, Skip
+from replayer.machine import threads
+from replayer.machine.threads import Look, Thread
+
+VERBS = ("watch/waits",)
+_MOST_THREADS = 64
+_PERIOD = 0.1
+_LONGEST_PAUSE = 0.5
+_SHARE = 0.01
+"""Of one processor for looking, unless that takes 5 ms each time."""
+_RETRY = 1.0
+"""Seconds after which a server is asked again that did not answer."""
+_LOOK_AGAIN = 5.0
+"""Seconds after which it is looked again which threads are replayer's own."""
+_SEED = 20261122
+_END_SECONDS = 4.0
+
+_Word = tuple[str, str]
+"""(wait, part)."""
+_NOTHING = ("", "")
+_TICK = os.sysconf("SC_CLK_TCK")
+
+
+class _Seen(NamedTuple):
+    """What was seen of one thread at one moment, and whether it slept on meanwhile."""
+
+    look: Look
+    word: _Word
+    still: bool
+
+
+class _Moment(NamedTuple):
+    """One look at all of them."""
+
+    clock_ns: int
+    whose: str
+    looks: Mapping[int, _Seen]
+    """By a number of the thread, as ids come back."""
+    words: Mapping[_Word, int]
+    """What all sessions are at, as the server says, and how many; or all own threads."""
+
+    @property
+    def sessions(self) -> int:
+        """Return how many there were."""
+        return sum(self.words.values())
+
+
+@dataclass
+class _Sum:
+    """What was seen from one mark to the next: whole intervals between two looks."""
+
+    moments: int = 0
+    seconds: float = 0.0
+    sessions: float = 0.0
+    """Their seconds, as the next: each look stands for half of the interval at either side."""
+    asked: dict[_Word, float] = field(default_factory=lambda: defaultdict(float))
+    observations: int = 0
+    threads: set[int] = field(default_factory=set)
+    states: dict[tuple[str, _Word, bool], float] = field(default_factory=lambda: defaultdict(float))
+    span: float = 0.0
+    ran_ns: int = 0
+    queued_ns: int = 0
+    user: int = 0
+    system: int = 0
+    """Ticks."""
+
+    def add(self, before: _Moment, after: _Moment) -> None:
+        """Add the interval between two looks."""
+        seconds = (after.clock_ns - before.clock_ns) / 1e9
+        self.moments += 1
+        self.seconds += seconds
+        self.sessions += seconds * (before.sessions + after.sessions) / 2
+        for moment in (before, after):
+            for word, many in moment.words.items():
+                self.asked[word] += many * seconds / 2
+        both = before.looks.keys() & after.looks.keys()
+        self.threads |= both
+        self.observations += len(both)
+        self.span += seconds * len(both)
+        for moment in (before, after):
+            states = Counter((one.look.letter, one.word, one.still) for one in _of(moment, both))
+            for state, many in states.items():
+                self.states[state] += many * seconds / 2
+        for number in both:
+            first, last = before.looks[number].look, after.looks[number].look
+            self.ran_ns += last.ran_ns - first.ran_ns
+            self.queued_ns += last.queued_ns - first.queued_ns
+            self.user += last.user - first.user
+            self.system += last.system - first.system
+
+    def join(self, other: "_Sum") -> None:
+        """Add another."""
+        for name, value in vars(other).items():
+            mine = getattr(self, name)
+            if isinstance(mine, set):
+                mine |= value
+            elif isinstance(mine, dict):
+                for key, amount in value.items():
+                    mine[key] += amount
+            else:
+                setattr(self, name, mine + value)
+
+
+def _of(moment: _Moment, numbers: Iterable[int]) -> list[_Seen]:
+    return [moment.looks[number] for number in numbers]
+
+
+def begin(scene: Scene) -> "Waits":
+    """Return a recording that begins to look at the first mark."""
+    return Waits(scene)
+
+
+class Waits:
+    """A thread that looks, and what it saw between each mark and the next."""
+
+    def __init__(self, scene: Scene) -> None:
+        self._clock = scene.clock
+        self._server = _Server(scene)
+        self._crew = _Crew()
+        self._own = _OwnThreads(scene)
+        self._marks: list[int] = []
+        self._sums: dict[tuple[int, str], _Sum] = {}
+        """(number of marks before, whose) -> what was seen."""
+        self._cost = 0.0
+        self._draw = random.Random(_SEED)  # noqa: S311 - the moments at which is looked
+        self._wake = threading.Event()
+        self._ended = False
+        self._failure: Exception | None = None
+        self._thread = threading.Thread(target=self._run, name="replayer-watch", daemon=True)
+
+    def mark(self, clock_ns: int) -> None:
+        """Look at once; the first mark begins it."""
+        self._marks.append(clock_ns)
+        self._own.look_again()
+        if self._thread.ident is None:
+            self._thread.start()
+        self._wake.set()
+
+    def end(self) -> float:
+        """Look no longer."""
+        self._ended = True
+        self._wake.set()
+        if self._thread.ident is not None:
+            self._thread.join(_END_SECONDS)
+        return self._cost
+
+    def cut(self, begin_ns: int, end_ns: int) -> Seen:
+        """Return what was seen between two marks; nothing if nobody was at work.
+
+        Raises ReplayerError with the reason where something kept it from looking.
+        """
+        if self._failure is not None:
+            raise self._failure
+        first, last = self._marked(begin_ns), self._marked(end_ns)
+        joined = {"server": _Sum(), "replayer": _Sum()}
+        for (place, whose), one in self._sums.items():
+            if first <= place < last:
+                joined[whose].join(one)
+        whose, most = max(joined.items(), key=lambda item: item[1].sessions)
+        if not most.sessions and self._server.missing:
+            raise ReplayerError(self._server.missing)
+        if not most.sessions:
+            return Seen()
+        return Seen(waits=self._samples(whose, most))
+
+    def _samples(self, whose: str, one: _Sum) -> WaitSamples:
+        times = ThreadTimes(
+            span=one.span,
+            ran=one.ran_ns / 1e9,
+            queued=one.queued_ns / 1e9,
+            user=one.user / _TICK,
+            system=one.system / _TICK,
+        )
+        return WaitSamples(
+            whose="server" if whose == "server" else "replayer",
+            moments=one.moments,
+            sessions=one.sessions / one.seconds,
+            asked={word: many / one.seconds for word, many in one.asked.items()},
+            threads=len(one.threads),
+            observations=one.observations,
+            observed=tuple(
+                Observed(letter, *word, still=still, seconds=seconds)
+                for (letter, word, still), seconds in one.states.items()
+            ),
+            times=times if one.span else None,
+            counted=self._crew.counted,
+            missing=self._server.missing if whose == "server" else "",
+        )
+
+    def _run(self) -> None:
+        threads.call_this(threads.WATCHING)
+        threads.hurry()
+        try:
+            self._look_until_the_end()
+        except Exception as error:  # noqa: BLE001 - whatever it is, `cut` tells it
+            self._failure = error
+        finally:
+            self._crew.close()
+
+    def _look_until_the_end(self) -> None:
+        before: _Moment | None = None
+        began = time.thread_time()
+        while not self._ended:
+            self._wake.clear()
+            moment = self._moment()
+            self._keep(before, moment)
+            before = moment
+            spent = time.thread_time() - began - self._cost
+            self._cost += spent
+            # The first one makes a connection, which is no measure of the others.
+            pause = min(spent / _SHARE, _LONGEST_PAUSE)
+            self._wake.wait(max(_PERIOD * self._draw.uniform(0.5, 1.5), pause))
+
+    def _keep(self, before: _Moment | None, moment: _Moment) -> None:
+        """Add an interval that no mark lies in."""
+        if before is None or before.whose != moment.whose:
+            return
+        place = self._marked(before.clock_ns)
+        if place == self._marked(moment.clock_ns):
+            self._sums.setdefault((place, moment.whose), _Sum()).add(before, moment)
+
+    def _marked(self, clock_ns: int) -> int:
+        """Return how many marks there were by then."""
+        return sum(mark <= clock_ns for mark in self._marks)
+
+    def _moment(self) -> _Moment:
+        """Look at the threads, ask the server, and look again at those that slept."""
+        clock_ns = self._clock()
+        seen = self._crew.look()
+        words = self._server.sessions()
+        whose, working = "server", self._server.here(words)
+        if not words:
+            words = dict.fromkeys(self._own.ids(), _NOTHING)
+            whose, working = "replayer", words
+        looks = self._crew.told(seen, working)
+        self._crew.take(working)
+        return _Moment(clock_ns, whose, looks, Counter(words.values()))
+
+
+class _Crew:
+    """The threads that are looked at, at most so many of all, drawn at random."""
+
+    def __init__(self) -> None:
+        self.counted = threads.counts_queues()
+        self._members: dict[int, tuple[int, Thread]] = {}
+        """Id -> number, open files."""
+        self._number = 0
+        self._draw = random.Random(_SEED)  # noqa: S311 - which sessions are looked at
+
+    def look(self) -> dict[int, Look]:
+        """Return id -> what it does; forget who is gone."""
+        looks = {}
+        for tid, (_, thread) in list(self._members.items()):
+            try:
+                looks[tid] = thread.look()
+            except (OSError, ValueError):
+                self._forget(tid)
+        return looks
+
+    def told(self, looks: Mapping[int, Look], words: Mapping[int, _Word]) -> dict[int, _Seen]:
+        """Return number -> look, with what is known of those that are at work.
+
+        Who slept, and was given no processor since, is still.
+        """
+        seen = {}
+        for tid, look in looks.items():
+            word = words.get(tid)
+            if word is not None:
+                number, thread = self._members[tid]
+                still = look.letter != "R" and self.counted and _slices(thread) == look.slices
+                seen[number] = _Seen(look, word, still)
+        return seen
+
+    def take(self, tids: Iterable[int]) -> None:
+        """Let those go that are at work no more, and draw others in their places."""
+        wanted = set(tids)
+        for tid in self._members.keys() - wanted:
+            self._forget(tid)
+        fresh = sorted(wanted - self._members.keys())
+        room = _MOST_THREADS - len(self._members)
+        for tid in self._draw.sample(fresh, min(room, len(fresh))):
+            try:
+                thread = Thread(tid)
+            except OSError:
+                continue
+            self._number += 1
+            self._members[tid] = (self._number, thread)
+
+    def close(self) -> None:
+        """Close all files."""
+        self.take(())
+
+    def _forget(self, tid: int) -> None:
+        self._members.pop(tid)[1].close()
+
+
+def _slices(thread: Thread) -> int:
+    try:
+        return thread.slices()
+    except (OSError, ValueError):
+        return -1
+
+
+class _Server:
+    """The server, as far as it says what its sessions wait for."""
+
+    def __init__(self, scene: Scene) -> None:
+        self.missing = ""
+        """Why its threads or its words could not be seen."""
+        self._scene = scene
+        self._never = scene.ask is None
+        self._silent_until = 0.0
+        self._main = 0
+
+    def sessions(self) -> dict[int, _Word]:
+        """Return thread -> what the server says that the session waits for; {} if none works.
+
+        Replayer's connections that control a step are none, unless they do some of its work.
+        """
+        if self._never or time.monotonic() < self._silent_until:
+            return {}
+        assert self._scene.ask is not None
+        try:
+            rows = self._scene.ask(VERBS[0])
+        except Skip as skip:
+            self._never, self.missing = True, str(skip)
+            return {}
+        except ReplayerError as error:
+            self._silent_until = time.monotonic() + _RETRY
+            self.missing = str(error)
+            return {}
+        self.missing = ""
+        named = any(row["named"] for row in rows)
+        return dict(self._listed(row for row in rows if row["named"] or not named))
+
+    def _listed(self, rows: Iterable[Mapping[str, Any]]) -> Iterator[tuple[int, _Word]]:
+        control = set(map(str, self._scene.control()))
+        for row in rows:
+            word = (str(row["wait"]), str(row["part"]))
+            for session in str(row["sessions"]).split():
+                number, _, thread = session.partition(":")
+                if word[1] != "client" or number not in control:
+                    yield int(thread or number), word
+
+    def here(self, sessions: Mapping[int, _Word]) -> Mapping[int, _Word]:
+        """Return those whose threads are the server's own here, {} of a server elsewhere."""
+        if not sessions:
+            return {}
+        sample = next(iter(sessions))
+        if not threads.belongs(sample, self._main):
+            mains = self._scene.server()
+            self._main = mains[0] if mains else 0
+            if not threads.belongs(sample, self._main):
+                self.missing = (
+                    "the server's threads have other numbers here than for itself"
+                    if mains
+                    else "the server's processes are not known on this host"
+                )
+                return {}
+        return sessions
+
+
+class _OwnThreads:
+    """The threads of replayer's workers that do a job."""
+
+    def __init__(self, scene: Scene) -> None:
+        self._scene = scene
+        self._ids: list[int] = []
+        self._until = 0.0
+
+    def look_again(self) -> None:
+        """Do not take for granted who they were."""
+        self._until = 0.0
+
+    def ids(self) -> list[int]:
+        """Return those that are there, or were some seconds ago."""
+        if time.monotonic() >= self._until:
+            self._until = time.monotonic() + _LOOK_AGAIN
+            self._ids = [
+                tid
+                for pid in self._scene.own()[1:]
+                for tid in threads.of(pid)
+                if threads.name(tid) == threads.JOB
+            ]
+        return self._ids

@@ -1,0 +1,190 @@
+"""What sessions of a real server wait for, when it is known what they do."""
+
+import contextlib
+import os
+import threading
+import time
+
+import pytest
+
+from replayer.analysis.account import account
+from replayer.engines import driver
+from replayer.engines import engine as engines
+from replayer.engines.connection import Database
+from replayer.machine.host import Host
+from replayer.model import Spent
+from replayer.run import watching
+from replayer.run.findings import Window
+from replayer.servers.open import open_server
+from replayer.watch.workers import WorkerPool
+
+SECONDS = 1.5
+VERSIONS = ["postgresql-13", "postgresql-14", "postgresql-16", "postgresql-17"]
+IDLE, BUSY, LOCKED = "idle", "busy", "locked"
+SAYS = {
+    "postgres": {
+        BUSY: "SELECT sum(sqrt(i)) FROM generate_series(1, 1000000000) AS i",
+        LOCKED: "UPDATE replayer.hot SET b = b + 1",
+        "make": "CREATE TABLE replayer.hot AS SELECT 1 AS a, 1 AS b",
+        "drop": "DROP TABLE replayer.hot",
+        "stop": "SELECT pg_cancel_backend(pid) FROM pg_stat_activity "
+        "WHERE application_name LIKE 'replayer session %'",
+    },
+    "mariadb": {
+        BUSY: "SELECT BENCHMARK(1000000000, SQRT(2))",
+        LOCKED: "UPDATE hot SET b = b + 1",
+        "make": "CREATE TABLE hot (a int PRIMARY KEY, b int) AS SELECT 1 AS a, 1 AS b",
+        "drop": "DROP TABLE hot",
+        "stop": None,
+    },
+}
+SAYS["mysql"] = SAYS["mariadb"]
+
+
+class Sessions:
+    """Sessions of a server, each of which does one thing until all end."""
+
+    def __init__(self, server):
+        self.server = server
+        self.says = SAYS[server.engine.name]
+        self.database = Database(server.engine, server.start())
+        self.connections, self.threads = [], []
+        if self.server.engine.name == "postgres":
+            self.database.query("DROP TABLE IF EXISTS replayer.hot")
+        self.database.query(self.says["make"])
+
+    def __enter__(self):
+        self.begin(BUSY)
+        self.begin(IDLE)
+        self.begin(IDLE)
+        holder = self.connect()
+        cursor = holder.cursor()
+        cursor.execute("BEGIN")
+        cursor.execute(self.says[LOCKED])
+        self.begin(LOCKED)
+        time.sleep(0.3)
+        return self
+
+    def connect(self):
+        """Return a connection as a session of a step has it."""
+        number = len(self.connections) + 1
+        name = [f"SET application_name = 'replayer session {number}'"]
+        first = name if self.server.engine.name == "postgres" else []
+        self.connections.append(driver.connect(self.database.connector(), *first))
+        return self.connections[-1]
+
+    def begin(self, does):
+        """Have a session do one thing, in a thread of its own."""
+        connection = self.connect()
+        if does == IDLE:
+            return
+
+        def do():
+            with contextlib.suppress(Exception):
+                connection.cursor().execute(self.says[does])
+
+        self.threads.append(threading.Thread(target=do))
+        self.threads[-1].start()
+
+    def __exit__(self, *_):
+        # Whoever holds the row lets it go first.
+        self.connections[3].close()
+        if self.says["stop"]:
+            self.database.query(self.says["stop"])
+        for row in () if self.says["stop"] else self.database.query("SHOW PROCESSLIST"):
+            if row["Info"] and "BENCHMARK" in row["Info"]:
+                self.database.query(f"KILL {row['Id']}")
+        for thread in self.threads:
+            thread.join(20)
+        for connection in self.connections:
+            with contextlib.suppress(Exception):
+                connection.close()
+        self.database.query(self.says["drop"])
+        self.database.close()
+
+
+def watched(server, seconds=SECONDS, names=("waits",)):
+    """Return what was seen beside a window in which nothing is done but to wait."""
+    with watching.recordings(names, Host(), None, server) as recordings:
+        marks = []
+        for _ in range(2):
+            marks.append(time.monotonic_ns())
+            recordings.mark(marks[-1])
+            time.sleep(seconds if len(marks) == 1 else 0)
+        recordings.end()
+        seen = recordings.seen(*marks)
+    assert recordings.failures == {}
+    return seen, Window(*marks, operations=1.0, operation="look", sessions=5, whose="server")
+
+
+def five_sessions(server):
+    """Return the account of a busy session, one that waits for a row, and three that are idle."""
+    with Sessions(server):
+        seen, window = watched(server)
+    return seen["waits"].waits, account(window, seen["waits"].waits, {})
+
+
+def check_five(waits, made):
+    """Each session is in the part that it must be in, and the account closes."""
+    whole = made.sessions * made.seconds / made.operations
+    share = {part: 5 * seconds / whole for part, seconds in made.session.items()}
+    on_processor = sum(share.get(p, 0) for p in (Spent.SERVER, Spent.KERNEL, Spent.RUN_QUEUE))
+
+    assert made.sessions == pytest.approx(5, abs=0.1)
+    assert share[Spent.CLIENT] == pytest.approx(3, abs=0.1)
+    assert share[Spent.LOCK] == pytest.approx(1, abs=0.1)
+    assert on_processor == pytest.approx(1, abs=0.15)
+    assert abs(made.residue_share) < 0.05
+    assert waits.threads == 5
+
+
+def test_every_session_is_in_its_part(server):
+    """Of five sessions one computes, one waits for a row that another holds, and three are idle."""
+    waits, made = five_sessions(server)
+
+    check_five(waits, made)
+    assert set(made.waits) == {"Client:ClientRead", "Lock:transactionid"}
+
+
+def test_mariadbs_threads_are_told_apart(mariadbd):
+    """Its sessions are threads of one process, and it names a wait for a row in another view."""
+    with open_server(engines.load("mariadb"), bindir=mariadbd.parent) as server:
+        server.start()
+        waits, made = five_sessions(server)
+
+    check_five(waits, made)
+    assert {"Sleep", "row lock"} <= set(made.waits)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [*VERSIONS, "mysql-9"])
+def test_other_versions_say_the_same(other_server, name):
+    """The names of columns and waits differ from version to version, the parts do not."""
+    engine = "mysql" if name.startswith("mysql") else "postgres"
+    with open_server(engines.load(engine), bindir=other_server(name)) as server:
+        server.start()
+        check_five(*five_sessions(server))
+
+
+def test_a_server_without_sessions_leaves_replayers_own_threads(server):
+    """Two threads compute and one reads what never comes: that is what is seen of them."""
+    with WorkerPool(work_or_wait, [True, True, False], processes=2) as pool:
+        pool.open()
+        time.sleep(0.2)
+        seen, window = watched(server)
+
+    waits = seen["waits"].waits
+    made = account(window, waits, {})
+    assert waits.whose == "replayer"
+    assert waits.sessions == pytest.approx(3)
+    assert made.waits == {"sleep": pytest.approx(1 / 3, abs=0.25)}
+    assert abs(made.residue_share) < 0.1
+
+
+def work_or_wait(works, barrier, report):
+    """Be a job that computes in C code, or waits, until its process is killed."""
+    barrier.wait()
+    if works:
+        sum(range(10**12))
+    ours, _ = os.pipe()
+    os.read(ours, 1)
