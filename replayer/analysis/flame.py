@@ -13,6 +13,7 @@ from typing import NamedTuple
 from replayer.model import KERNEL_FRAME, StepResult
 
 UNKNOWN = "[unknown]"
+KERNEL_THREADS = "kernel threads"
 REST = "…"
 """What stands for all that is too small to be a frame of its own."""
 NODES = 500
@@ -32,7 +33,7 @@ class Function(NamedTuple):
 
     name: str
     whose: str
-    """`kernel`, or whose process it was: server, client, …"""
+    """Whose process it was: one of PROFILED; `server, kernel` where the kernel worked for it."""
     seconds: float
     """Of a processor; or samples, where they are not scaled."""
 
@@ -61,7 +62,8 @@ def functions(stacks: Mapping[str, float]) -> list[Function]:
 def _function(parts: Sequence[str]) -> tuple[str, str]:
     """Return the leaf of a stack, and whose it is."""
     leaf = parts[-1] if len(parts) > _HEAD else UNKNOWN
-    return _named(leaf), "kernel" if leaf.endswith(KERNEL_FRAME) else parts[0]
+    kernel = leaf.endswith(KERNEL_FRAME) and parts[0] != KERNEL_THREADS
+    return _named(leaf), f"{parts[0]}, kernel" if kernel else parts[0]
 
 
 def _named(frame: str) -> str:

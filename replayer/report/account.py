@@ -166,7 +166,7 @@ def _functions(profile: Profile) -> Iterator[RenderableType]:
     yield line(
         clean(
             f"functions, by what they took themselves of {show_count(total)} samples of busy "
-            f"processors ({profile.event}, {profile.hertz} Hz)"
+            f"processors (k: in the kernel; {profile.event}, {profile.hertz} Hz)"
             + (f"; {profile.lost} were lost" if profile.lost else "")
         ),
         "dim",
@@ -175,8 +175,15 @@ def _functions(profile: Profile) -> Iterator[RenderableType]:
         yield line(f"the profile is not whole: {clean(profile.truncated)}", "yellow")
     top = flame.functions(stacks)[:_FUNCTIONS]
     yield Columns(
-        [(f"{one.seconds / total:6.1%}", clean(one.whose), clean(one.name)) for one in top]
+        [(f"{one.seconds / total:6.1%}", _whose(one.whose), clean(one.name)) for one in top]
     )
+
+
+def _whose(whose: str) -> str:
+    """Return whose process it was, short enough for two columns."""
+    if whose == flame.KERNEL_THREADS:
+        return "kthreads"
+    return clean(whose.replace(", kernel", " k"))
 
 
 def _costs(result: StepResult) -> Iterator[str]:
