@@ -75,29 +75,28 @@ def whole(account: Account) -> float:
 
 
 def _account(account: Account) -> Iterator[RenderableType]:
-    size = show_duration(whole(account))
-    yield line(
-        clean(
-            f"where the time went: {size} of a session's time a {account.operation}, over "
-            f"{show_duration(account.seconds)}, by {show_count(account.samples)} observations"
-        ),
-        "dim",
+    yield line(clean(_title(account)), "dim")
+    operation = clean(account.operation)[:_LONGEST]
+    scale = scaled(whole(account) or sum(sum(spent.values()) for spent in account.cpu.values()))
+    rows = (
+        ("sessions", Flow([*_little(account)] if account.session else [], " ")),
+        (f"CPU a {operation}", Flow([*_cpu(account, scale)], "   ")),
+        ("server's kernel", Flow([*_kernel(account, scale)], "   ")),
+        ("waits", Flow([*_waits(account.waits)], "   ")),
     )
-    items: list[tuple[str, str | Text | Flow]] = []
-    if account.session:
-        items.append(("sessions", Flow([*_little(account)], " ")))
-    if account.cpu:
-        scale = scaled(whole(account))
-        items.append(
-            (f"CPU a {clean(account.operation)[:_LONGEST]}", Flow([*_cpu(account, scale)], "   "))
-        )
-        items.append(("server's kernel", Flow([*_kernel(account, scale)], "   ")))
-    if account.waits:
-        items.append(("waits", Flow([*_waits(account.waits)], "   ")))
+    items = [(label, flow) for label, flow in rows if flow.texts]
     if items:
-        yield indented(
-            (label, flow) for label, flow in items if not isinstance(flow, Flow) or flow.texts
-        )
+        yield indented(items)
+
+
+def _title(account: Account) -> str:
+    over = f"over {show_duration(account.seconds)}"
+    if not account.session:
+        return f"where the time went, {over}"
+    return (
+        f"where the time went: {show_duration(whole(account))} of a session's time a "
+        f"{account.operation}, {over}, by {show_count(account.samples)} observations"
+    )
 
 
 def scaled(seconds: float) -> Scale:

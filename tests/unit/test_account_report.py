@@ -7,7 +7,7 @@ import pytest
 from rich.cells import cell_len
 
 from replayer.analysis import flame
-from replayer.model import Account, Profile
+from replayer.model import Account, Profile, Spent
 from replayer.report import account as account_report
 from replayer.report import screen
 from tests.made import account
@@ -121,8 +121,11 @@ def test_what_the_profile_lacks_is_said(cached):
 def test_an_account_of_nothing_is_shown_without_a_division():
     """No operations, no time, no sessions: what there is, and no error."""
     empty = Account(operation="block", operations=0, sessions=0, seconds=0)
+    cpu = empty.model_copy(update={"cpu": {"server": {Spent.SERVER: 3e-6, Spent.KERNEL: 1e-6}}})
 
-    assert "where the time went: 0 s" in screen.text(*account_report._account(empty))
+    assert "where the time went, over 0 s" in screen.text(*account_report._account(empty))
+    text = screen.text(*account_report._account(cpu))
+    assert "CPU a block       server 4.00 us (user 3.00, kernel 1.00)" in text
 
 
 def test_the_middle_repeat_is_shown(cached):
