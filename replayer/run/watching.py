@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from replayer.analysis import kernel_work
 from replayer.analysis.account import account
 from replayer.collectors import Scene, Seen
 from replayer.engines import connection
@@ -53,7 +54,8 @@ def keep(findings: Findings, watched: Recordings) -> None:
         _add(findings, findings.window, name, one)
     waits = next((one.waits for one in seen.values() if one.waits is not None), None)
     used = {whose: cpu for one in seen.values() for whose, cpu in one.used.items()}
-    findings.account = account(findings.window, waits, used)
+    kernel = kernel_work.kernel_samples(findings.profile) if findings.profile else {}
+    findings.account = account(findings.window, waits, used, kernel)
 
 
 def _add(findings: Findings, window: Window, name: str, seen: Seen) -> None:

@@ -16,7 +16,8 @@ from replayer import journal, registry
 from replayer.collectors import Seen
 from replayer.engines import engine as engines
 from replayer.errors import Impossible, NotFound, ReplayerError, Skip
-from replayer.model import Status, StepSpec, Workload
+from replayer.machine.processes import CpuSeconds
+from replayer.model import Profile, Spent, Status, StepSpec, Workload
 from replayer.report.progress import Lines
 from replayer.run import recovery, runner
 from replayer.run.findings import Window
@@ -143,6 +144,30 @@ def test_what_was_seen_of_the_window_is_in_the_result(collectors, perform):
     assert step.costs == {"toy": 0.25}
     assert step.notes == ("a marble rolled away",)
     assert calls[1:] == ["mark", "mark", "end", "cut"]
+
+
+def test_what_the_kernel_did_is_told_by_the_profile_of_the_same_window(collectors, perform):
+    """CPU time from one collector, split by the call chains of another; all of it is kept."""
+    stacks = {
+        "server;kernel;t;main;do_syscall_64_[k];vfs_read_[k];_copy_to_iter_[k]": 3,
+        "server;kernel;t;main;do_syscall_64_[k];vfs_read_[k];ext4_file_read_iter_[k]": 1,
+        "client;kernel;t;main;do_syscall_64_[k];tcp_recvmsg_[k]": 5,
+    }
+    profile = Profile(
+        payload=Profile.packed(stacks), samples=9, event="cycles", hertz=99, seconds=0.2
+    )
+
+    class Both(Recorder):
+        def cut(self, begin_ns, end_ns):
+            return Seen(profile=profile, used={"server": CpuSeconds(2.0, 4.0)})
+
+    collectors(toy=SimpleNamespace(begin=lambda scene: Both(scene, [])))
+
+    (step,) = perform(windowed).steps
+
+    assert step.account.cpu == {
+        "server": pytest.approx({Spent.SERVER: 0.02, Spent.COPY: 0.03, Spent.FILE_SYSTEM: 0.01})
+    }
 
 
 def test_its_folder_is_nobody_elses_and_gone_afterwards(collectors, perform):
