@@ -25,6 +25,9 @@ HERTZ = 99
 _FILE = "perf.data"
 _LOG = "perf.log"
 _FIFOS = ("control", "ack")
+_LEAST = 8 << 20
+"""What it writes of the processes that are there when it begins, on a machine with many."""
+_ROOM = 1 << 16
 _LARGEST = 1 << 30
 _OF_MEMORY = 0.05
 """Of the memory that is free for use: no more is taken for the file."""
@@ -180,9 +183,11 @@ class PerfRecording:
                 f"this user may not watch all processors (kernel.perf_event_paranoid is "
                 f"{paranoid}): run replayer as root, or sysctl -w kernel.perf_event_paranoid=0"
             )
+        words = self._last_words()
+        if self._is_full() or shutil.disk_usage(self._scene.folder).free < _ROOM:
+            return f"perf has no room for its file in {self._scene.folder.parent.parent}: {words}"
         return (
-            f"perf cannot record here ({self._last_words()}): a perf of this kernel's version may "
-            f"({_INSTALL})"
+            f"perf cannot record here ({words}): a perf of this kernel's version may ({_INSTALL})"
         )
 
     def _last_words(self) -> str:
@@ -193,7 +198,11 @@ class PerfRecording:
             return "it said nothing"
         lines = [line.strip() for line in text.splitlines() if line.strip()]
         words = [line for line in lines if not line.startswith(("Events ", "[ perf record: "))]
-        return "; ".join(words[:3])[:300] or "it said nothing"
+        said_nothing = "it said nothing"
+        if shutil.disk_usage(self._scene.folder).free < _ROOM:
+            # Nor could it write down what it had to say.
+            said_nothing = "no space is left there"
+        return "; ".join(words[:3])[:300] or said_nothing
 
     def _folded(self, begin_ns: int, end_ns: int) -> Folded:
         main = os.getpid()
@@ -276,4 +285,4 @@ def _largest(scene: Scene) -> int:
     """Return how many bytes the recording may have."""
     available = scene.host.memory("MemAvailable") or 0
     free = shutil.disk_usage(scene.folder).free
-    return max(1 << 20, int(min(_LARGEST, _OF_MEMORY * available, _OF_FILE_SYSTEM * free)))
+    return max(_LEAST, int(min(_LARGEST, _OF_MEMORY * available, _OF_FILE_SYSTEM * free)))

@@ -1,0 +1,436 @@
+"""perf beside a step: cut to the window, told whose work it was, and never in anybody's way."""
+
+import contextlib
+import io
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from replayer import journal
+from replayer.collectors import Scene
+from replayer.collectors.profile import collector, recording
+from replayer.engines import engine as engines
+from replayer.errors import ReplayerError, Skip
+from replayer.machine import processes
+from replayer.machine.host import Host
+from replayer.model import PROFILED
+from replayer.report.progress import Lines
+from replayer.run import recovery, runner, workload
+from replayer.watch import calibration
+from tests.conftest import missing
+
+MODES = {"user", "kernel"}
+SERVER, CLIENT, _, OTHERS, REPLAYER = PROFILED
+BURN = """
+import sys, time
+end = time.monotonic() + float(sys.argv[1])
+while time.monotonic() < end:
+    pass
+"""
+
+
+@pytest.fixture(scope="module")
+def perf():
+    """Return the path of perf; skip, or fail if it is required, where it is not."""
+    path = shutil.which("perf")
+    if path is None:
+        missing("linux-perf", "there is no perf (apt-get install linux-perf)")
+    return Path(path)
+
+
+@pytest.fixture
+def begun(perf, tmp_path):
+    """Return a function that begins a recording, which is ended after the test."""
+    recordings = []
+
+    def begin(server=()):
+        folder = tmp_path / f"scene{len(recordings)}"
+        folder.mkdir(0o700)
+        scene = Scene(
+            host=Host(),
+            device=None,
+            folder=folder,
+            server=lambda: list(server),
+            own=lambda: processes.family(os.getpid()),
+        )
+        recordings.append(collector.begin(scene))
+        return recordings[-1]
+
+    yield begin
+    for one in recordings:
+        if one._process.poll() is None:
+            one._process.kill()
+            one._process.wait()
+
+
+@pytest.fixture
+def burn():
+    """Return a function that burns a processor in a process of that name for some seconds."""
+    with contextlib.ExitStack() as stack:
+
+        def start(seconds, name="python", code=BURN):
+            command = [name, "-c", code, str(seconds)]
+            process = subprocess.Popen(command, executable=sys.executable)
+            stack.enter_context(process)
+            stack.callback(process.kill)
+            return process
+
+        yield start
+
+
+def window(recorder, seconds):
+    """Have a window of some seconds, and return its edges."""
+    begin_ns = time.monotonic_ns()
+    recorder.mark(begin_ns)
+    time.sleep(seconds)
+    end_ns = time.monotonic_ns()
+    recorder.mark(end_ns)
+    return begin_ns, end_ns
+
+
+def by(profile, *places):
+    """Return samples by some parts of the stacks, such as 0 for whose they are."""
+    samples = {}
+    for stack, count in profile.stacks().items():
+        parts = stack.split(";")
+        key = tuple(parts[place] for place in places)
+        samples[key] = samples.get(key, 0) + count
+    return samples
+
+
+def stamps(perf, data):
+    """Return the times of all samples of a recording in ns, as perf prints them."""
+    command = [perf, "script", "-i", data, "-F", "time", "-G", "--ns"]
+    text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    return [int(stamp.strip().rstrip(":").replace(".", "")) for stamp in text.split()]
+
+
+def test_no_sample_is_from_outside_of_the_window(begun, perf):
+    """Every sample that perf has a time of within the window is counted, and no other."""
+    one = begun()
+    time.sleep(0.3)
+    begin_ns, end_ns = window(one, 0.5)
+    time.sleep(0.3)
+    one.end()
+
+    profile = one.cut(begin_ns, end_ns).profile
+
+    times = stamps(perf, one._data)
+    inside = [stamp for stamp in times if begin_ns <= stamp <= end_ns]
+    assert profile.samples + profile.idle == len(inside) > 0
+    assert profile.outside == len(times) - len(inside) > 0
+    # It did not sample before the first edge, so that a long preparation costs nothing.
+    assert min(times) >= begin_ns
+    assert profile.truncated == ""
+
+
+def test_it_is_told_whose_work_it_was(begun, burn):
+    """The server's processes, replayer's workers, its other programs, and everybody else."""
+    server = burn(9, name="postgres")
+    one = begun(server=[server.pid])
+    # A copy of the interpreter under another name is no worker of replayer's.
+    worker, other = burn(9), subprocess.Popen(["sh", "-c", "while :; do :; done"])
+    try:
+        begin_ns, end_ns = window(one, 1.0)
+    finally:
+        other.kill()
+        other.wait()
+    one.end()
+
+    samples = by(one.cut(begin_ns, end_ns).profile, 0)
+
+    assert worker.poll() is server.poll() is None
+    assert {SERVER, CLIENT, REPLAYER} <= {whose for (whose,) in samples}
+    assert samples[SERVER,] > 10
+    assert samples[CLIENT,] > 10
+    assert samples[REPLAYER,] > 10
+
+
+def test_system_calls_are_of_the_kernel(begun, burn):
+    """Whoever reads all the time is in the kernel, in functions that have a name."""
+    reads = "import os\nf = os.open('/dev/zero', 0)\nwhile True: os.read(f, 1 << 20)"
+    reader = burn(0, code=reads)
+    one = begun(server=[reader.pid])
+    begin_ns, end_ns = window(one, 0.7)
+    one.end()
+
+    seen = one.cut(begin_ns, end_ns)
+
+    modes = by(seen.profile, 0, 1)
+    assert modes[SERVER, "kernel"] > modes.get((SERVER, "user"), 0)
+    kernel = [stack for stack in seen.profile.stacks() if stack.startswith("server;kernel")]
+    assert any("vfs_read_[k]" in stack for stack in kernel)
+
+
+def test_it_costs_next_to_nothing(begun, burn):
+    """Perf itself is on a processor for less than half a percent of the window."""
+    burn(9)
+    one = begun()
+    window(one, 1.0)
+
+    assert 0 <= one.end() < 0.01 * os.cpu_count()
+
+
+def test_perf_that_is_killed_in_the_middle_is_told(begun):
+    """What it had until then is kept with the reason, or the reason is all there is."""
+    one = begun()
+    begin_ns = time.monotonic_ns()
+    one.mark(begin_ns)
+    time.sleep(0.3)
+    one._process.kill()
+    time.sleep(0.3)
+    one.mark(end_ns := time.monotonic_ns())
+    one.end()
+
+    try:
+        seen = one.cut(begin_ns, end_ns)
+    except ReplayerError as error:
+        reason = str(error)
+    else:
+        reason = seen.profile.truncated
+        assert any(reason in note for note in seen.notes)
+    assert "perf was ended in the middle of the step by SIGKILL" in reason
+
+
+@pytest.mark.parametrize("share", [0.0, 0.01, 0.3, 0.7, 0.999])
+def test_a_file_that_is_cut_is_one_sentence_or_a_part(begun, share):
+    """Whatever is left of it: samples of the window, or why there are none."""
+    one = begun()
+    begin_ns, end_ns = window(one, 0.4)
+    one.end()
+    size = one._data.stat().st_size
+    os.truncate(one._data, int(size * share))
+
+    try:
+        profile, reason = one.cut(begin_ns, end_ns).profile, "perf"
+    except ReplayerError as error:
+        profile, reason = None, str(error)
+
+    assert profile is None or profile.samples + profile.idle > 0
+    assert "perf" in reason
+    assert "\n" not in reason
+
+
+@pytest.mark.parametrize("room", ["64k", "1m"])
+def test_a_file_system_that_is_full_is_told(perf, tmp_path, room):
+    """Before perf has begun or in the middle: it writes what it can, and no step is harmed."""
+    if os.geteuid():
+        pytest.skip("only root mounts a file system")
+    # In a name space of its own nobody else sees the mount.
+    script = (
+        "from tests.end_to_end.test_profile_collector import full\n"
+        f"full({str(tmp_path)!r}, {room!r})\n"
+    )
+    done = subprocess.run(
+        ["unshare", "--mount", sys.executable, "-c", script],
+        capture_output=True, text=True, check=False, cwd=Path(__file__).parents[2], timeout=60,
+    )  # fmt: skip
+
+    assert done.returncode == 0, done.stderr
+    assert re.search("perf has no room|No space left on device|no space is left", done.stdout)
+    assert done.stdout.count("\n") == 1
+
+
+def full(place, room):
+    """Record where there is little room, and print what became of it."""
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={room}", "tmpfs", place], check=True)
+    folder = Path(place) / "replayer" / "profile"
+    folder.mkdir(parents=True)
+    recording.HERTZ = 4999
+    try:
+        one = collector.begin(Scene(Host(), None, folder, list, list))
+        begin_ns, end_ns = window(one, 2.0)
+        one.end()
+        print(one.cut(begin_ns, end_ns).profile.truncated or "whole")
+    except ReplayerError as error:
+        print(error)
+
+
+def test_a_recording_at_its_limit_says_from_when_on(begun, monkeypatch):
+    """So much memory is taken for it and no more."""
+    monkeypatch.setattr(recording, "HERTZ", 4999)
+    monkeypatch.setattr(recording, "_largest", lambda _scene: 1 << 20)
+    one = begun()
+    begin_ns, end_ns = window(one, 3.0)
+    one.end()
+
+    seen = one.cut(begin_ns, end_ns)
+
+    assert re.match(r"its file reached 1.00 MiB, [0-2]\.\d s after", seen.profile.truncated)
+    assert len(seen.notes) == 1
+    assert one._data.stat().st_size < 2 << 20
+
+
+def programs(tmp_path, monkeypatch, text):
+    """Put a program called perf before all others."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    (folder / "perf").write_text(text)
+    (folder / "perf").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+
+
+def test_without_perf_the_reason_is_what_to_install(begun, monkeypatch, tmp_path):
+    """Packages are called differently, so both names are told."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+
+    with pytest.raises(Skip, match=r"^perf is not installed \(apt-get install linux-perf"):
+        begun()
+
+
+def test_a_perf_that_is_not_of_this_kernel_is_told_in_its_words(begun, tmp_path, monkeypatch):
+    """As Ubuntu's wrapper says it."""
+    text = "#!/bin/sh\necho 'WARNING: perf not found for kernel 6.8.0-1'>&2\nexit 2\n"
+    programs(tmp_path, monkeypatch, text)
+
+    with pytest.raises(Skip, match="perf not found for kernel"):
+        begun()
+
+
+def test_a_perf_that_the_kernel_refuses_is_told_in_its_words(perf, begun, tmp_path, monkeypatch):
+    """As one that is too old for it."""
+    text = (
+        f'#!/bin/sh\n[ "$2" = --list-opts ] && exec {perf} "$@"\n'
+        "echo 'Error: The sys_perf_event_open() syscall returned with 22 (Invalid argument)'>&2\n"
+        "exit 255\n"
+    )
+    programs(tmp_path, monkeypatch, text)
+
+    with pytest.raises(Skip, match=r"Invalid argument.*a perf of this kernel's version"):
+        begun()
+
+
+def test_a_perf_without_control_records_all_and_is_cut_all_the_same(
+    perf, begun, tmp_path, monkeypatch
+):
+    """It came with 5.10; enterprise distributions have older ones."""
+    text = (
+        f'#!/bin/sh\n[ "$2" = --list-opts ] || exec {perf} "$@"\n'
+        "echo --output --all-cpus --freq --clockid\nexit 129\n"
+    )
+    programs(tmp_path, monkeypatch, text)
+    one = begun()
+    time.sleep(0.2)
+    begin_ns, end_ns = window(one, 0.4)
+    one.end()
+
+    profile = one.cut(begin_ns, end_ns).profile
+
+    inside = [stamp for stamp in stamps(perf, one._data) if begin_ns <= stamp <= end_ns]
+    assert profile.samples + profile.idle == len(inside) > 0
+    assert profile.outside > 0
+
+
+def test_an_ordinary_user_is_told_what_to_set(perf, tmp_path):
+    """Where the kernel lets only root watch all processors."""
+    paranoid = Path("/proc/sys/kernel/perf_event_paranoid").read_text(encoding="ascii").strip()
+    if os.geteuid() or int(paranoid) < 1:
+        pytest.skip("this needs root, and a kernel that refuses others")
+    folder = tmp_path / "scene"
+    folder.mkdir()
+    os.chown(folder, 65534, 65534)
+    script = (
+        "import os, sys\n"
+        "from pathlib import Path\n"
+        "from replayer.collectors import Scene\n"
+        "from replayer.collectors.profile import collector\n"
+        "from replayer.errors import Skip\n"
+        "from replayer.machine.host import Host\n"
+        f"os.chdir({str(folder)!r})\n"
+        "os.setuid(65534)\n"
+        "sys.executable = '/usr/bin/python3'\n"
+        "try:\n"
+        "    collector.begin(Scene(Host(), None, Path(), list, list)).end()\n"
+        "except Skip as skip:\n"
+        "    print(skip)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False
+    )
+
+    assert f"kernel.perf_event_paranoid is {paranoid}" in done.stdout, done.stderr
+    assert "sysctl -w kernel.perf_event_paranoid=0" in done.stdout
+
+
+def test_perf_ends_with_a_replayer_that_is_killed(perf):
+    """At once, by the kernel; its folder is removed by the next command."""
+    code = (
+        "import contextlib, os, time\n"
+        "from replayer.machine.host import Host\n"
+        "from replayer.run import watching\n"
+        "with watching.recordings(('profile',), Host(), None, None) as watched:\n"
+        "    watched.mark(time.monotonic_ns())\n"
+        "    print(watched._under_way['profile']._process.pid, flush=True)\n"
+        "    time.sleep(99)\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as replayer:
+        pid = int(replayer.stdout.readline())
+        folders = [note.details["path"] for note in journal.notes("watching")]
+        assert journal.identity(pid)
+        replayer.kill()
+
+    assert ended_within(pid, 5)
+    assert len(folders) == 1
+    recovery.give_back(lambda _line: None)
+    assert not Path(folders[0]).exists()
+
+
+def ended_within(pid, seconds):
+    """Tell whether a process is gone within some seconds."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end and journal.identity(pid):
+        time.sleep(0.02)
+    return not journal.identity(pid)
+
+
+@pytest.mark.slow
+def test_ctrl_c_in_the_middle_leaves_nothing(perf, tmp_path, server_home):
+    """No perf, no folder, no note; the run is kept as interrupted."""
+    environment = {k: v for k, v in os.environ.items() if k != "REPLAYER_WITHOUT"}
+    command = [sys.executable, "-m", "replayer", "run", "smoke", "--results", tmp_path / "results"]
+    command += ["--set", "cached.run_time=30s"]
+    before = set(Path("/dev/shm").glob("replayer-watching-*"))
+    with subprocess.Popen(
+        command, stderr=subprocess.PIPE, text=True, env=environment, start_new_session=True
+    ) as run:
+        for line in run.stderr:
+            if line.startswith("sessions"):
+                break
+        watchers = [p for p in processes.family(run.pid) if "perf" in processes.arguments(p)]
+        os.kill(run.pid, signal.SIGINT)
+        run.stderr.read()
+        assert run.wait(60) == 130
+
+    assert len(watchers) == 1
+    assert not journal.identity(watchers[0])
+    assert set(Path("/dev/shm").glob("replayer-watching-*")) == before
+    assert not list(journal.notes("watching"))
+
+
+def test_a_run_has_the_profile_of_a_step_with_a_window(perf, server_home, monkeypatch):
+    """Of the sessions: the server's reads, in user mode and in the kernel."""
+    # It waits until others leave the processors alone, and has tests of its own.
+    monkeypatch.setattr(calibration, "measure", lambda when, before: {f"cpu.{when}": (1.0,)})
+    smoke = workload.load("smoke")
+    steps = tuple(step for step in smoke.steps if step.name == "cached")
+    order = runner.Order(
+        smoke.model_copy(update={"steps": steps}),
+        engines.load(engines.default()),
+        collectors=("profile",),
+    )
+    *_, run = runner.execute(order, Lines(io.StringIO()))
+    (cached,) = run.steps
+
+    assert by(cached.profile, 0)[SERVER,] > 50
+    assert {mode for whose, mode in by(cached.profile, 0, 1) if whose == SERVER} == MODES
+    assert cached.profile.seconds == pytest.approx(2.0, abs=0.5)
+    assert "profile" in cached.costs
+    assert not any("profile" in note for note in cached.notes)
+    assert run.model_validate_json(run.model_dump_json()) == run
