@@ -1,0 +1,262 @@
+"""What `compare` names as the reason: planted causes, and pairs of runs that differ by nothing.
+
+Each cause is planted in every second of twelve runs; what is named for it is printed.  It changes
+what all of this machine feels, the read-ahead of the disk and huge pages, for as long as a run
+takes: run it on a machine that nobody else uses.
+"""
+
+import contextlib
+import os
+import random
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from replayer.analysis.comparison import compare
+from replayer.analysis.samples import Side
+from replayer.machine.host import Host
+from replayer.model import Spent
+from replayer.report import why as words
+from replayer.results import store
+
+NAME = "why"
+ASKED_FOR = True
+RUNS = 6
+"""A side, taking turns."""
+PAIRS = 20
+"""Of A against A, drawn from the runs in which nothing was planted, and some more of them."""
+MORE = 24
+_MIB = 1 << 20
+_HUGE_PAGES = 800
+"""For 1 GiB of shared buffers, with which a server begins, and what else it shares."""
+_ENVIRONMENT = {"REPLAYER_WITHOUT": ""}
+
+CACHED = 'step = "sessions"\nmemory = "cached"\nnum_schemas = 2\nscale = "64M"\nrun_time = "4s"\n'
+WORKLOADS = {
+    "cached": f"{CACHED}num_threads = 1\n",
+    "four": f"{CACHED}num_threads = 2\n",
+    "physical": CACHED.replace('"cached"', '"direct"') + "num_threads = 2\n",
+    "walk": 'step = "walk"\nthreads = 2\npath = "{files}"\n',
+    "commits": f'{CACHED}num_threads = 2\nshared_buffers = "32M"\nmix = "update=80 point=20"\n',
+    "buffers": f'{CACHED}num_threads = 1\nshared_buffers = "512M"\nmix = "range=1 work_unit=255"\n',
+}
+
+
+@dataclass(frozen=True)
+class Place:
+    """What a cause is planted on."""
+
+    folder: Path
+    """Of the benchmark, on the disk under test."""
+    device: str
+
+
+@dataclass(frozen=True)
+class Planted:
+    """What the planted run has besides; the control has `control`."""
+
+    options: tuple[str, ...] = ()
+    control: tuple[str, ...] = ()
+    begin: Callable[[], object] | None = None
+    """Called in the run's process before it begins."""
+
+
+@dataclass(frozen=True)
+class Cause:
+    """A cause, the workload that feels it, and the parts one of which is to be named for it."""
+
+    name: str
+    workload: str
+    parts: frozenset[str]
+    plant: Callable[[Place], contextlib.AbstractContextManager[Planted]]
+    allowed: tuple[str, ...] = ()
+    """What differs by the cause itself."""
+
+
+def run(workdir):
+    """Return a row of how many causes were named, and one of how many pairs of A and A."""
+    place = _prepared(workdir)
+    named, controls = [], []
+    for cause in CAUSES:
+        verdict, sides = _tried(cause, place)
+        named.append(verdict)
+        if cause.workload == "cached" and sides:
+            controls += sides[0].runs
+    tried = [one for one in named if one is not None]
+    rows = [_row("planted causes that were named", ">= 0.9", sum(tried) / len(tried), tried)]
+    wrong = _alike(place, controls)
+    return [*rows, _row("A/A pairs with anything named", "<= 0.05", sum(wrong) / PAIRS, wrong)]
+
+
+def _row(what, bar, ratio, samples):
+    return {"what": what, "against": "all", "bar": bar, "ratio": ratio, "samples": samples}
+
+
+def _prepared(workdir):
+    """Make the files that are walked, and the workloads."""
+    place = Place(workdir, Host().device_of(workdir) or "")
+    files = workdir / "files"
+    files.mkdir()
+    for number in range(8):
+        (files / str(number)).write_bytes(os.urandom(_MIB) * 64)
+    for name, keys in WORKLOADS.items():
+        text = keys.replace("{files}", str(files))
+        head = f'# {name}\ndescription = "{name}"\n[[step]]\n'
+        (workdir / f"{name}.toml").write_text(head + text)
+    return place
+
+
+def _tried(cause, place):
+    """Plant a cause in every second of some runs; return whether it was named, and the sides."""
+    control, planted = [], []
+    try:
+        for number in range(2 * RUNS):
+            # A B B A: neither side is always the first.
+            if number % 4 in (1, 2):
+                with cause.plant(place) as made:
+                    planted.append(_performed(cause.workload, place, made.options, made.begin))
+            else:
+                with cause.plant(place) as made:
+                    options = made.control
+                control.append(_performed(cause.workload, place, options))
+    except (OSError, subprocess.SubprocessError, LookupError) as error:
+        print(f"  {cause.name}: skipped: {error}", flush=True)
+        return None, ()
+    sides = Side("control", tuple(control)), Side(cause.name, tuple(planted))
+    compared = compare(*sides, allowed=cause.allowed)
+    hit = False
+    for why in compared.why:
+        section = words.section(why, compared)
+        print(f"  {cause.name}: {section.sentence}", flush=True)
+        for one in section.may_explain:
+            print(f"    may explain: {one}", flush=True)
+        hit |= any(
+            part.part in cause.parts and (part.shift > 0) == cause.more for part in why.moved
+        )
+    if not compared.why:
+        print(f"  {cause.name}: no metric was shown to differ", flush=True)
+    print(f"  {cause.name}: {'named' if hit else 'NOT NAMED'}", flush=True)
+    return hit, sides
+
+
+def _performed(workload, place, options=(), begin=None):
+    """Run a workload and return its result."""
+    results, data = place.folder / "results", place.folder / "data"
+    before = set(results.glob("*.json")) if results.is_dir() else set()
+    command = [
+        *(sys.executable, "-m", "replayer", "run", str(place.folder / f"{workload}.toml")),
+        *("--data-dir", str(data), "--results", str(results), *options),
+    ]
+    subprocess.run(
+        command,
+        check=True,
+        capture_output=True,
+        preexec_fn=begin,
+        env={**os.environ, **_ENVIRONMENT},
+        timeout=300,
+    )
+    (path,) = set(results.glob("*.json")) - before
+    return store.load(path)
+
+
+def _alike(place, controls):
+    """Return for pairs of A and A whether anything was named, each a draw of other runs."""
+    runs = [*controls, *(_performed("cached", place) for _ in range(MORE - len(controls)))]
+    drawn = random.Random(1)
+    wrong = []
+    for number in range(PAIRS):
+        chosen = drawn.sample(runs, 2 * RUNS)
+        sides = Side("A", tuple(chosen[:RUNS])), Side("B", tuple(chosen[RUNS:]))
+        parts = [part.part for why in compare(*sides).why for part in why.moved]
+        wrong.append(bool(parts))
+        print(f"  A/A pair {number + 1}: {', '.join(parts) or 'nothing named'}", flush=True)
+    return wrong
+
+
+@contextlib.contextmanager
+def _traced(_place):
+    """Count every system call of the machine in two maps, as somebody who looks for something."""
+    bpftrace = shutil.which("bpftrace")
+    if bpftrace is None:
+        raise LookupError("bpftrace is not installed")
+    program = "tracepoint:raw_syscalls:sys_enter { @[args->id] = count(); @[pid] = count(); }"
+    with subprocess.Popen(
+        [bpftrace, "-q", "-e", program], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    ) as tracer:
+        try:
+            time.sleep(1.5)
+            if tracer.poll() is not None:
+                raise LookupError("bpftrace cannot attach to raw_syscalls here")
+            yield Planted()
+        finally:
+            tracer.terminate()
+
+
+@contextlib.contextmanager
+def _written(path, value):
+    """Write a value into a file of the kernel, and what was there afterwards."""
+    before = path.read_text().split("[")[-1].split("]")[0].strip()
+    path.write_text(value)
+    try:
+        yield Planted()
+    finally:
+        path.write_text(before)
+
+
+def _read_ahead(place):
+    return _written(Path(f"/sys/class/block/{place.device}/queue/read_ahead_kb"), "8")
+
+
+@contextlib.contextmanager
+def _small_pages(_place):
+    """Run the control in huge pages that are reserved for it, and the planted without."""
+    pages = Path("/proc/sys/vm/nr_hugepages")
+    before = pages.read_text()
+    pages.write_text(str(_HUGE_PAGES))
+    try:
+        if int(pages.read_text()) < _HUGE_PAGES:
+            raise LookupError(f"there are not {_HUGE_PAGES} huge pages to be had")
+        yield Planted(("--pg-set", "huge_pages=off"), ("--pg-set", "huge_pages=on"))
+    finally:
+        pages.write_text(before)
+
+
+@contextlib.contextmanager
+def _throttled(place):
+    """Let the run's cgroup have so many reads a second of the disk."""
+    group = Path(f"/sys/fs/cgroup/blkio/replayer-why-{os.getpid()}")
+    number = Path(f"/sys/class/block/{place.device}/dev").read_text().strip()
+    group.mkdir()
+    try:
+        (group / "blkio.throttle.read_iops_device").write_text(f"{number} 4000")
+        yield Planted(begin=lambda: (group / "cgroup.procs").write_text("0"))
+    finally:
+        group.rmdir()
+
+
+@contextlib.contextmanager
+def _one_core(_place):
+    first = min(os.sched_getaffinity(0))
+    yield Planted(begin=lambda: os.sched_setaffinity(0, {first}))
+
+
+@contextlib.contextmanager
+def _commits(_place):
+    off, on = (("--pg-set", f"synchronous_commit={value}") for value in ("off", "on"))
+    yield Planted(on, off)
+
+
+CAUSES = (
+    Cause("busy tracepoint", "cached", frozenset({Spent.ENTRY}), _traced),
+    Cause("read-ahead", "walk", frozenset({Spent.DEVICE}), _read_ahead),
+    Cause("huge pages off", "buffers", frozenset({Spent.SERVER, Spent.FAULTS}), _small_pages,
+          allowed=("engine.settings.huge_pages",)),
+    Cause("slower device", "physical", frozenset({Spent.DEVICE}), _throttled),
+    Cause("fewer cores", "four", frozenset({Spent.RUN_QUEUE}), _one_core),
+    Cause("synchronous commits", "commits", frozenset({Spent.LOG}), _commits,
+          allowed=("engine.settings.synchronous_commit",)),
+)  # fmt: skip
