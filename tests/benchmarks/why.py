@@ -22,6 +22,7 @@ from replayer.machine.host import Host
 from replayer.model import Spent
 from replayer.report import why as words
 from replayer.results import store
+from tests import limited
 
 NAME = "why"
 ASKED_FOR = True
@@ -31,6 +32,8 @@ PAIRS = 20
 """Of A against A, drawn from the runs in which nothing was planted, and some more of them."""
 MORE = 24
 _MIB = 1 << 20
+_FILES = 8
+"""Of 256 MiB, which are read in a second or two."""
 _HUGE_PAGES = 800
 """For 1 GiB of shared buffers, with which a server begins, and what else it shares."""
 _ENVIRONMENT = {"REPLAYER_WITHOUT": ""}
@@ -40,7 +43,7 @@ WORKLOADS = {
     "cached": f"{CACHED}num_threads = 1\n",
     "four": f"{CACHED}num_threads = 2\n",
     "physical": CACHED.replace('"cached"', '"direct"') + "num_threads = 2\n",
-    "walk": 'step = "walk"\nthreads = 2\npath = "{files}"\n',
+    "walk": 'step = "walk"\nthreads = 2\nblock_size = "16k"\npath = "{files}"\n',
     "commits": f'{CACHED}num_threads = 2\nshared_buffers = "32M"\nmix = "update=80 point=20"\n',
     "buffers": f'{CACHED}num_threads = 1\nshared_buffers = "512M"\nmix = "range=1 work_unit=255"\n',
 }
@@ -101,8 +104,8 @@ def _prepared(workdir):
     place = Place(workdir, Host().device_of(workdir) or "")
     files = workdir / "files"
     files.mkdir()
-    for number in range(8):
-        (files / str(number)).write_bytes(os.urandom(_MIB) * 64)
+    for number in range(_FILES):
+        (files / str(number)).write_bytes(os.urandom(_MIB) * 256)
     for name, keys in WORKLOADS.items():
         text = keys.replace("{files}", str(files))
         head = f'# {name}\ndescription = "{name}"\n[[step]]\n'
@@ -124,7 +127,8 @@ def _tried(cause, place):
                     options = made.control
                 control.append(_performed(cause.workload, place, options))
     except (OSError, subprocess.SubprocessError, LookupError) as error:
-        print(f"  {cause.name}: skipped: {error}", flush=True)
+        said = getattr(error, "stderr", None) or b""
+        print(f"  {cause.name}: skipped: {error} {said.decode()[-300:]}", flush=True)
         return None, ()
     sides = Side("control", tuple(control)), Side(cause.name, tuple(planted))
     compared = compare(*sides, allowed=cause.allowed)
@@ -235,7 +239,7 @@ def _throttled(place):
         (group / "blkio.throttle.read_iops_device").write_text(f"{number} 4000")
         yield Planted(begin=lambda: (group / "cgroup.procs").write_text("0"))
     finally:
-        group.rmdir()
+        limited._dissolve(group)
 
 
 @contextlib.contextmanager
@@ -254,9 +258,9 @@ CAUSES = (
     Cause("busy tracepoint", "cached", frozenset({Spent.ENTRY}), _traced),
     Cause("read-ahead", "walk", frozenset({Spent.DEVICE}), _read_ahead),
     Cause("huge pages off", "buffers", frozenset({Spent.SERVER, Spent.FAULTS}), _small_pages,
-          allowed=("engine.settings.huge_pages",)),
+          allowed=("*.settings.huge_pages",)),
     Cause("slower device", "physical", frozenset({Spent.DEVICE}), _throttled),
     Cause("fewer cores", "four", frozenset({Spent.RUN_QUEUE}), _one_core),
     Cause("synchronous commits", "commits", frozenset({Spent.LOG}), _commits,
-          allowed=("engine.settings.synchronous_commit",)),
+          allowed=("*.settings.synchronous_commit",)),
 )  # fmt: skip

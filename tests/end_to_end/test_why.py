@@ -1,0 +1,65 @@
+"""A cause that was planted in a real server is named, with its size, from run to comparison."""
+
+import csv
+import io
+import json
+import re
+
+import pytest
+
+from replayer.__main__ import main
+from replayer.model import Spent
+
+WORKLOAD = """# commits
+description = "commits"
+[[step]]
+step = "sessions"
+memory = "cached"
+num_schemas = 2
+num_threads = 2
+scale = "8M"
+run_time = "1s"
+mix = "update=100"
+"""
+
+
+@pytest.fixture(autouse=True)
+def no_handlers(monkeypatch):
+    """Leave the test process's own signal handlers alone."""
+    monkeypatch.setattr("replayer.signals.install", lambda: None)
+
+
+@pytest.fixture
+def watched(monkeypatch):
+    """Let the collectors that an account is made from watch."""
+    monkeypatch.setenv("REPLAYER_WITHOUT", "profile")
+
+
+@pytest.mark.slow
+def test_commits_that_wait_for_the_log_are_named(watched, made_home, tmp_path, capsys):
+    """6 repeats with synchronous commits against 4 without: the log flush, and what it costs."""
+    workload, results = tmp_path / "commits.toml", tmp_path / "results"
+    workload.write_text(WORKLOAD)
+    for value in ("off", "on"):
+        arguments = ["run", workload, "--label", value, "--repeat", 6, "--results", results]
+        setting = f"synchronous_commit={value}"
+        assert main([*map(str, arguments), "--pg-set", setting]) == 0
+    report = capsys.readouterr().out
+    page, table = tmp_path / "page.html", tmp_path / "table.csv"
+    allowed = ["--allow", "*.settings.synchronous_commit"]
+    compare = ["compare", "off", "on", "--results", str(results), *allowed]
+    assert main([*compare, "--html", str(page), "--csv", str(table)]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert main([*compare, "--json"]) == 0
+    (why,) = json.loads(capsys.readouterr().out)["why"]
+
+    assert re.search(r"where the time went: .* of a session's time a statement", report)
+    assert re.search(r"why: sessions\.[a-z0-9.]+ [\d.]+ .*differs in these runs: \+[\d.]+ [mu]s a "
+                     r"statement of [\d.]+: log flush \+[\d.]+ \(", text)  # fmt: skip
+    assert "may explain: engine.settings.synchronous_commit: off in off, on in on" in text
+    assert why["parts"][0]["part"] == Spent.LOG
+    # Most of what a statement takes longer is the log.
+    assert why["parts"][0]["shift"] > 0.5 * why["whole"]["shift"] > 0
+    assert "log flush" in page.read_text()
+    rows = list(csv.DictReader(io.StringIO(table.read_text())))
+    assert any(row["metric"] == "sessions.time.log flush" for row in rows)
