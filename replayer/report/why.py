@@ -146,7 +146,7 @@ def _value(value: str) -> str:
 
 
 def _unit(why: Why) -> Scale:
-    return scaled(why.whole.base if why.whole else 0.0)
+    return scaled(max(why.whole.base, why.whole.other) if why.whole else 0.0)
 
 
 def _number(value: float) -> str:
