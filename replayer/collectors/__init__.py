@@ -157,6 +157,8 @@ class Seen:
     """`server`, `client` -> CPU seconds in the window."""
     notes: tuple[str, ...] = ()
     """Sentences for the report."""
+    missing: Mapping[str, str] = field(default_factory=dict)
+    """What of it was not watched, by name -> why; said once for a run."""
 
 
 class Recording(Protocol):

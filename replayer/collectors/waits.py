@@ -221,22 +221,22 @@ class Waits:
             self._crew.close()
 
     def _look_until_the_end(self) -> None:
-        before: _Moment | None = None
-        began = time.thread_time()
+        before = self._moment()
+        # It made a connection, which is no measure of the others.
+        self._cost, spent = time.thread_time(), 0.0
         while not self._ended:
+            pause = min(spent / _SHARE, _LONGEST_PAUSE)
+            self._wake.wait(max(_PERIOD * self._draw.uniform(0.5, 1.5), pause))
             self._wake.clear()
             moment = self._moment()
             self._keep(before, moment)
             before = moment
-            spent = time.thread_time() - began - self._cost
+            spent = time.thread_time() - self._cost
             self._cost += spent
-            # The first one makes a connection, which is no measure of the others.
-            pause = min(spent / _SHARE, _LONGEST_PAUSE)
-            self._wake.wait(max(_PERIOD * self._draw.uniform(0.5, 1.5), pause))
 
-    def _keep(self, before: _Moment | None, moment: _Moment) -> None:
+    def _keep(self, before: _Moment, moment: _Moment) -> None:
         """Add an interval that no mark lies in."""
-        if before is None or before.whose != moment.whose:
+        if before.whose != moment.whose:
             return
         place = self._marked(before.clock_ns)
         if place == self._marked(moment.clock_ns):

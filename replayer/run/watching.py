@@ -98,7 +98,10 @@ class _Asking:
             self._statements[name] = database.engine.needs(Asked.named(name)).statements()
         rows: Sequence[Mapping[str, Any]] = []
         for statement in self._statements[name]:
-            rows = database.fetch(statement, verb=name) or rows
+            rows = database.fetch(statement, verb=name)
+            if not rows:
+                # Each but the last one says whether there is what the next one reads.
+                break
         return rows
 
     def close(self) -> None:

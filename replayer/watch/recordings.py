@@ -146,6 +146,8 @@ class Recordings:
         for name in sorted(self._ended.keys() - self.failures.keys()):
             with self._spared(name):
                 views[name] = self._ended[name].cut(begin_ns, end_ns)
+                for part, why in views[name].missing.items():
+                    self.failures.setdefault(f"{name}.{part}", why)
         return views
 
     def _begin(self, name: str, folder: Path) -> None:

@@ -1,0 +1,1 @@
+-- The server has no pg_stat_io before PostgreSQL 16.

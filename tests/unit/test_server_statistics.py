@@ -1,0 +1,55 @@
+"""The differences of a server's statistics: what grew, and by how much."""
+
+from decimal import Decimal
+
+from replayer.collectors.statistics import differences
+
+
+def test_only_what_moved_is_left():
+    """A row or column in which nothing moved says nothing; times and flags are no counters."""
+    before = [
+        {"who": "client", "object": "relation", "reads": 10, "hits": 7, "reset": object()},
+        {"who": "walwriter", "object": "wal", "reads": 3, "hits": 1, "reset": None},
+    ]
+    after = [
+        {"who": "client", "object": "relation", "reads": 33, "hits": 7, "reset": object()},
+        {"who": "walwriter", "object": "wal", "reads": 3, "hits": 1, "reset": None},
+    ]
+
+    assert differences(before, after) == [{"who": "client", "object": "relation", "reads": 23}]
+
+
+def test_a_row_that_is_new_grew_from_nothing():
+    """A statement that was first seen in the window was not there before it."""
+    rows = differences(
+        [{"id": "a", "calls": 5.0, "seconds": Decimal("1.5")}],
+        [
+            {"id": "a", "calls": 6.0, "seconds": Decimal("1.75")},
+            {"id": "b", "calls": 2.0, "seconds": Decimal("0.5")},
+        ],
+    )
+
+    assert rows == [
+        {"id": "a", "calls": 1, "seconds": 0.25},
+        {"id": "b", "calls": 2, "seconds": 0.5},
+    ]
+
+
+def test_counters_that_were_set_back_are_not_told():
+    """Somebody reset the view in the middle: less than nothing was never done."""
+    assert differences(
+        [{"id": "a", "calls": 50, "rows": 1}], [{"id": "a", "calls": 2, "rows": 3}]
+    ) == [{"id": "a", "rows": 2}]
+
+
+def test_a_view_that_is_null_in_parts_is_counted_where_it_is_not():
+    """pg_stat_io has NULL where a backend cannot do a thing; the columns are those of all rows."""
+    rows = differences(
+        [{"who": "a", "reads": None, "writes": 1}, {"who": "b", "reads": 2, "writes": None}],
+        [{"who": "a", "reads": None, "writes": 3}, {"who": "b", "reads": 7, "writes": None}],
+    )
+
+    assert rows == [
+        {"who": "a", "reads": None, "writes": 2},
+        {"who": "b", "reads": 5, "writes": None},
+    ]
