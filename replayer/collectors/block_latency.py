@@ -1,0 +1,204 @@
+"""How long the data's device took for its requests: a histogram a second, by bpftrace.
+
+It watches the kernel's tracepoints `block_rq_issue` and `block_rq_complete`: the time is the
+device's own, from when a request was given to its driver to its end, without the queue before.
+Every fourth request is timed, by where on the device it is, so that timing them costs little.
+Buckets are powers of two, in microseconds.  Where bpftrace cannot work, diskstats still has the
+mean time of each second.
+
+The rows are those of `block_latency.seconds`: seconds that lie in the window as a whole.
+"""
+
+import json
+import os
+import signal
+from collections.abc import Iterator, Mapping
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from replayer import shell
+from replayer.collectors import Scene, Seen
+from replayer.errors import ReplayerError, Skip
+from replayer.machine import processes
+
+_INSTALL = "apt-get install bpftrace, or dnf install bpftrace"
+_INSTEAD = "of its latency there are the means of diskstats, a second each"
+_TRACEPOINTS = (
+    "sys/kernel/tracing/events/block/block_rq_issue",
+    "sys/kernel/debug/tracing/events/block/block_rq_issue",
+)
+_KINDS = ("read", "write")
+_EACH = 4
+"""One request of so many is timed."""
+_MINOR_BITS = 20
+"""Of a device's number inside the kernel, include/linux/kdev_t.h."""
+_PROGRAM = """
+tracepoint:block:block_rq_issue
+/args->dev == DEVICE && ((args->sector * 2654435761) >> 16) % EACH == 0/
+{ @at[args->sector] = nsecs; }
+tracepoint:block:block_rq_complete
+/args->dev == DEVICE && ((args->sector * 2654435761) >> 16) % EACH == 0 && @at[args->sector]/
+{
+  $us = (nsecs - @at[args->sector]) / 1000;
+  if (strncmp("R", args->rwbs, 1) == 0) { @read = hist($us); } else { @write = hist($us); }
+  delete(@at[args->sector]);
+}
+interval:s:1
+{ printf("%llu\\n", nsecs); print(@read); print(@write); clear(@read); clear(@write); }
+END { clear(@at); clear(@read); clear(@write); }
+"""
+_PERCENTILES = {"p50_us": 0.5, "p99_us": 0.99}
+_END_SECONDS = 2.0
+
+Histogram = Mapping[int, int]
+"""Lowest microseconds of a bucket -> requests."""
+
+
+class Second(NamedTuple):
+    """What was printed at the end of a second: its clock in ns, and kind -> histogram."""
+
+    clock_ns: int
+    histograms: dict[str, Histogram]
+
+
+def begin(scene: Scene) -> "BlockLatency":
+    """Start bpftrace; raise Skip with the reason where it cannot watch."""
+    program = shell.find("bpftrace")
+    if program is None:
+        raise Skip(f"bpftrace is not installed ({_INSTALL}); {_INSTEAD}")
+    if scene.device is None:
+        raise Skip("the data is on no block device")
+    if os.geteuid() != 0:
+        raise Skip(f"bpftrace needs root; {_INSTEAD}")
+    if not any(scene.host.exists(path) for path in _TRACEPOINTS):
+        raise Skip(f"this kernel shows no tracepoints of the block layer; {_INSTEAD}")
+    return BlockLatency(scene, program, _number(scene, scene.device))
+
+
+def _number(scene: Scene, device: str) -> int:
+    """Return a disk's number as the kernel's tracepoints have it."""
+    major, _, minor = scene.host.read(f"sys/class/block/{device}/dev").strip().partition(":")
+    if not (major.isdigit() and minor.isdigit()):
+        raise Skip(f"the device {device} has no number in /sys; {_INSTEAD}")
+    return (int(major) << _MINOR_BITS) | int(minor)
+
+
+class BlockLatency:
+    """A bpftrace that times requests, and the file that it writes."""
+
+    def __init__(self, scene: Scene, program: Path, number: int) -> None:
+        script = scene.folder / "latency.bt"
+        text = _PROGRAM.replace("DEVICE", str(number)).replace("EACH", str(_EACH))
+        script.write_text(text, encoding="ascii")
+        self._output = scene.folder / "latency.json"
+        self._log = scene.folder / "latency.log"
+        command: list[str | Path] = [
+            program,
+            "-B",
+            "line",
+            "-f",
+            "json",
+            "-o",
+            self._output,
+            script,
+        ]
+        self._process = shell.start(command, output=self._log, bound=True)
+        self._before = 0.0
+        self._marked = False
+        self._died = False
+
+    def mark(self, clock_ns: int) -> None:
+        """Take note of what it has cost by the first edge."""
+        del clock_ns
+        if not self._marked:
+            self._marked = True
+            self._before = self._spent()
+
+    def end(self) -> float:
+        """Stop it, and return the CPU seconds that it used itself; the kernel's are nobody's."""
+        self._died = self._process.poll() is not None
+        spent = self._spent() - self._before if self._marked else 0.0
+        for number in (signal.SIGINT, signal.SIGKILL):
+            if shell.ended(self._process, within=0.0):
+                break
+            self._process.send_signal(number)
+            shell.ended(self._process, within=_END_SECONDS)
+        return max(0.0, spent)
+
+    def cut(self, begin_ns: int, end_ns: int) -> Seen:
+        """Return the seconds that lie between two marks.
+
+        Raises ReplayerError with bpftrace's own words where it did not work.
+        """
+        text = self._output.read_text(encoding="utf-8") if self._output.exists() else ""
+        seconds = list(parsed(text))
+        if self._died or not seconds:
+            raise ReplayerError(f"bpftrace timed nothing ({self._why()}); {_INSTEAD}")
+        inside = [
+            after
+            for before, after in pairwise(seconds)
+            if begin_ns <= before.clock_ns and after.clock_ns <= end_ns
+        ]
+        rows = [row for second in inside for row in _rows(second, begin_ns)]
+        return Seen(tables={"block_latency.seconds": rows} if rows else {})
+
+    def _spent(self) -> float:
+        return sum(processes.cpu_seconds([self._process.pid]))
+
+    def _why(self) -> str:
+        lines = self._log.read_text(encoding="utf-8", errors="replace").splitlines()
+        words = [line.strip() for line in lines if line.strip() and "RLIMIT_MEMLOCK" not in line]
+        return words[0] if words else "it said nothing"
+
+
+def parsed(text: str) -> Iterator[Second]:
+    """Yield the seconds that bpftrace printed, as its `-f json` has them; a cut end is left out."""
+    latest: Second | None = None
+    for line in text.splitlines():
+        try:
+            message = json.loads(line)
+        except ValueError:
+            continue
+        if message.get("type") == "printf":
+            if latest is not None:
+                yield latest
+            latest = Second(int(message["data"]), {})
+        elif message.get("type") == "hist" and latest is not None:
+            for name, buckets in message["data"].items():
+                latest.histograms[name.removeprefix("@")] = _histogram(buckets)
+    if latest is not None:
+        yield latest
+
+
+def _histogram(buckets: list[dict[str, int]]) -> Histogram:
+    return {one.get("min", 0): one["count"] for one in buckets if one["count"]}
+
+
+def _rows(second: Second, begin_ns: int) -> Iterator[dict[str, Any]]:
+    for kind in _KINDS:
+        histogram = second.histograms.get(kind, {})
+        if histogram:
+            yield {
+                "second": round((second.clock_ns - begin_ns) / 1e9, 3),
+                "kind": kind,
+                "timed": sum(histogram.values()),
+                **{name: _at_most(histogram, share) for name, share in _PERCENTILES.items()},
+                "longest_us": _ceiling(max(histogram)),
+                "histogram": " ".join(f"{low}:{count}" for low, count in sorted(histogram.items())),
+            }
+
+
+def _at_most(histogram: Histogram, share: float) -> int:
+    """Return the end of the bucket that a percentile lies in."""
+    left = share * sum(histogram.values())
+    for low in sorted(histogram):
+        left -= histogram[low]
+        if left <= 0:
+            return _ceiling(low)
+    return _ceiling(max(histogram))
+
+
+def _ceiling(low: int) -> int:
+    """Return where the bucket ends that begins there."""
+    return max(1, 2 * low)

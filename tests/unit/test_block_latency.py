@@ -1,0 +1,50 @@
+"""What bpftrace printed on a real kernel (6.18, bpftrace 0.17), read."""
+
+from pathlib import Path
+
+import pytest
+
+from replayer.collectors import Scene
+from replayer.collectors.block_latency import begin, parsed
+from replayer.errors import Skip
+from replayer.machine.host import Host
+
+PRINTED = (Path(__file__).parent.parent / "fixtures/bpftrace/0.17.json").read_text()
+
+
+def test_each_second_has_its_histograms():
+    """The first second had one read of 128 to 255 us, and 913 writes."""
+    first, second, *_ = parsed(PRINTED)
+
+    assert first.clock_ns == 49594511506861
+    assert first.histograms["read"] == {128: 1}
+    assert first.histograms["write"] == {
+        16: 78, 32: 448, 64: 296, 128: 84, 256: 2, 2048: 3, 4096: 1,
+    }  # fmt: skip
+    assert second.clock_ns - first.clock_ns == pytest.approx(10**9, rel=0.01)
+    assert second.histograms["read"] == {8192: 1, 16384: 2, 32768: 2}
+
+
+def test_output_that_is_cut_is_read_up_to_there():
+    """A bpftrace that was killed leaves half a line: what is whole before it stays."""
+    whole = list(parsed(PRINTED))
+    cut = list(parsed(PRINTED[: PRINTED.rindex('"count"')]))
+
+    assert cut[: len(whole) - 1] == whole[:-1]
+
+
+def test_it_says_why_it_cannot_watch(tmp_path, monkeypatch):
+    """No disk, no bpftrace, no tracepoints: a reason each, and what there is instead."""
+    scene = Scene(Host(tmp_path), "vda", tmp_path, server=list, own=list)
+    monkeypatch.setattr("replayer.shell.find", lambda _name: None)
+    with pytest.raises(Skip, match=r"bpftrace is not installed .*means of diskstats"):
+        begin(scene)
+    monkeypatch.setattr("replayer.shell.find", lambda name: Path("/usr/bin") / name)
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    with pytest.raises(Skip, match="needs root"):
+        begin(scene)
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    with pytest.raises(Skip, match="shows no tracepoints"):
+        begin(scene)
+    with pytest.raises(Skip, match="no block device"):
+        begin(Scene(Host(tmp_path), None, tmp_path, server=list, own=list))
