@@ -45,12 +45,13 @@ def chosen(without: Iterable[str] = (), also: Iterable[str] = ()) -> tuple[str, 
     """
     asked = set(_checked(also, "--with"))
     left = set(_checked(without, "--without")) | set(_checked(_variable(), f"${WITHOUT}"))
-    names = [
-        name
-        for name in active()
-        if name in asked or getattr(registry.load("collectors", name), "BY_DEFAULT", True)
-    ]
+    names = [name for name in active() if name in asked or is_default(name)]
     return tuple(name for name in names if name not in left)
+
+
+def is_default(name: str) -> bool:
+    """Tell whether an active collector watches unless it is left out."""
+    return bool(getattr(registry.load("collectors", name), "BY_DEFAULT", True))
 
 
 def _variable() -> list[str]:
