@@ -1,0 +1,1 @@
+"""The collector `syscalls`: how often which system call was made, by bpftrace."""

@@ -1,0 +1,205 @@
+"""bpftrace while it counts: one map of all calls so far, written down at each edge of a window."""
+
+import contextlib
+import json
+import os
+import re
+import signal
+import threading
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+from replayer import shell
+from replayer.collectors import Scene, Seen
+from replayer.collectors.syscalls.numbers import names
+from replayer.errors import ReplayerError, Skip
+from replayer.machine import processes
+
+TABLE = "syscalls"
+_EDGE = 0x7E91A7
+"""Asked for by `getpriority` as a process, of which no machine has one: an edge of a window."""
+_READY = "counting"
+_PROGRAM = """
+BEGIN {{ printf("{ready}\\n"); }}
+tracepoint:raw_syscalls:sys_enter {{ @[pid, args->id] = count(); }}
+tracepoint:syscalls:sys_enter_getpriority /args->who == {edge}/ {{
+  printf("edge %llu\\n", nsecs); print(@);
+}}
+END {{ clear(@); }}
+"""
+_READY_SECONDS = 20.0
+_END_SECONDS = 4.0
+_EDGE_SECONDS = 1.0
+_SLACK_NS = 50_000_000
+"""An edge is written down so soon after it was given, or it is another one."""
+_MOST_KINDS = 20
+_KEYS = {"BPFTRACE_MAP_KEYS_MAX": "65536", "BPFTRACE_MAX_MAP_KEYS": "65536"}
+"""Pairs of a process and a call; older and newer bpftrace call it differently."""
+_INSTALL = "apt-get install bpftrace, or dnf install bpftrace"
+
+
+@dataclass(frozen=True)
+class _Edge:
+    """All calls so far: (process, number of the call) -> how often."""
+
+    clock_ns: int
+    calls: Counter[tuple[int, int]]
+
+
+class CallRecording:
+    """One bpftrace."""
+
+    def __init__(self, scene: Scene) -> None:
+        bpftrace = shell.find("bpftrace")
+        if bpftrace is None:
+            raise Skip(f"bpftrace is not installed ({_INSTALL})")
+        self._scene = scene
+        self._log = scene.folder / "bpftrace.log"
+        program = scene.folder / "syscalls.bt"
+        program.write_text(_PROGRAM.format(ready=_READY, edge=_EDGE), encoding="utf-8")
+        self._servers: set[int] = set()
+        self._clients: set[int] = set()
+        self._looks: list[threading.Thread] = []
+        self._spent_before: float | None = None
+        self._edges = 0
+        self._process = shell.start(
+            [bpftrace, "-q", "-f", "json", program],
+            environment=_KEYS, output=self._log, bound=True,
+        )  # fmt: skip
+        try:
+            self._wait_until_ready()
+        except BaseException:
+            self._stop()
+            raise
+
+    def mark(self, clock_ns: int) -> None:
+        """Have what was counted so far written down, and look who is who."""
+        del clock_ns  # bpftrace notes the same clock itself
+        if self._spent_before is None:
+            self._spent_before = self._spent()
+        self._edges += 1
+        with contextlib.suppress(OSError):
+            os.getpriority(os.PRIO_PROCESS, _EDGE)
+        look = threading.Thread(target=self._look, daemon=True)
+        look.start()
+        self._looks.append(look)
+
+    def end(self) -> float:
+        """Stop bpftrace; return the CPU seconds that it used since the first mark."""
+        end = time.monotonic() + _EDGE_SECONDS
+        while len(self._written()) < self._edges and time.monotonic() < end:
+            time.sleep(0.02)
+        spent = 0.0 if self._spent_before is None else self._spent() - self._spent_before
+        self._stop()
+        for look in self._looks:
+            look.join(_EDGE_SECONDS)
+        return max(0.0, spent)
+
+    def cut(self, begin_ns: int, end_ns: int) -> Seen:
+        """Return how often each kind was called between two edges, the most frequent first."""
+        first, last = (self._at(clock_ns) for clock_ns in (begin_ns, end_ns))
+        made = last.calls - first.calls
+        if self._servers and not any(pid in self._servers for pid, _ in made):
+            raise ReplayerError(
+                "bpftrace saw no call of the server, as where process ids in here are not the "
+                "kernel's own: run replayer outside of the container"
+            )
+        calls = {whose: self._kinds(made, pids) for whose, pids in self._whose(made).items()}
+        rows = [
+            {"whose": whose, "syscall": kind, "calls": count}
+            for whose, kinds in calls.items()
+            for kind, count in kinds.most_common(_MOST_KINDS)
+        ]
+        return Seen(tables={TABLE: rows})
+
+    def _wait_until_ready(self) -> None:
+        end = time.monotonic() + _READY_SECONDS
+        while _READY not in self._text():
+            if self._process.poll() is not None or time.monotonic() > end:
+                raise Skip(f"bpftrace cannot count system calls here: {self._last_words()}")
+            time.sleep(0.02)
+
+    def _look(self) -> None:
+        """Note whose processes there are now."""
+        with contextlib.suppress(ReplayerError, OSError):
+            servers = self._scene.server()
+            self._servers.update(servers)
+            self._clients.update(self._scene.own())
+
+    def _whose(self, made: Mapping[tuple[int, int], int]) -> dict[str, set[int]]:
+        """Return whose calls are told -> the processes."""
+        everybody = {pid for pid, _ in made}
+        own = self._clients - self._servers - {self._process.pid}
+        return {
+            "server": everybody & self._servers,
+            "client": everybody & own,
+            "others": everybody - self._servers - self._clients,
+        }
+
+    def _kinds(self, made: Mapping[tuple[int, int], int], pids: set[int]) -> Counter[str]:
+        known = names()
+        kinds: Counter[str] = Counter()
+        for (pid, number), count in made.items():
+            if pid in pids:
+                kinds[known.get(number, f"syscall {number}")] += count
+        return kinds
+
+    def _at(self, clock_ns: int) -> _Edge:
+        """Return what was counted at an edge; raise ReplayerError if it was not written down."""
+        near = [one for one in self._written() if 0 <= one.clock_ns - clock_ns <= _SLACK_NS]
+        if not near:
+            raise ReplayerError(
+                f"bpftrace did not write down what it had counted: {self._last_words()}"
+            )
+        return near[0]
+
+    def _written(self) -> Sequence[_Edge]:
+        messages: list[dict[str, Any]] = []
+        for line in self._text().splitlines():
+            # The last one may not be whole, and others are bpftrace's warnings.
+            with contextlib.suppress(ValueError):
+                messages.append(json.loads(line))
+        return [
+            _Edge(int(edge[1]), _calls(after["data"]))
+            for before, after in pairwise(messages)
+            if before.get("type") == "printf"
+            and (edge := re.match(r"edge (\d+)", str(before["data"])))
+            and after.get("type") == "map"
+        ]
+
+    def _text(self) -> str:
+        with contextlib.suppress(OSError):
+            return self._log.read_text(encoding="utf-8", errors="replace")
+        return ""
+
+    def _last_words(self) -> str:
+        lines = [line.strip() for line in self._text().splitlines() if "{" not in line]
+        # That it may not raise a limit is no reason where it goes on without.
+        words = [line for line in lines if line and "RLIMIT_MEMLOCK" not in line]
+        return "; ".join(words[-2:])[:300] or "it said nothing"
+
+    def _spent(self) -> float:
+        text = self._scene.host.read(f"proc/{self._process.pid}/schedstat")
+        if text:
+            return int(text.split()[0]) / 1e9
+        return sum(processes.cpu_seconds([self._process.pid]))
+
+    def _stop(self) -> None:
+        with contextlib.suppress(OSError):
+            self._process.send_signal(signal.SIGINT)
+        if not shell.ended(self._process, within=_END_SECONDS):
+            self._process.kill()
+            self._process.wait()
+
+
+def _calls(maps: Mapping[str, Mapping[str, int]]) -> Counter[tuple[int, int]]:
+    """Return a map of bpftrace's, whose keys are as `pid,number`."""
+    calls: Counter[tuple[int, int]] = Counter()
+    for key, count in maps.get("@", {}).items():
+        pid, _, number = key.partition(",")
+        calls[int(pid), int(number)] = count
+    return calls
