@@ -242,7 +242,8 @@ def _perform(
                     module.run(spec, context)
             finally:
                 watched.end()
-                watching.keep(context.findings, watched)
+                with stage.progress.task(f"{spec.name}: account"):
+                    watching.keep(context.findings, watched)
     except Skip as skip:
         status, reason = Status.SKIPPED, str(skip)
     except (ReplayerError, Interrupted) as error:

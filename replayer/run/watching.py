@@ -51,11 +51,13 @@ def keep(findings: Findings, watched: Recordings) -> None:
         return
     seen = watched.seen(findings.window.begin_ns, findings.window.end_ns)
     for name, one in seen.items():
-        _add(findings, findings.window, name, one)
+        with watched.spared(name):
+            _add(findings, findings.window, name, one)
     waits = next((one.waits for one in seen.values() if one.waits is not None), None)
     used = {whose: cpu for one in seen.values() for whose, cpu in one.used.items()}
-    kernel = kernel_work.kernel_samples(findings.profile) if findings.profile else {}
-    findings.account = account(findings.window, waits, used, kernel)
+    with watched.spared("account"):
+        kernel = kernel_work.kernel_samples(findings.profile) if findings.profile else {}
+        findings.account = account(findings.window, waits, used, kernel)
 
 
 def _add(findings: Findings, window: Window, name: str, seen: Seen) -> None:

@@ -110,7 +110,7 @@ class Recordings:
                 self.failures = dict.fromkeys(self._names, str(error))
                 return self
             for name in self._names:
-                with self._spared(name):
+                with self.spared(name):
                     self._begin(name, folder / name)
         return self
 
@@ -127,7 +127,7 @@ class Recordings:
     def mark(self, clock_ns: int) -> None:
         """Tell all of an edge of a window."""
         for name, recording in list(self._under_way.items()):
-            with self._spared(name):
+            with self.spared(name):
                 recording.mark(clock_ns)
 
     def end(self) -> None:
@@ -135,7 +135,7 @@ class Recordings:
         with signals.shield():
             while self._under_way:
                 name, recording = self._under_way.popitem()
-                with self._spared(name):
+                with self.spared(name):
                     self.costs[name] = recording.end()
                     self._ended[name] = recording
             with contextlib.suppress(ReplayerError):
@@ -145,26 +145,26 @@ class Recordings:
         """Return collector -> what it saw between two marks, once all have ended."""
         views: dict[str, Seen] = {}
         for name in sorted(self._ended.keys() - self.failures.keys()):
-            with self._spared(name):
+            with self.spared(name):
                 views[name] = self._ended[name].cut(begin_ns, end_ns)
                 for part, why in views[name].missing.items():
                     self.failures.setdefault(f"{name}.{part}", why)
         return views
 
-    def _begin(self, name: str, folder: Path) -> None:
-        folder.mkdir(_OWNER_ONLY)
-        scene = self._scene(self._scenes, folder)
-        self._under_way[name] = registry.load("collectors", name).begin(scene)
-
     @contextlib.contextmanager
-    def _spared(self, name: str) -> Iterator[None]:
-        """Keep to one collector what goes wrong with it."""
+    def spared(self, name: str) -> Iterator[None]:
+        """Keep to one collector, or to the account, what goes wrong with it: into `failures`."""
         try:
             yield
         except ReplayerError as error:
             self.failures.setdefault(name, str(error))
         except Exception as error:  # noqa: BLE001 - a watcher's failure is told, and no more
             self.failures.setdefault(name, f"it failed: {type(error).__name__}: {error}")
+
+    def _begin(self, name: str, folder: Path) -> None:
+        folder.mkdir(_OWNER_ONLY)
+        scene = self._scene(self._scenes, folder)
+        self._under_way[name] = registry.load("collectors", name).begin(scene)
 
 
 @contextlib.contextmanager

@@ -95,6 +95,13 @@ def test_every_workload_that_ships_is_read_there_as_it_was_written_here(order, n
     )
 
 
+def test_who_watches_is_what_was_asked_for_here(order):
+    """Not what the other host's defaults or variables say."""
+    for names in ((), ("profile",), ("profile", "waits")):
+        asked = dataclasses.replace(order, collectors=names)
+        assert letter.read(letter.written(asked)).collectors == names
+
+
 def test_another_version_is_refused_by_name(order):
     """Both versions are in the sentence, also when the other one's letters have other keys."""
     data = changed(letter.written(order), version="99.1", also=True)

@@ -19,7 +19,7 @@ from replayer.errors import Impossible, NotFound, ReplayerError, Skip
 from replayer.machine.processes import CpuSeconds
 from replayer.model import Profile, Spent, Status, StepSpec, Workload
 from replayer.report.progress import Lines
-from replayer.run import recovery, runner
+from replayer.run import recovery, runner, watching
 from replayer.run.findings import Window
 from replayer.watch import calibration, recordings
 
@@ -201,6 +201,29 @@ def test_one_that_fails_harms_neither_step_nor_its_neighbour(collectors, perform
     assert "end" in calls
     said = [note for step in run.steps for note in step.notes if "broken" in note]
     assert said == ["broken was not watched: it failed: RuntimeError: a bug in it"]
+
+
+def test_what_cannot_be_kept_harms_no_step(collectors, perform, monkeypatch):
+    """Neither columns that are none nor an account that fails."""
+    toy = recorder([])
+    begin = toy.begin
+
+    def begun(scene):
+        recording = begin(scene)
+        recording.cut = lambda _begin, _end: Seen(columns={"marbles": [("a", "b")] * 2})
+        return recording
+
+    def fails(*_args):
+        raise ZeroDivisionError("no marbles")
+
+    collectors(toy=SimpleNamespace(begin=begun))
+    monkeypatch.setattr(watching, "account", fails)
+
+    run = perform(windowed)
+
+    assert run.status is Status.DONE
+    assert any("toy was not watched: it failed" in note for note in run.steps[0].notes)
+    assert any("ZeroDivisionError: no marbles" in note for note in run.steps[0].notes)
 
 
 def test_one_that_the_machine_does_not_allow_is_told_with_its_reason(collectors, perform):
