@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from replayer.collectors import Columns, Sample
 from replayer.machine import interrupts
 
-FILES = ("proc/interrupts",)
+FILES = (interrupts.FILE,)
 SHEET = PANEL = None
 """Too many columns for either: they are in the result file."""
 

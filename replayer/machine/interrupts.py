@@ -1,8 +1,10 @@
 """Counters in /proc/interrupts and /proc/softirqs: a line for each source, a column a CPU."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import pairwise
+
+FILE = "proc/interrupts"
 
 Table = Mapping[str, Mapping[str, int]]
 """Source -> processor -> how many it had so far."""
@@ -32,6 +34,25 @@ def table(text: bytes) -> dict[str, dict[str, int]]:
         for name, count in zip(names, counts, strict=True):
             source[name] += int(count)
     return sources
+
+
+def quietest(text: bytes, among: Collection[int]) -> int:
+    """Return which of some processors had the fewest interrupts of devices, by /proc/interrupts.
+
+    The lowest of equals; they are all equal where the file says nothing.
+    """
+    head, *lines = text.decode("ascii", "replace").splitlines() or [""]
+    names = head.split()
+    had = dict.fromkeys(among, 0)
+    for line in lines:
+        label, _, rest = line.partition(":")
+        if not label.strip().isdigit():
+            continue
+        for name, count in zip(names, rest.split(), strict=False):
+            number = int(name.removeprefix("CPU"))
+            if number in had and count.isdigit():
+                had[number] += int(count)
+    return min(sorted(had), key=lambda number: had[number])
 
 
 def rates(clocks: Sequence[int], tables: Sequence[Table]) -> dict[str, list[float]]:

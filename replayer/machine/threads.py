@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple, Self
 
+from replayer.machine import interrupts
+
 _LETTERS = {letter.encode(): letter for letter in "RSDTtZXIPW"}
 _OTHER = "?"
 _LINE = 1024
@@ -125,10 +127,15 @@ def belongs(tid: int, process: int) -> bool:
 
 
 def hurry() -> None:
-    """Have the calling thread run when it is due, whoever else wants to, where that is allowed.
+    """Have the calling thread run when it is due, on the processor with the fewest interrupts.
 
-    Else it would run more often when others go to sleep, and see them asleep.
+    As far as that is allowed.  Else it would run more often when others go to sleep, and see them
+    asleep; or see those awake who were just woken, in a virtual machine that is given the
+    interrupts of its devices together with those of its timer.
     """
+    with contextlib.suppress(OSError):
+        quiet = interrupts.quietest(read(f"/{interrupts.FILE}"), os.sched_getaffinity(0))
+        os.sched_setaffinity(0, {quiet})
     with contextlib.suppress(OSError):
         os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
 

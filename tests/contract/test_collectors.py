@@ -292,6 +292,16 @@ def test_interrupts_that_share_a_line_are_counted_once():
     assert counters_of.table(text) == {"ehci_hcd:usb1": {"CPU0": 2, "CPU1": 5}}
 
 
+def test_the_quietest_processor_is_that_with_the_fewest_interrupts_of_devices():
+    """1,500 and 47 of two processors' devices count; their timers do not."""
+    text = (FIXTURES / "proc-5.4/first/proc/interrupts").read_bytes()
+
+    assert counters_of.quietest(text, {0, 1}) == 1
+    assert counters_of.quietest(text.replace(b"    700 ", b"  99999 "), {0, 1}) == 0
+    assert counters_of.quietest(text, {0}) == 0
+    assert counters_of.quietest(b"", {5, 3}) == 3
+
+
 def test_softirqs_have_the_kernels_names():
     """Rates are of all processors together."""
     row = only(softirqs.parse(recorded(softirqs, "proc-5.4"), None))
