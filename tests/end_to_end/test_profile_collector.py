@@ -365,6 +365,24 @@ def test_a_perf_without_control_records_all_and_is_cut_all_the_same(
     assert profile.outside > 0
 
 
+def test_a_kernel_that_hides_its_names_is_told(perf, begun, burn, tmp_path, monkeypatch):
+    """As with kptr_restrict, where perf has addresses and no names; whose time it was is kept."""
+    text = (
+        f'#!/bin/sh\n[ "$1" = script ] || exec {perf} "$@"\n'
+        f"{perf} \"$@\" | sed -E 's/^(\\s*ffff[0-9a-f]{{12}}) .*/\\1 [unknown] ([unknown])/'\n"
+    )
+    programs(tmp_path, monkeypatch, text)
+    reads = "import os\nf = os.open('/dev/zero', 0)\nwhile True: os.read(f, 1 << 20)"
+    one = begun(server=[burn(0, code=reads).pid])
+    begin_ns, end_ns = window(one, 1.0)
+    one.end()
+
+    seen = one.cut(begin_ns, end_ns)
+
+    assert by(seen.profile, 0, 1)[SERVER, "kernel"] > 0
+    assert any("sysctl -w kernel.kptr_restrict=0" in note for note in seen.notes)
+
+
 def test_an_ordinary_user_is_told_what_to_set(perf, tmp_path):
     """Where the kernel lets only root watch all processors."""
     paranoid = Path("/proc/sys/kernel/perf_event_paranoid").read_text(encoding="ascii").strip()
