@@ -349,7 +349,7 @@ def test_a_perf_without_control_records_all_and_is_cut_all_the_same(
     """It came with 5.10; enterprise distributions have older ones."""
     text = (
         f'#!/bin/sh\n[ "$2" = --list-opts ] || exec {perf} "$@"\n'
-        "echo --output --all-cpus --freq --clockid\nexit 129\n"
+        "echo --verbose --all-cpus --freq --clockid\nexit 129\n"
     )
     programs(tmp_path, monkeypatch, text)
     one = begun()

@@ -55,7 +55,7 @@ class PerfRecording:
         self._scene = scene
         self._data = scene.folder / _FILE
         self._log = scene.folder / _LOG
-        self._options = _options(perf)
+        self._options = _options(perf, "record")
         self._largest = _largest(scene)
         self._servers: set[int] = set()
         self._looks: list[threading.Thread] = []
@@ -209,8 +209,10 @@ class PerfRecording:
         families = Families(main, frozenset(self._servers), Path(sys.executable).name)
         arguments: list[str | Path] = [
             self._perf, "script", "-i", self._data, "-F", _FIELDS, "--ns", "--no-inline",
-            "--show-task-events", "--show-lost-events",
+            "--show-task-events",
         ]  # fmt: skip
+        if "--show-lost-events" in _options(self._perf, "script"):
+            arguments.append("--show-lost-events")
         with shell.printed(arguments, environment=_PLAIN, timeout=_SCRIPT_SECONDS) as lines:
             return stacks.folded(lines, begin_ns, end_ns, families)
 
@@ -268,16 +270,16 @@ class _Control:
         os.close(self._from_perf)
 
 
-def _options(perf: Path) -> frozenset[str]:
-    """Return the options that this perf's `record` has."""
+def _options(perf: Path, command: str) -> frozenset[str]:
+    """Return the options that a command of this perf has."""
     text = ""
-    listing: list[str | Path] = [perf, "record", "--list-opts"]
+    listing: list[str | Path] = [perf, command, "--list-opts"]
     try:
         with shell.printed(listing, environment=_PLAIN, timeout=_READY_SECONDS) as lines:
             text = lines.read()
     except ReplayerError as error:
         # It ends with the status of a wrong usage, after it has listed them.
-        if "--output" not in text:
+        if "--verbose" not in text:
             raise Skip(f"{error} ({_INSTALL})") from error
     return frozenset(text.split())
 
