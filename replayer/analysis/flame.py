@@ -6,7 +6,7 @@ all of them / the operations of all of them, so that a longer window counts for 
 
 import heapq
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -38,7 +38,7 @@ class Function(NamedTuple):
     """Of a processor; or samples, where they are not scaled."""
 
 
-@dataclass
+@dataclass(slots=True)
 class Frame:
     """A function with its callers, and what it and all that it called took."""
 
@@ -94,24 +94,44 @@ def per_operation(steps: Iterable[StepResult]) -> dict[str, float]:
 
 def tree(base: Mapping[str, float], other: Mapping[str, float]) -> Frame:
     """Return the frames of both sides, what each took on either: class, thread, root … leaf."""
-    root = Frame("all")
-    for side, stacks in (("base", base), ("other", other)):
-        for stack, amount in stacks.items():
-            for frame in _path(root, stack):
-                setattr(frame, side, getattr(frame, side) + amount)
-    return root
+    path = [Frame("all")]
+    before: Sequence[str] = ()
+    # In order, a stack shares most of its frames with the one before it.
+    for stack in sorted(base.keys() | other.keys()):
+        names = _names(stack)
+        del path[1 + _shared(before, names) :]
+        for name in names[len(path) - 1 :]:
+            whose = "kernel" if name.endswith(KERNEL_FRAME) else names[0]
+            path.append(path[-1].calls.setdefault(name, Frame(_named(name), whose)))
+        path[-1].base += base.get(stack, 0.0)
+        path[-1].other += other.get(stack, 0.0)
+        before = names
+    _add_up(path[0])
+    return path[0]
 
 
-def _path(root: Frame, stack: str) -> Iterator[Frame]:
-    """Yield the frames of a stack from the root on, made where they are missing."""
+def _names(stack: str) -> Sequence[str]:
     parts = stack.split(";")
-    whose = parts[0]
-    yield root
-    at = root
-    for name in (whose, *parts[_HEAD - 1 : _HEAD], *_short(parts[_HEAD:])):
-        kind = "kernel" if name.endswith(KERNEL_FRAME) else whose
-        at = at.calls.setdefault(name, Frame(_named(name), kind))
-        yield at
+    return (parts[0], *parts[_HEAD - 1 : _HEAD], *_short(parts[_HEAD:]))
+
+
+def _shared(one: Sequence[str], two: Sequence[str]) -> int:
+    """Return how many names two stacks begin with together."""
+    for number, (name, same) in enumerate(zip(one, two, strict=False)):
+        if name != same:
+            return number
+    return min(len(one), len(two))
+
+
+def _add_up(root: Frame) -> None:
+    """Add to each frame what all that it called took."""
+    frames = [root]
+    for frame in frames:
+        # The list grows while it is gone through: callers come before what they call.
+        frames += frame.calls.values()
+    for frame in reversed(frames):
+        frame.base += sum(one.base for one in frame.calls.values())
+        frame.other += sum(one.other for one in frame.calls.values())
 
 
 def _short(frames: Sequence[str]) -> Sequence[str]:
