@@ -18,6 +18,8 @@ from replayer.report.charts import Chart, Trace, done, step_names, word
 
 _MOST = 16
 """Flame graphs of a page: each has hundreds of frames to draw."""
+_WINDOWS = 40
+"""Of a step and side, whose profiles are merged: evenly chosen where there are more."""
 _ROW = 19
 """Pixels of a frame."""
 _TALLEST = 60
@@ -32,12 +34,21 @@ COLORS = (
 )
 
 
+class Watched(NamedTuple):
+    """A step's windows on one side which were watched."""
+
+    side: str
+    accounts: tuple[Account, ...]
+    stacks: dict[str, float]
+    """Seconds of a processor per operation; {} without a profile."""
+
+
 class Step(NamedTuple):
-    """A step's windows on each side that has any which were watched."""
+    """A step on each side that has windows of it which were watched."""
 
     name: str
     operation: str
-    results: tuple[tuple[Side, tuple[StepResult, ...]], ...]
+    sides: tuple[Watched, ...]
 
 
 def steps(sides: Sequence[Side]) -> Iterator[Step]:
@@ -51,22 +62,30 @@ def steps(sides: Sequence[Side]) -> Iterator[Step]:
         if not names:
             continue
         operation = max(names, key=names.count)
-        results = [
-            (side, tuple(one for one in all_ if one.account and one.account.operation == operation))
+        counted = [
+            (side.name, [one for one in all_ if one.account and one.account.operation == operation])
             for side, all_ in watched
         ]
-        yield Step(name, operation, tuple((side, all_) for side, all_ in results if all_))
+        yield Step(name, operation, tuple(_watched(*one) for one in counted if one[1]))
 
 
-def accounts(sides: Sequence[Side]) -> Iterator[Chart]:
+def _watched(side: str, results: Sequence[StepResult]) -> Watched:
+    accounts_ = tuple(one.account for one in results if one.account is not None)
+    profiled = [one for one in results if one.profile is not None]
+    # More windows tell no more, and each has to be unpacked.
+    every = max(1, -(-len(profiled) // _WINDOWS))
+    return Watched(side, accounts_, flame.per_operation(profiled[::every]))
+
+
+def accounts(watched: Sequence[Step]) -> Iterator[Chart]:
     """Yield a chart for each step: the parts of a session's time per operation, a bar a side."""
-    for step in steps(sides):
+    for step in watched:
         table = parts(step)
         if table is None:
             continue
         scale, rows = table
         # Bars grow upwards: the first side is to be the upper one.
-        names = [word(side.name) for side, _ in reversed(step.results)]
+        names = [word(one.side) for one in reversed(step.sides)]
         traces: list[Trace] = [
             {
                 "type": "bar",
@@ -99,7 +118,7 @@ def parts(step: Step) -> tuple[Scale, list[tuple[str, list[float]]]] | None:
 
     None where no window says anything of its sessions.
     """
-    sides = [[one.account for one in all_ if one.account] for _, all_ in step.results]
+    sides = [one.accounts for one in step.sides]
     scale = scaled(max(median(map(whole, accounts_)) for accounts_ in sides))
     rows = [(part.value, [_middle(one, part) / scale.seconds for one in sides]) for part in Spent]
     kept = [(part, values) for part, values in rows if any(values)]
@@ -110,17 +129,13 @@ def _middle(accounts_: Iterable[Account], part: Spent) -> float:
     return median(account.session.get(part, 0.0) for account in accounts_)
 
 
-def flames(sides: Sequence[Side]) -> tuple[list[Chart], int]:
+def flames(watched: Sequence[Step]) -> tuple[list[Chart], int]:
     """Return the flame graphs of each step and side, and how many are left out."""
-    profiled = [
-        (step, side, stacks)
-        for step in steps(sides)
-        for side, all_ in step.results
-        if (stacks := flame.per_operation(all_))
-    ]
+    profiled = [(step, one) for step in watched for one in step.sides if one.stacks]
+    several = len({one.side for _, one in profiled}) > 1
     charts = [
-        _flame(step, stacks, side.name, f", {word(side.name)}" if len(sides) > 1 else "")
-        for step, side, stacks in profiled[:_MOST]
+        _flame(step, one.stacks, one.side, f", {word(one.side)}" if several else "")
+        for step, one in profiled[:_MOST]
     ]
     return charts, len(profiled) - len(charts)
 
@@ -144,15 +159,14 @@ class Differing(NamedTuple):
     rows: tuple[tuple[str, ...], ...]
 
 
-def differing(comparison: Comparison, sides: Sequence[Side]) -> list[Differing]:
+def differing(comparison: Comparison, watched: Sequence[Step]) -> list[Differing]:
     """Return the differences of the profiles of two sides, of each step that both have one of."""
-    pair = [side for side in sides if side.name in (comparison.base.name, comparison.other.name)]
-    pair.sort(key=lambda side: side.name != comparison.base.name)
+    names = comparison.base.name, comparison.other.name
     differences = []
-    for step in steps(pair):
-        stacks = [flame.per_operation(all_) for _, all_ in step.results]
-        if len(pair) == len(stacks) == 2 and all(stacks):
-            differences.append(_differing(step, (pair[0].name, pair[1].name), *stacks))
+    for step in watched:
+        stacks = {one.side: one.stacks for one in step.sides}
+        if all(stacks.get(name) for name in names):
+            differences.append(_differing(step, names, *(stacks[name] for name in names)))
     return differences[:_MOST]
 
 

@@ -24,15 +24,23 @@ _STATEMENT = 400
 def page(sides: Sequence[Side], comparison: Comparison | None, refused: str = "") -> str:
     """Return the page of some groups of runs; `refused` is why two of them are not compared."""
     series, size = charts.series(sides)
-    differing = flames.differing(comparison, sides) if comparison else []
-    graphs, left = flames.flames(sides)
-    drawn = identified(_charts(sides, comparison, differing, graphs))
+    steps = list(flames.steps(sides))
+    differing = flames.differing(comparison, steps) if comparison else []
+    graphs, left = flames.flames(steps)
+    drawn = identified(
+        [
+            *((_DIFFERENCE.format(number), one.chart) for number, one in enumerate(differing)),
+            *(("time", chart) for chart in flames.accounts(steps)),
+            *(("flames", chart) for chart in graphs),
+            *_charts(sides, comparison),
+        ]
+    )
     body = [
         *_comparison(comparison, refused, drawn),
         *_why(comparison, differing, drawn),
         *_replays(comparison, drawn),
         *_measurements(sides, drawn),
-        *_time(sides, drawn, left),
+        *_time(steps, drawn, left),
         *_client_hosts(sides),
         *_series(series, size),
         *_sections(drawn),
@@ -47,15 +55,7 @@ def page(sides: Sequence[Side], comparison: Comparison | None, refused: str = ""
     )
 
 
-def _charts(
-    sides: Sequence[Side],
-    comparison: Comparison | None,
-    differing: Sequence[flames.Differing],
-    graphs: Sequence[charts.Chart],
-) -> Iterator[Drawn]:
-    yield from ((_DIFFERENCE.format(number), one.chart) for number, one in enumerate(differing))
-    yield from (("time", chart) for chart in flames.accounts(sides))
-    yield from (("flames", chart) for chart in graphs)
+def _charts(sides: Sequence[Side], comparison: Comparison | None) -> Iterator[Drawn]:
     forest = charts.intervals(comparison) if comparison else None
     if forest:
         yield "comparison", forest
@@ -138,20 +138,19 @@ def _why(
         yield table(one.headings, one.rows, numbers=range(2, 5))
 
 
-def _time(sides: Sequence[Side], drawn: Sequence[Drawn], left: int) -> Iterator[str]:
+def _time(steps: Sequence[flames.Step], drawn: Sequence[Drawn], left: int) -> Iterator[str]:
     """Yield where the time of each step went: bars of its parts, and flame graphs."""
-    watched = list(flames.steps(sides))
-    if not watched:
+    if not steps:
         return
     yield "<h2>Where the time went</h2>"
     yield from figures(drawn, "time")
     yield "<details><summary>All parts</summary>"
-    for step in watched:
+    for step in steps:
         shares = flames.parts(step)
         if shares:
             scale, rows = shares
             headings = [f"{step.name}, {scale.name} a {step.operation}"]
-            headings += [side.name for side, _ in step.results]
+            headings += [one.side for one in step.sides]
             shown = [[part, *(f"{value:.3f}" for value in values)] for part, values in rows]
             yield table(headings, shown, numbers=range(1, len(headings)))
     yield "</details>"
