@@ -25,6 +25,8 @@ _UNSEEN = 0.1
 """The share of the sessions that were not seen, from which on it is told."""
 _FEW = 100
 """Observations of which nothing can be said in percent."""
+_UNWATCHED = "what its sessions waited for was not watched"
+_SHORT = "the window was too short to look twice at what its threads waited for"
 _RUNS = "R"
 _DISK = "D"
 _PARTS = {
@@ -88,14 +90,15 @@ def account(
         return None
     kernel = kernel or {}
     cpu = {whose: _cpu(whose, spent, window.operations, kernel) for whose, spent in used.items()}
-    if waits is None:
+    if waits is None or (waits.times is None and waits.whose == "replayer"):
+        why = _UNWATCHED if waits is None else _SHORT
         return Account(
             operation=window.operation,
             operations=window.operations,
-            sessions=0.0,
+            sessions=0.0 if waits is None else waits.sessions,
             seconds=seconds,
             cpu=cpu,
-            notes=("what its sessions waited for was not watched",),
+            notes=(why,),
         )
     shares, names = _shares(waits, kernel)
     whole = waits.sessions * seconds / window.operations

@@ -147,7 +147,8 @@ class _Side:
         }
         if not self._known:
             return {}
-        columns = set.intersection(*map(set, self._known.values()))
+        first, *others = self._known.values()
+        columns = [name for name in first if all(name in other for other in others)]
         joined = {column: sum(one[column] for one in self._known.values()) for column in columns}
         return {**joined, "cswch/s": float(self._switches)}
 

@@ -11,6 +11,7 @@ thread ran, and waited for a processor, is counted by the kernel in nanoseconds 
 span in which it was observed; what it slept is as long as it was seen asleep.
 """
 
+import contextlib
 import os
 import random
 import threading
@@ -256,7 +257,7 @@ class Waits:
             words = dict.fromkeys(self._own.ids(), _NOTHING)
             whose, working = "replayer", words
         looks = self._crew.told(seen, working)
-        self._crew.take(working)
+        looks |= self._crew.take(working)
         return _Moment(clock_ns, whose, looks, Counter(words.values()))
 
 
@@ -294,24 +295,27 @@ class _Crew:
                 seen[number] = _Seen(look, word, still)
         return seen
 
-    def take(self, tids: Iterable[int]) -> None:
-        """Let those go that are at work no more, and draw others in their places."""
-        wanted = set(tids)
-        for tid in self._members.keys() - wanted:
+    def take(self, words: Mapping[int, _Word]) -> dict[int, _Seen]:
+        """Let those go that are at work no more, and draw others in their places.
+
+        Return number -> what is seen of those that are new.
+        """
+        for tid in self._members.keys() - words.keys():
             self._forget(tid)
-        fresh = sorted(wanted - self._members.keys())
+        fresh = sorted(words.keys() - self._members.keys())
         room = _MOST_THREADS - len(self._members)
+        seen = {}
         for tid in self._draw.sample(fresh, min(room, len(fresh))):
-            try:
+            with contextlib.suppress(OSError, ValueError):
                 thread = Thread(tid)
-            except OSError:
-                continue
-            self._number += 1
-            self._members[tid] = (self._number, thread)
+                self._number += 1
+                self._members[tid] = (self._number, thread)
+                seen[self._number] = _Seen(thread.look(), words[tid], still=False)
+        return seen
 
     def close(self) -> None:
         """Close all files."""
-        self.take(())
+        self.take({})
 
     def _forget(self, tid: int) -> None:
         self._members.pop(tid)[1].close()

@@ -156,6 +156,54 @@ def test_mariadbs_threads_are_told_apart(mariadbd):
     assert {"Sleep", "row lock"} <= set(made.waits)
 
 
+def test_of_a_server_elsewhere_there_are_its_words_alone(server, monkeypatch):
+    """Whose processes are not known here is not looked for among those of this host."""
+    monkeypatch.setattr(server, "pids", list)
+
+    waits, made = five_sessions(server)
+
+    whole = made.sessions * made.seconds / made.operations
+    assert waits.times is None
+    assert made.sessions == pytest.approx(5, abs=0.1)
+    assert 5 * made.session[Spent.CLIENT] / whole == pytest.approx(3, abs=0.1)
+    assert 5 * made.session[Spent.LOCK] / whole == pytest.approx(1, abs=0.1)
+    assert "(the server's processes are not known on this host)" in made.notes[0]
+
+
+def test_sessions_that_end_before_the_window_are_counted_while_they_last(server):
+    """Two of four sessions go after half of the window: three were there on average."""
+    with contextlib.closing(Database(server.engine, server.start())) as database:
+        names = [f"SET application_name = 'replayer session {number}'" for number in range(4)]
+        connections = [driver.connect(database.connector(), name) for name in names]
+        gone = threading.Timer(1.0, lambda: [one.close() for one in connections[:2]])
+        gone.start()
+        seen, window = watched(server, 2.0)
+        for connection in connections[2:]:
+            connection.close()
+
+    made = account(window, seen["waits"].waits, {})
+    assert made.sessions == pytest.approx(3, abs=0.4)
+    assert abs(made.residue_share) < 0.05
+    assert "of 5 sessions were seen at work" in made.notes[0]
+
+
+def test_a_server_that_is_stopped_in_the_window_ends_no_step(server, own_home):
+    """Each collector says in one sentence why it has seen nothing, and raises nothing."""
+    with open_server(engines.load("postgres")) as other:
+        other.start()
+        with watching.recordings(("waits", "statistics"), Host(), None, other) as recordings:
+            recordings.mark(begin := time.monotonic_ns())
+            time.sleep(0.5)
+            other.stop()
+            time.sleep(0.7)
+            recordings.mark(end := time.monotonic_ns())
+            recordings.end()
+            recordings.seen(begin, end)
+
+    assert recordings.failures.keys() == {"waits", "statistics"}
+    assert all("\n" not in reason for reason in recordings.failures.values())
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [*VERSIONS, "mysql-9"])
 def test_other_versions_say_the_same(other_server, name):

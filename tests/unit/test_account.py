@@ -245,3 +245,14 @@ def test_without_waits_there_is_the_cpu_alone():
     assert made.cpu["server"][Spent.KERNEL] == pytest.approx(0.006)
     assert account(window(), None, {}) is None
     assert account(window(operations=0.0), watched(ran=1.0), {}) is None
+
+
+def test_a_window_that_was_too_short_has_no_parts():
+    """Of a walk of 40 ms nobody was seen twice: that is said, and nothing is made of it."""
+    waits = WaitSamples(whose="replayer", moments=1, sessions=8.0, asked={("", ""): 8.0})
+
+    made = account(window(), waits, {"client": CpuSeconds(1.0, 1.0)})
+
+    assert made.session == {}
+    assert made.residue == 0.0
+    assert "too short to look twice" in made.notes[0]
