@@ -39,6 +39,7 @@ _CAUSES: tuple[tuple[str, frozenset[Spent]], ...] = (
     ("host.cpu.smt", _SPEED | _PLACES),
     ("host.cpu.cores", _PLACES),
     ("host.cpu.threads", _PLACES),
+    ("host.cpu.allowed", _PLACES),
     ("host.cgroup.cpu_limit", _PLACES),
     ("host.cgroup.memory_limit_bytes", _MEMORY),
     ("host.memory.bytes", _MEMORY),

@@ -406,6 +406,7 @@ def _processor(host: Host) -> dict[str, Fact]:
         "cpu.model": _cpu_model(blocks, first),
         "cpu.cores": len(cores) or threads,
         "cpu.threads": threads,
+        "cpu.allowed": _allowed(host, threads),
         "cpu.sockets": len(sockets) or None,
         "cpu.mhz": _decimal(first.get("cpu MHz") or first.get("clock")),
         "cpu.max_mhz": largest / 1000 if largest else None,
@@ -421,6 +422,16 @@ def _processor(host: Host) -> dict[str, Fact]:
         )
         or None,
     }
+
+
+def _allowed(host: Host, threads: int | None) -> str | None:
+    """Return the processors that this process may use, as 0-3,8; None if it may use all."""
+    listed = re.search(r"^Cpus_allowed_list:\s*(\S+)", host.read("proc/self/status"), re.MULTILINE)
+    if listed is None or threads is None:
+        return None
+    ends = [part.partition("-") for part in listed[1].split(",")]
+    many = sum(int(last or first) - int(first) + 1 for first, _, last in ends)
+    return listed[1] if many < threads else None
 
 
 def _cpu_model(blocks: list[dict[str, str]], first: dict[str, str]) -> str | None:

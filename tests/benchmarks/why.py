@@ -45,7 +45,8 @@ WORKLOADS = {
     "physical": CACHED.replace('"cached"', '"direct"') + "num_threads = 2\n",
     "walk": 'step = "walk"\nthreads = 2\nblock_size = "16k"\npath = "{files}"\n',
     "commits": f'{CACHED}num_threads = 2\nshared_buffers = "32M"\nmix = "update=80 point=20"\n',
-    "buffers": f'{CACHED}num_threads = 1\nshared_buffers = "512M"\nmix = "range=1 work_unit=255"\n',
+    "buffers": CACHED.replace("64M", "256M")
+    + 'num_threads = 1\nshared_buffers = "700M"\nmix = "range=1 work_unit=2550"\n',
 }
 
 
@@ -60,12 +61,16 @@ class Place:
 
 @dataclass(frozen=True)
 class Planted:
-    """What the planted run has besides; the control has `control`."""
+    """What a run has besides."""
 
     options: tuple[str, ...] = ()
-    control: tuple[str, ...] = ()
     begin: Callable[[], object] | None = None
     """Called in the run's process before it begins."""
+
+
+@contextlib.contextmanager
+def _nothing(_place):
+    yield Planted()
 
 
 @dataclass(frozen=True)
@@ -76,6 +81,7 @@ class Cause:
     workload: str
     parts: frozenset[str]
     plant: Callable[[Place], contextlib.AbstractContextManager[Planted]]
+    control: Callable[[Place], contextlib.AbstractContextManager[Planted]] = _nothing
     allowed: tuple[str, ...] = ()
     """What differs by the cause itself."""
 
@@ -119,13 +125,11 @@ def _tried(cause, place):
     try:
         for number in range(2 * RUNS):
             # A B B A: neither side is always the first.
-            if number % 4 in (1, 2):
-                with cause.plant(place) as made:
-                    planted.append(_performed(cause.workload, place, made.options, made.begin))
-            else:
-                with cause.plant(place) as made:
-                    options = made.control
-                control.append(_performed(cause.workload, place, options))
+            plant, side = (
+                (cause.plant, planted) if number % 4 in (1, 2) else (cause.control, control)
+            )
+            with plant(place) as made:
+                side.append(_performed(cause.workload, place, made.options, made.begin))
     except (OSError, subprocess.SubprocessError, LookupError) as error:
         said = getattr(error, "stderr", None) or b""
         print(f"  {cause.name}: skipped: {error} {said.decode()[-300:]}", flush=True)
@@ -216,17 +220,21 @@ def _read_ahead(place):
 
 
 @contextlib.contextmanager
-def _small_pages(_place):
-    """Run the control in huge pages that are reserved for it, and the planted without."""
+def _huge_pages(_place, wanted="on"):
+    """Reserve huge pages, and have the server take them, or leave them."""
     pages = Path("/proc/sys/vm/nr_hugepages")
     before = pages.read_text()
     pages.write_text(str(_HUGE_PAGES))
     try:
         if int(pages.read_text()) < _HUGE_PAGES:
             raise LookupError(f"there are not {_HUGE_PAGES} huge pages to be had")
-        yield Planted(("--pg-set", "huge_pages=off"), ("--pg-set", "huge_pages=on"))
+        yield Planted(("--pg-set", f"huge_pages={wanted}"))
     finally:
         pages.write_text(before)
+
+
+def _small_pages(place):
+    return _huge_pages(place, "off")
 
 
 @contextlib.contextmanager
@@ -249,18 +257,21 @@ def _one_core(_place):
 
 
 @contextlib.contextmanager
-def _commits(_place):
-    off, on = (("--pg-set", f"synchronous_commit={value}") for value in ("off", "on"))
-    yield Planted(on, off)
+def _commits(_place, wanted="on"):
+    yield Planted(("--pg-set", f"synchronous_commit={wanted}"))
+
+
+def _lazy_commits(place):
+    return _commits(place, "off")
 
 
 CAUSES = (
     Cause("busy tracepoint", "cached", frozenset({Spent.ENTRY}), _traced),
     Cause("read-ahead", "walk", frozenset({Spent.DEVICE}), _read_ahead),
     Cause("huge pages off", "buffers", frozenset({Spent.SERVER, Spent.FAULTS}), _small_pages,
-          allowed=("*.settings.huge_pages",)),
+          _huge_pages, allowed=("*.settings.huge_pages",)),
     Cause("slower device", "physical", frozenset({Spent.DEVICE}), _throttled),
     Cause("fewer cores", "four", frozenset({Spent.RUN_QUEUE}), _one_core),
-    Cause("synchronous commits", "commits", frozenset({Spent.LOG}), _commits,
+    Cause("synchronous commits", "commits", frozenset({Spent.LOG}), _commits, _lazy_commits,
           allowed=("*.settings.synchronous_commit",)),
 )  # fmt: skip

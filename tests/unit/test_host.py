@@ -248,6 +248,21 @@ def test_facts_of_a_new_kernel():
     assert host.usable_memory_bytes() == 8 << 30
 
 
+@pytest.mark.parametrize(
+    ("listed", "allowed"),
+    [("0", "0"), ("0-1,3", "0-1,3"), ("0-3", None), ("0-127", None), ("", None)],
+)
+def test_processors_that_may_not_be_used_are_told(tmp_path, listed, allowed):
+    """A cpuset or taskset that leaves fewer than there are is a fact; one of all is none."""
+    (tmp_path / "proc" / "self").mkdir(parents=True)
+    (tmp_path / "proc" / "stat").write_text("cpu 1\ncpu0 1\ncpu1 1\ncpu2 1\ncpu3 1\n")
+    (tmp_path / "proc" / "self" / "status").write_text(
+        f"Name:\tx\nCpus_allowed:\tf\nCpus_allowed_list:\t{listed}\n"
+    )
+
+    assert Host(tmp_path).facts().get("cpu.allowed") == allowed
+
+
 def test_facts_of_an_old_kernel_on_bare_metal():
     """A 3.10 as RHEL 7 has it: two sockets, governors that differ, no hypervisor."""
     facts = recorded("proc-3.10").facts()
