@@ -2,6 +2,7 @@
 
 It lists what it will remove and asks.  Leftovers of a killed run - a running server, a cgroup,
 reserved huge pages - are given back first.  What a running replayer uses is not touched.
+With --engine it removes what replayer made on somebody else's server, by its own list there.
 """
 
 from __future__ import annotations
@@ -13,9 +14,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from replayer import journal, trusted_path
+from replayer.engines import credentials, engine, environment
 from replayer.errors import Impossible, ReplayerError
+from replayer.report.words import clean
+from replayer.run.ordering import asker
 from replayer.run.recovery import recovered
-from replayer.servers import data_folder
+from replayer.servers import data_folder, remote, residue
+from replayer.tables import removal
 from replayer.units import show_size
 
 if TYPE_CHECKING:
@@ -29,7 +34,11 @@ examples:
   replayer clean                    list what is there, and ask
   replayer clean --yes              do not ask
   replayer clean --data-dir /mnt/nvme/replayer
+  replayer clean --engine postgresql://app@db/shop
 """
+
+
+_FEW = 5
 
 
 class _Thing(NamedTuple):
@@ -48,27 +57,87 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--data-dir", type=Path, metavar="DIR", help="remove the data in this folder only"
     )
+    parser.add_argument(
+        "--engine",
+        metavar="URL",
+        help="remove what replayer made on the server at this URL, and only there",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
     """List, ask, remove; return 1 when the answer was no."""
+    if args.engine:
+        return _on_server(args)
     things = list(_one(args.data_dir) if args.data_dir else _everything())
     if not things:
         _remove_home()
         _say("there is nothing of replayer's to remove")
         return 0
     _list(things)
-    if not args.yes:
-        if not sys.stdin.isatty():
-            raise Impossible("nothing was removed: give --yes to remove without being asked")
-        if not _agreed():
-            _say("nothing was removed")
-            return 1
+    if not _wanted(args):
+        return 1
     for thing in things:
         thing.remove()
     _remove_home()
     _say("removed")
     return 0
+
+
+def _wanted(args: argparse.Namespace) -> bool:
+    """Tell whether it may be removed; raise Impossible where nobody can be asked."""
+    if args.yes:
+        return True
+    if not sys.stdin.isatty():
+        raise Impossible("nothing was removed: give --yes to remove without being asked")
+    if _agreed():
+        return True
+    _say("nothing was removed")
+    return False
+
+
+def _on_server(args: argparse.Namespace) -> int:
+    """List what replayer wrote down on a server that it made there, ask, remove that."""
+    if args.data_dir is not None:
+        raise Impossible("--data-dir is on this machine and --engine on a server: give one of them")
+    url = args.engine if "://" in args.engine else environment.url(args.engine)
+    if url is None:
+        raise Impossible(f"{args.engine} is no URL of a server: what is private, `replayer clean`s")
+    kind = engine.of_url(url) if "://" in args.engine else engine.load(args.engine)
+    with remote.emptying(kind, url, ask=asker()) as database:
+        if database is None:
+            _say("there is nothing of replayer's on the server")
+            return 0
+        left = residue.things(database)
+        where = credentials.show(database.url)
+        things = [
+            _Thing(one.kind, one.name, one.bytes, lambda one=one: removal.remove(database, one))  # type: ignore[misc]
+            for one in left
+        ]
+        _list([*things, _Thing("schema", f"replayer, in {where}", None, lambda: None)])
+        if not _wanted(args):
+            return 1
+        _removed(things)
+        strange = residue.others(database)
+        if strange:
+            some = ", ".join(map(clean, strange[:_FEW])) + (", …" if len(strange) > _FEW else "")
+            _say(f"removed; the schema replayer stays for what replayer did not make: {some}")
+            return 0
+        residue.leave(database)
+    _say("removed")
+    return 0
+
+
+def _removed(things: list[_Thing]) -> None:
+    """Remove each thing; raise ReplayerError at the end when some could not be."""
+    errors = []
+    for thing in things:
+        try:
+            thing.remove()
+        except ReplayerError as error:
+            errors.append(f"{thing.where}: {error}")
+    if errors:
+        gone = len(things) - len(errors)
+        raise ReplayerError(f"{gone} of {len(things)} were removed; {'; '.join(errors[:_FEW])}")
 
 
 def _everything() -> Iterator[_Thing]:
@@ -123,7 +192,7 @@ def _list(things: list[_Thing]) -> None:
     width = max(len(thing.what) for thing in things)
     for thing in things:
         size = "" if thing.size is None else show_size(thing.size)
-        print(f"  {thing.what:{width}}  {size:>10}  {thing.where}")  # noqa: T201
+        print(f"  {clean(thing.what):{width}}  {size:>10}  {clean(thing.where)}")  # noqa: T201
 
 
 def _agreed() -> bool:

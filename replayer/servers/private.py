@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from replayer.engines.engine import Engine
     from replayer.engines.engine_spec import ServerSpec
     from replayer.journal import Note
-    from replayer.model import EngineFacts
+    from replayer.model import EngineFacts, Fact
     from replayer.servers.data_folder import DataFolder
     from replayer.servers.programs import Programs
 
@@ -170,6 +170,10 @@ class PrivateServer:
     def last_words(self) -> str:
         """Return the last thing of weight in the server's log since its last start."""
         return _weightiest(self._said(), self._keys)
+
+    def left(self) -> dict[str, Fact]:
+        """Return {}: its data lies in a folder of replayer's, which `replayer clean` removes."""
+        return {}
 
     def lost(self) -> str:
         """Return how the server went away since this was last asked, "" if it did not."""

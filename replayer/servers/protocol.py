@@ -105,6 +105,10 @@ class Server(Protocol):
         """Return what the server is, and every setting that is not its default."""
         ...
 
+    def left(self) -> Mapping[str, Fact]:
+        """Return facts of what replayer leaves there after a run; {} of a server of its own."""
+        ...
+
     def last_words(self) -> str:
         """Return the last thing of weight that the server said, "" if it is not known."""
         ...

@@ -12,7 +12,7 @@ from replayer.engines.engine import alike
 from replayer.engines.verbs import Asked
 from replayer.errors import Denied, Impossible, ReplayerError, Skip
 from replayer.machine import processes
-from replayer.servers import protocol
+from replayer.servers import protocol, residue
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -108,6 +108,14 @@ class Remote:
             )
         with contextlib.closing(Database(self.engine, self._where)) as database:
             return protocol.facts(database, self.kind, known)
+
+    def left(self) -> dict[str, Fact]:
+        """Return what of replayer's lies on the server, by its list there; {} if not known."""
+        try:
+            with contextlib.closing(Database(self.engine, self._where)) as database:
+                return residue.facts(database)
+        except ReplayerError:
+            return {}
 
     def lost(self) -> str:
         """Return "": what happened to somebody else's server is not known here."""
@@ -253,6 +261,36 @@ def connected(
             finally:
                 watchdog.watch(where, title)
                 _unlock(database)
+
+
+@contextlib.contextmanager
+def emptying(
+    engine: Engine, text: str, *, ask: Callable[[str], str] | None = None
+) -> Iterator[Database | None]:
+    """Yield a connection to where replayer's things lie on a server, with other replayers out.
+
+    Nothing is made; it is None where replayer has no list of what it made.  Raises Impossible as
+    `connected` does.
+    """
+    engine, url = identified(engine, text, ask=ask)
+    where, title = watchdog.address(url), f"{engine.title} at {credentials.show(url)}"
+    with watchdog.watching(where, title), contextlib.closing(Database(engine, url)) as database:
+        _refuse_foreign(database, url.database or "")
+        if not residue.recorded(database):
+            yield None
+            return
+        if not all(row["locked"] for row in database.execute(_LOCK)):
+            raise Impossible(
+                "the server is in use by another replayer: nothing is removed until its run ends"
+            )
+        own = engine.spec.connect.database
+        try:
+            with contextlib.closing(
+                Database(engine, url.set(database=own) if own else url)
+            ) as there:
+                yield there
+        finally:
+            _unlock(database)
 
 
 def rights(engine: Engine, text: str, *, ask: Callable[[str], str] | None = None) -> list[Row]:

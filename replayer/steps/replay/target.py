@@ -19,6 +19,7 @@ from replayer.engines.connection import Database, connector_of
 from replayer.engines.verbs import Asked
 from replayer.errors import Impossible, ReplayerError, Skip
 from replayer.servers import programs
+from replayer.tables import removal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -35,8 +36,7 @@ _KNOWN = Asked("replay/known")
 _CREATE = Asked("replay/create")
 _DROP = Asked("replay/drop")
 _ROLES = Asked("replay/roles")
-_OWN = "replayer_replay"
-"""The database that replayer makes for replays."""
+_OWN = removal.REPLAYS
 _EMPTY = "template0"
 _NOT_OF_LIBPQ = frozenset({"autocommit", "context", "row_factory", "cursor_factory"})
 _SETTING = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*")

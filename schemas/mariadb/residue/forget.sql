@@ -1,0 +1,1 @@
+DELETE FROM replayer.replayer_owned WHERE name = :name AND kind = :kind
