@@ -20,7 +20,7 @@ from replayer.errors import Interrupted
 if TYPE_CHECKING:
     from sys import UnraisableHookArgs
 
-_WATCHED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_WATCHED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGALRM)
 _AGAIN_SECONDS = 0.01
 _SAME_SECONDS = 0.5
 _SHOW_CURSOR = "\x1b[?25h"
@@ -51,6 +51,19 @@ def install() -> None:
 
 
 @contextlib.contextmanager
+def limited(seconds: float | None) -> Iterator[None]:
+    """Interrupt what the `with` block does after so many seconds; None: never."""
+    if seconds is None:
+        yield
+        return
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+@contextlib.contextmanager
 def shield() -> Iterator[None]:
     """Hold signals back while something is given back; one that came is raised at the end."""
     _state["depth"] += 1
@@ -70,6 +83,8 @@ def interruption() -> Interrupted | None:
     number = _state["raised"]
     if not number:
         return None
+    if number == signal.SIGALRM:
+        return Interrupted("stopped as the time of --timeout was over")
     asked = "Ctrl-C" if number == signal.SIGINT else signal.Signals(number).name
     return Interrupted(f"stopped by {asked}")
 

@@ -43,6 +43,7 @@ _NOISE = (
     "host.host.load*",
     "host.host.uptime*",
     "engine.settings.port",
+    "engine.left.*",
     "workload.digest",
     "workload.source",
     "workload.repeat",

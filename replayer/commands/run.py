@@ -9,34 +9,46 @@ from __future__ import annotations
 import argparse
 import functools
 import json
+import shlex
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from replayer import signals
+from replayer.errors import Impossible
 from replayer.report import forecast as foretold
-from replayer.report import screen
-from replayer.report.progress import conversation
-from replayer.results import store, tags
+from replayer.report import screen, voices
+from replayer.report.voices import Voice
+from replayer.report.words import clean
+from replayer.results import editing, store, tags
+from replayer.run import resumption
 from replayer.run import workload as workload_file
 from replayer.run.elsewhere.arrangement import Wanted, arranged
 from replayer.run.forecast import forecast
 from replayer.run.keeping import Kept
 from replayer.run.ordering import ordered
 from replayer.run.recovery import give_back
+from replayer.run.runner import turns
+from replayer.servers import residue
+from replayer.units import show_size
 from replayer.watch import recordings
 
 if TYPE_CHECKING:
-    from replayer.model import Run
+    from replayer.model import Run, Workload
     from replayer.run.runner import Order
 
 _STEP_KEYS = ("cross_check", "device", "i_will_lose_data", "i_will_change", "database")
+
+_DEFAULT = "demo"
+_MOST_NAMED = 5
 
 EPILOG = """\
 examples:
   replayer run
   replayer run smoke --json
   replayer run demo --dry-run       what it will do, on which disk, and how long
+  replayer run --resume latest      what is missing of a run that was cut
   replayer run demo --label uek --data-dir /mnt/nvme/replayer
   replayer run slob-physical --set sessions.num_threads=16 --set sessions.run_time=60s
   replayer run cold-walk --set walk.mode=direct --repeat 5
@@ -56,7 +68,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add(
         "workload",
         nargs="?",
-        default="demo",
+        default=_DEFAULT,
         metavar="WORKLOAD",
         help="a name from `replayer list workloads`, or a path to a .toml file or to a .replay "
         "file, which is replayed (default: demo)",
@@ -147,8 +159,31 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="only say what will be done, on which disk, how many bytes, and about how long",
     )
+    add(
+        "--resume",
+        metavar="RUN",
+        help="go on with a run that was cut, with the steps and repeats that are missing: an id, a "
+        "path or latest; the options of the server as before",
+    )
     add("--results", type=Path, metavar="DIR", help="where results go (default: ./results)")
     add("--json", action="store_true", help="print the result as JSON instead of the report")
+    add(
+        "--progress",
+        choices=sorted(voices.FORMS),
+        default="auto",
+        help="how progress is told on stderr: bars, lines, one JSON object a line, or not at all "
+        "(default: bars on a terminal, else lines)",
+    )
+    add(
+        "--timeout",
+        type=voices.seconds,
+        metavar="TIME",
+        help="stop after so long, such as 2h: what was measured by then is kept, and --resume "
+        "does the rest",
+    )
+    how_much = parser.add_mutually_exclusive_group().add_argument
+    how_much("-q", "--quiet", action="store_true", help="no progress and no report, only the file")
+    how_much("-v", "--verbose", action="store_true", help="also say what each step measured")
 
 
 def _configure_probes(parser: argparse.ArgumentParser) -> None:
@@ -204,40 +239,75 @@ def _clients(text: str) -> int | tuple[str, ...]:
 
 def run(args: argparse.Namespace) -> int:
     """Run the workload; the Run is saved after every step."""
+    where = store.folder(args.results)
     asked = {key: getattr(args, key) for key in _STEP_KEYS}
     wanted = Wanted(watch=args.watch, cluster=args.cluster)
     if isinstance(args.clients, int):
         asked["clients"] = args.clients
     elif args.clients is not None:
         wanted = replace(wanted, clients=args.clients)
-    workload = workload_file.load(
-        args.workload,
-        args.overrides,
-        repeat=args.repeat,
-        settings=args.settings,
-        probe={key: value for key, value in asked.items() if value is not None},
-    )
+    path, stored = _resumed(args, wanted, where) if args.resume else (None, None)
+    probe = {key: value for key, value in asked.items() if value is not None}
     order = ordered(
-        workload,
+        _workload(args, probe) if stored is None else resumption.workload_of(stored),
         args.engine or "",
         label=args.label,
         bindir=args.bindir,
         data_dir=args.data_dir,
         collectors=recordings.chosen(args.without, args.also),
     )
-    order = replace(order, notes=tuple(args.note), tags=tags.given(args.tag))
+    notes = tuple(args.note)
+    order = replace(order, notes=notes, tags=tags.given(args.tag), resumed=stored)
     if args.dry_run:
-        return _forecast(order, as_json=args.json, where=store.folder(args.results))
-    kept = Kept(store.folder(args.results))
+        return _forecast(order, as_json=args.json, where=where)
+    kept, voice = Kept(where, goes_on=path), Voice.of(args)
     try:
-        with conversation() as progress:
+        with signals.limited(args.timeout), voice.conversation as progress:
             give_back(progress.say)
             with arranged(order, wanted, progress) as runs:
                 for current in runs:
                     kept.keep(current, progress.say)
+                    voice.told(current, kept.path)
     finally:
-        kept.finish(functools.partial(_tell, as_json=args.json))
+        kept.finish(functools.partial(_tell, args, voice))
     return 0
+
+
+def _workload(args: argparse.Namespace, probe: dict[str, Any]) -> Workload:
+    return workload_file.load(
+        args.workload,
+        args.overrides,
+        repeat=args.repeat,
+        settings=args.settings,
+        probe=probe,
+    )
+
+
+def _resumed(args: argparse.Namespace, wanted: Wanted, where: Path) -> tuple[Path, Run]:
+    """Return the run that is to be taken up, and its file; raise Impossible where it cannot be."""
+    given = {
+        "--set": args.overrides,
+        "--repeat": args.repeat,
+        "--label": args.label,
+        "--note": args.note,
+        "--tag": args.tag,
+        "--pg-set": args.settings,
+        "--clients, --watch and --cluster": wanted != Wanted(),
+        "probes' options": any(getattr(args, key) is not None for key in _STEP_KEYS),
+        "--dry-run": args.dry_run,
+        args.workload: args.workload != _DEFAULT,
+    }
+    extra = [name for name, value in given.items() if value]
+    if extra:
+        raise Impossible(
+            f"--resume goes on with what the run was asked for: leave out {', '.join(extra)}"
+        )
+    path = store.find(args.resume, where)
+    editing.check(path)
+    stored = store.load(path)
+    if next(resumption.missing(stored, turns(resumption.workload_of(stored))), None) is None:
+        raise Impossible(f"{stored.id} is whole: none of its steps is missing")
+    return path, stored
 
 
 def _forecast(order: Order, *, as_json: bool, where: Path) -> int:
@@ -251,14 +321,27 @@ def _forecast(order: Order, *, as_json: bool, where: Path) -> int:
     return 0
 
 
-def _tell(run: Run, path: Path | None, *, as_json: bool) -> None:
+def _tell(args: argparse.Namespace, voice: Voice, run: Run, path: Path | None) -> None:
     """Print the result on stdout, and where it is on stderr."""
     try:
-        if as_json:
+        if args.json:
             print(store.text(run), end="")  # noqa: T201
-        else:
+        elif not args.quiet:
             screen.show(run)
         sys.stdout.flush()
     finally:
-        if path is not None:
-            print(f"result: {path}", file=sys.stderr)  # noqa: T201
+        voice.ended(run, path, _left(run, args.engine or ""))
+
+
+def _left(run: Run, engine: str) -> str:
+    """Return what of replayer's stays on somebody else's server, and what removes it."""
+    if run.engine is None:
+        return ""
+    size, names = (run.engine.facts.get(key) for key in (residue.BYTES, residue.NAMES))
+    if not isinstance(size, int) or not isinstance(names, tuple):
+        return ""
+    more = "" if len(names) <= _MOST_NAMED else ", …"
+    return (
+        f"left on the server: {show_size(size)} ({clean(', '.join(names[:_MOST_NAMED]))}{more}); "
+        f"`replayer clean --engine {clean(shlex.quote(engine or run.engine.name))}` removes it"
+    )

@@ -71,6 +71,34 @@ def conversation(stream: TextIO | None = None, *, clock: Clock = time.monotonic)
     return Bars(stream, clock) if terminal else Lines(stream, clock)
 
 
+class Silence:
+    """A conversation in which nothing is said."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None: ...
+
+    @contextlib.contextmanager
+    def task(self, title: str, total: float | None = None) -> Iterator[Task]:
+        """Do nothing for as long as the `with` block runs."""
+        del title, total
+        yield _SilentTask()
+
+    def say(self, text: str) -> None:
+        """Say nothing."""
+
+
+class _SilentTask:
+    def advance(self, done: float) -> None:
+        """Do nothing."""
+
+    def update(
+        self, *, done: float | None = None, total: float | None = None, note: str | None = None
+    ) -> None:
+        """Do nothing."""
+
+
 class Lines:
     """Plain lines, for a log: one about every ten seconds, and one at the end of a long task."""
 

@@ -11,7 +11,7 @@ from replayer import journal
 from replayer.analysis import ceiling
 from replayer.errors import ReplayerError
 from replayer.model import Run, Status
-from replayer.results import store
+from replayer.results import editing, store
 
 Tell = Callable[[Run, Path | None], None]
 """Prints what a run measured, and where it is."""
@@ -20,18 +20,24 @@ Tell = Callable[[Run, Path | None], None]
 class Kept:
     """The run as far as it has come, and its file."""
 
-    def __init__(self, where: Path) -> None:
+    def __init__(self, where: Path, goes_on: Path | None = None) -> None:
+        """Keep a new run in a folder, or go on with one that is stored there."""
         self._where = where
         self._path: Path | None = None
+        self._goes_on = goes_on
         self._run: Run | None = None
         self._refused: ReplayerError | None = None
 
     def keep(self, run: Run, say: Callable[[str], None]) -> None:
-        """Store the run; raise ReplayerError when no folder takes it."""
+        """Store the run; raise ReplayerError when no folder takes it, or another writes it."""
         # While it grows others see whose it is.
         writer = journal.identity(os.getpid()) if run.status is Status.RUNNING else ""
         run = run.model_copy(update={"writer": writer})
-        if self._path is None:
+        if self._path is None and self._goes_on is not None:
+            # Refused while another process writes it.
+            editing.change(self._goes_on, lambda _: run)
+            self._path = self._goes_on
+        elif self._path is None:
             self._path = store.reserve(self._where, run)
         self._run = run
         try:
@@ -45,6 +51,11 @@ class Kept:
             if self._path is None:
                 raise
             say(f"{error}: the run is kept in {self._path}")
+
+    @property
+    def path(self) -> Path | None:
+        """Return the run's file, None before there is one."""
+        return self._path
 
     def finish(self, tell: Tell) -> None:
         """Tell what was measured, stored or not; raise ReplayerError when it lies elsewhere."""

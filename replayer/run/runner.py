@@ -17,7 +17,7 @@ from replayer.journal import home
 from replayer.machine.host import Host
 from replayer.model import EngineFacts, Fact, Outcome, Run, Status, StepResult, StepSpec, Workload
 from replayer.results.store import FORMAT, identify
-from replayer.run import watching
+from replayer.run import resumption, watching
 from replayer.run import workload as workload_file
 from replayer.run.context import Context, Progress
 from replayer.servers import log_events
@@ -47,6 +47,8 @@ class Order:
     following: Callable[[Run], StepSpec | None] | None = None
     """Returns the step that follows upon all that was found so far, None after the last one."""
     host: Host = field(default_factory=Host)
+    resumed: Run | None = None
+    """The run that is taken up where it was cut; None for a new one."""
     clients: Clients = HERE
     """The hosts whose processes are the sessions of the database."""
     watched: str = ""
@@ -109,33 +111,67 @@ def execute(order: Order, progress: Progress) -> Generator[Run]:
     The last Run that is yielded has its final status.  A step's failure is raised after the Run
     that tells of it was yielded; a step that cannot be done here is `skipped` with its reason.
     """
-    run = _begin(order)
-    yield run
+    taken_up = order.resumed is not None
+    run = _begin(order) if order.resumed is None else resumption.begun(order.resumed)
+    if not taken_up:
+        yield run
     try:
         with contextlib.ExitStack() as stack:
             server = stack.enter_context(_server(order)) if order.needs_database else None
             stage = _Stage(order, server, progress)
-            run = run.model_copy(update={"host": order.host.facts(stage.storage)})
-            for spec in order.workload.steps:
-                _check(spec, stage.context(run, Sampler(order.host, None)))
-            run = _controlled(run, "before")
-            if server is not None:
-                run = run.model_copy(update={"engine": _started(server)})
+            run = _ready(run, stage)
+            # What is not the same any more was refused: the file that goes on is left until here.
+            taken_up = False
             yield run
-            planned = turns(order.workload)
-            while (turn := next(planned, None) or _following(order, run)) is not None:
-                repeat, spec = turn
-                result, error = _perform(spec, stage, run, repeat)
-                run = run.model_copy(update={"steps": (*run.steps, result)})
-                if error is not None:
-                    raise error
-                yield run
+            try:
+                planned = resumption.missing(run, turns(order.workload))
+                while (turn := next(planned, None) or _following(order, run)) is not None:
+                    repeat, spec = turn
+                    result, error = _perform(spec, stage, run, repeat)
+                    run = run.model_copy(update={"steps": (*run.steps, result)})
+                    if error is not None:
+                        raise error
+                    yield run
+            finally:
+                run = _left(run, server)
         run = _controlled(run, "after")
     except (ReplayerError, Interrupted) as error:
         failure = interruption() or error
+        if taken_up:
+            raise failure from error
         yield ended(run, _status(failure), str(failure))
         raise failure from error
     yield ended(run, Status.DONE, "")
+
+
+def _ready(run: Run, stage: _Stage) -> Run:
+    """Return the run before its first step, with what is known of host and database.
+
+    Raises Impossible for what cannot be done here, and where a run that is taken up was elsewhere.
+    """
+    order, server = stage.order, stage.server
+    host = order.host.facts(stage.storage)
+    if order.resumed is None:
+        run = run.model_copy(update={"host": host})
+    elif run.host:
+        resumption.refuse_other_host(run, host)
+    for spec in order.workload.steps:
+        _check(spec, stage.context(run, Sampler(order.host, None)))
+    if not run.control:
+        run = _controlled(run, "before")
+    engine = None if server is None else _started(server)
+    if order.resumed is not None:
+        resumption.refuse_other_engine(run, engine)
+    return run.model_copy(update={"engine": engine})
+
+
+def _left(run: Run, server: Server | None) -> Run:
+    """Return the run with what of replayer's stays on the server."""
+    left = {} if server is None else server.left()
+    if run.engine is None or not left:
+        return run
+    engine = run.engine.model_copy(update={"facts": {**run.engine.facts, **left}})
+    return run.model_copy(update={"engine": engine})
 
 
 def _controlled(run: Run, when: str) -> Run:

@@ -28,6 +28,8 @@ class Letter(Noun):
     """With its password: it travels inside of TLS, and nowhere else."""
     workload: WorkloadFacts
     label: str
+    notes: tuple[str, ...]
+    tags: dict[str, str]
     watched: str
     sizing: dict[str, Any] | None
     collectors: tuple[str, ...]
@@ -48,6 +50,8 @@ def written(order: Order) -> bytes:
         url=order.url,
         workload=workload_file.facts(order.workload),
         label=order.label,
+        notes=order.notes,
+        tags=dict(order.tags),
         watched=order.watched,
         sizing=None if order.sizing is None else dict(order.sizing),
         collectors=order.collectors,
@@ -78,6 +82,8 @@ def read(data: bytes) -> Order:
         workload=workload,
         engine=engine,
         label=letter.label,
+        notes=letter.notes,
+        tags=letter.tags,
         url=letter.url,
         sizing=letter.sizing,
         collectors=letter.collectors,

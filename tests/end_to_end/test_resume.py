@@ -1,0 +1,223 @@
+"""`run --resume`: what is missing of a run that was cut is done, into the same file."""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from replayer import journal
+from replayer.errors import ReplayerError
+from replayer.model import Status
+from replayer.results import store
+
+PROBE = """
+repeat = 3
+[[step]]
+step = "probe"
+name = "first"
+probe = "cpu"
+duration = "200ms"
+once = true
+[[step]]
+step = "probe"
+name = "cpu"
+probe = "cpu"
+duration = "200ms"
+"""
+SLEEPY = PROBE.replace("200ms", "3s").replace("3s", "200ms", 1)
+BUILT = """
+repeat = 2
+[[step]]
+step = "build"
+once = true
+rows = 3072
+[[step]]
+step = "walk"
+[[step]]
+step = "probe"
+probe = "cpu"
+duration = "1s"
+"""
+
+
+@pytest.fixture
+def replayer(tmp_path):
+    """Return a function that starts replayer in a folder of its own, and waits by default."""
+
+    def call(*arguments, status=0, wait=True, **environment):
+        started = subprocess.Popen(
+            [sys.executable, "-m", "replayer", *map(str, arguments)],
+            cwd=tmp_path,
+            env={**os.environ, **environment},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        if not wait:
+            return started
+        out, err = started.communicate(timeout=300)
+        assert started.returncode == status, err
+        assert "Traceback" not in err
+        return out, err
+
+    return call
+
+
+def stored(tmp_path):
+    """Return the only result's file, None if there is none yet."""
+    return next(iter((tmp_path / "results").glob("2*.json")), None)
+
+
+def cut(replayer, tmp_path, text, steps, number=signal.SIGKILL, *options):
+    """Start a run and kill it once so many steps are stored; return its file and that run."""
+    (tmp_path / "w.toml").write_text(text)
+    started = replayer("run", "w.toml", "--label", "stock", *options, wait=False)
+    deadline = time.monotonic() + 300
+    while time.monotonic() < deadline:
+        path = stored(tmp_path)
+        # It is reserved before anything is in it.
+        with contextlib.suppress(ReplayerError):
+            if path is not None and len(store.load(path).steps) >= steps:
+                break
+        assert started.poll() is None, started.communicate()
+        time.sleep(0.02)
+    started.send_signal(number)
+    started.communicate(timeout=300)
+    return path, store.load(path)
+
+
+def turns(run):
+    """Return the repeat and the name of each step of a run, in order."""
+    return [(step.repeat, step.name) for step in run.steps]
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_what_is_missing_is_done_into_the_same_file(replayer, tmp_path, number):
+    """Steps that were whole stay as they are, the one that was cut is done anew, and no other."""
+    path, before = cut(replayer, tmp_path, SLEEPY, 2, number)
+    whole = [step for step in before.steps if step.status is Status.DONE]
+    replayer("run", "--resume", "latest")
+    after = store.load(path)
+
+    assert stored(tmp_path) == path
+    assert len(list((tmp_path / "results").iterdir())) == 1
+    assert turns(after) == [(1, "first"), (1, "cpu"), (2, "cpu"), (3, "cpu")]
+    assert list(after.steps[: len(whole)]) == whole
+    assert {step.status for step in after.steps} == {Status.DONE}
+    assert (after.status, after.error, after.id, after.label) == (
+        Status.DONE,
+        "",
+        before.id,
+        "stock",
+    )
+    assert len(after.resumed) == 1
+    assert after.writer == ""
+    assert [m.metric for m in after.headline] == ["cpu.events", "cpu.events"] or after.headline
+
+
+def test_a_database_of_replayers_own_goes_on_where_it_was(replayer, tmp_path, own_home):
+    """The table that was built once is there: it is not built again, and the walks go on."""
+    path, before = cut(replayer, tmp_path, BUILT, 2)
+    replayer("run", "--resume", path)
+    after = store.load(path)
+
+    assert turns(after) == [(1, "build"), (1, "walk"), (1, "probe"), (2, "walk"), (2, "probe")]
+    assert after.steps[:2] == before.steps[:2]
+    assert after.status is Status.DONE
+    assert "none of its steps is missing" in replayer("run", "--resume", path, status=2)[1]
+
+
+def another_boot(run):
+    """Return the run as one of the boot before."""
+    return run.model_copy(update={"host": {**run.host, "boot.id": "another"}})
+
+
+def another_host(run):
+    """Return the run as one of another machine."""
+    return run.model_copy(update={"host": {**run.host, "host.name": "db7"}})
+
+
+def another_version(run):
+    """Return the run as one of an older replayer."""
+    return run.model_copy(update={"version": "0.0.1"})
+
+
+def of_several_hosts(run):
+    """Return the run as one whose sessions were on other hosts."""
+    return run.model_copy(update={"cluster": {"hosts": ("a", "b")}})
+
+
+def being_written(run):
+    """Return the run as one that this process writes."""
+    return run.model_copy(update={"writer": journal.identity(os.getpid())})
+
+
+@pytest.fixture
+def interrupted(tmp_path, replayer):
+    """Return the file of a run of three repeats that has two."""
+    (tmp_path / "w.toml").write_text(PROBE)
+    replayer("run", "w.toml")
+    path = stored(tmp_path)
+    run = store.load(path)
+    store.save(path, run.model_copy(update={"steps": run.steps[:3], "status": Status.INTERRUPTED}))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("changed", "reason"),
+    [
+        (another_boot, "boot.id"),
+        (another_host, "db7"),
+        (another_version, "0.0.1"),
+        (of_several_hosts, "several hosts"),
+        (being_written, f"process {os.getpid()}"),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_under_other_circumstances_it_is_refused(replayer, interrupted, changed, reason):
+    """One sentence with what is not the same, and the file stays as it was."""
+    store.save(interrupted, changed(store.load(interrupted)))
+    before = interrupted.read_bytes()
+    _, err = replayer("run", "--resume", interrupted, status=2)
+
+    assert err.count("replayer: error: ") == 1
+    assert reason in err
+    assert interrupted.read_bytes() == before
+
+
+def test_what_was_asked_for_is_not_asked_again(replayer, interrupted):
+    """Options that would change the work are refused, each by its name."""
+    _, err = replayer("run", "smoke", "--resume", interrupted, "--set", "a.b=1", status=2)
+
+    assert "--set" in err
+    assert "smoke" in err
+
+
+def test_two_who_take_up_one_run_do_not_both_write_it(replayer, interrupted):
+    """One of them goes on, and the other is refused or finds nothing missing any more."""
+    both = [replayer("run", "--resume", interrupted, wait=False) for _ in range(2)]
+    ends = [(one.communicate(timeout=300)[1], one.returncode) for one in both]
+    after = store.load(interrupted)
+
+    assert sorted(status for _, status in ends) == [0, 2], ends
+    assert len(turns(after)) == len(set(turns(after))) == 4
+    assert len(after.resumed) == 1
+
+
+def test_another_servers_settings_are_refused(replayer, tmp_path, own_home):
+    """A run whose server is set otherwise now would hold figures of two servers."""
+    path, _ = cut(replayer, tmp_path, BUILT, 2)
+    changed = json.loads(path.read_text())
+    changed["engine"]["settings"]["shared_buffers"] = "77MB"
+    path.write_text(json.dumps(changed))
+    before = path.read_bytes()
+    _, err = replayer("run", "--resume", path, status=2)
+
+    assert "engine.settings.shared_buffers was 77MB" in err
+    assert path.read_bytes() == before
