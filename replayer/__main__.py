@@ -1,29 +1,12 @@
 """argv -> the one command asked for -> exit status; the only place that catches ReplayerError."""
 
-import argparse
-import functools
+import json
 import sys
-from collections.abc import Callable, Sequence
-from types import ModuleType
-from typing import Any
+from collections.abc import Sequence
 
-from replayer import __version__, command_line, errors, registry, signals, streams
+from replayer import command_line, errors, signals, streams
+from replayer.command_tree import parser
 from replayer.errors import Interrupted
-
-ABOUT = """\
-A database-realistic workload replayer: run the same database work on two machines and learn
-whether the database will run the same there, with proof for every number.
-"""
-EPILOG = """\
-examples:
-  replayer check                    what this machine allows
-  replayer run                      the main job, on a PostgreSQL that replayer brings along
-  replayer run smoke                the same at small scale, in seconds
-  replayer show latest              the report of the last run
-  replayer size prod.profile        whether a database fits on this machine
-exit status: 0 done, 1 failed while running, 2 impossible request, 3 compared and found worse or
-sized and too small, 130 interrupted
-"""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -42,13 +25,14 @@ def main(argv: Sequence[str] | None = None) -> int:
             reason = signals.interruption() or errors.expected(error)
             if reason is None:
                 raise
-            print(f"replayer: error: {printable(str(reason))}", file=sys.stderr)  # noqa: T201
+            _complain(printable(str(reason)), reason.status, arguments)
             return reason.status
 
 
 def _performed(arguments: Sequence[str]) -> int:
     try:
-        args = parser().parse_args(arguments)
+        # Alone it says what one can do.
+        args = parser().parse_args(arguments or ["help"])
         status: int = args.perform(args)
     except SystemExit:  # the parser has printed help, or what is wrong
         sys.stdout.flush()
@@ -57,42 +41,14 @@ def _performed(arguments: Sequence[str]) -> int:
     return status
 
 
-def parser() -> argparse.ArgumentParser:
-    """Return the parser with every command of the commands package."""
-    top = argparse.ArgumentParser(
-        prog="replayer",
-        description=ABOUT,
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
-    top.add_argument("--version", action="version", version=f"replayer {__version__}")
-    commands = top.add_subparsers(metavar="COMMAND", required=True, parser_class=_Command)
-    for name in registry.names("commands"):
-        about = registry.about("commands", name)
-        command = commands.add_parser(
-            name,
-            help=about.splitlines()[0].rstrip("."),
-            description=about,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-            allow_abbrev=False,
-        )
-        command.load = functools.partial(registry.load, "commands", name)
-    return top
-
-
-class _Command(argparse.ArgumentParser):
-    """The parser of a command, whose module is imported when the command is asked for."""
-
-    load: Callable[[], ModuleType] | None = None
-
-    def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
-        """Let the command add its arguments, and parse."""
-        if self.load is not None:
-            module, self.load = self.load(), None
-            module.configure(self)
-            self.set_defaults(perform=module.run)  # "run" is what some arguments are called
-        return super().parse_known_args(args, namespace)
+def _complain(sentence: str, status: int, arguments: Sequence[str]) -> None:
+    """Print what went wrong, as JSON where all else on stderr is."""
+    pairs = zip(("", *arguments), arguments, strict=False)
+    if any(pair == ("--progress", "json") or pair[1] == "--progress=json" for pair in pairs):
+        sentence = json.dumps({"event": "error", "text": sentence, "status": status})
+    else:
+        sentence = f"replayer: error: {sentence}"
+    print(sentence, file=sys.stderr)  # noqa: T201
 
 
 def printable(text: str) -> str:

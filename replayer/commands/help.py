@@ -1,0 +1,60 @@
+"""Say what one can do, with three examples; or what a command takes.
+
+`replayer help --man` prints the manual page, made of what --help prints.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from replayer import command_tree
+from replayer.errors import NotFound, nearest
+from replayer.report import manual
+
+if TYPE_CHECKING:
+    import argparse
+
+EPILOG = """\
+examples:
+  replayer help
+  replayer help run
+  replayer help --man
+"""
+_WAYS = """\
+replayer runs the same database work on two machines and tells whether the database will run the
+same there, with proof for every number.
+
+  replayer run smoke                the whole way in seconds: build, flush, read cold, sessions
+  replayer compare stock uek        two groups of runs, by their labels: what differs, and how sure
+  replayer size prod.profile        whether the work of a database fits on this machine
+
+commands:
+"""
+_MORE = """
+`replayer help COMMAND` says what a command takes; `replayer check` what this machine allows.
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.epilog = EPILOG
+    parser.add_argument("command", nargs="?", metavar="COMMAND", help="(default: all, briefly)")
+    parser.add_argument("--man", action="store_true", help="print the manual page, as roff")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print it on stdout."""
+    top = command_tree.parser()
+    if args.man:
+        sys.stdout.write(manual.page(top))
+        return 0
+    known = manual.commands(top)
+    if args.command is not None:
+        if args.command not in known:
+            raise NotFound(f"there is no command {args.command!r}{nearest(args.command, known)}")
+        top.parse_args([args.command, "--help"])
+    width = max(map(len, known))
+    listed = "".join(f"  {name:{width}}  {about}\n" for name, about in known.items())
+    sys.stdout.write(_WAYS + listed + _MORE)
+    return 0
