@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 _OURS = ".made-by-replayer"
 _HOME = "replayer's own folder"
+_LASTING = "lasting"
 
 
 class Untrusted(ReplayerError):
@@ -46,9 +47,14 @@ class Note:
     owner: str
 
     @property
+    def lasting(self) -> bool:
+        """Tell whether it was taken for longer than its process runs, as what survives a boot."""
+        return self.owner == _LASTING
+
+    @property
     def abandoned(self) -> bool:
         """Tell whether the process that took it is gone."""
-        return not alive(self.owner)
+        return not self.lasting and not alive(self.owner)
 
     def drop(self) -> None:
         """Forget it: it was given back."""
@@ -144,14 +150,16 @@ def leave() -> None:
         folder.rmdir()
 
 
-def take(kind: str, **details: Any) -> Note:
+def take(kind: str, *, lasting: bool = False, **details: Any) -> Note:
     """Write down that this process is about to take something; the note is on disk on return.
+
+    What is lasting is not left by a process that ends: only who took it gives it back.
 
     Call it inside `signals.shield`, and leave that only with the note where it will be found: a
     signal in between would lose it.  `held` does both.
     """
     path = home() / "taken" / f"{kind}-{uuid.uuid4().hex[:12]}.json"
-    owner = identity(os.getpid())
+    owner = _LASTING if lasting else identity(os.getpid())
     try:
         with (
             contextlib.suppress(FileExistsError),

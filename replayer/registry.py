@@ -16,7 +16,16 @@ from types import ModuleType
 from replayer.errors import NotFound, nearest
 
 _HERE = Path(__file__).parent
-KINDS = ("capture.logs", "collectors", "commands", "imports", "probes", "profiles", "steps")
+KINDS = (
+    "boots.ways",
+    "capture.logs",
+    "collectors",
+    "commands",
+    "imports",
+    "probes",
+    "profiles",
+    "steps",
+)
 
 
 def names(kind: str) -> list[str]:

@@ -88,6 +88,7 @@ def start(
     user: User | None = None,
     environment: Mapping[str, str] | None = None,
     output: Path | None = None,
+    folder: Path | None = None,
     passed: Sequence[int] = (),
     bound: bool = False,
 ) -> Conversation:
@@ -106,6 +107,7 @@ def start(
                 stdin=subprocess.DEVNULL,
                 stdout=sink,
                 stderr=subprocess.STDOUT,
+                cwd=folder,
                 env=None if environment is None else {**os.environ, **environment},
                 start_new_session=True,
                 pass_fds=passed,

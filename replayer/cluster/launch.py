@@ -13,11 +13,8 @@ import json
 import os
 import re
 import select
-import shlex
-import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from distributed.core import Status
@@ -25,7 +22,7 @@ from distributed.deploy.spec import ProcessInterface, SpecCluster
 from distributed.scheduler import Scheduler
 
 from replayer import shell
-from replayer.cluster import calls, settings, tls
+from replayer.cluster import calls, settings, ssh, tls
 from replayer.cluster.agent import MARK
 from replayer.errors import Impossible, ReplayerError
 
@@ -105,7 +102,7 @@ class SshAgent(ProcessInterface):  # type: ignore[misc]
         return self._reason()
 
     def _start(self) -> str:
-        command = [*_ssh(), "--", self._host, _remote()]
+        command = [*ssh.words(), "--", self._host, ssh.remote("agent", "REPLAYER_AGENT")]
         self._process = process = shell.converse(command)
         assert process.stdin is not None
         try:
@@ -179,35 +176,6 @@ class SshAgent(ProcessInterface):  # type: ignore[misc]
         for stream in (process.stdout, process.stderr):
             if stream is not None:
                 stream.close()
-
-
-def _ssh() -> list[str]:
-    """Return the ssh to use: $REPLAYER_SSH, or the one of the system; it asks for nothing."""
-    command = shlex.split(os.environ.get("REPLAYER_SSH", "ssh"))
-    return [*command, "-T", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10"]
-
-
-def _remote() -> str:
-    """Return what the other host's shell is to do, be it sh, csh or fish.
-
-    $REPLAYER_AGENT of this host says how an agent is started there; else it is the `replayer` that
-    lies beside the Python of the same path, that Python, if it has a replayer, or what PATH has.
-    """
-    own = os.environ.get("REPLAYER_AGENT", "")
-    if own:
-        return own
-    python = shlex.quote(str(Path(sys.executable).absolute()))
-    has = "import importlib.util as u, sys; sys.exit(u.find_spec('replayer') is None)"
-    beside = shlex.quote(str(Path(sys.executable).absolute().with_name("replayer")))
-    script = (
-        f"test -x {beside} && exec {beside} agent; "
-        f"if test -x {python} && {python} -P -c {shlex.quote(has)}; "
-        f"then exec {python} -P -m replayer agent; fi; "
-        f"if command -v replayer >/dev/null; then exec replayer agent; fi; "
-        f"echo 'there is no replayer there: install it, or say in $REPLAYER_AGENT how it is "
-        f"started' >&2; exit 127"
-    )
-    return f"exec sh -c {shlex.quote(script)}"
 
 
 @contextlib.asynccontextmanager

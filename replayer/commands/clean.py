@@ -143,6 +143,11 @@ def _removed(things: list[_Thing]) -> None:
 def _everything() -> Iterator[_Thing]:
     """Yield all that replayer made; raise Impossible when a running replayer uses some of it."""
     used = next((note for note in journal.notes() if not note.abandoned), None)
+    if used is not None and used.lasting:
+        raise Impossible(
+            f"the plan of boots {used.text('plan')} runs on this machine: `replayer boots stop` "
+            f"ends it, and nothing is removed until then"
+        )
     if used is not None:
         raise Impossible(
             f"replayer runs (process {used.owner.split(':')[1]}): nothing is removed until it ends"
@@ -151,6 +156,9 @@ def _everything() -> Iterator[_Thing]:
     for folder in data_folder.every():
         yield _data(folder)
     home = journal.home()
+    boots = home / "boots"
+    if boots.is_dir() and not boots.is_symlink():
+        yield _Thing("record of a plan of boots", str(boots), _size(boots), lambda: _remove(boots))
     for copy in sorted((home / "programs").glob("*")):
         yield _Thing("copied programs", str(copy), _size(copy), lambda copy=copy: _remove(copy))  # type: ignore[misc]
     for note, _ in journal.unusable():

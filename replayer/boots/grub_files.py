@@ -1,0 +1,60 @@
+"""GRUB's environment block, and which boot folders it can write it in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from replayer.errors import ReplayerError
+
+if TYPE_CHECKING:
+    from replayer.boots.system import System
+
+NEXT = "next_entry"
+_READ_ONLY = ("btrfs", "zfs", "f2fs", "bcachefs", "squashfs", "iso9660", "overlay")
+"""File systems in which GRUB writes nothing (its manual, "Environment block")."""
+
+
+def environment(system: System, editor: str, block: str) -> dict[str, str]:
+    """Return the variables in a block, by the loader's own tool; none if it is not there."""
+    path = system.path(block)
+    if not path.exists():
+        return {}
+    lines = system.call(editor, path, "list").splitlines()
+    return {name: value for name, _, value in (line.partition("=") for line in lines)}
+
+
+def forget(system: System, editor: str, block: str) -> None:
+    """Remove the choice for the next boot, if there is one."""
+    if environment(system, editor, block).get(NEXT):
+        system.call(editor, system.path(block), "unset", NEXT)
+
+
+def kept_for_ever(system: System, block: str) -> str:
+    """Return why GRUB could not forget a choice that it has followed, "" if it can.
+
+    Where it cannot write its block, what was to be for one boot stays, a kernel that panics too.
+    """
+    inside = system.path(block).resolve().relative_to(system.root.resolve())
+    mount = system.host.mount_of(Path("/") / inside)
+    if mount is None:
+        return ""
+    if mount.type in _READ_ONLY:
+        return f"{mount.point} is {mount.type}, where GRUB cannot forget a choice once followed"
+    folder = f"sys/dev/block/{mount.device}"
+    layer = system.host.read(f"{folder}/dm/uuid").partition("-")[0]
+    if layer in {"LVM", "CRYPT"} or system.path(f"{folder}/md").exists():
+        return (
+            f"{mount.point} is on {'software RAID' if layer == '' else layer}, where GRUB cannot "
+            f"forget a choice once followed: it would stay the default"
+        )
+    return ""
+
+
+def text(system: System, *paths: str) -> str:
+    """Return the first of the loader's menus that is there; raise ReplayerError if none is."""
+    for path in paths:
+        found = system.host.read(path)
+        if found:
+            return found
+    raise ReplayerError(f"GRUB's menu {paths[0]} cannot be read")

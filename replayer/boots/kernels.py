@@ -1,0 +1,77 @@
+"""Which installed kernel each kernel of a plan is."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+from replayer.analysis import boot_plan
+from replayer.errors import Impossible, NotFound
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from replayer.analysis.boot_plan import Schedule
+    from replayer.boots.system import System
+
+_IMAGE = re.compile(r"(?:.*/)?(?:vmlinuz|vmlinux|kernel|Image)-(.+?)(?:\.efi)?")
+_RESCUE = ("single", "recovery", "rescue", "systemd.unit=rescue.target")
+_NO_TIMEOUT = "0"
+
+
+class Entry(NamedTuple):
+    """A kernel that a machine can be started with."""
+
+    release: str
+    name: str
+    """What the boot loader calls it, or the path of its file."""
+    arguments: str = ""
+    """Its command line, "" if that is not known."""
+
+
+def release_of(image: str) -> str:
+    """Return the release in the name of a kernel's file, "" if it has none."""
+    named = _IMAGE.fullmatch(image)
+    return named[1] if named else ""
+
+
+def rescues(words: Sequence[str]) -> bool:
+    """Tell whether a kernel is started for repairs by these words."""
+    return any(word in _RESCUE for word in words)
+
+
+def resolved(schedule: Schedule, entries: Iterable[Entry], where: str) -> Mapping[str, Entry]:
+    """Return the entry of each kernel of a plan.
+
+    Raises NotFound for a kernel that is not installed, Impossible if several fit.
+    """
+    first: dict[str, Entry] = {}
+    for entry in entries:
+        first.setdefault(entry.release, entry)
+    fitting: dict[str, list[Entry]] = {kernel: [] for kernel in schedule.kernels}
+    for release, entry in first.items():
+        kernel = boot_plan.planned(schedule, release)
+        if kernel is not None:
+            fitting[kernel].append(entry)
+    for kernel, choice in fitting.items():
+        if not choice:
+            raise NotFound(
+                f"the plan's kernel {kernel} is not installed: {where} has "
+                f"{', '.join(sorted(first)) or 'none'}"
+            )
+        if len(choice) > 1:
+            releases = " and ".join(sorted(entry.release for entry in choice))
+            raise Impossible(
+                f"the plan's kernel {kernel} is {releases} here: make a plan that names one of them"
+            )
+    return {kernel: choice[0] for kernel, choice in fitting.items()}
+
+
+def stands_still(system: System, entry: Entry) -> bool:
+    """Tell whether a kernel waits for somebody after a panic, as far as its files say."""
+    set_to = [word.partition("=")[2] for word in entry.arguments.split() if word[:6] == "panic="]
+    if set_to:
+        return set_to[-1] == _NO_TIMEOUT
+    config = system.host.read(f"boot/config-{entry.release}")
+    built = re.search(r"^CONFIG_PANIC_TIMEOUT=(-?\d+)$", config, re.MULTILINE)
+    return built is None or built[1] == _NO_TIMEOUT

@@ -1,0 +1,201 @@
+"""What is known of a started plan: one file in a folder that only its owner can write.
+
+It is written before every restart, so that whatever comes up knows what was to come up.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Literal
+
+from pydantic import ValidationError
+
+from replayer import journal, trusted_path
+from replayer.analysis.boot_plan import Schedule  # noqa: TC001 - pydantic reads the annotation
+from replayer.errors import Impossible, NotFound
+from replayer.model import Noun
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+FORMAT = 1
+LOG = "log"
+_STATE, _LOCK = "state.json", "lock"
+_OWNER_ONLY = 0o600
+
+Outcome = Literal["asked", "working", "done", "failed", "wrong", "cut"]
+
+
+class Attempt(Noun):
+    """One boot: what was to come up, what came, and what became of it."""
+
+    turn: int
+    kernel: str
+    """As the plan names it."""
+    release: str
+    """As the machine does."""
+    asked: str
+    chosen_in: str
+    """The id of the boot in which it was chosen."""
+    outcome: Outcome = "asked"
+    boot: str = ""
+    came: str = ""
+    """The release that came up."""
+    ended: str = ""
+    reason: str = ""
+
+
+class State(Noun):
+    """A plan that was started, and all of its boots."""
+
+    format: int = FORMAT
+    plan: str
+    digest: str
+    """SHA-256 of the plan file."""
+    schedule: Schedule
+    folder: str
+    """The folder in which it was started: the plan's words may name files below it."""
+    way: str
+    kernels: dict[str, str]
+    """The plan's kernel -> the installed release."""
+    arguments: dict[str, str]
+    """Release -> the command line that it had at the start."""
+    default: str
+    mounts: tuple[str, ...]
+    """Where the disks are mounted that it needs."""
+    command: tuple[str, ...]
+    """The words with which replayer is started."""
+    started: str
+    began_as: str
+    """The release that ran at the start."""
+    then: str = ""
+    phase: Literal["running", "done", "stopped"] = "running"
+    reason: str = ""
+    attempts: tuple[Attempt, ...] = ()
+
+    @property
+    def last(self) -> Attempt | None:
+        """Return the newest boot, None before the first."""
+        return self.attempts[-1] if self.attempts else None
+
+    def failures(self) -> int:
+        """Return how many boots came to nothing."""
+        return sum(one.outcome in {"failed", "wrong", "cut"} for one in self.attempts)
+
+
+def now() -> str:
+    """Return the time as it is written."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def folder() -> Path:
+    """Return where it lies, which need not be there."""
+    return journal.home() / "boots"
+
+
+@contextlib.contextmanager
+def opened(*, make: bool = False) -> Iterator[trusted_path.Folder]:
+    """Give the folder; raise NotFound where nothing was started, Impossible if others write it."""
+    with trusted_path.own(journal.home(), "replayer's own folder") as home:
+        if make:
+            with contextlib.suppress(FileExistsError):
+                home.make(folder().name, 0o700)
+    try:
+        inner = trusted_path.own(folder(), "the folder of started plans")
+    except FileNotFoundError as error:
+        raise NotFound("no plan of boots was started on this machine") from error
+    except OSError as error:
+        raise Impossible(f"{folder()} cannot be used: {error.strerror}") from error
+    with inner:
+        yield inner
+
+
+@contextlib.contextmanager
+def locked(inner: trusted_path.Folder) -> Iterator[None]:
+    """Hold the state against other replayers; raise Impossible while one holds it."""
+    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+    fd = os.open(_LOCK, flags, _OWNER_ONLY, dir_fd=inner.fd)
+    try:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise Impossible(f"another replayer{_who(inner)} works on the started plan") from error
+        os.ftruncate(fd, 0)
+        os.write(fd, journal.identity(os.getpid()).encode())
+        yield
+        os.ftruncate(fd, 0)
+    finally:
+        os.close(fd)
+
+
+def holder(inner: trusted_path.Folder) -> int:
+    """Return the process that holds the state, 0 if none does."""
+    with contextlib.suppress(OSError, ValueError):
+        owner = inner.read(_LOCK)
+        return journal.pid_of(owner) if journal.alive(owner) else 0
+    return 0
+
+
+def _who(inner: trusted_path.Folder) -> str:
+    pid = holder(inner)
+    return f" (process {pid})" if pid else ""
+
+
+def load(inner: trusted_path.Folder) -> State:
+    """Return the state.
+
+    Raises NotFound where there is none, Impossible if it is damaged or not this user's.
+    """
+    path = inner.path / _STATE
+    try:
+        state = State.model_validate_json(inner.read(_STATE))
+    except FileNotFoundError as error:
+        raise NotFound("no plan of boots was started on this machine") from error
+    except ValidationError as error:
+        raise Impossible(f"{path} is damaged{_STOP}") from error
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or "it is no text"
+        raise Impossible(f"{path} is not believed ({reason}){_STOP}") from error
+    if state.format > FORMAT:
+        raise Impossible(f"{path} is of a newer replayer{_STOP}")
+    return state
+
+
+_STOP = ": `replayer boots stop` takes back what a plan took"
+
+
+def save(inner: trusted_path.Folder, state: State) -> State:
+    """Write the state whole or not at all; it is on the disk on return."""
+    inner.replace(_STATE, state.model_dump_json(indent=1) + "\n", _OWNER_ONLY)
+    os.fsync(inner.fd)
+    return state
+
+
+def say(inner: trusted_path.Folder, words: str) -> None:
+    """Put a line into the log, and print it, for the system's own."""
+    line = f"{now()} {words}"
+    print(line, flush=True)  # noqa: T201 - a unit's output
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+    # The log is told also by a disk that is full, in which nothing can be appended.
+    with contextlib.suppress(OSError):
+        fd = os.open(LOG, flags, _OWNER_ONLY, dir_fd=inner.fd)
+        with os.fdopen(fd, "a", encoding="utf-8") as file:
+            file.write(f"{line}\n")
+
+
+def log(inner: trusted_path.Folder) -> str:
+    """Return the log, "" if there is none."""
+    with contextlib.suppress(OSError, ValueError):
+        return inner.read(LOG)
+    return ""
+
+
+def begin_log(inner: trusted_path.Folder) -> None:
+    """Forget what plans before this one left."""
+    for name in inner.names():
+        if name == LOG or name.startswith("turn-"):
+            inner.forget(name)

@@ -1,0 +1,91 @@
+"""The machine that restarts: its files and programs, below a root that tests may choose.
+
+Below any root but / only the programs of that root are started, so that a test that goes wrong
+finds nothing with which it could restart the machine it runs on.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from replayer import shell
+from replayer.errors import ReplayerError
+from replayer.machine.host import Host
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+ROOT = "REPLAYER_BOOTS_ROOT"
+"""The variable that names another root than /."""
+_FOLDERS = ("usr/local/sbin", "usr/local/bin", "usr/sbin", "usr/bin", "sbin", "bin")
+_SECONDS = 120.0
+_MANAGER = "run/systemd/system"
+"""There if systemd is the first process (sd_booted(3))."""
+
+
+@dataclass(frozen=True)
+class System:
+    """A machine's files and programs."""
+
+    root: Path = Path("/")
+
+    @cached_property
+    def host(self) -> Host:
+        """Return what its kernel says."""
+        return Host(self.root)
+
+    @property
+    def release(self) -> str:
+        """Return the release of the kernel that runs, as `uname -r` prints it."""
+        return self.host.read("proc/sys/kernel/osrelease")
+
+    @property
+    def boot(self) -> str:
+        """Return the id of this boot."""
+        return self.host.boot_id()
+
+    @property
+    def arguments(self) -> list[str]:
+        """Return the words of the kernel's command line."""
+        return self.host.read("proc/cmdline").split()
+
+    @property
+    def systemd(self) -> bool:
+        """Tell whether systemd is the first process."""
+        return self.path(_MANAGER).is_dir()
+
+    def path(self, path: str | Path) -> Path:
+        """Return where `etc/fstab` or `/etc/fstab` is, below the root."""
+        return self.root / str(path).lstrip("/")
+
+    def program(self, name: str) -> Path | None:
+        """Return where a program is, or None."""
+        return next((path for path in self._candidates(name) if os.access(path, os.X_OK)), None)
+
+    def _candidates(self, name: str) -> list[Path]:
+        return [self.root / folder / name for folder in _FOLDERS]
+
+    def call(
+        self,
+        name: str,
+        *words: str | Path,
+        timeout: float = _SECONDS,
+        environment: Mapping[str, str] | None = None,
+    ) -> str:
+        """Run one of the machine's programs to its end, and return what it printed.
+
+        Raises ReplayerError when it is not there, fails or takes too long.
+        """
+        program = self.program(name)
+        if program is None:
+            raise ReplayerError(f"there is no program {name} on this machine")
+        return shell.run([program, *words], timeout=timeout, environment=environment)
+
+
+def this() -> System:
+    """Return the machine that replayer runs on, or the one below the folder of the variable."""
+    return System(Path(os.environ.get(ROOT) or "/"))

@@ -1,0 +1,125 @@
+"""Let a machine do a plan of boots by itself: it restarts into each kernel and does its step.
+
+Each kernel is chosen for one boot only, by GRUB, systemd-boot or kexec, so that a machine that
+fails comes back with its default, which is never changed.  At the end all is as it was before.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from replayer import registry
+from replayer.analysis import boot_plan, expectation
+from replayer.boots import ending, going, starting, state, system, ways
+from replayer.errors import Impossible
+from replayer.results import store
+from replayer.run import workload
+
+if TYPE_CHECKING:
+    from replayer.analysis.boot_plan import Schedule
+
+EPILOG = """\
+examples:
+  replayer boots start boots.plan             say what will be done
+  replayer boots start boots.plan --yes       do it
+  replayer boots start boots.plan --way kexec
+  replayer boots status
+  replayer boots stop
+at the end of the plan, done or stopped, --then CMD is run by /bin/sh; a letter is
+  --then 'mail -s "boots $REPLAYER_BOOTS_OUTCOME" me@example.org < "$REPLAYER_BOOTS_LOG"'
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.epilog = EPILOG
+    parts = parser.add_subparsers(
+        metavar="start|status|stop", required=True, parser_class=argparse.ArgumentParser
+    )
+    start = parts.add_parser("start", help="begin a plan", allow_abbrev=False)
+    add = start.add_argument
+    add("plan", type=Path, metavar="PLAN", help="a file made by `replayer plan`")
+    add("--yes", action="store_true", help="begin; without it only what would be done is said")
+    add(
+        "--way",
+        choices=registry.names(ways.KIND),
+        default="",
+        help="how a kernel is chosen for one boot (default: by the boot loader, else by kexec)",
+    )
+    add("--then", default="", metavar="CMD", help="a command for the end, run by /bin/sh")
+    start.set_defaults(part=_start)
+    status = parts.add_parser("status", help="how far the plan is, and the log of its boots")
+    status.set_defaults(part=_status)
+    stop = parts.add_parser("stop", help="end the plan, and give back what it took")
+    stop.set_defaults(part=_stop)
+    after = parts.add_parser("continue", description="What the service does after each boot.")
+    after.set_defaults(part=_continue)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Do the part that was asked for."""
+    status: int = args.part(args)
+    return status
+
+
+def _start(args: argparse.Namespace) -> int:
+    machine = system.this()
+    planned = boot_plan.load(args.plan)
+    asked = _words(planned)
+    intended = starting.intent(
+        machine, args.plan, way=args.way, then=args.then, folders=_folders(asked)
+    )
+    time = _time(asked, boot_plan.folder(args.plan), intended.left)
+    print(*intended.lines(f"{time} To it comes what the machine takes to restart."), sep="\n")  # noqa: T201
+    if not args.yes:
+        raise Impossible("nothing was started: give --yes to begin")
+    starting.start(intended)
+    return 0
+
+
+def _words(planned: Schedule) -> argparse.Namespace:
+    """Return what `replayer run` is to do at each boot."""
+    parser = argparse.ArgumentParser(prog="replayer run", allow_abbrev=False)
+    registry.load("commands", "run").configure(parser)
+    return parser.parse_args(planned.arguments)
+
+
+def _folders(asked: argparse.Namespace) -> list[Path]:
+    """Return the folders that a run needs beside that of the plan."""
+    return [folder.absolute() for folder in (asked.data_dir, asked.bindir) if folder is not None]
+
+
+def _time(asked: argparse.Namespace, folder: Path, boots: int) -> str:
+    """Return how long so many boots take, as far as earlier runs tell."""
+    wanted = workload.load(
+        asked.workload, asked.overrides, repeat=asked.repeat, settings=asked.settings
+    )
+    runs = expectation.earlier([folder, store.folder()], wanted.name)
+    set_to = [spec.lasts() for spec in wanted.steps]
+    return expectation.time(expectation.expect(workload.facts(wanted), runs, set_to), boots)
+
+
+def _status(_: argparse.Namespace) -> int:
+    with state.opened() as inner:
+        current = state.load(inner)
+        done = sum(one.outcome == "done" for one in current.attempts)
+        reason = f": {current.reason}" if current.reason else ""
+        print(f"{current.plan} is {current.phase}{reason}")  # noqa: T201
+        print(  # noqa: T201
+            f"{done} boots done and {current.failures()} failed since {current.started}, of "
+            f"{len(current.schedule.order)} in the plan, by {current.way}"
+        )
+        print(state.log(inner), end="")  # noqa: T201
+    return 0
+
+
+def _stop(_: argparse.Namespace) -> int:
+    print(ending.stop(system.this()))  # noqa: T201
+    return 0
+
+
+def _continue(_: argparse.Namespace) -> int:
+    going.go(system.this())
+    return 0

@@ -1,0 +1,412 @@
+"""`replayer boots` on a machine that is a root folder, with GRUB's own tools and its restarts.
+
+What only a real machine can show - kexec, GRUB itself, a panic, a cut - is the kernel lab's:
+`python -m tests.kernel_lab boots`.
+"""
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+
+from replayer import journal
+from tests import booted
+from tests.booted import DEFAULT, KERNELS
+from tests.conftest import missing
+
+pytestmark = [
+    pytest.mark.root,
+    pytest.mark.skipif(os.geteuid() != 0, reason="only root chooses what a machine starts"),
+]
+
+
+@pytest.fixture
+def machine(monkeypatch, own_home):
+    """Return a machine below a root of its own, which replayer takes for the one it runs on."""
+    if shutil.which("grub-reboot") is None:
+        missing("grub2-common", "there is no grub-reboot")
+    with tempfile.TemporaryDirectory(prefix="replayer-root-", dir="/tmp") as folder:
+        made = booted.Machine.made(Path(folder).resolve())
+        monkeypatch.setenv("REPLAYER_BOOTS_ROOT", str(made.root))
+        yield made
+
+
+@pytest.fixture
+def plan(machine):
+    """Return a plan of four boots."""
+    return booted.plan(machine.root / "boots.plan")
+
+
+def boots(*words, cwd=None):
+    """Run `replayer boots`."""
+    return subprocess.run(
+        [sys.executable, "-m", "replayer", "boots", *map(str, words)],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        cwd=cwd,
+    )
+
+
+def started(plan, *words):
+    """Start a plan, which restarts the machine into its first kernel."""
+    done = boots("start", plan, "--yes", *words)
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+def left(machine):
+    """Return what a plan left on the machine: service, links, notes, a choice for one boot."""
+    files = sorted(path.name for path in (machine.root / "etc").rglob("*") if not path.is_dir())
+    kinds = [note.kind for note in journal.notes()]
+    return files + kinds + [name for name in machine.variables() if name == "next_entry"]
+
+
+def unattended(machine, most=20):
+    """Let the service run after each boot until the plan has removed it; return what it printed."""
+    text = ""
+    for _ in range(most):
+        if not machine.unit.exists():
+            return text
+        done = machine.service()
+        assert done.returncode == 0, done.stderr
+        text += done.stdout
+    raise AssertionError(text)
+
+
+def test_a_plan_is_done_by_itself_and_leaves_nothing(machine, plan):
+    """Each turn has its kernel, the default comes up at the end, and all is as it was before."""
+    menu = machine.menu.read_bytes()
+    started(plan, "--then", f'echo "$REPLAYER_BOOTS_OUTCOME $REPLAYER_BOOTS_PLAN" > {plan}.then')
+    text = unattended(machine)
+
+    runs = [json.loads(path.read_text()) for path in plan.with_name("boots.runs").glob("*.json")]
+    assert sorted(run["host"]["kernel.release"] for run in runs) == sorted([*KERNELS, *KERNELS])
+    assert len({run["host"]["boot.id"] for run in runs}) == 4
+    assert machine.boots() == 5
+    assert left(machine) == []
+    assert machine.menu.read_bytes() == menu
+    assert machine.read("proc/sys/kernel/osrelease") == DEFAULT
+    assert Path(f"{plan}.then").read_text() == f"done {plan}\n"
+    assert "the plan is done" in text
+    assert "the plan is done" in (plan.with_name("boots.runs") / "boots.log").read_text()
+    assert "is done" in boots("status").stdout
+
+
+def test_it_says_what_it_will_do_and_wants_yes(machine, plan):
+    """Restarts, way, default and time are told before anything is written."""
+    done = boots("start", plan)
+
+    assert done.returncode == 2
+    assert "--yes" in done.stderr
+    assert re.search(r"^restarts +5:", done.stdout, re.MULTILINE)
+    assert re.search(r"^default +Debian GNU/Linux: stays", done.stdout, re.MULTILINE)
+    assert "by grub-reboot" in done.stdout
+    assert left(machine) == []
+    assert machine.boots() == 0
+    assert not (journal.home() / "boots").exists()
+
+
+def test_a_kernel_that_panics_counts_as_failed_and_ends_the_plan(machine, plan):
+    """The machine falls back to its default each time; after three failures it stays there."""
+    machine.write("panics", KERNELS[0])
+    started(plan)
+    text = unattended(machine)
+
+    assert text.count(f"{KERNELS[0]} panicked, did not come up") == 4
+    assert "the plan is stopped: 3 boots failed" in text
+    assert machine.boots() == 3
+    assert machine.read("proc/sys/kernel/osrelease") == DEFAULT
+    assert left(machine) == []
+
+
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [("deaf", "did not follow the choice"), ("instead", "came up in the place of")],
+)
+def test_a_wrong_kernel_twice_ends_the_plan(machine, plan, file, text):
+    """A loader that does not follow the choice, or follows another, is not asked a third time."""
+    machine.write(file, "6.6.6-other")
+    started(plan)
+    if file == "deaf":
+        machine.runs("6.6.6-other")
+    said = unattended(machine)
+
+    assert text in said
+    assert "the plan is stopped: a wrong kernel came up 2 times" in said
+    assert machine.boots() == 2
+    assert left(machine) == []
+
+
+def test_power_that_is_cut_in_a_step_costs_that_boot_only(machine, plan):
+    """The turn is done again on another boot, and the cut one is in the log."""
+    started(plan)
+    machine.write("hangs", "")
+    words, variables = machine.command()
+    with subprocess.Popen(words, env=variables, stdout=subprocess.DEVNULL) as service:
+        step = _written(machine.root / "hangs")
+        service.kill()
+        os.kill(int(step), signal.SIGKILL)
+    (machine.root / "hangs").unlink()
+    machine.restart()
+    text = unattended(machine)
+
+    assert "lost its power or was restarted by somebody else in the middle of the step" in text
+    assert "the plan is done" in text
+    assert machine.boots() == 6
+    assert left(machine) == []
+
+
+def _written(path):
+    """Wait for a file to have a text, and return that."""
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        if path.exists() and path.read_text().strip():
+            return path.read_text()
+        time.sleep(0.05)
+    raise AssertionError(path)
+
+
+def test_a_step_that_fails_thrice_ends_the_plan_with_its_words(machine, plan):
+    """What the step said is the reason, in the log and in the status."""
+    machine.write("fails", "")
+    started(plan)
+    text = unattended(machine)
+
+    assert (
+        "the plan is stopped: 3 boots failed: the step failed with status 1: the disk is on fire"
+        in text
+    )
+    assert "the disk is on fire" in boots("status").stdout
+    assert left(machine) == []
+
+
+def test_stop_in_the_middle_of_a_step(machine, plan):
+    """The step ends in order, the service is gone, and the next boot is the default's."""
+    started(plan)
+    machine.write("hangs", "")
+    words, variables = machine.command()
+    with subprocess.Popen(
+        words, env=variables, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    ) as service:
+        step = int(_written(machine.root / "hangs"))
+        done = boots("stop")
+        service.wait(timeout=60)
+
+    assert done.returncode == 0, done.stderr
+    assert "was stopped" in done.stdout
+    assert not journal.identity(step)
+    assert left(machine) == []
+    assert "is stopped: by replayer boots stop" in boots("status").stdout
+    assert boots("stop").returncode == 2
+
+
+def test_stop_takes_the_choice_for_the_next_boot_back(machine, plan):
+    """A machine that was about to restart starts its default instead."""
+    machine.write("refuse", "")
+    done = boots("start", plan, "--yes")
+
+    assert done.returncode == 0
+    assert "could not be restarted: systemctl failed: a job is held back" in done.stdout
+    assert left(machine) == []
+
+
+def test_a_second_start_is_refused(machine, plan):
+    """One machine does one plan at a time; the first goes on undisturbed."""
+    started(plan)
+    done = boots("start", plan, "--yes")
+
+    assert done.returncode == 2
+    assert "was started already" in done.stderr
+    assert machine.boots() == 1
+    unattended(machine)
+    assert started(booted.plan(machine.root / "next.plan")).returncode == 0
+    boots("stop")
+
+
+def test_a_plan_that_was_changed_is_not_followed(machine, plan):
+    """What root does for days is what was said at the start."""
+    started(plan)
+    booted.plan(plan, boots=6)
+    text = unattended(machine)
+
+    assert "was changed after it was started" in text
+    assert not machine.read("steps")
+    assert left(machine) == []
+
+
+@pytest.mark.parametrize("harm", ["garbage", "link", "another's", "writable"])
+def test_a_state_that_is_not_believed_starts_nothing(machine, plan, harm):
+    """The service removes itself and says why; stop cleans up as well."""
+    started(plan)
+    state = journal.home() / "boots" / "state.json"
+    if harm == "garbage":
+        state.write_text("{")
+    elif harm == "link":
+        state.rename(machine.root / "elsewhere.json")
+        state.symlink_to(machine.root / "elsewhere.json")
+    elif harm == "another's":
+        os.chown(state, 65534, 65534)
+    else:
+        state.parent.chmod(0o777)
+    done = machine.service()
+
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+    assert not machine.unit.exists()
+    assert not machine.read("steps")
+    assert machine.boots() == 1
+    state.parent.chmod(0o700)
+    assert boots("stop").returncode in {0, 2}
+    assert left(machine) == []
+
+
+def test_the_service_writes_through_no_link(machine, plan):
+    """A link that waits where the unit goes is not followed, and what is not replayer's stays."""
+    victim = machine.root / "victim"
+    victim.write_text("precious")
+    machine.unit.symlink_to(victim)
+    done = boots("start", plan, "--yes")
+
+    assert done.returncode == 2
+    assert "was not made by replayer" in done.stderr
+    assert victim.read_text() == "precious"
+    machine.unit.unlink()
+
+
+@pytest.mark.parametrize("who", ["file", "folder", "mode"])
+def test_a_plan_that_somebody_else_could_change_is_refused(machine, plan, who):
+    """Root follows no plan that another user can write."""
+    if who == "file":
+        os.chown(plan, 65534, 65534)
+    elif who == "mode":
+        plan.chmod(0o666)
+    else:
+        machine.root.chmod(0o777)
+    done = boots("start", plan, "--yes")
+    machine.root.chmod(0o755)
+
+    assert done.returncode == 2
+    assert machine.boots() == 0
+    assert left(machine) == []
+
+
+def test_kernels_that_are_not_installed_are_named(machine):
+    """The plan's kernel and what there is stand in one sentence."""
+    other = booted.plan(machine.root / "other.plan", kernels=(KERNELS[0], "6.18.1-mine"))
+    done = boots("start", other, "--yes")
+
+    assert done.returncode == 2
+    assert "the plan's kernel 6.18.1-mine is not installed" in done.stderr
+    assert all(kernel in done.stderr for kernel in KERNELS)
+
+
+def test_a_machine_without_any_way_says_why_of_each(machine, plan):
+    """No loader, no kexec: the reasons stand there, and what to do by hand."""
+    machine.menu.unlink()
+    done = boots("start", plan, "--yes")
+
+    assert done.returncode == 2
+    for name in ("grub:", "grub2_bls:", "systemd_boot:", "kexec:", "replayer step"):
+        assert name in done.stderr
+    assert "\n" not in done.stderr.strip()
+
+
+def test_a_choice_of_somebody_else_is_not_overwritten(machine, plan):
+    """An entry that is chosen for the next boot already is named, and stays."""
+    block = machine.root / "boot" / "grub" / "grubenv"
+    subprocess.run(["grub-editenv", block, "set", "next_entry=memtest"], check=True)
+    done = boots("start", plan, "--yes")
+
+    assert done.returncode == 2
+    assert "memtest is chosen for the next boot already" in done.stderr
+    assert machine.variables() == {"next_entry": "memtest"}
+
+
+def test_a_disk_that_is_not_mounted_yet_is_waited_for(machine, monkeypatch):
+    """The step begins when the disk of the plan is there."""
+    disk = machine.root / "disk"
+    disk.mkdir()
+    own = booted.plan(disk / "boots.plan")
+    root = "1 0 8:1 / / rw - ext4 /dev/sda1 rw\n"
+    there = f"{root}2 1 8:2 / {disk} rw - ext4 /dev/sdb1 rw\n"
+    machine.write("proc/self/mountinfo", there)
+    said = started(own).stdout
+    machine.write("proc/self/mountinfo", root)
+    words, variables = machine.command()
+    with subprocess.Popen(words, env=variables, stdout=subprocess.DEVNULL) as service:
+        time.sleep(3)
+        assert not machine.read("steps")
+        machine.write("proc/self/mountinfo", there)
+        assert service.wait(timeout=30) == 0
+
+    assert f"waits for {disk} to be mounted" in said
+    assert machine.read("steps")
+    boots("stop")
+
+
+def test_a_reinstalled_default_is_told(machine, plan):
+    """Somebody else who changes the default meanwhile is not corrected, and is named."""
+    started(plan)
+    machine.menu.write_text(machine.menu.read_text().replace('default="0"', 'default="1"'))
+    text = unattended(machine)
+
+    assert "the machine's default was Debian GNU/Linux at the start and is Advanced options" in text
+
+
+def test_clean_removes_nothing_of_a_plan_that_runs(machine, plan):
+    """`replayer clean` says what ends it; afterwards it removes the record, too."""
+    started(plan)
+    clean = [sys.executable, "-m", "replayer", "clean", "--yes"]
+    refused = subprocess.run(clean, capture_output=True, text=True, check=False)
+    boots("stop")
+    removed = subprocess.run(clean, capture_output=True, text=True, check=False)
+
+    assert refused.returncode == 2
+    assert "replayer boots stop" in refused.stderr
+    assert removed.returncode == 0
+    assert not (journal.home() / "boots").exists()
+
+
+def test_a_run_beside_it_leaves_the_service_alone(machine, plan):
+    """What a plan took lasts longer than its process: no later command gives it back."""
+    started(plan)
+    beside = subprocess.run(
+        [sys.executable, "-m", "replayer", "run", "no-such-workload"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert beside.returncode == 2
+    assert machine.unit.exists()
+    assert [note.kind for note in journal.notes()] == ["boots"]
+    boots("stop")
+
+
+def test_an_init_script_where_there_is_no_systemd(machine, plan):
+    """The script is linked in the run levels, starts the same words, and goes at the end."""
+    shutil.rmtree(machine.root / "run" / "systemd")
+    for folder in ("etc/init.d", "etc/rc2.d", "etc/rc5.d"):
+        (machine.root / folder).mkdir(parents=True)
+    (machine.root / "usr" / "bin" / "shutdown").symlink_to(
+        machine.root / "usr" / "bin" / "systemctl"
+    )
+    started(plan)
+    script = machine.root / "etc" / "init.d" / "replayer-boots"
+
+    assert (machine.root / "etc" / "rc2.d" / "S99replayer-boots").resolve() == script
+    assert os.access(script, os.X_OK)
+    assert subprocess.run(["sh", "-n", script], check=False).returncode == 0
+    assert "boots continue" in script.read_text()
+    boots("stop")
+    assert left(machine) == []

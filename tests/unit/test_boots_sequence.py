@@ -1,0 +1,115 @@
+"""What comes next after a boot, for everything that a machine can come up as."""
+
+import pytest
+
+from replayer.analysis import boot_plan
+from replayer.boots import sequence
+from replayer.boots.sequence import Move, Seen
+from replayer.boots.state import Attempt, State
+
+OLD, NEW = "6.1.0", "6.12.0"
+
+
+def begun(*attempts):
+    """Return the state of a plan with these boots."""
+    return State(
+        plan="/p",
+        digest="",
+        schedule=boot_plan.draw([OLD, NEW], 4),
+        folder="/",
+        way="grub",
+        kernels={OLD: OLD, NEW: NEW},
+        arguments={},
+        default="0",
+        mounts=(),
+        command=("replayer",),
+        started="",
+        began_as=NEW,
+        attempts=attempts,
+    )
+
+
+def boot(release=OLD, **changes):
+    """Return a boot that was asked for."""
+    asked = Attempt(turn=1, kernel=release, release=release, asked="", chosen_in="b-0")
+    return asked.model_copy(update=changes)
+
+
+def seen(release=OLD, boot_id="b-1", **changes):
+    """Return what is to be seen after a start."""
+    plain = Seen(boot_id, release, None, False, frozenset(), NEW, "", "now")
+    return plain._replace(**changes)
+
+
+def test_the_kernel_that_was_asked_for_works():
+    """Its step is due now, on this boot."""
+    state, move = sequence.arrived(begun(boot()), seen())
+
+    assert move is Move.WORK
+    assert (state.last.outcome, state.last.boot, state.last.came) == ("working", "b-1", OLD)
+
+
+@pytest.mark.parametrize(
+    ("attempt", "what", "outcome", "words"),
+    [
+        (boot(), seen(NEW), "failed", "panicked, did not come up"),
+        (boot(), seen(NEW, untaken=True), "wrong", "did not follow the choice"),
+        (boot(), seen("5.4.0"), "wrong", "came up in the place of"),
+        (boot(), seen(OLD, "b-0"), "failed", "was to restart into 6.1.0 and did not"),
+        (boot(), seen(OLD, missing="/mnt was not mounted"), "failed", "/mnt was not mounted"),
+        (boot(NEW), seen(NEW, came=False), "failed", "fell back to its default"),
+        (boot(outcome="working", boot="b-1"), seen(NEW, "b-2"), "cut", "restarted by somebody"),
+        (boot(outcome="working", boot="b-1"), seen(OLD, "b-1"), "cut", "replayer was ended"),
+    ],
+    ids=["panic", "untaken", "other", "no-restart", "mount", "same-kernel", "cut", "killed"],
+)
+def test_what_came_instead_is_a_failure_with_its_reason(attempt, what, outcome, words):
+    """No step is done on such a boot, and the turn stays due."""
+    state, move = sequence.arrived(begun(attempt), what)
+
+    assert move is Move.CHOOSE
+    assert state.last.outcome == outcome
+    assert words in state.last.reason
+    assert state.failures() == 1
+
+
+def test_a_cut_after_the_run_was_finished_costs_nothing():
+    """What is stored counts, whatever happened to the process that was to say so."""
+    cut = boot(outcome="working", boot="b-1")
+    state, move = sequence.arrived(begun(cut), seen(NEW, "b-2", finished=frozenset({"b-1"})))
+
+    assert move is Move.CHOOSE
+    assert (state.last.outcome, state.failures()) == ("done", 0)
+
+
+@pytest.mark.parametrize("outcome", ["done", "failed", "wrong", "cut"])
+def test_a_boot_that_came_to_its_end_is_not_judged_again(outcome):
+    """A cut between the end of one boot and the choice of the next adds no failure."""
+    before = begun(boot(outcome=outcome, boot="b-1"))
+
+    assert sequence.arrived(before, seen(NEW, "b-2")) == (before, Move.CHOOSE)
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "words"),
+    [
+        (["failed", "done", "failed"], ""),
+        (["failed", "done", "failed", "cut"], "3 boots failed: because"),
+        (["wrong"], ""),
+        (["wrong", "done", "wrong"], "a wrong kernel came up 2 times: because"),
+    ],
+)
+def test_three_failures_or_two_wrong_kernels_are_enough(outcomes, words):
+    """What is done in between does not make up for them."""
+    attempts = [boot(outcome=one, reason="" if one == "done" else "because") for one in outcomes]
+
+    assert sequence.enough(begun(*attempts)).startswith(words)
+    assert bool(sequence.enough(begun(*attempts))) is bool(words)
+
+
+def test_the_due_turn_is_the_first_that_is_not_done():
+    """The order is the plan's, and after its last turn none is due."""
+    state = begun()
+
+    assert [sequence.due(state, done) for done in (0, 1)] == [(1, OLD, OLD), (2, NEW, NEW)]
+    assert sequence.due(state, 4) is None
