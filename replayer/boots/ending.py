@@ -74,20 +74,32 @@ def then(system: System, inner: trusted_path.Folder, current: State) -> None:
     """Run the user's command for the end; what it fails with is told in the log."""
     if not current.then:
         return
+    again = "1" if restarts(system, current) else ""
+    log = str(inner.path / state.LOG)
+    try:
+        _run_then(current, REPLAYER_BOOTS_LOG=log, REPLAYER_BOOTS_RESTARTS=again)
+    except ReplayerError as error:
+        state.say(inner, f"the command for the end failed: {error}")
+
+
+def then_here(current: State) -> None:
+    """Run the user's command for the end of a plan that was driven from here.
+
+    Raises ReplayerError if it fails.
+    """
+    if current.then:
+        _run_then(current)
+
+
+def _run_then(current: State, **variables: str) -> None:
     environment = {
         "REPLAYER_BOOTS_PLAN": current.plan,
         "REPLAYER_BOOTS_OUTCOME": current.phase,
         "REPLAYER_BOOTS_REASON": current.reason,
-        "REPLAYER_BOOTS_LOG": str(inner.path / state.LOG),
-        "REPLAYER_BOOTS_RESTARTS": "1" if restarts(system, current) else "",
+        **variables,
     }
-    try:
-        words = ["/bin/sh", "-c", current.then]
-        shell.run(
-            words, environment=environment, folder=Path(current.folder), timeout=_THEN_SECONDS
-        )
-    except ReplayerError as error:
-        state.say(inner, f"the command for the end failed: {error}")
+    words = ["/bin/sh", "-c", current.then]
+    shell.run(words, environment=environment, folder=Path(current.folder), timeout=_THEN_SECONDS)
 
 
 def stop(system: System) -> str:

@@ -79,7 +79,7 @@ def intent(
 
     `folders` are those that the plan's words name, whose disks are waited for at each boot.
     """
-    _permit(system)
+    permit(system)
     path = trusted_path.real(plan)
     schedule = _trusted(path)
     left = len(schedule.order) - len(boot_plan.finished(schedule, boot_plan.runs(path)))
@@ -88,7 +88,7 @@ def intent(
             f"all boots of the plan are done; compare them with replayer compare {plan}"
         )
     chosen = ways.chosen(system, way)
-    entries = _entries(system, schedule, chosen)
+    entries = installed(system, schedule, chosen)
     unit.check(system)
     mounts = {
         mount.point
@@ -98,7 +98,8 @@ def intent(
     return Intent(system, path, schedule, left, chosen, entries, tuple(sorted(mounts)), then)
 
 
-def _permit(system: System) -> None:
+def permit(system: System) -> None:
+    """Raise Impossible where nobody may start a plan now: no root, a container, another plan."""
     if os.geteuid() != 0:
         raise Impossible("only root can choose what a machine starts and restart it: use sudo")
     container = system.host.facts().get("container", "none")
@@ -137,7 +138,7 @@ def _trusted(path: Path) -> Schedule:
     return boot_plan.load(path)
 
 
-def _entries(system: System, schedule: Schedule, name: str) -> dict[str, Entry]:
+def installed(system: System, schedule: Schedule, name: str) -> dict[str, Entry]:
     """Return the entry of each kernel, each of them tried; raises Impossible."""
     way = ways.load(name)
     pending = way.pending(system)
@@ -162,7 +163,7 @@ def start(intended: Intent) -> None:
     with state.opened(make=True) as inner:
         with state.locked(inner):
             # Between the look and the lock somebody else may have started one.
-            _permit(system)
+            permit(system)
             state.begin_log(inner)
             state.save(inner, current)
             unit.install(system, current.plan, (*current.command, "boots", "continue"))
@@ -181,10 +182,15 @@ def _first(system: System, inner: trusted_path.Folder, current: State) -> State:
         return ending.end(system, inner, state.load(inner), "stopped", str(error))
 
 
+def command(system: System) -> tuple[str, ...]:
+    """Return the words with which replayer is started on a machine."""
+    if system.root != Path("/"):
+        return (str(system.path(_PROGRAM)),)
+    return (sys.executable, "-P", "-m", "replayer")
+
+
 def _state(intended: Intent) -> State:
     system = intended.system
-    inside = system.root == Path("/")
-    command = (sys.executable, "-P", "-m", "replayer")
     return State(
         plan=str(intended.plan),
         digest=going.digest(intended.plan),
@@ -195,7 +201,7 @@ def _state(intended: Intent) -> State:
         arguments={entry.release: entry.arguments for entry in intended.entries.values()},
         default=ways.load(intended.way).default(system),
         mounts=intended.mounts,
-        command=command if inside else (str(system.path(_PROGRAM)),),
+        command=command(system),
         started=state.now(),
         began_as=system.release,
         then=intended.then,

@@ -10,9 +10,9 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from replayer import registry
+from replayer import registry, trusted_path
 from replayer.analysis import boot_plan, expectation
-from replayer.boots import ending, going, starting, state, system, ways
+from replayer.boots import ending, going, remote, starting, state, system, via, ways
 from replayer.errors import Impossible
 from replayer.results import store
 from replayer.run import workload
@@ -25,11 +25,15 @@ examples:
   replayer boots start boots.plan             say what will be done
   replayer boots start boots.plan --yes       do it
   replayer boots start boots.plan --way kexec
+  replayer boots start boots.plan --via ssh root@db1 --yes
   replayer boots status
   replayer boots stop
 at the end of the plan, done or stopped, --then CMD is run by /bin/sh; a letter is
   --then 'mail -s "boots $REPLAYER_BOOTS_OUTCOME" me@example.org < "$REPLAYER_BOOTS_LOG"'
 """
+
+_RESTARTING = "To it comes what the machine takes to restart."
+_NOT_YET = "nothing was started: give --yes to begin"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -48,6 +52,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         default="",
         help="how a kernel is chosen for one boot (default: by the boot loader, else by kexec)",
     )
+    add(
+        "--via",
+        nargs=2,
+        metavar=("ssh", "HOST"),
+        help="the plan is another machine's, which is driven from here",
+    )
     add("--then", default="", metavar="CMD", help="a command for the end, run by /bin/sh")
     start.set_defaults(part=_start)
     status = parts.add_parser("status", help="how far the plan is, and the log of its boots")
@@ -56,6 +66,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     stop.set_defaults(part=_stop)
     after = parts.add_parser("continue", description="What the service does after each boot.")
     after.set_defaults(part=_continue)
+    remote = parts.add_parser("remote", description="What another machine asks for by --via ssh.")
+    remote.set_defaults(part=_remote)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -65,18 +77,46 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _start(args: argparse.Namespace) -> int:
-    machine = system.this()
     planned = boot_plan.load(args.plan)
     asked = _words(planned)
+    if args.via:
+        return _drive(args, planned, asked)
+    machine = system.this()
     intended = starting.intent(
         machine, args.plan, way=args.way, then=args.then, folders=_folders(asked)
     )
     time = _time(asked, boot_plan.folder(args.plan), intended.left)
-    print(*intended.lines(f"{time} To it comes what the machine takes to restart."), sep="\n")  # noqa: T201
+    print(*intended.lines(f"{time} {_RESTARTING}"), sep="\n")  # noqa: T201
     if not args.yes:
-        raise Impossible("nothing was started: give --yes to begin")
+        raise Impossible(_NOT_YET)
     starting.start(intended)
     return 0
+
+
+def _drive(args: argparse.Namespace, planned: Schedule, asked: argparse.Namespace) -> int:
+    """Drive the plan of another machine to its end."""
+    how, host = args.via
+    if how != "ssh":
+        raise Impossible(f"a machine is reached by ssh, not by {how!r}: --via ssh {host}")
+    plan = trusted_path.real(args.plan)
+    left = len(planned.order) - len(boot_plan.finished(planned, boot_plan.runs(plan)))
+    if not left:
+        raise Impossible(
+            f"all boots of the plan are done; compare them with replayer compare {plan}"
+        )
+    drive = via.of(host, plan, planned, [asked.workload], args.then)
+    reply = drive.begin(args.way)
+    time = _time(asked, boot_plan.folder(plan), left)
+    print(*drive.lines(reply, left, f"{time} {_RESTARTING}"), sep="\n")  # noqa: T201
+    if not args.yes:
+        raise Impossible(_NOT_YET)
+    current = drive.follow(reply, _say)
+    ending.then_here(current)
+    return 0 if current.phase == "done" else 1
+
+
+def _say(words: str) -> None:
+    print(f"{state.now()} {words}", flush=True)  # noqa: T201
 
 
 def _words(planned: Schedule) -> argparse.Namespace:
@@ -117,6 +157,11 @@ def _status(_: argparse.Namespace) -> int:
 
 def _stop(_: argparse.Namespace) -> int:
     print(ending.stop(system.this()))  # noqa: T201
+    return 0
+
+
+def _remote(_: argparse.Namespace) -> int:
+    remote.answer(system.this())
     return 0
 
 

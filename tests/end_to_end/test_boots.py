@@ -393,6 +393,59 @@ def test_a_run_beside_it_leaves_the_service_alone(machine, plan):
     boots("stop")
 
 
+@pytest.fixture
+def by_ssh(machine, monkeypatch):
+    """Let this machine stand for another one that ssh reaches."""
+    monkeypatch.setenv("REPLAYER_SSH", str(booted.TESTS / "here_ssh.sh"))
+    monkeypatch.setenv("REPLAYER_REMOTE", f"{sys.executable} -m replayer boots remote")
+    with tempfile.TemporaryDirectory(prefix="replayer-here-", dir="/tmp") as folder:
+        yield booted.plan(Path(folder) / "boots.plan", boots=2)
+
+
+def test_a_plan_of_another_machine_is_driven_by_ssh(machine, by_ssh):
+    """Its runs come here, it restarts into its default, and nothing of the plan stays there."""
+    then = f'echo "$REPLAYER_BOOTS_OUTCOME" > {by_ssh}.then'
+    done = boots("start", by_ssh, "--via", "ssh", "db1", "--yes", "--then", then)
+
+    assert done.returncode == 0, done.stderr
+    runs = by_ssh.with_name("boots.runs").glob("*.json")
+    kernels = [json.loads(path.read_text())["host"]["kernel.release"] for path in runs]
+    assert sorted(kernels) == sorted(KERNELS)
+    assert machine.boots() == 3
+    assert machine.read("proc/sys/kernel/osrelease") == DEFAULT
+    assert left(machine) == []
+    assert not list((journal.home() / "boots").iterdir())
+    assert Path(f"{by_ssh}.then").read_text() == "done\n"
+    again = boots("start", by_ssh, "--via", "ssh", "db1", "--yes")
+    assert again.returncode == 2
+    assert "all boots of the plan are done" in again.stderr
+
+
+def test_another_machine_that_was_made_anew_gets_the_earlier_runs(machine, by_ssh):
+    """A plan that was stopped goes on with its due turn on a machine that knows nothing of it."""
+    machine.write("instead", KERNELS[0])
+    stopped = boots("start", by_ssh, "--via", "ssh", "db1", "--yes")
+    (machine.root / "instead").unlink()
+    shutil.rmtree(journal.home() / "boots")
+    done = boots("start", by_ssh, "--via", "ssh", "db1", "--yes")
+
+    assert stopped.returncode == 1
+    assert "a wrong kernel came up 2 times" in stopped.stdout
+    assert done.returncode == 0, done.stderr
+    assert "1 of 2 boots are left" in done.stdout
+    assert "turn 2 of 2" in done.stdout
+    assert "turn 1" not in done.stdout
+
+
+def test_another_machine_that_does_not_answer_is_one_sentence(machine, by_ssh, monkeypatch):
+    """What ssh says is the reason, and nothing was begun."""
+    monkeypatch.setenv("REPLAYER_SSH", "sh -c 'echo no route to host >&2; exit 255'")
+    done = boots("start", by_ssh, "--via", "ssh", "db1", "--yes")
+
+    assert done.returncode == 1
+    assert done.stderr.strip() == "replayer: error: db1 did not answer: no route to host"
+
+
 def test_an_init_script_where_there_is_no_systemd(machine, plan):
     """The script is linked in the run levels, starts the same words, and goes at the end."""
     shutil.rmtree(machine.root / "run" / "systemd")

@@ -2,6 +2,7 @@ r"""Boot real kernels in a virtual machine in a planned order, measure in each, 
 
     python -m tests.kernel_lab                                  Debian's 6.1 against its 6.12
     python -m tests.kernel_lab --boots 8                        enough to show a difference
+    python -m tests.kernel_lab boots --help                     a machine that boots itself
     python -m tests.kernel_lab --kernel /boot/vmlinuz-5.15.0-300.el9uek.x86_64,uek.img \
                                --kernel /boot/vmlinuz-5.14.0-427.el9.x86_64,stock.img
 
@@ -388,4 +389,9 @@ def tail(log):
 
 
 if __name__ == "__main__":
+    if sys.argv[1:2] == ["boots"]:
+        # It is made of this module's parts.
+        from tests.kernel_lab import boots
+
+        sys.exit(boots.main(sys.argv[2:]))
     sys.exit(main())
