@@ -16,9 +16,11 @@ It needs what the lab needs that it is a part of.
 
 import argparse
 import contextlib
+import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -99,7 +101,10 @@ def perform(args, work):
     finally:
         guest.off()
     lab.say(f"{guest.boots()} starts of a kernel in {time.monotonic() - begin:.0f} s")
-    lab.run("debugfs", "-R", f"rdump / {collected(work)}", disk)
+    if args.by == "itself":
+        lab.run("debugfs", "-R", f"rdump / {collected(work)}", disk)
+    else:
+        shutil.copytree(work / "here", collected(work), dirs_exist_ok=True)
     status = judged(args, work, collected(work))
     if args.keep:
         args.keep.mkdir(exist_ok=True, parents=True)
@@ -224,6 +229,9 @@ def configure(root):
     (drop_in / "console.conf").write_text(
         "[Service]\nStandardOutput=journal+console\nStandardError=inherit\n"
     )
+    (root / "etc" / "ssh" / "sshd_config.d" / "lab.conf").write_text(
+        "PermitRootLogin yes\nAuthorizedKeysFile /lab/authorized_keys\nStrictModes no\n"
+    )
     network = root / "etc" / "systemd" / "network"
     (network / "eth0.network").write_text("[Match]\nName=eth0\n[Network]\nDHCP=ipv4\n")
     lab.run("chroot", root, "systemctl", "enable", "systemd-networkd")
@@ -259,6 +267,9 @@ def second_disk(args, work, releases):
     (folder / "words").write_text(f"--way {args.way}\n")
     if args.by == "ssh":
         (folder / "by-hand").touch()
+        lab.run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", work / "key")
+        shutil.copy(work / "key.pub", folder / "authorized_keys")
+        shutil.copytree(folder, work / "here", ignore=shutil.ignore_patterns("replayer"))
     words = ["plan", "--kernels", ",".join(releases), "--boots", str(args.boots), "./boots.toml"]
     subprocess.run([sys.executable, "-m", "replayer", *words], check=True, cwd=folder)
     lab.run("mkfs.ext4", "-q", "-L", "lab", "-d", folder, image, f"{LAB_BYTES >> 20}M")
@@ -333,8 +344,64 @@ class Guest:
             raise lab.Failed(f"it switched itself off; {lab.tail(self.console)}")
 
     def by_ssh(self):
-        """Drive it from here, by `boots start --via`."""
-        raise lab.Missing("not yet")
+        """Drive it from here, by `boots start --via`, and switch it off."""
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            port = free.getsockname()[1]
+        nic = f"user,model=virtio-net-pci,hostfwd=tcp:127.0.0.1:{port}-:22"
+        config, key = self.work / "ssh_config", self.work / "key"
+        config.write_text(
+            f"Host lab\nHostName 127.0.0.1\nPort {port}\nUser root\nIdentityFile {key}\n"
+            f"StrictHostKeyChecking no\nUserKnownHostsFile /dev/null\nLogLevel ERROR\n"
+        )
+        self.on("-nic", nic)
+        self._until_ssh(config)
+        folder = collected(self.work)
+        (folder / "before").write_text(self._ssh(config, "/lab/lab.sh look"))
+        path = "PYTHONPATH=/lab/replayer:/opt/replayer PYTHONDONTWRITEBYTECODE=1"
+        environment = {
+            **os.environ,
+            "REPLAYER_SSH": f"ssh -F {config}",
+            "REPLAYER_REMOTE": f"env {path} python3 -m replayer boots remote",
+        }
+        words = ["boots", "start", "boots.plan", "--via", "ssh", "lab", "--yes"]
+        words += [
+            "--way",
+            self.args.way,
+            "--then",
+            f'echo "$REPLAYER_BOOTS_OUTCOME" > {folder}/outcome',
+        ]
+        done = subprocess.run(
+            [sys.executable, "-m", "replayer", *words],
+            env=environment,
+            cwd=self.work / "here",
+            check=False,
+        )
+        lab.say(f"replayer boots start --via ended with {done.returncode}")
+        self._until_ssh(config)
+        (folder / "after").write_text(self._ssh(config, "/lab/lab.sh look"))
+        (folder / "status").write_text(self._ssh(config, "find /var/lib/replayer | sort"))
+        self._ssh(config, "systemctl poweroff", check=False)
+        self._qemu.wait(timeout=PATIENCE)
+
+    def _ssh(self, config, command, *, check=True):
+        """Return what a command prints there."""
+        done = subprocess.run(
+            ["ssh", "-F", config, "-o", "BatchMode=yes", "lab", command],
+            check=check,
+            capture_output=True,
+            text=True,
+        )
+        return done.stdout
+
+    def _until_ssh(self, config):
+        """Wait until it is up and answers."""
+        deadline = time.monotonic() + PATIENCE
+        while time.monotonic() < deadline:
+            with contextlib.suppress(subprocess.CalledProcessError):
+                self._ssh(config, "systemctl is-system-running --wait; true")
+                return
+            time.sleep(5)
+        raise lab.Failed(f"it does not answer by ssh; {lab.tail(self.console)}")
 
 
 def judged(args, work, disk):

@@ -34,6 +34,9 @@ boot)
         cat /lab/start.txt
     fi
     ;;
+look)
+    look
+    ;;
 then)
     # A plan that was stopped leaves the machine as it runs.
     touch /lab/over
