@@ -34,6 +34,9 @@ def end(
 ) -> State:
     """Give everything back, write down how it ended, and leave the log beside the runs."""
     remarks = [reason] if reason else []
+    last = current.last
+    if last is not None and last.outcome in {"asked", "working"}:
+        current = sequence.ended(current, "cut", reason, state.now())
     remarks += _given_back(system, current)
     current = sequence.closed(current, phase, "; ".join(remarks))
     words = f"the plan is {phase}" + (f": {current.reason}" if current.reason else "")
@@ -131,9 +134,6 @@ def _stopped(system: System, inner: trusted_path.Folder) -> str:
     if current.phase != "running":
         unit.remove(system)
         raise NotFound(f"no plan of boots runs: {current.plan} is {current.phase}")
-    last = current.last
-    if last is not None and last.outcome in {"asked", "working"}:
-        current = sequence.ended(current, "cut", "it was stopped", state.now())
     current = end(system, inner, current, "stopped", "by replayer boots stop")
     return f"{current.plan} was stopped: {current.reason}"
 

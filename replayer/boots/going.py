@@ -59,6 +59,8 @@ def go(system: System) -> None:
                 system.call(*plain(system))
     except NotFound:
         unit.remove(system)
+    except state.Busy:
+        raise
     except Impossible:
         # What is not believed is not followed: the machine stays as it runs.
         unit.remove(system)
@@ -78,7 +80,7 @@ def _gone_on(system: System, inner: Folder, current: State) -> State:
             current = state.save(inner, _worked(system, inner, current))
             _tell(inner, current, system)
         return chosen(system, inner, current)
-    except Stop as error:
+    except ReplayerError as error:
         return ending.end(system, inner, state.load(inner), "stopped", str(error))
     except OSError as error:
         reason = f"replayer's own folder cannot be written: {error.strerror}"

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from replayer import trusted_path
+from replayer import signals, trusted_path
 from replayer.analysis import boot_plan
 from replayer.boots import ending, going, kernels, state, unit, ways
 from replayer.boots.state import State
@@ -161,12 +161,17 @@ def start(intended: Intent) -> None:
     system = intended.system
     current = _state(intended)
     with state.opened(make=True) as inner:
-        with state.locked(inner):
+        # A signal in between would leave a service, and nobody who told of it.
+        with state.locked(inner), signals.shield():
             # Between the look and the lock somebody else may have started one.
             permit(system)
             state.begin_log(inner)
-            state.save(inner, current)
             unit.install(system, current.plan, (*current.command, "boots", "continue"))
+            try:
+                state.save(inner, current)
+            except OSError:
+                unit.remove(system)
+                raise
             state.say(inner, f"the plan {current.plan} is started, by {current.way}")
             current = _first(system, inner, current)
         if current.phase == "running":
@@ -178,7 +183,7 @@ def start(intended: Intent) -> None:
 def _first(system: System, inner: trusted_path.Folder, current: State) -> State:
     try:
         return going.chosen(system, inner, current)
-    except going.Stop as error:
+    except ReplayerError as error:
         return ending.end(system, inner, state.load(inner), "stopped", str(error))
 
 

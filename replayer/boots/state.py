@@ -30,6 +30,10 @@ _OWNER_ONLY = 0o600
 Outcome = Literal["asked", "working", "done", "failed", "wrong", "cut"]
 
 
+class Busy(Impossible):
+    """Another replayer works on the started plan."""
+
+
 class Attempt(Noun):
     """One boot: what was to come up, what came, and what became of it."""
 
@@ -116,14 +120,14 @@ def opened(*, make: bool = False) -> Iterator[trusted_path.Folder]:
 
 @contextlib.contextmanager
 def locked(inner: trusted_path.Folder) -> Iterator[None]:
-    """Hold the state against other replayers; raise Impossible while one holds it."""
+    """Hold the state against other replayers; raise Busy while one holds it."""
     flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
     fd = os.open(_LOCK, flags, _OWNER_ONLY, dir_fd=inner.fd)
     try:
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
-            raise Impossible(f"another replayer{_who(inner)} works on the started plan") from error
+            raise Busy(f"another replayer{_who(inner)} works on the started plan") from error
         os.ftruncate(fd, 0)
         os.write(fd, journal.identity(os.getpid()).encode())
         yield

@@ -41,8 +41,8 @@ def machine(monkeypatch, own_home):
 
 @pytest.fixture
 def plan(machine):
-    """Return a plan of four boots."""
-    return booted.plan(machine.root / "boots.plan")
+    """Return a plan of two boots."""
+    return booted.plan(machine.root / "boots.plan", boots=2)
 
 
 def boots(*words, cwd=None):
@@ -83,8 +83,9 @@ def unattended(machine, most=20):
     raise AssertionError(text)
 
 
-def test_a_plan_is_done_by_itself_and_leaves_nothing(machine, plan):
+def test_a_plan_is_done_by_itself_and_leaves_nothing(machine):
     """Each turn has its kernel, the default comes up at the end, and all is as it was before."""
+    plan = booted.plan(machine.root / "boots.plan")
     menu = machine.menu.read_bytes()
     started(plan, "--then", f'echo "$REPLAYER_BOOTS_OUTCOME $REPLAYER_BOOTS_PLAN" > {plan}.then')
     text = unattended(machine)
@@ -108,7 +109,7 @@ def test_it_says_what_it_will_do_and_wants_yes(machine, plan):
 
     assert done.returncode == 2
     assert "--yes" in done.stderr
-    assert re.search(r"^restarts +5:", done.stdout, re.MULTILINE)
+    assert re.search(r"^restarts +3:", done.stdout, re.MULTILINE)
     assert re.search(r"^default +Debian GNU/Linux: stays", done.stdout, re.MULTILINE)
     assert "by grub-reboot" in done.stdout
     assert left(machine) == []
@@ -162,7 +163,7 @@ def test_power_that_is_cut_in_a_step_costs_that_boot_only(machine, plan):
 
     assert "lost its power or was restarted by somebody else in the middle of the step" in text
     assert "the plan is done" in text
-    assert machine.boots() == 6
+    assert machine.boots() == 4
     assert left(machine) == []
 
 
@@ -236,7 +237,7 @@ def test_a_second_start_is_refused(machine, plan):
 def test_a_plan_that_was_changed_is_not_followed(machine, plan):
     """What root does for days is what was said at the start."""
     started(plan)
-    booted.plan(plan, boots=6)
+    booted.plan(plan, boots=4)
     text = unattended(machine)
 
     assert "was changed after it was started" in text
@@ -354,6 +355,47 @@ def test_a_disk_that_is_not_mounted_yet_is_waited_for(machine, monkeypatch):
     boots("stop")
 
 
+@pytest.fixture
+def small_disk(machine):
+    """Return a folder on a disk of its own, on which hardly anything has room."""
+    disk = machine.root / "small"
+    disk.mkdir()
+    words = ["mount", "-t", "tmpfs", "-o", "size=8m", "small", disk]
+    if subprocess.run(words, check=False, capture_output=True).returncode:
+        pytest.skip("no file system can be mounted here")
+    yield disk
+    subprocess.run(["umount", disk], check=True)
+
+
+def test_a_full_disk_ends_the_plan_at_once(machine, small_disk):
+    """Nothing is measured that could not be kept, and the machine does not restart again."""
+    started(booted.plan(small_disk / "boots.plan"))
+    text = unattended(machine)
+
+    assert f"the plan is stopped: the disk of {small_disk} is full" in text
+    assert machine.boots() == 1
+    assert not machine.read("steps")
+    assert left(machine) == []
+
+
+def test_two_services_at_a_time_do_not_disturb_each_other(machine, plan):
+    """The second is refused, and the first goes on to the end."""
+    started(plan)
+    machine.write("hangs", "")
+    words, variables = machine.command()
+    with subprocess.Popen(words, env=variables, stdout=subprocess.DEVNULL) as service:
+        step = int(_written(machine.root / "hangs"))
+        second = machine.service()
+        (machine.root / "hangs").unlink()
+        os.kill(step, signal.SIGTERM)
+        assert service.wait(timeout=30) == 0
+
+    assert second.returncode == 2
+    assert f"another replayer (process {service.pid}) works on the started plan" in second.stderr
+    assert machine.unit.exists()
+    assert "the plan is done" in unattended(machine)
+
+
 def test_a_reinstalled_default_is_told(machine, plan):
     """Somebody else who changes the default meanwhile is not corrected, and is named."""
     started(plan)
@@ -421,6 +463,7 @@ def test_a_plan_of_another_machine_is_driven_by_ssh(machine, by_ssh):
     assert "all boots of the plan are done" in again.stderr
 
 
+@pytest.mark.slow
 def test_another_machine_that_was_made_anew_gets_the_earlier_runs(machine, by_ssh):
     """A plan that was stopped goes on with its due turn on a machine that knows nothing of it."""
     machine.write("instead", KERNELS[0])

@@ -48,7 +48,7 @@ UNUSED = (
 """Services that an emulated machine takes minutes to start."""
 ARGUMENTS = " ".join(
     [
-        "console=ttyS0 panic=5 net.ifnames=0 mitigations=off loglevel=4 systemd.show_status=0",
+        "console=ttyS0 panic=5 net.ifnames=0 mitigations=off loglevel=6 systemd.show_status=1",
         *(f"systemd.mask={name}" for name in UNUSED),
     ]
 )
@@ -156,7 +156,7 @@ def first_disk(work):
     if not root.exists():
         lab.run("debootstrap", "--variant=minbase", f"--include={PACKAGES}", "bookworm", root)
     install_kernels(work, root)
-    install_replayer(root / "opt" / "replayer", everything=True)
+    install_replayer(root / "opt" / "replayer")
     configure(root)
     draft = image.with_suffix(".new")
     with draft.open("wb") as file:
@@ -210,8 +210,8 @@ def archive(name, text):
     return member(name, 0o100755, text) + member("TRAILER!!!", 0, b"")
 
 
-def install_replayer(target, *, everything):
-    """Put replayer into a folder: with all that it needs, or alone."""
+def install_replayer(target):
+    """Put replayer with all that it needs into a folder."""
     with tempfile.TemporaryDirectory(prefix="replayer-wheel-") as wheels:
         pip = [sys.executable, "-m", "pip"]
         lab.run(*pip, "wheel", "--quiet", "--no-deps", "--wheel-dir", wheels, lab.PROJECT)
@@ -219,7 +219,7 @@ def install_replayer(target, *, everything):
         words += [
             f"--platform=manylinux{tag}_x86_64" for tag in ("2014", "_2_17", "_2_28", "_2_34")
         ]
-        words += ["--only-binary=:all:", *([] if everything else ["--no-deps"])]
+        words += ["--only-binary=:all:"]
         lab.run(*pip, "install", *words, *Path(wheels).glob("*.whl"))
 
 
@@ -230,7 +230,7 @@ def configure(root):
     (root / "lab").mkdir(exist_ok=True)
     (root / "etc" / "hostname").write_text("lab\n")
     (root / "etc" / "fstab").write_text(
-        "/dev/nvme0n1p1 / ext4 defaults 0 1\nLABEL=lab /lab ext4 defaults,nofail 0 2\n"
+        "/dev/nvme0n1p1 / ext4 defaults 0 1\nLABEL=lab /lab ext4 nofail,x-systemd.device-timeout=1h 0 2\n"
     )
     (root / "etc" / "default" / "grub").write_text(
         "GRUB_DEFAULT=0\nGRUB_TIMEOUT=1\nGRUB_TERMINAL=serial\nGRUB_DISABLE_LINUX_UUID=true\n"
@@ -279,7 +279,8 @@ def second_disk(args, work, releases):
     """Return the disk with replayer, the workload and the plan on it, on which its runs will be."""
     folder, image = work / "lab", work / "lab.ext4"
     folder.mkdir()
-    install_replayer(folder / "replayer", everything=False)
+    for name in ("replayer", "workloads", "schemas"):
+        shutil.copytree(lab.PROJECT / name, folder / "replayer" / name)
     shutil.copy(args.workload, folder / "boots.toml")
     shutil.copy(GUEST / "lab.sh", folder)
     (folder / "words").write_text(f"--way {args.way}\n")
