@@ -230,7 +230,8 @@ def configure(root):
     (root / "lab").mkdir(exist_ok=True)
     (root / "etc" / "hostname").write_text("lab\n")
     (root / "etc" / "fstab").write_text(
-        "/dev/nvme0n1p1 / ext4 defaults 0 1\nLABEL=lab /lab ext4 nofail,x-systemd.device-timeout=1h 0 2\n"
+        "/dev/nvme0n1p1 / ext4 defaults 0 1\n"
+        "LABEL=lab /lab ext4 nofail,x-systemd.device-timeout=1h 0 2\n"
     )
     (root / "etc" / "default" / "grub").write_text(
         "GRUB_DEFAULT=0\nGRUB_TIMEOUT=1\nGRUB_TERMINAL=serial\nGRUB_DISABLE_LINUX_UUID=true\n"
