@@ -14,6 +14,7 @@ from replayer.model import KERNEL_FRAME, StepResult
 
 UNKNOWN = "[unknown]"
 KERNEL_THREADS = "kernel threads"
+OTHERS = "others"
 REST = "…"
 """What stands for all that is too small to be a frame of its own."""
 NODES = 500
@@ -193,9 +194,17 @@ class Mover(NamedTuple):
 
 
 def movers(base: Mapping[str, float], other: Mapping[str, float], most: int = 15) -> list[Mover]:
-    """Return the functions whose own time differs most, those that are on one side only as well."""
+    """Return the functions whose own time differs most, those that are on one side only as well.
+
+    Those of other programs, which do nothing for an operation, are left out.
+    """
     below, above = (
-        {(one.name, one.whose): one.seconds for one in functions(side)} for side in (base, other)
+        {
+            (one.name, one.whose): one.seconds
+            for one in functions(side)
+            if one.whose.partition(",")[0] != OTHERS
+        }
+        for side in (base, other)
     )
     both = [Mover(*key, below.get(key, 0.0), above.get(key, 0.0)) for key in {**below, **above}]
     both.sort(key=lambda one: -abs(one.other - one.base))

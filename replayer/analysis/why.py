@@ -104,7 +104,7 @@ def why(
     known = {step: sides for step, sides in accounts.items() if any(sides)}
     if not known:
         return ()
-    split = {step: all(map(_is_split, _both(sides))) for step, sides in known.items()}
+    split = {step: _can_be_split(sides) for step, sides in known.items()}
 
     def measured(step: StepResult) -> Iterator[Measurement]:
         if step.name in known and step.account is not None:
@@ -144,6 +144,12 @@ def _is_split(account: Account) -> bool:
     return bool(_KERNELS - {Spent.KERNEL} & account.session.keys())
 
 
+def _can_be_split(sides: _Accounts) -> bool:
+    """Tell whether enough windows of both sides had a profile to tell what the kernel did."""
+    least = statistics.units_to_show(1.0, 1)
+    return all(sum(map(_is_split, accounts)) >= min(least, len(accounts)) for accounts in sides)
+
+
 def _missing(sides: _Accounts, named: tuple[Side, Side]) -> str:
     """Return why two sides' accounts cannot be compared, "" if they can."""
     for accounts, side in zip(sides, named, strict=True):
@@ -162,7 +168,10 @@ def _missing(sides: _Accounts, named: tuple[Side, Side]) -> str:
 
 
 def _measured(account: Account, *, split: bool) -> Iterator[Measurement]:
-    """Yield the parts of a session's time, those that it has nothing of as 0, and all together."""
+    """Yield the parts of a session's time, those that it has nothing of as 0, and all together.
+
+    Of an account without a profile among others with one, the kernel's parts are not known.
+    """
     if not account.operations > 0 or not account.session:
         return
     parts: dict[str, float] = dict.fromkeys(_PARTS, 0.0)
@@ -170,8 +179,10 @@ def _measured(account: Account, *, split: bool) -> Iterator[Measurement]:
         parts[KERNEL if part in _KERNELS and not split else part.value] += seconds
     parts[RESIDUE] = account.residue
     parts[WHOLE] = sum(parts.values())
+    unknown = _KERNELS if split and not _is_split(account) else ()
     for name, seconds in parts.items():
-        yield Measurement(metric=name, value=seconds, unit="s", better=Better.LESS)
+        if name not in unknown:
+            yield Measurement(metric=name, value=seconds, unit="s", better=Better.LESS)
 
 
 def _judged(

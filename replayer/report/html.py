@@ -124,6 +124,8 @@ def _why(
     if comparison is None or not (comparison.why or differing):
         return
     yield "<h2>Why</h2>"
+    if not comparison.why:
+        yield "<p>No metric was shown to differ, so that no part of an account is named.</p>"
     for why in comparison.why:
         section = words_why.section(why, comparison)
         yield f'<p class="verdict">{escaped(section.sentence)}</p>'

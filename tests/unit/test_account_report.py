@@ -224,6 +224,7 @@ def test_a_recursion_without_end_is_cut_in_its_middle():
 def test_what_moved_most_counts_functions_of_one_side_as_well():
     """Gone, come, and slower: by the size of the difference; what is the same is not among them."""
     base = {"server;user;t;gone": 3.0, "server;user;t;slower": 1.0, "server;user;t;same": 9.0}
+    base["others;user;gzip;main"] = 7.0
     other = {"server;user;t;come": 2.0, "server;user;t;slower": 1.5, "server;user;t;same": 9.0}
 
     assert flame.movers(base, other) == [

@@ -199,6 +199,26 @@ def test_without_a_profile_on_one_side_the_kernel_is_one_part(side):
     assert Spent.COPY not in {part.part for part in compared.why[0].parts}
 
 
+def test_one_run_without_a_profile_does_not_hide_what_the_kernel_did(side):
+    """The five others of its side tell; of the one, what is known without a profile counts."""
+    random = np.random.default_rng(23)
+    base, other = pair(side, random, {**USUAL, Spent.ENTRY: 3.0e-6})
+    run = other.runs[2]
+    made = run.steps[0].account
+    user = (Spent.SERVER, Spent.RUN_QUEUE, Spent.CLIENT, Spent.OTHER)
+    session = {part: seconds for part, seconds in made.session.items() if part in user}
+    session[Spent.KERNEL] = sum(made.session.values()) - sum(session.values())
+    blind = made.model_copy(update={"session": session})
+    step = run.steps[0].model_copy(update={"account": blind})
+    runs = [*other.runs]
+    runs[2] = run.model_copy(update={"steps": (step,)})
+    one = compare(base, Side("B", tuple(runs))).why[0]
+
+    assert one.moved[0].part == Spent.ENTRY
+    assert one.moved[0].shift == pytest.approx(2.1e-6, rel=0.3)
+    assert Spent.KERNEL not in {part.part for part in one.parts}
+
+
 def test_known_causes_that_differ_stand_beside_it(side):
     """Read-ahead beside a device that is waited for longer; what cannot move it does not."""
     random = np.random.default_rng(13)
