@@ -35,7 +35,7 @@ _SHARE = 0.01
 _RETRY = 1.0
 """Seconds after which a server is asked again that did not answer."""
 _LOOK_AGAIN = 5.0
-"""Seconds after which it is looked again which threads are replayer's own."""
+"""Seconds after which it is looked again which threads are replayer's own, or the server's."""
 _SEED = 20261122
 _END_SECONDS = 4.0
 
@@ -156,6 +156,7 @@ class Waits:
         """Look at once; the first mark begins it."""
         self._marks.append(clock_ns)
         self._own.look_again()
+        self._server.look_again()
         if self._thread.ident is None:
             self._thread.start()
         self._wake.set()
@@ -220,11 +221,12 @@ class Waits:
             self._failure = error
         finally:
             self._crew.close()
+            self._server.close()
 
     def _look_until_the_end(self) -> None:
         before = self._moment()
         # It made a connection, which is no measure of the others.
-        self._cost, spent = time.thread_time(), 0.0
+        self._cost, spent = self._spent(), 0.0
         while not self._ended:
             pause = min(spent / _SHARE, _LONGEST_PAUSE)
             self._wake.wait(max(_PERIOD * self._draw.uniform(0.5, 1.5), pause))
@@ -232,8 +234,12 @@ class Waits:
             moment = self._moment()
             self._keep(before, moment)
             before = moment
-            spent = time.thread_time() - self._cost
+            spent = self._spent() - self._cost
             self._cost += spent
+
+    def _spent(self) -> float:
+        """Return the CPU seconds of this thread and of the server's that answers it."""
+        return time.thread_time() + self._server.spent()
 
     def _keep(self, before: _Moment, moment: _Moment) -> None:
         """Add an interval that no mark lies in."""
@@ -336,8 +342,10 @@ class _Server:
         """Why its threads or its words could not be seen."""
         self._scene = scene
         self._never = scene.ask is None
-        self._silent_until = 0.0
+        self._silent_until = self._unknown_until = 0.0
         self._main = 0
+        self._asking: Thread | None = None
+        self._asked_ns = self._spent_ns = 0
 
     def sessions(self) -> dict[int, _Word]:
         """Return thread -> what the server says that the session waits for; {} if none works.
@@ -358,7 +366,9 @@ class _Server:
             return {}
         self.missing = ""
         named = any(row["named"] for row in rows)
-        return dict(self._listed(row for row in rows if row["named"] or not named))
+        return dict(
+            self._listed(row for row in rows if row["named"] or row["part"] == "own" or not named)
+        )
 
     def _listed(self, rows: Iterable[Mapping[str, Any]]) -> Iterator[tuple[int, _Word]]:
         control = set(map(str, self._scene.control()))
@@ -366,25 +376,63 @@ class _Server:
             word = (str(row["wait"]), str(row["part"]))
             for session in str(row["sessions"]).split():
                 number, _, thread = session.partition(":")
-                if word[1] != "client" or number not in control:
+                if word[1] == "own":
+                    self._asks(int(thread or number))
+                elif word[1] != "client" or number not in control:
                     yield int(thread or number), word
+
+    def _asks(self, tid: int) -> None:
+        """Take note of the thread of the server that answers, as its time is part of the cost."""
+        if self._asking is not None and self._asking.tid == tid:
+            return
+        self.close()
+        if self._is_here(tid):
+            with contextlib.suppress(OSError, ValueError):
+                self._asking = Thread(tid)
+                self._asked_ns = self._asking.look().ran_ns
+
+    def spent(self) -> float:
+        """Return the CPU seconds that the server used for its answers, 0 where not known."""
+        if self._asking is not None:
+            with contextlib.suppress(OSError, ValueError):
+                ran_ns = self._asking.look().ran_ns
+                self._spent_ns += ran_ns - self._asked_ns
+                self._asked_ns = ran_ns
+        return self._spent_ns / 1e9
+
+    def close(self) -> None:
+        """Close the files of the thread that answers."""
+        if self._asking is not None:
+            self._asking.close()
+            self._asking = None
 
     def here(self, sessions: Mapping[int, _Word]) -> Mapping[int, _Word]:
         """Return those whose threads are the server's own here, {} of a server elsewhere."""
         if not sessions:
             return {}
-        sample = next(iter(sessions))
-        if not threads.belongs(sample, self._main):
-            mains = self._scene.server()
-            self._main = mains[0] if mains else 0
-            if not threads.belongs(sample, self._main):
-                self.missing = (
-                    "the server's threads have other numbers here than for itself"
-                    if mains
-                    else "the server's processes are not known on this host"
-                )
-                return {}
-        return sessions
+        if self._is_here(next(iter(sessions))):
+            return sessions
+        self.missing = (
+            "the server's threads have other numbers here than for itself"
+            if self._main
+            else "the server's processes are not known on this host"
+        )
+        return {}
+
+    def look_again(self) -> None:
+        """Do not take for granted that its processes are unknown."""
+        self._unknown_until = 0.0
+
+    def _is_here(self, tid: int) -> bool:
+        """Tell whether a thread is the server's; whoever has its number elsewhere is not it."""
+        if threads.belongs(tid, self._main):
+            return True
+        if time.monotonic() < self._unknown_until:
+            return False
+        self._unknown_until = time.monotonic() + _LOOK_AGAIN
+        mains = self._scene.server()
+        self._main = mains[0] if mains else 0
+        return threads.belongs(tid, self._main)
 
 
 class _OwnThreads:
