@@ -94,7 +94,7 @@ def _check(words: list[str]) -> tuple[Workload, Order]:
     asked = parser.parse_args(words)
     taken = [
         f"--{name.replace('_', '-')}"
-        for name in ("label", "results", "json", "dry_run")
+        for name in ("label", "results", "json", "dry_run", "resume")
         if getattr(asked, name, None)
     ]
     if taken:

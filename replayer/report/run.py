@@ -67,10 +67,11 @@ _EMPTY: tuple[object, ...] = (None, "", ())
 
 def render(run: Run, path: Path | None = None) -> Group:
     """Return the report of a run, with where its file is if that is given."""
-    parts: list[RenderableType] = [*_head(run)]
+    # First what was found: who reads on wants to know why.
+    parts: list[RenderableType] = [*_head(run), *_short(run)]
     for results in _by_name(run):
         parts += _step(results[0], run) if len(results) == 1 else _repeats(results, run)
-    return Group(*parts, *_short(run), *_tail(run, path))
+    return Group(*parts, *_tail(run, path))
 
 
 def attention(run: Run) -> list[str]:

@@ -100,12 +100,14 @@ def test_a_plan_says_the_same_of_each_boot(cli):
     # What is free may change meanwhile.
     steps = alone[alone.index("\n\n") :]
     assert steps.strip() in planned
-    assert (
-        "--dry-run"
-        in cli(
-            "plan", "--kernels", "A,B", "--boots", 2, "--", "smoke", "--dry-run", status=2
-        ).stderr
-    )
+
+
+@pytest.mark.parametrize("option", [["--dry-run"], ["--resume", "latest"]])
+def test_what_no_boot_can_do_is_not_planned(cli, option):
+    """A plan is of whole runs."""
+    planned = cli("plan", "--kernels", "A,B", "--boots", 2, "--", "smoke", *option, status=2)
+
+    assert f"{option[0]} cannot be planned" in planned.stderr
 
 
 def test_what_a_run_would_refuse_is_refused(cli, tmp_path):

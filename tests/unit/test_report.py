@@ -557,11 +557,11 @@ def test_a_flush_that_was_not_proven_is_loud(stored, facts, said):
     assert "proven clean" not in text
 
 
-def test_the_end_repeats_the_main_numbers(stored):
-    """The last screen has a line for each step: medians of repeats, and where the data was."""
+def test_the_beginning_has_the_main_numbers(stored):
+    """The first screen has a line for each step: medians of repeats, and where the data was."""
     found = repeated(stored, [faster(1.0), faster(1.1), faster(1.3)])
 
-    short = shown(found).partition("in short")[2].partition("what to know")[0]
+    short = shown(found).partition("in short")[2].partition("\nbuild · ")[0]
     (cached,) = [line for line in short.splitlines() if line.startswith("  cached")]
     assert f"riops {393232.4 * 1.1:,.0f}/s" in cached
     assert "medians of 3" in short
@@ -615,3 +615,15 @@ def test_no_text_in_a_csv_begins_as_a_formula(text, run_of):
 
     assert {row[key][0] for row in rows for key in ("group", "label", "workload", "step")} == {"'"}
     assert [row["value"] for row in rows] == ["-1.0"]
+
+
+@pytest.mark.parametrize("width", [80, 100])
+def test_what_was_found_comes_first(stored, width):
+    """Each step's main numbers stand once, before the details; what to know at the end."""
+    text = screen.text(run.render(stored), width=width)
+    first_step = text.index(f"\n{stored.steps[0].name} · ")
+
+    assert text.count("\nin short ") == 1
+    assert (
+        text.index("\nin short ") < first_step < text.index("\nwhat to know about these numbers ")
+    )
