@@ -162,7 +162,11 @@ class Seen:
 
 
 class Recording(Protocol):
-    """What an active collector has begun."""
+    """What an active collector has begun.
+
+    It may have `prepare() -> None`, called once just before the first edge of a window, for what
+    takes longer than a mark may: nothing of that is in the window.
+    """
 
     def mark(self, clock_ns: int) -> None:
         """Take note of an edge of a window, and return at once.

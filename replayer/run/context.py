@@ -93,7 +93,7 @@ class Context:
         if device is not None:
             facts = self.host.device_facts(device, path)
             self.findings.facts |= {name: fact for name, fact in facts.items() if fact is not None}
-        with Sampler(self.host, device, on_mark=self.sampler.on_mark) as sampler:
+        with Sampler(self.host, device, watcher=self.sampler.watcher) as sampler:
             yield sampler
 
     @contextlib.contextmanager

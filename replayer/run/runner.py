@@ -269,7 +269,7 @@ def _perform(
     device = host.device_of(stage.storage)
     names = stage.order.collectors if getattr(module, "HAS_WINDOW", True) else ()
     watched = watching.recordings(names, host, device, stage.server)
-    sampler = Sampler(host, device, on_mark=watched.mark)
+    sampler = Sampler(host, device, watcher=watched)
     context = stage.context(run, sampler, repeat)
     try:
         with watched:

@@ -96,6 +96,7 @@ class Recordings:
         self._scene = scene
         self._under_way: dict[str, Recording] = {}
         self._ended: dict[str, Recording] = {}
+        self._prepared = False
         self._scenes = contextlib.ExitStack()
         self._files = contextlib.ExitStack()
 
@@ -123,6 +124,15 @@ class Recordings:
         with signals.shield():
             self.end()
             self._files.close()
+
+    def prepare(self) -> None:
+        """Have those that need a moment for it make ready for the first edge of a window."""
+        if self._prepared:
+            return
+        self._prepared = True
+        for name, recording in list(self._under_way.items()):
+            with self.spared(name):
+                getattr(recording, "prepare", lambda: None)()
 
     def mark(self, clock_ns: int) -> None:
         """Tell all of an edge of a window."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from types import ModuleType, TracebackType
-from typing import NamedTuple, Self
+from typing import NamedTuple, Protocol, Self
 
 from replayer import registry
 from replayer.collectors import Columns, Sample
@@ -34,6 +34,18 @@ class DeviceDelta:
     read_bytes: int
     writes: int
     write_bytes: int
+
+
+class Watcher(Protocol):
+    """Who wants to know of the edges of windows."""
+
+    def prepare(self) -> None:
+        """Make ready for an edge, which comes next."""
+        ...
+
+    def mark(self, clock_ns: int) -> None:
+        """Take note of an edge, and return at once."""
+        ...
 
 
 class _Copy(NamedTuple):
@@ -95,11 +107,11 @@ class Sampler:
         *,
         interval: float = 1.0,
         clock: Callable[[], int] = time.monotonic_ns,
-        on_mark: Callable[[int], None] | None = None,
+        watcher: Watcher | None = None,
     ) -> None:
-        """Watch a host; `on_mark` is told the clock of every edge of a window."""
+        """Watch a host; `watcher` is told of the edges of windows."""
         self.device = device
-        self.on_mark = on_mark
+        self.watcher = watcher
         self.cpu_seconds = 0.0
         """Processor time that the thread has used."""
         self._interval = interval
@@ -152,9 +164,12 @@ class Sampler:
 
         The next interval starts here, so that the seconds of a window are whole ones.
         """
+        if self.watcher is None:
+            return self._edge()
+        # Whatever takes time is done before the window begins, never in it.
+        self.watcher.prepare()
         clock_ns = self._edge()
-        if self.on_mark is not None:
-            self.on_mark(clock_ns)
+        self.watcher.mark(clock_ns)
         return clock_ns
 
     def _edge(self) -> int:

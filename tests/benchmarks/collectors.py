@@ -73,7 +73,7 @@ def _riops(server, kind, names, seconds=SECONDS):
     keys = {**TABLES, "num_threads": 1, "memory": kind, "run_time": f"{seconds}s"}
     spec = sessions.Spec(step="sessions", name="sessions", **keys)
     with watching.recordings(names, host, device, server) as watched:
-        with Sampler(host, device, on_mark=watched.mark) as sampler:
+        with Sampler(host, device, watcher=watched) as sampler:
             context = context_of(server, host, sampler)
             context = dataclasses.replace(context, findings=Findings())
             sessions.run(spec, context)

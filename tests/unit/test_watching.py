@@ -170,6 +170,34 @@ def test_what_the_kernel_did_is_told_by_the_profile_of_the_same_window(collector
     }
 
 
+def test_what_takes_time_to_begin_is_not_in_the_window(collectors, perform):
+    """It is told before the first edge, once, however many there are."""
+    calls, edges = [], []
+    toy = recorder(calls)
+    begin = toy.begin
+
+    def begun(scene):
+        recording = begin(scene)
+
+        def prepare():
+            calls.append("prepare")
+            time.sleep(0.3)
+            edges.append(time.monotonic_ns())
+
+        recording.prepare = prepare
+        return recording
+
+    def step(_spec, context):
+        edges.extend(context.sampler.mark() for _ in range(3))
+
+    collectors(toy=SimpleNamespace(begin=begun))
+    perform(step)
+
+    assert calls[1:] == ["prepare", "mark", "mark", "mark", "end"]
+    assert edges[0] <= edges[1]
+    assert edges[2] - edges[1] < 0.2e9
+
+
 def test_its_folder_is_nobody_elses_and_gone_afterwards(collectors, perform):
     """While it lasts it is written down, so that it is removed after a kill, too."""
     calls, notes = [], []

@@ -33,7 +33,7 @@ _OF_MEMORY = 0.05
 """Of the memory that is free for use: no more is taken for the file."""
 _OF_FILE_SYSTEM = 0.5
 _READY_SECONDS = 5.0
-_ENABLED_SECONDS = 0.02
+_ENABLED_SECONDS = 0.5
 _END_SECONDS = 4.0
 _LOOK_SECONDS = 1.0
 _SCRIPT_SECONDS = 300.0
@@ -59,9 +59,7 @@ class PerfRecording:
         self._largest = _largest(scene)
         self._servers: set[int] = set()
         self._looks: list[threading.Thread] = []
-        self._marked_ns: int | None = None
-        self._late_ns = 0
-        self._spent_before = 0.0
+        self._spent_before: float | None = None
         self._ended_badly = ""
         self._control = _Control(scene.folder) if "--control" in self._options else None
         self._process = shell.start(
@@ -73,21 +71,23 @@ class PerfRecording:
             self._stop()
             raise
 
+    def prepare(self) -> None:
+        """Have it sample from now on."""
+        self._spent_before = self._spent()
+        if self._control is not None:
+            self._control.ask("enable")
+            self._control.answered(_ENABLED_SECONDS)
+
     def mark(self, clock_ns: int) -> None:
-        """Have it sample from the first edge on, and look who the server is at each."""
-        if self._marked_ns is None:
-            self._marked_ns = clock_ns
-            self._spent_before = self._spent()
-            if self._control is not None:
-                self._control.ask("enable")
-                self._control.answered(_ENABLED_SECONDS)
+        """Look who the server is now."""
+        del clock_ns  # perf notes the same clock itself
         look = threading.Thread(target=self._look, daemon=True)
         look.start()
         self._looks.append(look)
 
     def end(self) -> float:
         """Stop perf; return the CPU seconds that it used since the first mark."""
-        spent = self._spent() - self._spent_before if self._marked_ns is not None else 0.0
+        spent = 0.0 if self._spent_before is None else self._spent() - self._spent_before
         if self._process.poll() is not None:
             self._ended_badly = self._why_ended()
         self._stop()
