@@ -96,7 +96,8 @@ def run(workdir):
         if cause.workload == "cached" and sides:
             controls += sides[0].runs
     tried = [one for one in named if one is not None]
-    rows = [_row("planted causes that were named", ">= 0.9", sum(tried) / len(tried), tried)]
+    share = sum(tried) / len(tried) if tried else 0.0
+    rows = [_row("planted causes that were named", ">= 0.9", share, tried)]
     wrong = _alike(place, controls)
     return [*rows, _row("A/A pairs with anything named", "<= 0.05", sum(wrong) / PAIRS, wrong)]
 
