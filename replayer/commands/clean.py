@@ -103,6 +103,7 @@ def _on_server(args: argparse.Namespace) -> int:
     if url is None:
         raise Impossible(f"{args.engine} is no URL of a server: what is private, `replayer clean`s")
     kind = engine.of_url(url) if "://" in args.engine else engine.load(args.engine)
+    residue.refuse_unknown(kind)
     with remote.emptying(kind, url, ask=asker()) as database:
         if database is None:
             _say("there is nothing of replayer's on the server")

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from replayer.engines.verbs import Asked
-from replayer.errors import Denied, ReplayerError
+from replayer.errors import Denied, Impossible, ReplayerError
 
 if TYPE_CHECKING:
     from replayer.engines.connection import Database
+    from replayer.engines.engine import Engine
     from replayer.model import Fact
 
 _RECORDED = Asked("residue/recorded")
@@ -30,6 +31,15 @@ class Thing(NamedTuple):
     """table, slob or database."""
     name: str
     bytes: int
+
+
+def refuse_unknown(engine: Engine) -> None:
+    """Raise Impossible for an engine that has no words for what is removed here."""
+    if engine.verb(_RECORDED) is None:
+        raise Impossible(
+            f"what replayer made on {engine.title} is not removed by replayer: drop its database "
+            f"`replayer` there, if replayer_owned lies in it"
+        )
 
 
 def recorded(database: Database) -> bool:

@@ -243,7 +243,16 @@ def test_mariadb_is_cleaned_by_the_same_rules(tmp_path, server_home, mariadbd):
             assert "nothing of replayer's" in replayer("clean", "--engine", typed, "--yes").stderr
 
 
-@pytest.mark.parametrize("words", [["--engine", "postgres"], ["--engine", "nosuch://x/y"]])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--engine", "postgres"],
+        ["--engine", "nosuch://x/y"],
+        ["--engine", "singlestore://root@127.0.0.1:1/x"],
+        ["--engine", "postgresql://x@127.0.0.1:1/y"],
+        ["--engine", "postgresql://x@127.0.0.1:1/y", "--data-dir", "/tmp"],
+    ],
+)
 def test_what_is_no_server_of_somebody_elses_is_refused(words):
     """A private engine is cleaned without a URL, and a URL must be one."""
     assert replayer("clean", *words, "--yes", status=2).stderr.startswith("replayer: error: ")
