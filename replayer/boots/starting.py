@@ -92,10 +92,15 @@ def intent(
     unit.check(system)
     mounts = {
         mount.point
-        for folder in (path, *folders, state.folder())
+        for folder in (path, *folders, state.folder(), *_own_folders())
         if (mount := system.host.mount_of(folder)) is not None and mount.point != "/"
     }
     return Intent(system, path, schedule, left, chosen, entries, tuple(sorted(mounts)), then)
+
+
+def _own_folders() -> tuple[Path, ...]:
+    """Return where this replayer, its environment and its Python lie."""
+    return Path(__file__), Path(sys.executable), Path(os.path.realpath(sys.executable))
 
 
 def permit(system: System) -> None:
@@ -166,7 +171,8 @@ def start(intended: Intent) -> None:
             # Between the look and the lock somebody else may have started one.
             permit(system)
             state.begin_log(inner)
-            unit.install(system, current.plan, (*current.command, "boots", "continue"))
+            words = (*current.command, "boots", "continue")
+            unit.install(system, current.plan, words, current.mounts)
             try:
                 state.save(inner, current)
             except OSError:

@@ -33,13 +33,18 @@ _UNIT = """\
 {mark}
 [Unit]
 Description=replayer: the plan of boots {plan}
-After=multi-user.target network-online.target remote-fs.target
+After=multi-user.target network-online.target remote-fs.target{mounts}
+# Replayer's own disk may come later than this: it is tried again until then.
+StartLimitIntervalSec=0
 
 [Service]
 Type=simple
 ExecStart={command}
 {environment}
 WorkingDirectory=/
+Restart=on-failure
+RestartSec=10
+SuccessExitStatus=130
 # A measured server that is killed for memory ends its step, not the plan.
 OOMPolicy=continue
 TasksMax=infinity
@@ -74,8 +79,11 @@ def check(system: System) -> None:
             raise Impossible(f"/{folder}/{name} is there and was not made by replayer: remove it")
 
 
-def install(system: System, plan: str, command: Sequence[str]) -> None:
-    """Make the service and have it started at each boot; raises ReplayerError."""
+def install(system: System, plan: str, command: Sequence[str], mounts: Sequence[str] = ()) -> None:
+    """Make the service and have it started at each boot, after the disks of these mount points.
+
+    Raises ReplayerError.
+    """
     check(system)
     folder, name = _place(system)
     with signals.shield():
@@ -83,7 +91,7 @@ def install(system: System, plan: str, command: Sequence[str]) -> None:
         try:
             with trusted_path.own(system.path(folder), "the folder") as inner:
                 if system.systemd:
-                    inner.replace(name, _unit(plan, command, kept(os.environ)))
+                    inner.replace(name, _unit(plan, command, kept(os.environ), mounts))
                     _enable(inner)
                 else:
                     inner.replace(name, _script(command, kept(os.environ)), 0o755)
@@ -145,13 +153,31 @@ def _place(system: System) -> tuple[str, str]:
     )
 
 
-def _unit(plan: str, command: Sequence[str], variables: Mapping[str, str]) -> str:
+def _unit(
+    plan: str, command: Sequence[str], variables: Mapping[str, str], mounts: Sequence[str]
+) -> str:
     environment = "\n".join(
         f"Environment={_quoted(f'{name}={value}')}" for name, value in variables.items()
     )
     words = " ".join(_quoted(word.replace("$", "$$")) for word in command)
     shown = "".join(c if c.isprintable() else " " for c in plan).replace("%", "%%")
-    return _UNIT.format(mark=_MARK, plan=shown, command=words, environment=environment)
+    after = "".join(f" {mount_unit(point)}" for point in mounts)
+    return _UNIT.format(
+        mark=_MARK, plan=shown, mounts=after, command=words, environment=environment
+    )
+
+
+def mount_unit(point: str) -> str:
+    """Return what systemd calls the mount of a folder (systemd.unit(5), escaping)."""
+    name = "".join(
+        "-" if c == "/" else c if c.isascii() and (c.isalnum() or c in ":_.") else _hex(c)
+        for c in point.strip("/")
+    )
+    return (f"\\x2e{name[1:]}" if name.startswith(".") else name) + ".mount"
+
+
+def _hex(character: str) -> str:
+    return "".join(f"\\x{byte:02x}" for byte in os.fsencode(character))
 
 
 def _quoted(word: str) -> str:

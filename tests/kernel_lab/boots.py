@@ -211,7 +211,7 @@ def archive(name, text):
 
 
 def install_replayer(target):
-    """Put replayer with all that it needs into a folder."""
+    """Put all that replayer needs into a folder."""
     with tempfile.TemporaryDirectory(prefix="replayer-wheel-") as wheels:
         pip = [sys.executable, "-m", "pip"]
         lab.run(*pip, "wheel", "--quiet", "--no-deps", "--wheel-dir", wheels, lab.PROJECT)
@@ -221,6 +221,8 @@ def install_replayer(target):
         ]
         words += ["--only-binary=:all:"]
         lab.run(*pip, "install", *words, *Path(wheels).glob("*.whl"))
+    # What is tried is the one on the second disk.
+    shutil.rmtree(target / "replayer")
 
 
 def configure(root):

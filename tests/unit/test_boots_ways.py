@@ -306,7 +306,10 @@ def test_the_service_gets_no_secret_and_quotes_its_words():
     }
 
     assert unit.kept(variables) == {"PATH": "/bin", "REPLAYER_HOME": "/a b/%h"}
-    text = unit._unit("/p%p\nExecStart=/bin/evil", ["/a $b", 'q"'], unit.kept(variables))
+    text = unit._unit(
+        "/p%p\nExecStart=/bin/evil", ["/a $b", 'q"'], unit.kept(variables), ["/mnt/a b"]
+    )
+    assert r" mnt-a\x20b.mount" in text
     assert 'Environment="REPLAYER_HOME=/a b/%%h"' in text
     assert 'ExecStart="/a $$b" "q\\""' in text
     assert "\nExecStart=/bin/evil" not in text
