@@ -1,9 +1,10 @@
 """Where the time of a step's window went: what the terminal shows of its account and profile."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median_low
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from rich.cells import cell_len, set_cell_size
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
@@ -25,6 +26,7 @@ _CPU = frozenset(
 _USER = (Spent.SERVER, Spent.CLIENT)
 _FUNCTIONS = 20
 _WAITS = 8
+_LATENCY = "block_latency.seconds"
 _LEAST = 0.0005
 """A smaller share is left out."""
 _WIDE = 78
@@ -51,11 +53,39 @@ def parts(result: StepResult) -> Iterator[RenderableType]:
         yield from _account(result.account)
     if result.profile is not None:
         yield from _functions(result.profile)
+    latency = [*_device(result.tables.get(_LATENCY, ()))]
+    if latency:
+        yield indented([("device, bpftrace", Flow(latency, "   "))])
     if result.costs:
         yield indented([("watching cost", Flow([*_costs(result)], "   "))])
     if result.account is not None:
         for note in result.account.notes:
             yield line(f"note: {clean(note)}", "yellow")
+
+
+def _device(seconds: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield how long the device took for reads and writes, of the seconds of block_latency."""
+    for kind in dict.fromkeys(str(row["kind"]) for row in seconds):
+        requests: Counter[int] = Counter()
+        for row in seconds:
+            if row["kind"] == kind:
+                buckets = (part.partition(":") for part in str(row["histogram"]).split())
+                requests.update({int(low): int(count) for low, _, count in buckets})
+        times = "   ".join(
+            f"p{share:g} <= {show_duration(_bucket_end(requests, share / 100) / 1e6)}"
+            for share in (50, 99)
+        )
+        yield f"{kind} {times}   of {show_count(requests.total())} timed"
+
+
+def _bucket_end(requests: Mapping[int, int], share: float) -> int:
+    """Return where the bucket ends that a share of the requests lies in; it doubles its begin."""
+    left = share * sum(requests.values())
+    for low in sorted(requests):
+        left -= requests[low]
+        if left <= 0:
+            break
+    return max(1, 2 * low)
 
 
 def middle(results: Sequence[StepResult]) -> StepResult | None:

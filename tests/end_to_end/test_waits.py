@@ -11,6 +11,7 @@ from replayer.analysis.account import account
 from replayer.engines import driver
 from replayer.engines import engine as engines
 from replayer.engines.connection import Database
+from replayer.machine import threads
 from replayer.machine.host import Host
 from replayer.model import Spent
 from replayer.run import watching
@@ -168,6 +169,18 @@ def test_of_a_server_elsewhere_there_are_its_words_alone(server, monkeypatch):
     assert 5 * made.session[Spent.CLIENT] / whole == pytest.approx(3, abs=0.1)
     assert 5 * made.session[Spent.LOCK] / whole == pytest.approx(1, abs=0.1)
     assert "(the server's processes are not known on this host)" in made.notes[0]
+
+
+def test_on_a_kernel_that_counts_no_queues_the_states_remain(server, monkeypatch):
+    """Without schedstat a busy session is still on a processor or in its queue, by its states."""
+    monkeypatch.setattr(threads, "counts_queues", lambda: False)
+    monkeypatch.setattr(threads.Thread, "_account", lambda _self: [b"0", b"0", b"0"])
+
+    waits, made = five_sessions(server)
+
+    check_five(waits, made)
+    assert not waits.counted
+    assert "does not count how long a thread waits" in made.notes[0]
 
 
 def test_sessions_that_end_before_the_window_are_counted_while_they_last(server):

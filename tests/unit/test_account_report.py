@@ -232,3 +232,17 @@ def test_what_moved_most_counts_functions_of_one_side_as_well():
         ("come", "server", 0.0, 2.0),
         ("slower", "server", 1.0, 1.5),
     ]
+
+
+def test_the_devices_times_are_those_of_all_seconds(cached):
+    """Two seconds with 90 and 8 reads of up to 128 us and two of up to 4096: p99 is the latter."""
+    seconds = (
+        {"second": 1.0, "kind": "read", "timed": 91, "histogram": "64:90 2048:1"},
+        {"second": 1.0, "kind": "write", "timed": 1, "histogram": "0:1"},
+        {"second": 2.0, "kind": "read", "timed": 9, "histogram": "64:8 2048:1"},
+    )
+    step = cached.model_copy(update={"tables": {"block_latency.seconds": seconds}})
+
+    words = " ".join(shown(step).split())
+    assert "device, bpftrace read p50 <= 128 us p99 <= 4.10 ms of 100 timed" in words
+    assert "write p50 <= 1.00 us p99 <= 1.00 us of 1 timed" in words
