@@ -8,8 +8,10 @@ from replayer.engines import engine as engines
 from replayer.model import Spent, Workload
 from replayer.report.progress import Lines
 from replayer.run import runner
+from replayer.steps.replay import spec as replay
 from replayer.steps.sessions import step as sessions
 from replayer.watch import calibration
+from tests.captured import Capture
 
 pytestmark = pytest.mark.alone
 WATCHING = ("waits", "processes", "statistics")
@@ -23,14 +25,19 @@ def measured(monkeypatch):
     def measure(engine="postgres", **keys):
         small = {"num_schemas": 2, "num_threads": 1, "scale": "16M", "run_time": "3s"}
         spec = sessions.Spec(step="sessions", name="sessions", **{**small, **keys})
-        workload = Workload(
-            name="account", source="account.toml", description="", comment="", steps=(spec,)
-        )
-        order = runner.Order(workload, engines.load(engine), collectors=WATCHING)
-        *_, run = runner.execute(order, Lines(io.StringIO()))
-        return run.steps[-1]
+        return performed(spec, engine)
 
     return measure
+
+
+def performed(spec, engine="postgres"):
+    """Run one step with its collectors and return its result."""
+    workload = Workload(
+        name="account", source="account.toml", description="", comment="", steps=(spec,)
+    )
+    order = runner.Order(workload, engines.load(engine), collectors=WATCHING)
+    *_, run = runner.execute(order, Lines(io.StringIO()))
+    return run.steps[-1]
 
 
 def shares(account):
@@ -86,6 +93,20 @@ def test_sessions_that_have_nothing_to_do_wait_for_their_client(measured):
 
     assert shares(step.account)[Spent.CLIENT] > 0.85
     assert abs(step.account.residue_share) < 0.1
+
+
+def test_the_sessions_of_a_replay_are_those_of_its_own_database(tmp_path):
+    """Two sessions that sleep for two seconds are seen to, though they are not named by replayer."""
+    capture = Capture()
+    for number in (1, 2):
+        capture.session(number).runs(number, 0.1, "SELECT pg_sleep(2)", lasts=2.0)
+    path = capture.write(tmp_path / "a.replay")
+
+    step = performed(replay.Spec(step="replay", name="replay", file=str(path)))
+
+    assert step.account.operation == "statement"
+    assert step.account.waits["Timeout:PgSleep"] > 0.7
+    assert shares(step.account)[Spent.OTHER] > 0.7
 
 
 @pytest.mark.slow

@@ -4,4 +4,4 @@ SELECT digest AS id, LEFT(digest_text, 200) AS statement, CAST(count_star AS DOU
        CAST(sum_rows_examined AS DOUBLE) AS rows_examined, sum_lock_time / 1e12 AS lock_seconds,
        CAST(sum_created_tmp_disk_tables AS DOUBLE) AS temp_tables
 FROM performance_schema.events_statements_summary_by_digest
-WHERE schema_name = DATABASE() AND digest IS NOT NULL
+WHERE (schema_name = DATABASE() OR schema_name LIKE 'replayer%') AND digest IS NOT NULL

@@ -17,6 +17,6 @@ FROM (
     FROM information_schema.processlist AS p
     LEFT JOIN information_schema.innodb_trx AS t
         ON t.trx_mysql_thread_id = p.id AND t.trx_state = 'LOCK WAIT'
-    WHERE p.db = DATABASE()
+    WHERE (p.db = DATABASE() OR p.db LIKE 'replayer%')
 ) AS watched
 GROUP BY wait, own

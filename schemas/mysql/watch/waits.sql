@@ -15,6 +15,6 @@ FROM (
     FROM performance_schema.threads AS p
     LEFT JOIN information_schema.innodb_trx AS t
         ON t.trx_mysql_thread_id = p.processlist_id AND t.trx_state = 'LOCK WAIT'
-    WHERE p.type = 'FOREGROUND' AND p.processlist_db = DATABASE()
+    WHERE p.type = 'FOREGROUND' AND (p.processlist_db = DATABASE() OR p.processlist_db LIKE 'replayer%')
 ) AS watched
 GROUP BY wait, own

@@ -1,4 +1,4 @@
--- What each statement of this database has cost so far; the extension may lie in any schema,
+-- What each statement of this database, and of others of replayer's, has cost so far; the extension may lie in any schema,
 -- and is of use where the server has loaded its library.
 SELECT set_config('search_path', 'pg_catalog, ' || quote_ident(n.nspname), false)
 FROM pg_extension AS e
@@ -12,6 +12,6 @@ SELECT queryid::text AS id, left(regexp_replace(query, '\s+', ' ', 'g'), 200) AS
        sum(shared_blks_dirtied)::float8 AS blocks_dirtied, sum(wal_bytes)::float8 AS wal_bytes,
        sum(temp_blks_read + temp_blks_written)::float8 AS temp_blocks
 FROM pg_stat_statements
-WHERE dbid = (SELECT oid FROM pg_database WHERE datname = current_database())
+WHERE dbid IN (SELECT oid FROM pg_database WHERE datname = current_database() OR datname LIKE 'replayer%')
   AND query ~* '^\s*(select|insert|update|delete|merge|with|call|begin|commit|end|fetch|copy)\M'
 GROUP BY 1, 2

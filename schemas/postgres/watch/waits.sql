@@ -16,7 +16,7 @@ FROM (
     SELECT pid, wait_event_type AS kind, wait_event AS event, state IS NULL AS hidden,
            application_name LIKE 'replayer session %' AS named, pid = pg_backend_pid() AS own
     FROM pg_stat_get_activity(NULL)
-    WHERE datid = (SELECT oid FROM pg_database WHERE datname = current_database())
+    WHERE datid IN (SELECT oid FROM pg_database WHERE datname = current_database() OR datname LIKE 'replayer%')
       AND backend_type = 'client backend'
 ) AS watched
 GROUP BY 1, 2, 3
