@@ -96,7 +96,7 @@ def test_sessions_that_have_nothing_to_do_wait_for_their_client(measured):
 
 
 def test_the_sessions_of_a_replay_are_those_of_its_own_database(tmp_path):
-    """Two sessions that sleep for two seconds are seen to, though they are not named by replayer."""
+    """Two sessions that sleep for two seconds are seen, though no name of replayer is theirs."""
     capture = Capture()
     for number in (1, 2):
         capture.session(number).runs(number, 0.1, "SELECT pg_sleep(2)", lasts=2.0)
