@@ -137,7 +137,7 @@ def hurry() -> None:
         quiet = interrupts.quietest(read(f"/{interrupts.FILE}"), os.sched_getaffinity(0))
         os.sched_setaffinity(0, {quiet})
     with contextlib.suppress(OSError):
-        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
+        os.sched_setscheduler(0, os.SCHED_FIFO | os.SCHED_RESET_ON_FORK, os.sched_param(1))
 
 
 def name(tid: int) -> str:

@@ -2,7 +2,9 @@
 
 from decimal import Decimal
 
-from replayer.collectors.statistics import differences
+from replayer.collectors import Scene, Seen
+from replayer.collectors.statistics import begin, differences
+from replayer.machine.host import Host
 
 
 def test_only_what_moved_is_left():
@@ -53,3 +55,14 @@ def test_a_view_that_is_null_in_parts_is_counted_where_it_is_not():
         {"who": "a", "reads": None, "writes": 2},
         {"who": "b", "reads": 5, "writes": None},
     ]
+
+
+def test_a_run_without_a_database_has_no_statistics_to_miss(tmp_path):
+    """A probe of the disk is not told that no server was asked."""
+    recording = begin(Scene(Host(), None, tmp_path, server=list, own=list))
+
+    recording.mark(1)
+    recording.mark(2)
+
+    assert recording.end() == 0.0
+    assert recording.cut(1, 2) == Seen()
