@@ -13,13 +13,13 @@ _CPU = frozenset(
     }
 )
 _SPEED = _CPU | {Spent.RUN_QUEUE, Spent.CLIENT}
-_READS = frozenset({Spent.DEVICE, Spent.PAGE_CACHE, Spent.FILE_SYSTEM, Spent.BLOCK, Spent.COPY})
+_READS = frozenset({Spent.DEVICE, Spent.PAGE_CACHE, Spent.FILE_SYSTEM, Spent.BLOCK})
 _QUEUE = frozenset({Spent.DEVICE, Spent.LOG, Spent.BLOCK, Spent.SCHEDULER})
 _PAGES = frozenset({Spent.FAULTS, Spent.SERVER, Spent.COPY, Spent.PAGE_CACHE, Spent.KERNEL})
 _PLACES = frozenset({Spent.RUN_QUEUE, Spent.SCHEDULER, Spent.LOCK, Spent.LOCKING, Spent.CLIENT})
 _DURABLE = frozenset({Spent.LOG, Spent.DEVICE, Spent.LOCK, Spent.FILE_SYSTEM, Spent.BLOCK})
 _FILES = frozenset({*_READS, Spent.LOG, Spent.KERNEL})
-_MEMORY = frozenset({*_READS, Spent.FAULTS, Spent.SERVER, Spent.ENTRY})
+_MEMORY = frozenset({*_READS, Spent.COPY, Spent.FAULTS, Spent.SERVER, Spent.ENTRY})
 
 # A processor's mitigations also slow down what is entered indirectly, and flush what is cached.
 _CAUSES: tuple[tuple[str, frozenset[Spent]], ...] = (
