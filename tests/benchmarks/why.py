@@ -143,9 +143,7 @@ def _tried(cause, place):
         print(f"  {cause.name}: {section.sentence}", flush=True)
         for one in section.may_explain:
             print(f"    may explain: {one}", flush=True)
-        hit |= any(
-            part.part in cause.parts and (part.shift > 0) == cause.more for part in why.moved
-        )
+        hit |= any(part.part in cause.parts and part.shift > 0 for part in why.moved)
     if not compared.why:
         print(f"  {cause.name}: no metric was shown to differ", flush=True)
     print(f"  {cause.name}: {'named' if hit else 'NOT NAMED'}", flush=True)
