@@ -15,6 +15,8 @@ from replayer.units import three
 _TOLD = 0.005
 """A part that is less than this share of the time on both sides is in the table, if at all."""
 _MOST_CAUSES = 6
+_MOSTLY = 0.5
+"""Parts that moved by less than this share of the whole difference do not explain most of it."""
 
 
 class Section(NamedTuple):
@@ -100,7 +102,7 @@ def _account(why: Why) -> str:
     factor, name = _unit(why)
     change = _number(why.whole.shift / factor)
     begin = f"{change} {name} a {why.operation} of {three(why.whole.base / factor)}"
-    return f"{begin}: {'; '.join(filter(None, (_named(why, factor), _unchanged(why))))}"
+    return f"{begin}: {'; '.join(filter(None, (_named(why, factor), _rest(why), _unchanged(why))))}"
 
 
 def _named(why: Why, factor: float) -> str:
@@ -108,6 +110,14 @@ def _named(why: Why, factor: float) -> str:
     if why.explained:
         return parts
     return f"no part explains it{f', though these moved: {parts}' if parts else ''}"
+
+
+def _rest(why: Why) -> str:
+    """Return that the parts that are named are the lesser part of the difference, if they are."""
+    whole = why.whole.shift if why.whole else 0.0
+    named = sum(part.shift for part in why.moved if part.part != RESIDUE)
+    little = why.explained and abs(named) < _MOSTLY * abs(whole)
+    return "where the most of it is was not shown" if little else ""
 
 
 def _moved(part: Part, factor: float) -> str:
