@@ -5,7 +5,9 @@ export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/r
 export PYTHONPATH=/lab/replayer:/opt/replayer PYTHONDONTWRITEBYTECODE=1 COLUMNS=100 NO_COLOR=1
 cd /lab || exit 1
 look() {
-    find /etc/systemd /etc/init.d /etc/rc?.d /boot -not -name grubenv -printf '%p %y %l %s %T@\n' | sort
+    # A folder in which something was for a while has another time.
+    find /etc/systemd /etc/init.d /etc/rc?.d /boot -not -name grubenv \
+        \( -type d -printf '%p/\n' -o -printf '%p %y %l %s %T@\n' \) | sort
     grub-editenv /boot/grub/grubenv list | sort
     cat /sys/kernel/kexec_loaded
     sysctl kernel.panic kernel.panic_on_oops
