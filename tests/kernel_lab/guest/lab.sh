@@ -17,7 +17,7 @@ off() {
     look > /lab/after
     find /var/lib/replayer | sort > /lab/home
     python3 -m replayer boots status > /lab/status 2>&1
-    echo "LAB STATUS $1"
+    echo "LAB STATUS $1" > /dev/console
     sync
     systemctl poweroff
 }
