@@ -124,7 +124,7 @@ def values(step):
     return {m["metric"]: m["value"] for m in step["measurements"]}
 
 
-def eventually(found, seconds=20.0):
+def eventually(found, seconds=60.0):
     """Wait until a function returns something true, and return that."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:

@@ -448,7 +448,7 @@ def ended_within(pid, seconds):
 
 
 @pytest.mark.slow
-def test_ctrl_c_in_the_middle_leaves_nothing(perf, tmp_path, server_home):
+def test_ctrl_c_in_the_middle_leaves_nothing(perf, tmp_path, made_home):
     """No perf, no folder, no note; the run is kept as interrupted."""
     environment = {k: v for k, v in os.environ.items() if k != "REPLAYER_WITHOUT"}
     command = [sys.executable, "-m", "replayer", "run", "smoke", "--results", tmp_path / "results"]
@@ -471,7 +471,7 @@ def test_ctrl_c_in_the_middle_leaves_nothing(perf, tmp_path, server_home):
     assert not list(journal.notes("watching"))
 
 
-def test_a_run_has_the_profile_of_a_step_with_a_window(perf, server_home, monkeypatch):
+def test_a_run_has_the_profile_of_a_step_with_a_window(perf, made_home, monkeypatch):
     """Of the sessions: the server's reads, in user mode and in the kernel."""
     # It waits until others leave the processors alone, and has tests of its own.
     monkeypatch.setattr(calibration, "measure", lambda when, before: {f"cpu.{when}": (1.0,)})
