@@ -23,8 +23,10 @@ if TYPE_CHECKING:
 _WATCHED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGALRM)
 _AGAIN_SECONDS = 0.01
 _SAME_SECONDS = 0.5
+_NUDGES = (0.02, 0.03, 0.05, 0.1, 0.15)
+"""Seconds between looks whether the main thread has heard; less than _SAME_SECONDS in all."""
 _SHOW_CURSOR = "\x1b[?25h"
-_state: dict[str, int] = {"depth": 0, "pending": 0, "raised": 0}
+_state: dict[str, int] = {"depth": 0, "pending": 0, "raised": 0, "heard": 0}
 _caught: list[signal.Signals] = []
 _hooks = [sys.unraisablehook]
 _first: list[float] = []
@@ -33,7 +35,7 @@ _wakeups: list[int] = []
 
 def install() -> None:
     """Turn the first Ctrl-C, SIGTERM or SIGHUP into Interrupted, raised in the main thread."""
-    _state.update(depth=0, pending=0, raised=0)
+    _state.update(depth=0, pending=0, raised=0, heard=0)
     _first.clear()
     # Under nohup SIGHUP is ignored from the start, and stays so.
     hung_up = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
@@ -107,8 +109,24 @@ def _count() -> None:
             now = time.monotonic()
             if not _first:
                 _first.append(now)
+                _nudge(number)
             elif now - _first[0] > _SAME_SECONDS:
                 _end_at_once()
+
+
+def _nudge(number: int) -> None:
+    """Send a signal to the main thread until that has heard of it.
+
+    Where another thread takes it, as it may while one starts a program, a main thread that waits
+    for a lock is not woken, and would wait on as if nobody had asked it to stop.
+    """
+    main = threading.main_thread().ident
+    assert main is not None, "the main thread runs"
+    for pause in _NUDGES:
+        time.sleep(pause)
+        if _state["heard"]:
+            return
+        signal.pthread_kill(main, number)
 
 
 def _end_at_once() -> None:
@@ -141,6 +159,7 @@ def _swallowed(unraisable: "UnraisableHookArgs") -> None:
 
 
 def _arrived(number: int, _frame: FrameType | None) -> None:
+    _state["heard"] = number
     if _state["raised"]:
         # Replayer is cleaning up already: a second exception would only leave things behind.
         return

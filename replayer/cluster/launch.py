@@ -13,6 +13,7 @@ import json
 import os
 import re
 import select
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
@@ -78,6 +79,8 @@ class SshAgent(ProcessInterface):  # type: ignore[misc]
         self._port = scheduler.rpartition(":")[2]
         self._secret = secret
         self._process: shell.Conversation | None = None
+        self._starting = threading.Lock()
+        self._unwanted = False
         self._last_words = b""
 
     async def start(self) -> None:
@@ -88,6 +91,9 @@ class SshAgent(ProcessInterface):  # type: ignore[misc]
 
     async def close(self) -> None:
         """End it: its stdin is closed, and what is left of it is killed."""
+        # A thread may be at starting ssh just now, and would wait for what it says to nobody.
+        with self._starting:
+            self._unwanted = True
         if self.status == Status.created and self._process is not None:
             # It is still being waited for.
             self._process.kill()
@@ -103,7 +109,10 @@ class SshAgent(ProcessInterface):  # type: ignore[misc]
 
     def _start(self) -> str:
         command = [*ssh.words(), "--", self._host, ssh.remote("agent", "REPLAYER_AGENT")]
-        self._process = process = shell.converse(command)
+        with self._starting:
+            if self._unwanted:
+                raise ReplayerError(f"no agent was started on {self._host}: it was ended before")
+            self._process = process = shell.converse(command)
         assert process.stdin is not None
         try:
             with contextlib.suppress(BrokenPipeError):

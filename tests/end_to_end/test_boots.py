@@ -83,6 +83,7 @@ def unattended(machine, most=20):
     raise AssertionError(text)
 
 
+@pytest.mark.slow
 def test_a_plan_is_done_by_itself_and_leaves_nothing(machine):
     """Each turn has its kernel, the default comes up at the end, and all is as it was before."""
     plan = booted.plan(machine.root / "boots.plan")
@@ -148,6 +149,7 @@ def test_a_wrong_kernel_twice_ends_the_plan(machine, plan, file, text):
     assert left(machine) == []
 
 
+@pytest.mark.slow
 def test_power_that_is_cut_in_a_step_costs_that_boot_only(machine, plan):
     """The turn is done again on another boot, and the cut one is in the log."""
     started(plan)
@@ -177,6 +179,7 @@ def _written(path):
     raise AssertionError(path)
 
 
+@pytest.mark.slow
 def test_a_step_that_fails_thrice_ends_the_plan_with_its_words(machine, plan):
     """What the step said is the reason, in the log and in the status."""
     machine.write("fails", "")

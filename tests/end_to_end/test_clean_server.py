@@ -111,6 +111,7 @@ def tables(url, engine="postgres"):
 THEIRS = {"public.pgio1", "public.persons1", "public.replayer_owned"}
 
 
+@pytest.mark.slow
 def test_what_a_run_left_is_told_and_removed(postgres, template):
     """The last line of the run has the size and the command, and that removes all of it."""
     pattern = r"left on the server: ([\d.]+) MiB \((.+)\); `replayer (.+)` removes it"
@@ -130,6 +131,7 @@ def test_what_a_run_left_is_told_and_removed(postgres, template):
     assert "nothing of replayer's" in replayer(*command, "--yes").stderr
 
 
+@pytest.mark.slow
 def test_what_others_put_beside_it_stays(postgres):
     """Tables with our names that are not on our list are others', and the schema stays for them."""
     with closing(Database(engines.load("postgres"), postgres, first=())) as database:
@@ -145,6 +147,7 @@ def test_what_others_put_beside_it_stays(postgres):
     assert "pgio77" in done.stderr
 
 
+@pytest.mark.slow
 def test_what_the_list_cannot_have_is_left_alone(postgres, server):
     """A list that somebody wrote into names a database and a table that replayer never makes."""
     with closing(Database(engines.load("postgres"), postgres, first=())) as database:
@@ -161,6 +164,7 @@ def test_what_the_list_cannot_have_is_left_alone(postgres, server):
     assert "replayer.pgio1" not in tables(postgres)
 
 
+@pytest.mark.slow
 def test_a_run_under_way_loses_nothing(postgres):
     """While another replayer has the server nothing is removed."""
     before = tables(postgres)
@@ -171,6 +175,7 @@ def test_a_run_under_way_loses_nothing(postgres):
     assert tables(postgres) == before
 
 
+@pytest.mark.slow
 def test_without_the_right_it_is_one_sentence(postgres, server):
     """Who may neither see nor drop replayer's things is told so, and they stay."""
     before = tables(postgres)
@@ -194,6 +199,7 @@ def test_without_the_right_it_is_one_sentence(postgres, server):
     assert tables(postgres) == before
 
 
+@pytest.mark.slow
 def test_a_schema_of_somebody_elses_is_refused(fresh):
     """A schema of our name without our list is another's."""
     with closing(Database(engines.load("postgres"), fresh, first=())) as database:
@@ -205,6 +211,7 @@ def test_a_schema_of_somebody_elses_is_refused(fresh):
     assert "replayer.pgio1" in tables(fresh)
 
 
+@pytest.mark.slow
 def test_mariadb_is_cleaned_by_the_same_rules(tmp_path, server_home, mariadbd):
     """Ours goes, others' tables and databases stay; while theirs are in ours it stays too."""
     data = server_home / "mariadb-cleaned"

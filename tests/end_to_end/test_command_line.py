@@ -161,6 +161,7 @@ def test_other_shells_know_every_command(completions, shell):
         assert (checked.returncode, checked.stderr) == (0, "")
 
 
+@pytest.mark.slow
 def test_progress_for_programs_is_json_line_by_line(cli, toml):
     """Each line of stderr is an object: the run, its tasks, its steps, and the run at its end."""
     out, err = cli("run", toml(QUICK), "--progress", "json", "-q")
@@ -185,6 +186,7 @@ def test_an_error_is_json_too(cli):
     assert json.loads(err)["status"] == 2
 
 
+@pytest.mark.slow
 def test_verbose_says_what_steps_measured_and_quiet_nothing(cli, toml):
     """-v adds a line for each step; -q leaves where the result is."""
     path = toml(QUICK)
@@ -197,6 +199,7 @@ def test_verbose_says_what_steps_measured_and_quiet_nothing(cli, toml):
     cli("run", path, "-q", "-v", status=2)
 
 
+@pytest.mark.slow
 def test_a_time_limit_keeps_what_was_measured(cli, toml, tmp_path):
     """The run is interrupted in its step, and --resume has something to go on with."""
     began = time.monotonic()
@@ -218,6 +221,7 @@ def until(condition):
         time.sleep(0.05)
 
 
+@pytest.mark.slow
 def test_a_run_is_watched_from_elsewhere(cli, start, toml, tmp_path):
     """Its steps are told as they come, and at its end it is over; then none is under way."""
     path = toml(QUICK.replace("200ms", "2s"))
@@ -235,6 +239,7 @@ def test_a_run_is_watched_from_elsewhere(cli, start, toml, tmp_path):
     assert "is done" in cli("watch", "latest")[1]
 
 
+@pytest.mark.slow
 def test_a_run_that_was_killed_ends_the_watching(cli, start, toml, tmp_path):
     """What became of it is said, with what takes it up; the file is left as it was."""
     running = start("run", toml(LONG), "-q")
@@ -253,6 +258,7 @@ def test_a_run_that_was_killed_ends_the_watching(cli, start, toml, tmp_path):
     assert path.read_bytes() == before
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_the_watching_alone(start, toml, tmp_path):
     """The run that is watched goes on."""
     running = start("run", toml(LONG), "-q")

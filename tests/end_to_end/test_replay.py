@@ -131,7 +131,8 @@ def test_statements_begin_when_they_are_due(replay):
     """At a speed the whole lasts as long as the capture, divided by it; lag is small and known."""
     outcome = replay(transfers(), speed=2)
 
-    assert value(outcome, "replay.elapsed") == pytest.approx(0.7 / 2, abs=0.15)
+    # On a busy machine the last one may be late, but not by as much as it would be at speed 1.
+    assert 0.7 / 2 - 0.1 < value(outcome, "replay.elapsed") < 0.65
     assert value(outcome, "replay.lag.client.p50") < 0.02
     assert outcome.latency["response"].operations == 800
     assert len(outcome.series.columns["replay.lag_server"]) == len(outcome.series.seconds)

@@ -15,6 +15,8 @@ from replayer.errors import ReplayerError
 from replayer.model import Status
 from replayer.results import store
 
+pytestmark = pytest.mark.slow
+
 PROBE = """
 repeat = 3
 [[step]]

@@ -40,6 +40,44 @@ except Interrupted as error:
 """
 
 
+ELSEWHERE = """
+import signal, sys, threading
+from replayer import signals
+from replayer.errors import Interrupted
+
+signals.install()
+number = int(sys.argv[1])
+begun, never = threading.Event(), threading.Event()
+
+def take():
+    begun.wait()
+    threading.Event().wait(0.2)  # by then the main thread waits for a lock
+    signal.pthread_kill(threading.get_ident(), number)
+    threading.Event().wait()
+
+threading.Thread(target=take, daemon=True).start()
+begun.set()
+try:
+    never.wait()
+except Interrupted as error:
+    print(error)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_one_that_another_thread_takes_is_heard(number):
+    """The main thread waits for a lock, of which only a signal of its own would wake it."""
+    done = subprocess.run(
+        [sys.executable, "-c", ELSEWHERE, str(int(number))],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=20,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("stopped by ")
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 @pytest.mark.parametrize("place", ["call", "finaliser", "callback"])
 def test_it_is_not_lost_in_a_finaliser(number, place):
