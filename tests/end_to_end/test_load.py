@@ -24,6 +24,7 @@ from replayer.load.wire import Gone
 from replayer.servers.open import open_server
 from replayer.steps.sessions import step as sessions
 from replayer.tables.pgio import TableSet
+from tests.halting import go_on, halt
 from tests.performed import performed
 
 TABLES = TableSet(2, 2048, 1)
@@ -40,6 +41,17 @@ def loaded(context, database):
         return measure_level(Asked(**{**short, **keys}), context, database)
 
     return measure
+
+
+def within_the_window(level, begun):
+    """Tell whether all that were begun were answered within it, but those under way at its end.
+
+    Under way are at most those that begin while the slowest is answered: of Poisson's arrivals
+    their mean and, but for once in 30,000 times, four standard deviations.
+    """
+    answered = round(level.completed * level.seconds)
+    mean = level.offered * level.response.percentile_ns(100) / 1e9
+    return 0 <= begun - answered <= 1 + mean + 4 * mean**0.5
 
 
 def tables_there(database):
@@ -71,7 +83,7 @@ def test_a_rate_is_kept_to_half_a_percent(loaded, arrivals):
     assert level.sustained, level.reason
     assert level.offered == 500
     assert level.begun == 500
-    assert level.completed == pytest.approx(500, rel=0.005)
+    assert within_the_window(level, begun=2000)
     assert level.response.operations == level.service.operations == 2000
     assert level.response.total_ns >= level.service.total_ns
     assert sum(lag.begun for lag in level.lag) == 2000
@@ -101,7 +113,7 @@ def test_clients_that_look_less_often_need_less_cpu_and_keep_the_rate(loaded):
     for level in (at_once, later):
         assert level.sustained, level.reason
         assert level.begun == 2000
-        assert level.completed == pytest.approx(2000, rel=0.01)
+        assert within_the_window(level, begun=4000)
     assert later.use.client < 0.8 * at_once.use.client
     assert later.response.percentile_ns(50) > at_once.response.percentile_ns(50)
 
@@ -113,11 +125,9 @@ def stopped(server, after, seconds):
     def stop():
         time.sleep(after)
         pids = server.pids()
-        for pid in pids:
-            os.kill(pid, signal.SIGSTOP)
+        halt(pids)
         time.sleep(seconds)
-        for pid in pids:
-            os.kill(pid, signal.SIGCONT)
+        go_on(pids)
 
     thread = threading.Thread(target=stop)
     thread.start()
@@ -135,7 +145,7 @@ def stall_shows(loaded, server, *, seconds, stall):
     expected = stall - 0.01 * seconds
 
     assert level.sustained, level.reason
-    assert level.completed == pytest.approx(500, rel=0.005)
+    assert within_the_window(level, begun=round(500 * seconds))
     assert level.response.percentile_ns(99) / 1e9 == pytest.approx(expected, rel=0.15)
     assert level.service.percentile_ns(99) / 1e9 < expected / 10
     assert max(lag.longest for lag in level.lag) == pytest.approx(stall, rel=0.15)
@@ -226,7 +236,8 @@ def test_inserts_are_committed_row_by_row_and_removed(loaded, context, database)
     level = loaded(mix=Mix(insert=1, insert_bytes=77), rate=500, seconds=1.5)
     thread.join()
 
-    assert level.counts["insert"] == pytest.approx(750, abs=5)
+    assert level.service_by_kind["insert"].operations == 750
+    assert within_the_window(level, begun=750)
     assert seen[0]["n"] == seen[0]["keys"]
     assert seen[0]["longest"] == 77
     assert tables_there(database) == set(TABLES.names)

@@ -21,6 +21,7 @@ from replayer.servers.open import open_server
 from replayer.sizing import session, source
 from tests import servers
 from tests.conftest import missing
+from tests.halting import go_on, halt
 
 PGBENCH = Path("/usr/lib/postgresql/15/bin/pgbench")
 BLOCK = 8192
@@ -265,13 +266,11 @@ def test_a_server_that_stands_still_for_seconds_is_one_long_row(server, shop, pr
 def halted(server, seconds):
     """Halt all processes of the server for some seconds."""
     pids = server.pids()
-    for pid in pids:
-        os.kill(pid, signal.SIGSTOP)
+    halt(pids)
     try:
         time.sleep(seconds)
     finally:
-        for pid in pids:
-            os.kill(pid, signal.SIGCONT)
+        go_on(pids)
 
 
 @pytest.mark.slow

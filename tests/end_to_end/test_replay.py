@@ -23,6 +23,7 @@ from replayer.servers.open import open_server
 from replayer.steps.replay import step
 from replayer.steps.replay.spec import Spec
 from tests.captured import Capture
+from tests.halting import go_on, halt
 from tests.logged import logging_server
 from tests.performed import performed
 
@@ -624,19 +625,16 @@ def test_a_server_that_goes_silent_ends_the_replay_and_what_ran_is_kept(server, 
             time.sleep(0.05)
             assert process.poll() is None, process.communicate()
     time.sleep(4)
-    stopped = []
+    halted = server.pids()
     try:
         # The first of them is the one that would start others.
-        for pid in server.pids():
-            os.kill(pid, signal.SIGSTOP)
-            stopped.append(pid)
+        halt(halted)
         began = time.monotonic()
         _, errors = process.communicate(timeout=90)
         lasted = time.monotonic() - began
     finally:
         process.kill()
-        for pid in stopped:
-            os.kill(pid, signal.SIGCONT)
+        go_on(halted)
 
     assert lasted < 40
     assert process.returncode == 1, errors

@@ -1,14 +1,11 @@
 """A server that is silent, halted or behind a network that stalls, ends a run in one sentence."""
 
 import contextlib
-import os
 import select
-import signal
 import socket
 import threading
 import time
 from contextlib import closing
-from pathlib import Path
 
 import pytest
 
@@ -18,6 +15,7 @@ from replayer.engines.connection import Database
 from replayer.errors import Impossible, ReplayerError
 from replayer.servers.open import open_server
 from replayer.tables import parallel
+from tests.halting import go_on, halt
 
 POSTGRES = engines.load("postgres")
 WITHIN = 32.0
@@ -124,15 +122,6 @@ def by_network(server):
         network.close()
 
 
-def halt(pids):
-    """Stop processes where they are, and wait until each of their threads has stopped."""
-    for pid in pids:
-        os.kill(pid, signal.SIGSTOP)
-    stats = [path for pid in pids for path in Path(f"/proc/{pid}/task").glob("*/stat")]
-    while not all(path.read_text().rpartition(")")[2].split()[0] == "T" for path in stats):
-        time.sleep(0.01)
-
-
 SLEEP = {"postgres": "SELECT pg_sleep({})", "mariadb": "SELECT SLEEP({})"}
 BOTH = pytest.mark.parametrize("name", ["postgres", "mariadb"])
 
@@ -182,8 +171,7 @@ def test_a_server_elsewhere_that_is_halted_is_noticed(servers, name):
             assert time.monotonic() - begin < WITHIN
         assert time.monotonic() - begin < WITHIN + 5
     finally:
-        for pid in family:
-            os.kill(pid, signal.SIGCONT)
+        go_on(family)
 
 
 @pytest.mark.slow

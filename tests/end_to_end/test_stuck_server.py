@@ -18,6 +18,7 @@ from replayer.errors import ReplayerError
 from replayer.machine import processes
 from replayer.run import recovery
 from replayer.servers.open import open_server
+from tests.halting import halt
 
 ROOT = os.geteuid() == 0
 POSTGRES = engines.load("postgres")
@@ -97,8 +98,7 @@ def test_a_halted_server_is_stopped_within_seconds(own_home, mariadbd, engine, h
     with open_server(engines.load(engine)) as place:
         place.start()
         family = place.pids()
-        for pid in family if halted == "all" else family[:1]:
-            os.kill(pid, signal.SIGSTOP)
+        halt(family if halted == "all" else family[:1])
         begin = time.monotonic()
         place.stop()
 
@@ -110,8 +110,7 @@ def test_a_halted_server_of_a_killed_replayer_is_given_back(made_home, holder):
     """The next command stops what neither its replayer nor it itself can stop any more."""
     other = holder()
     main = int(other.said.split()[1])
-    for pid in processes.family(main):
-        os.kill(pid, signal.SIGSTOP)
+    halt(processes.family(main))
     other.kill()
     other.wait()
     begin = time.monotonic()
