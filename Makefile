@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 
-.PHONY: demo test test-slow test-quiet lint bench lab-test kernel-lab packages clean
+.PHONY: demo test test-slow test-quiet lint bench lab-test kernel-lab packages dist clean
 
 demo: $(VENV)/.ready
 	$(BIN)/replayer run demo
@@ -50,6 +50,11 @@ kernel-lab: $(VENV)/.ready-dev
 # The compose lab with a Docker engine of its own and images of Debian's packages; skipped where none starts.
 lab-test: $(VENV)/.ready-dev
 	$(BIN)/python -m tests.lab
+
+# The source archive, and the wheel that is built from it, as anybody would.
+dist: $(VENV)/.ready-dev
+	rm -rf dist
+	$(BIN)/python -m build
 
 clean:
 	@if [ -x $(BIN)/replayer ]; then $(BIN)/replayer clean; fi

