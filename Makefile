@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 
-.PHONY: demo test test-slow test-quiet lint bench lab-test kernel-lab packages dist clean
+.PHONY: demo test test-slow test-quiet lint bench lab-test kernel-lab packages plotly dist clean
 
 demo: $(VENV)/.ready
 	$(BIN)/replayer run demo
@@ -55,6 +55,15 @@ lab-test: $(VENV)/.ready-dev
 dist: $(VENV)/.ready-dev
 	rm -rf dist
 	$(BIN)/python -m build
+
+# The script of the pages' charts, as npm's registry has it: only for who takes a newer one; then its
+# SHA-256 belongs into replayer/report/scripts.py.
+plotly: PLOTLY = plotly.js-basic-dist-min@4.1.1
+plotly:
+	folder=$$(mktemp -d) && npm pack --silent --pack-destination $$folder $(PLOTLY) && \
+	tar -xzf $$folder/*.tgz -C replayer/report/page/plotly --strip-components=1 package/LICENSE package/plotly-basic.min.js && \
+	rm -r $$folder
+	sha256sum replayer/report/page/plotly/plotly-basic.min.js
 
 clean:
 	@if [ -x $(BIN)/replayer ]; then $(BIN)/replayer clean; fi

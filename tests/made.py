@@ -1,5 +1,9 @@
 """Made-up parts of results that several tests need; `from tests.made import ledger`."""
 
+import base64
+import gzip
+import re
+
 import numpy as np
 
 from replayer.model import Account, Ledger, Spent, Verdict
@@ -56,3 +60,9 @@ def account(random, parts=None, noise=0.015, **changes):
         "samples": 200,
     }
     return Account(**{**made, **changes})
+
+
+def drawn_in(page):
+    """Return the JSON of what the script of a page's text draws."""
+    packed = re.search(r'id="data">([^<]*)<', page)[1]
+    return gzip.decompress(base64.b64decode(packed)).decode()

@@ -27,8 +27,8 @@ PERCENTILES = (
     *(0.0, 10.0, 25.0, 50.0, 75.0, 90.0, 95.0, 97.5, 99.0, 99.5, 99.75, 99.9, 99.95, 99.99),
     99.999,
 )
-_MOST_NUMBERS = 3_000_000
-"""Of all series of a page: each takes 2.7 bytes, and a page is to stay under 15 MB."""
+_MOST_NUMBERS = 200_000
+"""Of all series of a page: each takes up to 2.7 bytes, and a page is to stay under 1.6 MB."""
 _FEW = 12
 """Repeats up to which each has a tick of its own on the axis."""
 _IMPORTED = "iostat."

@@ -15,15 +15,12 @@ from replayer.analysis.samples import Side
 from replayer.model import Account, Spent, StepResult
 from replayer.report.account import Scale, scaled, whole
 from replayer.report.charts import Chart, Trace, done, step_names, word
+from replayer.report.words import clean
 
 _MOST = 16
 """Flame graphs of a page: each has hundreds of frames to draw."""
 _WINDOWS = 40
 """Of a step and side, whose profiles are merged: evenly chosen where there are more."""
-_ROW = 19
-"""Pixels of a frame."""
-_TALLEST = 60
-"""Frames above each other for which a graph has room; deeper ones are seen by a click."""
 _FAINT = 0.02
 """A difference of this share of everything is in full colour, smaller ones never are."""
 _COLORS = {"kernel": 1, "server": 0, "client": 2, "kernel threads": 5, "others": 6, "replayer": 3}
@@ -144,8 +141,8 @@ def _flame(step: Step, stacks: Mapping[str, float], side: str, of_side: str) -> 
     drawn = flame.pruned(flame.tree({}, stacks))
     scale = scaled(drawn[0].other)
     title = f"{word(step.name)}{of_side}: time of processors, {scale.name} a {word(step.operation)}"
-    trace = _icicle(drawn, scale)
-    trace["colors"] = [None, *(_COLORS.get(one.whose, 6) for one in drawn[1:])]
+    trace = _frames(drawn, scale)
+    trace["colors"] = [-1, *(_COLORS.get(one.whose, 6) for one in drawn[1:])]
     trace["text"] = [f"{one.other / drawn[0].other:.1%}" for one in drawn]
     return _chart(f"flame-{word(step.name)}-{word(side)}", title, trace, drawn)
 
@@ -175,19 +172,19 @@ def _differing(
 ) -> Differing:
     drawn = flame.pruned(flame.tree(base, other))
     scale = scaled(drawn[0].other)
-    trace = _icicle(drawn, scale)
+    trace = _frames(drawn, scale)
     shifts = [(one.other - one.base) / scale.seconds for one in drawn]
     trace["shifts"] = list(map(_round, shifts))
     trace["most"] = _round(max(*_own(drawn, shifts), _FAINT * drawn[0].other / scale.seconds))
     trace["text"] = [
-        f"{shift:+.3g} {scale.name}: {one.base / scale.seconds:.3g} in {word(names[0])}"
+        f"{shift:+.3g} {scale.name}: {one.base / scale.seconds:.3g} in {clean(names[0])}"
         for one, shift in zip(drawn, shifts, strict=True)
     ]
     unit = f"{scale.name} a {step.operation}"
     a, b = names
     title = f"{word(step.name)}: {word(b)} against {word(a)}, {word(unit)}"
     chart = _chart(f"difference-{word(step.name)}", title, trace, drawn)
-    chart["layout"]["bar"] = f"{word(unit)}, {word(b)} less {word(a)}"
+    trace["bar"] = f"{clean(unit)}, {clean(b)} less {clean(a)}"
     movers = flame.movers(base, other)
     return Differing(
         chart=chart,
@@ -210,14 +207,15 @@ def _differing(
     )
 
 
-def _icicle(drawn: Sequence[flame.Drawn], scale: Scale) -> Trace:
-    """Return a trace whose values are what each frame took less what is drawn below it."""
+def _frames(drawn: Sequence[flame.Drawn], scale: Scale) -> Trace:
+    """Return frames whose values are what each took less what is drawn below it.
+
+    `parents` are numbers of frames that come before; -1 is that of the whole.
+    """
     own = _own(drawn, [one.other / scale.seconds for one in drawn])
     return {
-        "type": "icicle",
-        "ids": [str(number) for number in range(len(drawn))],
-        "labels": [word(one.name) for one in drawn],
-        "parents": ["" if one.parent is None else str(one.parent) for one in drawn],
+        "labels": [clean(one.name) for one in drawn],
+        "parents": [-1 if one.parent is None else one.parent for one in drawn],
         "values": list(map(_round, own)),
         "unit": scale.name,
     }
@@ -240,10 +238,4 @@ def _chart(identity: str, title: str, trace: Trace, drawn: Sequence[flame.Drawn]
     depths: list[int] = []
     for one in drawn:
         depths.append(1 if one.parent is None else depths[one.parent] + 1)
-    height = 60 + _ROW * min(_TALLEST, max(depths))
-    return {
-        "id": identity,
-        "title": title,
-        "traces": [trace],
-        "layout": {"x": "", "y": "", "flame": True, "height": height},
-    }
+    return {"id": identity, "title": title, "frames": trace, "rows": max(depths)}

@@ -1,21 +1,18 @@
 """What every page is made of: text that is nothing but text, tables, charts, and the document.
 
-Text that a result brought along is escaped wherever it stands: as markup, inside the data of the
-page's script, and in what the plotting library would take for tags.
+Text that a result brought along is escaped wherever it stands: as markup, and in what the plotting
+library would take for tags; the data of the page's script is packed and holds no markup.
 """
 
-import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from html import escape
-from importlib import resources, util
 from itertools import chain, count
-from pathlib import Path
 from string import Template
 from typing import Any
 
 from replayer import __version__
-from replayer.errors import ReplayerError
+from replayer.report import scripts
 from replayer.report.charts import Chart
 from replayer.report.words import clean
 
@@ -42,16 +39,16 @@ def document(
     series: Sequence[Any],
 ) -> str:
     """Return a self-contained page; the charts' places are in its body, as `figures` makes them."""
-    template = Template(_part("page.html"))
-    return template.substitute(
+    return Template(scripts.part("page.html")).substitute(
         title=escaped(title),
-        style=_part("page.css"),
+        style=scripts.part("page.css"),
+        allowed=scripts.allowed(),
         head=head,
         body="\n".join(body),
         foot=f"replayer {escaped(__version__)}",
-        plotly=_plotly(),
-        data=_json({"charts": [one for _, one in drawn], "series": series}),
-        script=_part("page.js"),
+        plotly=scripts.plotly(),
+        data=scripts.data({"charts": [one for _, one in drawn], "series": series}),
+        script=scripts.own(),
     )
 
 
@@ -79,9 +76,10 @@ def figures(drawn: Sequence[Drawn], section: str) -> Iterator[str]:
     for kind, chart in drawn:
         if kind == section:
             # The chart's words are escaped already.
+            what = "flame" if "frames" in chart else "chart"
             yield (
                 f"<figure><h3>{chart['title']}</h3>"
-                f'<div class="chart" id="{chart["id"]}"></div></figure>'
+                f'<div class="{what}" id="{chart["id"]}"></div></figure>'
             )
 
 
@@ -129,24 +127,3 @@ def table(
 def escaped(words: object) -> str:
     """Return text in which nothing is markup, or steers anything."""
     return escape(clean(words))
-
-
-def _json(value: Any) -> str:
-    """Return JSON in which no `<` can end the script that it stands in."""
-    text = json.dumps(value, separators=(",", ":"), allow_nan=False)
-    return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
-
-
-def _part(name: str) -> str:
-    return resources.files("replayer.report").joinpath("page", name).read_text(encoding="utf-8")
-
-
-def _plotly() -> str:
-    """Return Plotly's script, which travels inside its Python package; that is not imported."""
-    package = util.find_spec("plotly")
-    for folder in (package.submodule_search_locations or []) if package else []:
-        path = Path(folder, "package_data", "plotly.min.js")
-        if path.is_file():
-            # A `</script` inside a string of it would end the element.
-            return path.read_text(encoding="utf-8").replace("</script", "<\\/script")
-    raise ReplayerError("the charts need the package plotly with its script: pip install plotly")

@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from tests.captured import Capture
+from tests.made import drawn_in
 from tests.sizing_runs import of_cpu
 
 pytestmark = pytest.mark.slow
@@ -82,7 +83,7 @@ def test_two_places_differ_where_they_do(capture, made_home, tmp_path):
     page = (tmp_path / "page.html").read_text()
     assert "Replay" in page
     assert "answers by time" in page
-    assert SECRET not in shown + page + json.dumps(told)
+    assert SECRET not in shown + page + drawn_in(page) + json.dumps(told)
 
 
 def test_a_capture_sizes_the_machine(made_home, tmp_path):

@@ -82,7 +82,7 @@ def ordinary(folder):
     become = ["setpriv", f"--reuid={ORDINARY}", f"--regid={ORDINARY}", "--clear-groups"]
     # This checkout may be in a folder that is closed to others: they get a copy.
     packages = folder / "packages"
-    unneeded = shutil.ignore_patterns("scipy*", "mypy*", "ruff*", "pip*", "__pycache__", "plotly*")
+    unneeded = shutil.ignore_patterns("scipy*", "mypy*", "ruff*", "pip*", "__pycache__")
     shutil.copytree(site.getsitepackages()[0], packages, ignore=unneeded)
     # What an editable install left there has workloads and schemas of the day it was made.
     shutil.rmtree(packages / "replayer", ignore_errors=True)

@@ -1,6 +1,6 @@
 "use strict";
 (() => {
-  const data = JSON.parse(document.getElementById("data").textContent);
+  let data = { charts: [], series: [] };
   const dark = window.matchMedia("(prefers-color-scheme: dark)");
   // Okabe and Ito's colours, which differ for every kind of colour vision; marks differ as well.
   const palettes = {
@@ -64,43 +64,76 @@
   }
 
   // As wide as what a frame took; the colour is whose it is, or the difference to the other side.
-  function icicle(trace, bar) {
-    const made = {
-      ...trace, branchvalues: "remainder", tiling: { orientation: "v" }, textinfo: "label",
-      hovertemplate: `%{label}<br>%{value:.4g} ${trace.unit}<br>%{text}<extra></extra>`,
-      pathbar: { thickness: 20 }, leaf: { opacity: 1 }, marker: { line: { width: 0.5, color: variable("--ground") } },
-    };
-    delete made.colors; delete made.shifts; delete made.unit; delete made.most;
-    if (trace.colors) {
-      made.marker.colors = trace.colors.map(
-        (color) => (color === null ? variable("--shade") : at(palette(), color)));
-    }
-    if (trace.shifts) {
-      const most = trace.most || 1;
-      const middle = dark.matches && !printing ? "#3a414d" : "#e6e9ee";
-      Object.assign(made.marker, {
-        colors: trace.shifts, cmin: -most, cmid: 0, cmax: most, showscale: true,
-        colorscale: [[0, "#2f7fd0"], [0.5, middle], [1, "#d8352a"]],
-        colorbar: {
-          orientation: "h", thickness: 10, y: 0, yanchor: "top", outlinewidth: 0,
-          title: { text: bar, side: "bottom" },
-        },
-      });
-    }
+  // Places are shares of the width, so that nothing is drawn again where the page gets another one.
+  function placed(frames) {
+    const whole = [...frames.values];
+    for (let i = whole.length - 1; i > 0; i -= 1) whole[frames.parents[i]] += whole[i];
+    const places = [];
+    const filled = new Array(whole.length).fill(0);
+    frames.parents.forEach((parent, i) => {
+      const left = parent < 0 ? 0 : places[parent].left + filled[parent];
+      if (parent >= 0) filled[parent] += whole[i] / whole[0];
+      const depth = parent < 0 ? 0 : places[parent].depth + 1;
+      places.push({ left, width: whole[i] / whole[0], depth, whole: whole[i] });
+    });
+    return places;
+  }
+
+  function ground(frames, i) {
+    if (frames.colors) return frames.colors[i] < 0 ? "var(--shade)" : `var(--frame-${frames.colors[i]})`;
+    const share = Math.min(1, Math.abs(frames.shifts[i]) / (frames.most || 1));
+    const way = frames.shifts[i] > 0 ? "--longer" : "--shorter";
+    return `color-mix(in srgb, var(${way}) ${Math.round(100 * share)}%, var(--equal))`;
+  }
+
+  function frameOf(frames, i, at) {
+    const made = document.createElement("div");
+    made.className = "frame";
+    made.textContent = frames.labels[i];
+    made.title = `${frames.labels[i]}\n${at.whole.toPrecision(4)} ${frames.unit}\n${frames.text[i]}`;
+    made.style.background = ground(frames, i);
+    made.style.top = `calc(${at.depth} * var(--row))`;
     return made;
   }
 
-  function drawFlame(place, chart) {
-    const wanted = chart.layout;
-    place.style.height = `${wanted.height + (wanted.bar ? 70 : 0)}px`;
-    const layout = { ...base(), margin: { l: 0, r: 0, t: 25, b: wanted.bar ? 70 : 0 } };
-    return Plotly.react(place, chart.traces.map((one) => icicle(one, wanted.bar)), layout, config);
+  function drawFlame(chart) {
+    const { frames } = chart;
+    const place = document.getElementById(chart.id);
+    const places = placed(frames);
+    const drawn = places.map((at, i) => frameOf(frames, i, at));
+    // Shown is what is below the chosen frame, and all that is above it.
+    const show = (chosen) => {
+      const { left, width } = places[chosen];
+      const end = 1e-9;
+      places.forEach((at, i) => {
+        const from = Math.max(0, (at.left - left) / width);
+        const to = Math.min(1, (at.left + at.width - left) / width);
+        drawn[i].hidden = to - from < end;
+        drawn[i].style.left = `${100 * from}%`;
+        drawn[i].style.width = `${100 * (to - from)}%`;
+      });
+    };
+    drawn.forEach((one, i) => one.addEventListener("click", () => show(i)));
+    const field = document.createElement("div");
+    field.className = "frames";
+    field.style.height = `calc(${chart.rows} * var(--row))`;
+    field.append(...drawn);
+    place.replaceChildren(field);
+    show(0);
+    if (frames.bar) place.append(legend(frames));
+  }
+
+  function legend(frames) {
+    const made = document.createElement("p");
+    made.className = "bar";
+    const most = frames.most.toPrecision(2);
+    made.append(`-${most} `, document.createElement("span"), ` +${most}   ${frames.bar}`);
+    return made;
   }
 
   function draw(chart) {
     const place = document.getElementById(chart.id);
     const wanted = chart.layout;
-    if (wanted.flame) return drawFlame(place, chart);
     const layout = { ...base(), xaxis: axis(wanted.x), yaxis: axis(wanted.y) };
     if (wanted.zero) layout.yaxis.rangemode = "tozero";
     if (wanted.log_x) layout.xaxis.type = "log";
@@ -206,6 +239,20 @@
     return Plotly.react(place, traces, layout, config);
   }
 
+  async function unpacked(id) {
+    const bytes = Uint8Array.from(atob(document.getElementById(id).textContent), (c) => c.charCodeAt(0));
+    const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+    return new Response(stream).text();
+  }
+
+  async function load() {
+    data = JSON.parse(await unpacked("data"));
+    // The page's policy knows this script by its hash.
+    const script = document.createElement("script");
+    script.textContent = await unpacked("plotly");
+    document.head.append(script);
+  }
+
   const choice = document.getElementById("series-choice");
   function chooseSeries() {
     if (!choice) return;
@@ -265,25 +312,48 @@
     });
   }
 
+  const folded = (place) => place.closest("details:not([open])");
+
   function drawAll() {
-    data.charts.forEach(draw);
-    if (choice) drawSeries(Number(choice.value || 0));
+    data.charts.filter((chart) => !chart.frames && !folded(document.getElementById(chart.id))).forEach(draw);
+    if (choice && data.series.length && !folded(choice)) drawSeries(Number(choice.value || 0));
+  }
+
+  // What is folded has no width yet: it is drawn when it is opened.
+  function drawUnfolded() {
+    document.querySelectorAll("details").forEach((fold) => fold.addEventListener("toggle", () => {
+      if (fold.open && fold.querySelector(".chart")) drawAll();
+    }));
   }
 
   function print(on) {
     printing = on;
     drawAll();
-    document.querySelectorAll(".chart").forEach((place) => {
+    document.querySelectorAll(".chart.js-plotly-plot").forEach((place) => {
       // A page is about this wide in Plotly's pixels; on screen the chart follows the window again.
       Plotly.relayout(place, on ? { width: 700, autosize: false } : { width: null, autosize: true });
     });
   }
 
-  chooseSeries();
-  copyable();
-  drawAll();
-  dark.addEventListener("change", drawAll);
-  window.addEventListener("beforeprint", () => print(true));
-  window.addEventListener("afterprint", () => print(false));
-  document.documentElement.dataset.ready = "yes";
+  async function begin() {
+    copyable();
+    try {
+      await load();
+    } catch (error) {
+      const missing = document.getElementById("charts-missing");
+      missing.textContent = "The charts of this page want a browser of 2023 or later.";
+      missing.hidden = false;
+      return;
+    }
+    chooseSeries();
+    data.charts.filter((chart) => chart.frames).forEach(drawFlame);
+    drawAll();
+    drawUnfolded();
+    dark.addEventListener("change", drawAll);
+    window.addEventListener("beforeprint", () => print(true));
+    window.addEventListener("afterprint", () => print(false));
+    document.documentElement.dataset.ready = "yes";
+  }
+
+  begin();
 })();
