@@ -23,6 +23,11 @@ def headline(run: Run) -> tuple[Measurement, ...]:
     return tuple(chosen[:_MOST])
 
 
+def leader(step: StepResult) -> tuple[Measurement, ...]:
+    """Return the first metric that one step is run for; () where it has none."""
+    return tuple(_first([step]))
+
+
 def _once(results: list[StepResult]) -> bool:
     return bool(results[0].spec.get("once"))
 

@@ -25,7 +25,7 @@ from replayer.results import editing, store, tags
 from replayer.run import resumption
 from replayer.run import workload as workload_file
 from replayer.run.elsewhere.arrangement import Wanted, arranged
-from replayer.run.forecast import forecast
+from replayer.run.forecast import forecast, plan
 from replayer.run.keeping import Kept
 from replayer.run.ordering import ordered
 from replayer.run.recovery import give_back
@@ -260,9 +260,17 @@ def run(args: argparse.Namespace) -> int:
     order = replace(order, notes=notes, tags=tags.given(args.tag), resumed=stored)
     if args.dry_run:
         return _forecast(order, as_json=args.json, where=where)
-    kept, voice = Kept(where, goes_on=path), Voice.of(args)
+    with Voice.of(args) as voice:
+        _perform(args, order, wanted, Kept(where, goes_on=path), voice)
+    return 0
+
+
+def _perform(
+    args: argparse.Namespace, order: Order, wanted: Wanted, kept: Kept, voice: Voice
+) -> None:
+    foreseen = plan(order, [store.folder(args.results)])
     try:
-        with signals.limited(args.timeout), voice.conversation as progress:
+        with signals.limited(args.timeout), voice.conversation(foreseen) as progress:
             give_back(progress.say)
             with arranged(order, wanted, progress) as runs:
                 for current in runs:
@@ -270,7 +278,6 @@ def run(args: argparse.Namespace) -> int:
                     voice.told(current, kept.path)
     finally:
         kept.finish(functools.partial(_tell, args, voice))
-    return 0
 
 
 def _workload(args: argparse.Namespace, probe: dict[str, Any]) -> Workload:

@@ -1,15 +1,15 @@
-"""Watch a run that was started elsewhere: the steps that are done, and the one under way.
+"""Watch a run that was started elsewhere: the steps that are done, and what it does now.
 
 RUN is a run's id or the start of one, a label, a path or `latest`; without it the newest run that
-is under way.  Only the result file is read, as it grows: the run notices nothing.
+is under way.  Only files are read, the result and the events beside it: the run notices nothing.
 """
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import threading
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from replayer.errors import NotFound, ReplayerError
 from replayer.model import Status
@@ -17,9 +17,9 @@ from replayer.report import voices
 from replayer.report.progress import conversation
 from replayer.results import editing, store
 from replayer.results.store import Summary
-from replayer.run import resumption
-from replayer.run import workload as workload_file
-from replayer.run.runner import turns
+from replayer.run import events, telling
+from replayer.run.event_file import Follower
+from replayer.units import show_duration
 
 if TYPE_CHECKING:
     import argparse
@@ -34,8 +34,7 @@ examples:
   replayer watch stock --results /mnt/shared/results
 exit status: that of the run, as far as it is known: 1 if it did not end well
 """
-_LOOK_SECONDS = 0.5
-_STARTING = "the server, and what is measured before the first step"
+_LOOK_SECONDS = 0.25
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -74,52 +73,100 @@ def _under_way(where: Path) -> Path:
 
 
 def _followed(path: Path, progress: Conversation) -> Run:
-    """Tell of each step when it is done, and show the one under way; return the run at its end."""
-    voice = voices.Voice(progress, verbose=True, steps=0)
-    current = store.load(path)
+    """Show what the run tells, and return it at its end."""
+    current, seen = store.load(path), path.stat().st_mtime_ns
     progress.say(f"watching {current.id}, which began at {current.started}")
-    while True:
-        voice.told(current, path)
-        if current.status is not Status.RUNNING:
-            return current
-        title, began = _now(current)
-        with progress.task(title) as task:
-            current = _changed(path, current, task, began)
-        if current.status is Status.RUNNING and editing.cut(current.status.value, current.writer):
-            raise ReplayerError(
-                f"the process that wrote {current.id} is gone: `replayer run --resume "
-                f"{current.id}` does what is missing"
-            )
+    with contextlib.closing(Follower(path)) as follower, _Screen(progress) as screen:
+        if current.status is Status.RUNNING and not follower.there:
+            progress.say("what it does now cannot be read, only which of its steps have ended")
+        screen.catch_up(follower.fresh())
+        while True:
+            screen.show(follower.fresh())
+            for step in current.steps:
+                screen.end_step(telling.step_end(step))
+            if current.status is not Status.RUNNING:
+                return current
+            _refuse_cut(current)
+            threading.Event().wait(_LOOK_SECONDS)
+            if path.stat().st_mtime_ns != seen:
+                seen = path.stat().st_mtime_ns
+                current = store.load(path)
 
 
-def _changed(path: Path, before: Run, task: Task, began: datetime) -> Run:
-    """Return the run once its file says something new, or its process is gone."""
-    seen = path.stat().st_mtime_ns
-    while not editing.cut(before.status.value, before.writer):
-        time_since = max(0.0, (datetime.now(UTC) - began).total_seconds())
-        task.update(note=f"for {time_since:.0f} s")
-        threading.Event().wait(_LOOK_SECONDS)
-        if path.stat().st_mtime_ns != seen:
-            return store.load(path)
-    # It may have written its last words before it went.
-    return store.load(path)
+def _refuse_cut(current: Run) -> None:
+    if editing.cut(current.status.value, current.writer):
+        raise ReplayerError(
+            f"the process that wrote {current.id} is gone: `replayer run --resume "
+            f"{current.id}` does what is missing"
+        )
 
 
-def _now(run: Run) -> tuple[str, datetime]:
-    """Return what a run does now, and since when."""
-    began = run.steps[-1].started if run.steps else (*run.resumed, run.started)[0]
-    since = datetime.fromisoformat(began)
-    if run.steps:
-        since = datetime.fromtimestamp(since.timestamp() + run.steps[-1].elapsed, UTC)
-    try:
-        workload = workload_file.of_facts(run.workload)
-    except ReplayerError:
-        # A capture or a plug-in that is not here: how it goes on is not known.
-        return f"{run.workload.name}: step {len(run.steps) + 1}", since
-    planned = list(turns(workload))
-    left = list(resumption.missing(run, iter(planned)))
-    if not run.host or not left:
-        return f"{run.workload.name}: {_STARTING if left else 'its end'}", since
-    repeat, spec = left[0]
-    several = f" (repeat {repeat} of {workload.repeat})" if workload.repeat > 1 else ""
-    return f"step {len(planned) - len(left) + 1} of {len(planned)}, {spec.name}{several}", since
+class _Screen:
+    """What a run tells, in the conversation of this terminal."""
+
+    def __init__(self, progress: Conversation) -> None:
+        self._progress = progress
+        self._reader = events.Reader()
+        self._ended: set[tuple[int, str]] = set()
+        self._tasks: dict[int, tuple[contextlib.ExitStack, Task]] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        for number in list(self._tasks):
+            self._end(number)
+
+    def catch_up(self, data: bytes) -> None:
+        """Show what is left to see of what was told before."""
+        for event in self._reader.feed(data):
+            if isinstance(event, events.Step):
+                self.end_step(event)
+        state = self._reader.state()
+        for step in state.steps:
+            if step.state == events.RUNNING:
+                self._progress.say(self._beginning(step))
+        for task in state.tasks:
+            self._begin(task.number, task.title, task.total)
+            self._tasks[task.number][1].update(done=task.done, note=task.note)
+
+    def show(self, data: bytes) -> None:
+        """Show what is new."""
+        for event in self._reader.feed(data):
+            match event:
+                case events.TaskBegin():
+                    self._begin(event.number, event.title, event.total)
+                case events.TaskProgress() if event.number in self._tasks:
+                    task = self._tasks[event.number][1]
+                    task.update(done=event.done, total=event.total, note=event.note)
+                case events.TaskEnd():
+                    self._end(event.number)
+                case events.Said():
+                    self._progress.say(event.text)
+                case events.Step():
+                    self.end_step(event)
+                case events.Begin():
+                    at = event.repeat, event.name
+                    steps = {(one.repeat, one.name): one for one in self._reader.state().steps}
+                    self._progress.say(self._beginning(steps[at]))
+                case _:
+                    pass
+
+    def end_step(self, step: events.Step) -> None:
+        """Say once that a step has ended."""
+        if (step.repeat, step.name) not in self._ended:
+            self._ended.add((step.repeat, step.name))
+            self._progress.say(voices.line(step))
+
+    def _beginning(self, step: events.StepState) -> str:
+        many = len(self._reader.state().steps)
+        expected = "" if step.expected is None else f", about {show_duration(step.expected)}"
+        return f"step {step.number} of {many}: {step.name} (repeat {step.repeat}){expected}"
+
+    def _begin(self, number: int, title: str, total: float | None) -> None:
+        stack = contextlib.ExitStack()
+        self._tasks[number] = stack, stack.enter_context(self._progress.task(title, total))
+
+    def _end(self, number: int) -> None:
+        if number in self._tasks:
+            self._tasks.pop(number)[0].close()

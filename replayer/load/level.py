@@ -30,6 +30,7 @@ from replayer.load.tally import Tally
 from replayer.load.usage import Activity, ClientUse, Use
 from replayer.run.client_hosts import ClientHosts
 from replayer.run.context import Context, Task
+from replayer.run.rates import Rates
 from replayer.tables.pgio import TableSet
 from replayer.watch import pools
 from replayer.watch.histogram import Latencies
@@ -229,6 +230,8 @@ class _Window:
         self._pool = pool
         self._hosts = hosts
         self._waits: list[Mapping[str, float]] = []
+        self._points: dict[int, Point] = {}
+        self._rates = Rates(context.progress)
 
     def measure(self) -> Level:
         """Open the barrier, watch until the end, take the accounts at both ends."""
@@ -268,9 +271,17 @@ class _Window:
             if isinstance(report, Point):
                 self._hosts.heard(report.number, report.completed)
                 task.update(done=report.seconds, note=self._note(report))
+                self._tell(report)
             if time.monotonic() - sampled >= pause and left > 2 * pause:
                 self._sample()
                 sampled = time.monotonic()
+
+    def _tell(self, point: Point) -> None:
+        """Tell live figures: of all processes what each said last."""
+        self._points[point.number] = point
+        done = sum(one.completed for one in self._points.values())
+        behind = max(one.waiting_since for one in self._points.values())
+        self._rates.count({"statements": done}, behind=behind)
 
     def _note(self, point: Point) -> str:
         each = self._hosts.note(point.seconds)

@@ -19,6 +19,7 @@ from rich.table import Column
 from rich.text import Text
 
 from replayer.report.words import clean
+from replayer.run.events import Event
 from replayer.units import show_duration
 
 _REDRAW = 0.5
@@ -63,6 +64,10 @@ class Conversation(Protocol):
         """Print one line above the bars."""
         ...
 
+    def tell(self, event: Event) -> None:
+        """Take note of what those who watch from elsewhere are told."""
+        ...
+
 
 def conversation(stream: TextIO | None = None, *, clock: Clock = time.monotonic) -> Conversation:
     """Return the progress display that fits the stream, stderr unless given; use it in a `with`."""
@@ -86,6 +91,9 @@ class Silence:
         yield _SilentTask()
 
     def say(self, text: str) -> None:
+        """Say nothing."""
+
+    def tell(self, event: Event) -> None:
         """Say nothing."""
 
 
@@ -126,6 +134,9 @@ class Lines:
         with contextlib.suppress(OSError):
             self._stream.write(_encodable(clean(text), self._stream) + "\n")
             self._stream.flush()
+
+    def tell(self, event: Event) -> None:
+        """Print nothing: those who watch from elsewhere are told."""
 
     def maybe(self, line: Callable[[], str]) -> None:
         """Print a line if ten seconds have passed since the last one."""
@@ -217,6 +228,9 @@ class Bars:
         """Print one line above the bars."""
         with contextlib.suppress(OSError):
             self._console.print(Text(clean(text)), soft_wrap=True)
+
+    def tell(self, event: Event) -> None:
+        """Print nothing: those who watch from elsewhere are told."""
 
     def redraw(self) -> None:
         """Draw the bars if the last time was half a second ago."""

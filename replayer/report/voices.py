@@ -2,35 +2,38 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from replayer import units
-from replayer.errors import Impossible
-from replayer.report.events import Events
+from replayer.errors import Impossible, ReplayerError
 from replayer.report.progress import Bars, Lines, Silence, conversation
 from replayer.report.words import clean
+from replayer.run import telling
+from replayer.run.event_file import EventFile
+from replayer.run.events import Said, Step
+from replayer.run.telling import Telling
 from replayer.units import show, show_duration
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
     from typing import TextIO
 
-    from replayer.model import Run, StepResult
+    from replayer.model import Run
     from replayer.report.progress import Conversation
+    from replayer.run.events import About, Plan
 
 FORMS: Mapping[str, Callable[[TextIO], Conversation]] = {
     "auto": conversation,
     "bars": Bars,
     "lines": Lines,
-    "json": Events,
+    "json": lambda _stream: Silence(),
     "none": lambda _stream: Silence(),
 }
 """What --progress may be."""
-_MOST_NUMBERS = 4
 _LONGEST = 1e8
 
 
@@ -42,46 +45,80 @@ def seconds(text: str) -> float:
     return length
 
 
-@dataclass
 class Voice:
-    """What is said on stderr in one run."""
+    """What is said on stderr in one run, and told to those who watch it; use it in a `with`."""
 
-    conversation: Conversation
-    quiet: bool = False
-    verbose: bool = False
-    steps: int | None = None
-    """How many steps were told of; None before the run was."""
+    def __init__(
+        self, conversation: Conversation, *, json: bool = False, verbose: bool = False
+    ) -> None:
+        self.telling = Telling(conversation)
+        self.file: EventFile | None = None
+        """Where those who watch read; None before the run has a place, or where it cannot be."""
+        self._conversation = conversation
+        self._json, self._verbose = json, verbose
+        self._steps: int | None = None
+        """How many steps were told of; None before the run was."""
+        self._about: About | None = None
+        self._open = contextlib.ExitStack()
+        if json:
+            self.telling.add(_written(sys.stderr))
 
     @classmethod
     def of(cls, args: argparse.Namespace) -> Voice:
         """Return the voice that a command line asks for."""
         form = "none" if args.quiet and args.progress == "auto" else args.progress
-        return cls(FORMS[form](sys.stderr), quiet=args.quiet, verbose=args.verbose)
+        return cls(FORMS[form](sys.stderr), json=form == "json", verbose=args.verbose)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.telling.end()
+        self._open.close()
+
+    @contextlib.contextmanager
+    def conversation(self, plan: Plan | None = None) -> Iterator[Telling]:
+        """Give the conversation of the run, whose steps are to be as planned."""
+        with self._conversation:
+            if plan is not None:
+                self.telling.tell(plan)
+            yield self.telling
 
     def told(self, run: Run, path: Path | None) -> None:
         """Tell of the steps that a run has more than before."""
-        if self.steps is None:
+        if self._steps is None:
             self._begun(run, path)
-        fresh = run.steps[self.steps or 0 :]
-        self.steps = len(run.steps)
-        for step in fresh:
-            if isinstance(self.conversation, Events):
-                self.conversation.tell("step", **_step(step))
-            elif self.verbose:
-                self.conversation.say(_line(step))
+        if run.host and (about := telling.about(run)) != self._about:
+            self._about = about
+            self.telling.tell(about)
+        fresh = run.steps[self._steps or 0 :]
+        self._steps = len(run.steps)
+        for step in map(telling.step_end, fresh):
+            self.telling.tell(step)
+            if self._verbose:
+                self._conversation.say(line(step))
 
     def _begun(self, run: Run, path: Path | None) -> None:
+        self.telling.tell(telling.run_state(run, path))
         # Of a run that is taken up the steps are not news.
-        self.steps = len(run.steps)
-        if isinstance(self.conversation, Events):
-            self.conversation.tell("run", **_run(run, path))
+        for step in run.steps:
+            self.telling.tell(telling.step_end(step, earlier=True))
+        self._steps = len(run.steps)
+        if path is None:
+            return
+        try:
+            self.file = self._open.enter_context(EventFile(path))
+        except (OSError, ReplayerError) as error:
+            self.telling.say(f"nobody can watch this run, whose events cannot be written: {error}")
+        else:
+            self.telling.add(self.file.write)
 
     def ended(self, run: Run, path: Path | None, left: str) -> None:
         """Say where the result is, and what stays on somebody else's server."""
-        if isinstance(self.conversation, Events):
-            if left:
-                self.conversation.say(left)
-            self.conversation.tell("run", **_run(run, path))
+        if left:
+            self.telling.tell(Said(text=left))
+        self.telling.tell(telling.run_state(run, path))
+        if self._json:
             return
         if path is not None:
             print(f"result: {path}", file=sys.stderr)  # noqa: T201
@@ -89,27 +126,23 @@ class Voice:
             print(left, file=sys.stderr)  # noqa: T201
 
 
-def _run(run: Run, path: Path | None) -> dict[str, object]:
-    return {"id": run.id, "path": str(path or ""), "status": run.status.value, "error": run.error}
-
-
-def _step(step: StepResult) -> dict[str, object]:
-    return {
-        "name": step.name,
-        "repeat": step.repeat,
-        "status": step.status.value,
-        "reason": step.reason,
-        "seconds": round(step.elapsed, 3),
-        "measured": {m.metric: m.value for m in step.measurements},
-    }
-
-
-def _line(step: StepResult) -> str:
-    numbers = [f"{m.metric} {show(m.value, m.unit)}" for m in step.measurements[:_MOST_NUMBERS]]
+def line(step: Step) -> str:
+    """Return a step that has ended, and what it measured, in one line."""
+    numbers = [
+        f"{one.metric} {show(one.value, one.unit)}" for one in step.figures if one.value is not None
+    ]
     parts = [
-        f"{clean(step.name)} (repeat {step.repeat}): {step.status.value}",
+        f"{clean(step.name)} (repeat {step.repeat}): {step.status}",
         clean(step.reason),
-        f"in {show_duration(step.elapsed)}",
+        f"in {show_duration(step.seconds)}",
         *map(clean, numbers),
     ]
     return "; ".join(part for part in parts if part)
+
+
+def _written(stream: TextIO) -> Callable[[bytes], object]:
+    def write(data: bytes) -> None:
+        stream.write(data.decode())
+        stream.flush()
+
+    return write

@@ -12,6 +12,7 @@ from replayer.errors import Skip
 from replayer.machine.host import Host
 from replayer.model import StepResult, Workload
 from replayer.run.client_hosts import ClientHosts
+from replayer.run.events import Event, Figures, tidy
 from replayer.run.findings import Findings
 from replayer.servers.open import Server
 from replayer.watch.pools import HERE, Clients, Pool
@@ -34,7 +35,7 @@ class Task(Protocol):
 
 
 class Progress(Protocol):
-    """The conversation on stderr."""
+    """The conversation on stderr, and what is told of the run beside it."""
 
     def task(
         self, title: str, total: float | None = None
@@ -44,6 +45,10 @@ class Progress(Protocol):
 
     def say(self, text: str) -> None:
         """Print one line above the bars."""
+        ...
+
+    def tell(self, event: Event) -> None:
+        """Tell those who watch the run from elsewhere; nothing is printed."""
         ...
 
 
@@ -79,6 +84,10 @@ class Context:
     def engine(self) -> Engine:
         """Return the engine, at the server's version."""
         return self.server.engine
+
+    def figures(self, **values: float) -> None:
+        """Tell live figures of the step, by the names of events.FIGURES; do so where it polls."""
+        self.progress.tell(Figures(values=tidy(values)))
 
     @contextlib.contextmanager
     def watching(self, device: str | None, path: Path | None = None) -> Iterator[Sampler]:

@@ -18,7 +18,8 @@ from replayer.machine.free_space import NO_LIMIT, free_bytes
 from replayer.machine.host import Host
 from replayer.model import Run, StepSpec
 from replayer.run import footprint, workload
-from replayer.run.runner import Order
+from replayer.run.events import Plan, Planned
+from replayer.run.runner import Order, turns
 from replayer.servers import remote
 
 _SAID = frozenset({"step", "name", "once", "probe"})
@@ -91,19 +92,48 @@ def forecast(order: Order, folders: Sequence[Path]) -> Forecast:
     )
 
 
+def plan(order: Order, folders: Sequence[Path]) -> Plan:
+    """Return the steps of a run for those who watch it, with what they took here before."""
+    workload = order.workload
+    runs = _here(expectation.earlier(folders, workload.name))
+    keys = [spec.model_dump(mode="json") for spec in workload.steps]
+    known = {
+        spec.name: expectation.took(own, runs, spec.lasts())
+        for spec, own in zip(workload.steps, keys, strict=True)
+    }
+    planned = enumerate(turns(workload), 1)
+    return Plan(
+        steps=tuple(
+            Planned(
+                number=number,
+                name=spec.name,
+                repeat=repeat,
+                step=spec.step,
+                about=_about(spec),
+                seconds=known[spec.name].seconds,
+                source=known[spec.name].source,
+            )
+            for number, (repeat, spec) in planned
+        )
+    )
+
+
+def _about(spec: StepSpec) -> str:
+    kind, name = ("probes", str(spec.probe)) if hasattr(spec, "probe") else ("steps", spec.step)
+    return registry.about(kind, name.replace("-", "_")).partition("\n")[0].rstrip(".")
+
+
 def _here(runs: Iterable[Run]) -> list[Run]:
     """Return the runs of this machine."""
     return [run for run in runs if run.host.get("host.name") == platform.node()]
 
 
 def _part(spec: StepSpec, disk_bytes: int, repeat: int, runs: Sequence[Run]) -> Part:
-    kind, name = ("probes", str(spec.probe)) if hasattr(spec, "probe") else ("steps", spec.step)
-    about = registry.about(kind, name.replace("-", "_")).partition("\n")[0]
     keys = spec.model_dump(mode="json", exclude_defaults=True)
     return Part(
         name=spec.name,
         step=spec.step,
-        about=about.rstrip("."),
+        about=_about(spec),
         keys={key: value for key, value in keys.items() if key not in _SAID},
         times=1 if spec.once else repeat,
         disk_bytes=disk_bytes,

@@ -18,6 +18,7 @@ from replayer.model import StepSpec
 from replayer.run.client_hosts import ClientHosts
 from replayer.run.context import Progress
 from replayer.run.findings import Findings, Window
+from replayer.run.rates import Rates
 from replayer.storage import device as devices
 from replayer.storage import reference_tools
 from replayer.storage.files import Workspace, enough
@@ -407,6 +408,7 @@ def _bar(progress: Progress, title: str, jobs: Sequence[IoJob]) -> Iterator[Call
     total = seconds if by_time else sum(job.operations or 0 for job in jobs)
     with progress.task(title, total=total) as task:
         began = time.monotonic()
+        rates = Rates(progress)
         done = 0
 
         def advance(operations: int) -> None:
@@ -416,5 +418,6 @@ def _bar(progress: Progress, title: str, jobs: Sequence[IoJob]) -> Iterator[Call
             task.update(done=min(spent, total) if by_time else done)
             if spent > 1:
                 task.update(note=f"{done / spent:,.0f} IOPS")
+            rates.count({"operations": done})
 
         yield advance

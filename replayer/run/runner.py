@@ -20,6 +20,8 @@ from replayer.results.store import FORMAT, identify
 from replayer.run import resumption, watching
 from replayer.run import workload as workload_file
 from replayer.run.context import Context, Progress
+from replayer.run.events import Begin
+from replayer.run.pulse import pulse
 from replayer.servers import log_events
 from replayer.servers.open import Server, open_server
 from replayer.signals import interruption
@@ -88,6 +90,12 @@ class _Stage:
         fresh = [name for name in failures if name not in self.unwatched]
         self.unwatched.update(fresh)
         return tuple(f"{name} was not watched: {failures[name]}" for name in fresh)
+
+    def begun(self, spec: StepSpec, repeat: int, device: str | None) -> None:
+        """Tell those who watch that a step begins."""
+        self.progress.tell(
+            Begin(name=spec.name, repeat=repeat, step=spec.step, device=device or "")
+        )
 
     def context(self, run: Run, sampler: Sampler, repeat: int = 1) -> Context:
         """Return the surroundings of one step."""
@@ -271,10 +279,11 @@ def _perform(
     watched = watching.recordings(names, host, device, stage.server)
     sampler = Sampler(host, device, watcher=watched)
     context = stage.context(run, sampler, repeat)
+    stage.begun(spec, repeat, device)
     try:
         with watched:
             try:
-                with sampler:
+                with sampler, pulse(sampler, stage.server, stage.progress):
                     module.run(spec, context)
             finally:
                 watched.end()

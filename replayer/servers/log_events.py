@@ -5,11 +5,15 @@ begins with its time in UTC, `format` how that is read; every other key is a kin
 words that a line of it has.
 """
 
+import contextlib
+import os
 import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import NamedTuple
 
+from replayer import assets
 from replayer.engines.engine_spec import LogEvents
 from replayer.model import Mark, Series
 from replayer.servers.data_folder import DataFolder
@@ -17,6 +21,7 @@ from replayer.servers.protocol import Server
 
 _LONGEST = 200
 _MOST = 500
+_PIECE = 1 << 20
 
 
 def marked(series: Series, server: Server) -> Series:
@@ -43,15 +48,70 @@ def marks(log: Path, keys: LogEvents, began: datetime) -> Iterator[Mark]:
     except OSError:
         return
     for line in lines:
-        stamp = keys.time.match(line)
-        if stamp is None:
-            continue
-        message = line[stamp.end() :]
-        kind = next((kind for kind, words in keys.kinds.items() if words.search(message)), None)
-        if kind is not None:
-            when = datetime.strptime(stamp[1], keys.format).replace(tzinfo=UTC)
-            at = round((when - began).total_seconds(), 3)
-            yield Mark(at=at, kind=kind, text=_short(message))
+        event = _event(line, keys)
+        if event is not None:
+            at = round((event.when - began).total_seconds(), 3)
+            yield Mark(at=at, kind=event.kind, text=event.text)
+
+
+class LogEvent(NamedTuple):
+    """One thing that the server did by itself."""
+
+    when: datetime
+    kind: str
+    text: str
+
+
+class Tail:
+    """What a server's log tells while it grows; of a server that is not private nothing."""
+
+    def __init__(self, server: Server) -> None:
+        """Begin at the log's end."""
+        data = server.data_directory() if server.kind == "private" else None
+        self._log = None if data is None else DataFolder(data.parent).log
+        self._keys = server.engine.spec.server.log_events
+        self._inode, self._at = 0, 0
+        self._rest = b""
+        with contextlib.suppress(OSError):
+            if self._log is not None:
+                about = self._log.stat()
+                self._inode, self._at = about.st_ino, about.st_size
+
+    def fresh(self) -> Iterator[LogEvent]:
+        """Yield what was logged since the last time."""
+        if self._log is None or self._keys is None:
+            return
+        *lines, self._rest = (self._rest + self._read(self._log)).split(b"\n")
+        for line in lines:
+            event = _event(line.decode(errors="replace"), self._keys)
+            if event is not None:
+                yield event
+
+    def _read(self, log: Path) -> bytes:
+        """Return the next bytes; a new log, as at the server's start, is read from its begin."""
+        try:
+            with assets.open_regular(log) as file:
+                about = os.fstat(file.fileno())
+                if about.st_ino != self._inode or about.st_size < self._at:
+                    self._inode, self._at, self._rest = about.st_ino, 0, b""
+                file.seek(self._at)
+                data = file.read(_PIECE)
+                self._at += len(data)
+                return data
+        except OSError:
+            return b""
+
+
+def _event(line: str, keys: LogEvents) -> LogEvent | None:
+    stamp = keys.time.match(line)
+    if stamp is None:
+        return None
+    message = line[stamp.end() :]
+    kind = next((kind for kind, words in keys.kinds.items() if words.search(message)), None)
+    if kind is None:
+        return None
+    when = datetime.strptime(stamp[1], keys.format).replace(tzinfo=UTC)
+    return LogEvent(when, kind, _short(message))
 
 
 def _short(message: str) -> str:

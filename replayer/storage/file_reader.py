@@ -53,6 +53,7 @@ class Said:
     pid: int
     clock_ns: int
     read_bytes: int
+    files: int = 0
 
 
 @dataclass
@@ -79,7 +80,8 @@ class Queue:
 
     def said(self, clock_ns: int) -> Said:
         """Return how far this process is."""
-        return Said(os.getpid(), clock_ns, sum(haul.read_bytes for haul in self.hauls))
+        read_bytes = sum(haul.read_bytes for haul in self.hauls)
+        return Said(os.getpid(), clock_ns, read_bytes, sum(len(haul.files) for haul in self.hauls))
 
 
 def read_all(queue: Queue, barrier: Barrier, report: Report) -> Haul:

@@ -70,10 +70,12 @@ class _Copies:
         self._lock = lock
         self._packs: list[_Pack] = []
         self._recent: list[_Copy] = []
+        self.newest: _Copy | None = None
 
     def append(self, copy: _Copy) -> None:
         """Add the newest copy."""
         self._recent.append(copy)
+        self.newest = copy
 
     def pack(self) -> None:
         """Compress what is recent, once there is enough of it."""
@@ -224,6 +226,13 @@ class Sampler:
             columns={name: tuple(map(_tidy, values)) for name, values in columns.items()},
             device=self.device,
         )
+
+    def newest(self, files: Sequence[str]) -> Sample | None:
+        """Return the newest copy of some of the files; None where one of them is not there."""
+        copy = self._copies.newest
+        if copy is None or not set(files) <= set(self._files):
+            return None
+        return _sample(copy, [self._files.index(file) for file in files])
 
     def failures(self) -> dict[str, str]:
         """Return collector -> why it could not be read or understood, at least once."""

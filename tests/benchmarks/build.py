@@ -46,6 +46,9 @@ class Quiet:
     def say(self, text):
         """Show nothing."""
 
+    def tell(self, event):
+        """Show nothing."""
+
 
 def context(server, host, sampler, folder):
     """Return what a build step needs."""

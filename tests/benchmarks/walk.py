@@ -46,6 +46,9 @@ class Quiet:
     def say(self, text):
         """Show nothing."""
 
+    def tell(self, event):
+        """Show nothing."""
+
 
 def tree(folder):
     """Make files of random bytes, of about 0.25 to 1.1 MB."""

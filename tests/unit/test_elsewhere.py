@@ -15,6 +15,7 @@ from replayer.engines import engine as engines
 from replayer.errors import HostLost, Impossible, NotFound, ReplayerError
 from replayer.model import Run, Status
 from replayer.results import store
+from replayer.run import events
 from replayer.run import workload as workload_file
 from replayer.run.elsewhere import letter, parcels, there
 from replayer.run.elsewhere.here import execute_there, found_database, refuse_other
@@ -191,6 +192,10 @@ class Screen:
         """Note a line."""
         self.lines.append(("say", text))
 
+    def tell(self, event):
+        """Note an event."""
+        self.lines.append(("tell", event))
+
     def update(self, **state):
         """Note what has changed."""
         self.lines.append(("update", *state.values()))
@@ -208,14 +213,17 @@ def test_progress_is_shown_as_it_is_told_but_not_more_often():
                 assert json.dumps(sent)
                 task.update(note=f"file {number}")
         told.say("done")
+        told.tell(events.Figures(at="2026-11-22T12:00:00.000+00:00", values={"riops": 1.5}))
+        assert json.dumps(sent)
     updates = [line for line in screen.lines if line[0] == "update"]
 
     assert screen.lines[0] == ("task", "walk", 100.0)
     assert len(updates) in (5, 6)
-    assert screen.lines[-3:] == [
+    assert screen.lines[-4:] == [
         ("update", 100.0, None, "file 99"),
         ("end", "walk"),
         ("say", "done"),
+        ("tell", events.Figures(at="2026-11-22T12:00:00.000+00:00", values={"riops": 1.5})),
     ]
     assert shown.last == "walk: file 99"
 

@@ -6,7 +6,9 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Self
 
+from replayer.run import events
 from replayer.run.context import Progress, Task
+from replayer.run.events import Event
 
 _SECONDS = 0.2
 """Between two messages about tasks that go on; their beginnings and ends are told at once."""
@@ -38,6 +40,10 @@ class Told:
     def say(self, text: str) -> None:
         """Have a line printed."""
         self._post({"kind": "say", "text": text})
+
+    def tell(self, event: Event) -> None:
+        """Have an event told to who watches the run where it was asked for."""
+        self._post({"kind": "event", "event": event.model_dump(mode="json")})
 
     def changed(self, number: int, state: Mapping[str, Any]) -> None:
         """Keep what is new of a task, and tell it unless something was told just now."""
@@ -87,6 +93,8 @@ class Shown:
         """Show one message of `Told`; KeyError, TypeError or ValueError for what is none."""
         if message["kind"] == "say":
             self._progress.say(str(message["text"]))
+        elif message["kind"] == "event":
+            self._progress.tell(events.of_keys(message["event"]))
         elif message["kind"] == "task":
             self._begin(int(message["number"]), str(message["title"]), message["total"])
         elif message["kind"] == "tasks":

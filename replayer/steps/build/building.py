@@ -15,6 +15,7 @@ from replayer.machine.processes import CpuSeconds
 from replayer.model import Better
 from replayer.run.context import Context, Task
 from replayer.run.findings import Findings, Window
+from replayer.run.rates import Rates
 from replayer.steps.build import doubling
 from replayer.steps.build.doubling import Builder, Doubling
 from replayer.steps.build.shape import facts_of, rows_built
@@ -163,6 +164,7 @@ class Build:
         begun = time.monotonic_ns()
         size = self.doublings[-1]["table_bytes"] or 0
         made = 0
+        rates = Rates(self.context.progress)
         for made_one in builder.double(one):
             if made_one is not None:
                 made += made_one.task.rows
@@ -173,6 +175,7 @@ class Build:
                 note=f"doubling {one.number}, {one.rows + made:,} rows, "
                 f"{units.show_count(round(speed))} rows/s, {units.show_size(size)}"
             )
+            rates.count({"rows": made})
         task.advance(one.rows - made)
 
     @contextlib.contextmanager

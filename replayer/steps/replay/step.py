@@ -24,6 +24,7 @@ from replayer.load import resources, usage
 from replayer.model import Cold, Replayed, Temperature
 from replayer.results import store
 from replayer.run.context import Context, Task
+from replayer.run.rates import Rates
 from replayer.steps.replay import target, worker
 from replayer.steps.replay.outcome import Window, record
 from replayer.steps.replay.schedule import Planner, Schedule, processes_for
@@ -181,6 +182,7 @@ class _Replay:
         self._tallies: list[Tally] = []
         self._waiting = resources.Waiting()
         self._ended = 0.0
+        self._rates = Rates(context.progress)
 
     def run(self) -> None:
         """Replay, and write down what ran, whatever ends it."""
@@ -229,6 +231,7 @@ class _Replay:
         """Take in what the processes report until all are done."""
         total = self._schedule.actions
         done_by: dict[int, Part] = {}
+        self._rates = Rates(self._context.progress)
         asked = time.monotonic()
         with self._context.progress.task("replay", total) as task:
             for report in pool.reports(timeout=_ASKED_EVERY):
@@ -267,6 +270,7 @@ class _Replay:
         rate = done / max(1e-9, self._ended)
         late = f", {behind:.1f} s behind" if behind > 0.1 else ""
         task.update(done=done, note=f"{rate:,.0f}/s{late}")
+        self._rates.count({"statements": done}, behind=behind)
 
     def _activity(self, counted: usage.Counted, opened_ns: int) -> usage.Activity | None:
         """Return what the server counted, once it has counted all; None where it is gone."""

@@ -189,6 +189,7 @@ def _watch(
                 done = point.clock - window.before.clock
                 each = f" ({hosts.note(done)})" if hosts else ""
                 task.update(done=done, note=f"{now:,.0f} RIOPS{each}")
+                context.figures(riops=now, hits=ledger.cache_hits(last, point))
                 last = point
             if time.monotonic() > patience:
                 break

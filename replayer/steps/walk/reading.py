@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from replayer.run.context import Context, Task
+from replayer.run.rates import Rates
 from replayer.steps.walk.listing import Listing
 from replayer.steps.walk.spec import Spec
 from replayer.storage import file_reader
@@ -78,7 +79,7 @@ def read_files(spec: Spec, context: Context, sampler: Sampler, listing: Listing)
         pool.ready(timeout=_READY_SECONDS)
         begin_ns = sampler.mark()
         opened_ns = pool.open()
-        reports = list(_said(pool, task, opened_ns))
+        reports = list(_said(pool, task, opened_ns, context))
         hauls = pool.results()
         end_ns = sampler.mark()
         last_ns = pool.last_done_ns or end_ns
@@ -95,16 +96,19 @@ def read_files(spec: Spec, context: Context, sampler: Sampler, listing: Listing)
         )
 
 
-def _said(pool: WorkerPool, task: Task, opened_ns: int) -> Iterator[Said]:
+def _said(pool: WorkerPool, task: Task, opened_ns: int, context: Context) -> Iterator[Said]:
     """Yield what the processes report, and show it."""
     latest: dict[int, int] = {}
+    files: dict[int, int] = {}
+    rates = Rates(context.progress)
     for report in pool.reports(timeout=0.5):
         if report is None:
             continue
-        latest[report.pid] = report.read_bytes
+        latest[report.pid], files[report.pid] = report.read_bytes, report.files
         done = sum(latest.values())
         seconds = max((report.clock_ns - opened_ns) / 1e9, 1e-3)
         task.update(done=done, note=f"{show_size(done)}, {done / seconds / 1e6:,.0f} MB/s")
+        rates.count({"bytes": done, "files": sum(files.values())})
         yield report
 
 

@@ -1,0 +1,173 @@
+"""What a run tells while it lasts: lines that a reader of any moment makes a state of."""
+
+import os
+import stat
+import threading
+
+import pytest
+
+from replayer import journal
+from replayer.report.progress import Silence
+from replayer.run import event_file, events, recovery
+from replayer.run.event_file import EventFile, Follower
+from replayer.run.rates import Rates
+from replayer.run.telling import Telling
+
+AT = "2026-11-22T12:00:00.000+00:00"
+
+
+@pytest.fixture
+def result(tmp_path):
+    """Return where a result is."""
+    return tmp_path / "20261122-120000-smoke-abcd.json"
+
+
+def told():
+    """Return what a run of two steps tells until its second step."""
+    planned = [
+        events.Planned(number=n, name=name, repeat=1, seconds=2.0)
+        for n, name in enumerate(("walk", "scan"), 1)
+    ]
+    return [
+        events.Plan(at=AT, steps=tuple(planned)),
+        events.RunState(at=AT, id="r", path="r.json", status="running"),
+        events.Begin(at=AT, name="walk", repeat=1),
+        events.TaskBegin(at=AT, number=1, title="walk", total=10.0),
+        events.TaskProgress(at=AT, number=1, done=5.0, total=10.0, note="half"),
+        events.Figures(at=AT, values={"bytes": 7.0, "nosuch": 1.0}),
+        events.TaskEnd(at=AT, number=1, seconds=1.0),
+        events.Step(
+            at=AT, name="walk", repeat=1, status="done", reason="", seconds=1.0, measured={}
+        ),
+        events.Begin(at=AT, name="scan", repeat=1),
+        events.TaskBegin(at=AT, number=2, title="scan", total=None),
+        events.Machine(at=AT, values={"cpu_user": 0.5}),
+    ]
+
+
+@pytest.mark.parametrize("size", [1, 7, 100_000])
+def test_the_state_is_the_same_in_whatever_pieces_it_comes(size):
+    """Lines are cut anywhere by who reads a file that grows; foreign lines are passed over."""
+    data = b"".join(map(events.line, told()))
+    data = data.replace(b"\n", b'\n{"event": "unheard"}\nnonsense\n', 1)
+    reader = events.Reader()
+    heard = [
+        event for at in range(0, len(data), size) for event in reader.feed(data[at : at + size])
+    ]
+    state = reader.state()
+
+    assert heard == told()
+    assert [(one.name, one.state, one.seconds) for one in state.steps] == [
+        ("walk", "done", 1.0),
+        ("scan", events.RUNNING, None),
+    ]
+    assert [(task.title, task.total) for task in state.tasks] == [("scan", None)]
+    assert [point.values for point in reader.points] == [{"bytes": 7.0}, {"cpu_user": 0.5}]
+    assert state.latest == {"cpu_user": 0.5}
+
+
+def test_a_long_run_does_not_fill_a_reader():
+    """Of a hundred thousand points there are a thousand, over the whole time, of both kinds."""
+    reader = events.Reader()
+    for second in range(20_000):
+        at = f"2026-11-22T{second // 3600:02d}:{second // 60 % 60:02d}:{second % 60:02d}.000"
+        reader.take(events.Figures(at=at, values={"riops": float(second)}))
+        reader.take(events.Machine(at=at, values={"cpu_user": 0.1}))
+        reader.take(events.Said(at=at, text="x" * 10_000))
+    riops = [point.values["riops"] for point in reader.points if "riops" in point.values]
+
+    assert len(reader.points) <= 1200
+    assert riops[-1] > 19_900
+    assert riops == sorted(riops)
+    assert len(riops) > len(reader.points) / 3
+    assert len(reader.state().model_dump_json()) < 200_000
+
+
+def test_who_does_not_read_holds_nobody_up():
+    """What a stuck reader does not take is dropped and counted; another one has all of it."""
+    stuck, whole = threading.Event(), []
+    telling = Telling(Silence())
+    telling.add(lambda _: stuck.wait())
+    telling.add(whole.append)
+    for number in range(5000):
+        telling.tell(events.Said(text=str(number)))
+        telling.tell(events.Machine(values={"cpu_user": 0.1}))
+    dropped = telling.dropped
+    stuck.set()
+    telling.end()
+
+    assert dropped > 5000
+    assert b"".join(whole).count(b'"say"') > 0
+
+
+def test_a_late_outlet_hears_what_was_before():
+    """The file of the events is there when the run has a place, and the plan was told before."""
+    lines = []
+    telling = Telling(Silence())
+    with telling.task("first", 3):
+        telling.say("hello")
+    telling.add(lines.append)
+    telling.end()
+    heard = [events.parsed(line) for line in b"".join(lines).splitlines()]
+
+    assert [one.event for one in heard] == ["task", "say", "end"]
+
+
+def test_totals_become_rates():
+    """The rate is that of the time since the last one, not the mean since the beginning."""
+    now, heard = [0.0], []
+    telling = Telling(Silence(), clock=lambda: now[0])
+    telling.tell = heard.append
+    rates = Rates(telling, clock=lambda: now[0])
+    for seconds, total in ((0.1, 5), (1.0, 10), (3.0, 110)):
+        now[0] = seconds
+        rates.count({"bytes": total}, behind=0.5)
+
+    assert [event.values for event in heard] == [
+        {"bytes": 10.0, "behind": 0.5},
+        {"bytes": 50.0, "behind": 0.5},
+    ]
+
+
+def test_events_are_for_their_owner_and_gone_at_the_end(result):
+    """Nobody else reads them, no link is followed, and they do not outlive the run."""
+    path = event_file.path_of(result)
+    elsewhere = result.with_name("precious")
+    elsewhere.write_text("precious")
+    with EventFile(result) as file:
+        follower = Follower(result)
+        file.write(events.line(events.Said(at=AT, text="one")))
+        first = follower.fresh()
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    rest = follower.fresh()
+    follower.close()
+    path.symlink_to(elsewhere)
+
+    assert events.parsed(first).text == "one"
+    assert rest == b""
+    assert not Follower(result).there
+    with pytest.raises(OSError, match=r"symbolic|links|exists"), EventFile(result):
+        pass
+    assert elsewhere.read_text() == "precious"
+
+
+def test_events_of_a_killed_run_are_removed(result):
+    """By the note; what holds no events is left alone."""
+    pid = os.fork()
+    if not pid:
+        EventFile(result).write(events.line(events.Said(at=AT, text="last words")))
+        os._exit(0)
+    os.waitpid(pid, 0)
+    path = event_file.path_of(result)
+    assert path.exists()
+    words = []
+    recovery.give_back(words.append)
+
+    assert not path.exists()
+    assert any(str(path) in one and "removed" in one for one in words)
+    path.write_text("somebody's")
+    note = journal.take("events", path=str(path))
+    with pytest.raises(journal.Untrusted):
+        event_file.recover(note)
+    note.drop()
+    assert path.read_text() == "somebody's"
