@@ -7,6 +7,7 @@ from types import ModuleType
 from typing import Any
 
 from replayer import __version__, registry
+from replayer.errors import nearest
 
 ABOUT = """\
 A database-realistic workload replayer: run the same database work on two machines and learn
@@ -26,7 +27,7 @@ sized and too small, 130 interrupted
 
 def parser() -> argparse.ArgumentParser:
     """Return the parser with every command of the commands package."""
-    top = argparse.ArgumentParser(
+    top = Command(
         prog="replayer",
         description=ABOUT,
         epilog=EPILOG,
@@ -59,6 +60,12 @@ class Command(argparse.ArgumentParser):
             module, self.load = self.load(), None
             module.configure(self)
             self.set_defaults(perform=module.run)  # "run" is what some arguments are called
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        """Refuse what is none of the choices, with the nearest instead of all of them."""
+        if action.choices is not None and value not in action.choices:
+            near = nearest(str(value), map(str, action.choices))
+            raise argparse.ArgumentError(action, f"there is no {value!r}{near}")
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
         """Let the command add its arguments, and parse."""

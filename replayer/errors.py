@@ -70,7 +70,7 @@ class Denied(Skip):
 def nearest(asked: str, known: Iterable[str]) -> str:
     """Return ' - did you mean X?' or ' (there are: …)', to end the sentence of a NotFound."""
     names = sorted(known)
-    close = difflib.get_close_matches(asked, names, n=1, cutoff=0.5)
+    close = difflib.get_close_matches(asked, names, n=1, cutoff=0.6)
     if close:
         return f" - did you mean {close[0]}?"
     return f" (there are: {', '.join(names)})" if names else " (there are none)"

@@ -84,6 +84,8 @@ def write(path: Path, schedule: Schedule) -> None:
 
 def load(path: Path) -> Schedule:
     """Read a plan file; raise Impossible, in one sentence, if it is none."""
+    if not os.path.lexists(path):  # of a name that is too long too, unlike Path.exists()
+        raise Impossible(f"there is no plan {path}: `replayer plan` makes one")
     text = assets.text(path)
     try:
         schedule = Schedule.model_validate_json(text)

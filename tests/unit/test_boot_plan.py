@@ -80,6 +80,12 @@ def test_a_plan_is_read_as_it_was_written(plan):
     assert plan.read_bytes() == before
 
 
+def test_a_plan_that_is_not_there_says_what_makes_one(tmp_path):
+    """Whoever mistypes its name learns that it is missing, and of the command."""
+    with pytest.raises(Impossible, match=r"there is no plan .*nothing: `replayer plan` makes one"):
+        boot_plan.load(tmp_path / "nothing")
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [
