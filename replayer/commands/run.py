@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from replayer import signals
 from replayer.errors import Impossible
+from replayer.metrics import beside
 from replayer.report import forecast as foretold
 from replayer.report import screen, voices
 from replayer.report.voices import Voice
@@ -49,6 +50,7 @@ examples:
   replayer run smoke --json
   replayer run demo --dry-run       what it will do, on which disk, and how long
   replayer run --resume latest      what is missing of a run that was cut
+  replayer run demo --metrics 127.0.0.1:9464
   replayer run demo --label uek --data-dir /mnt/nvme/replayer
   replayer run slob-physical --set sessions.num_threads=16 --set sessions.run_time=60s
   replayer run cold-walk --set walk.mode=direct --repeat 5
@@ -175,6 +177,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "(default: bars on a terminal, else lines)",
     )
     add(
+        "--metrics",
+        metavar="ADDR:PORT",
+        help="let Prometheus have what was measured by then, over HTTP, from a process beside the "
+        "run; port 0 is a free one (after the run: `replayer metrics`)",
+    )
+    add(
+        "--metrics-public",
+        action="store_true",
+        help="let --metrics be another address than a loopback one, where others can read it",
+    )
+    add(
         "--timeout",
         type=voices.seconds,
         metavar="TIME",
@@ -260,21 +273,34 @@ def run(args: argparse.Namespace) -> int:
     order = replace(order, notes=notes, tags=tags.given(args.tag), resumed=stored)
     if args.dry_run:
         return _forecast(order, as_json=args.json, where=where)
-    with Voice.of(args) as voice:
-        _perform(args, order, wanted, Kept(where, goes_on=path), voice)
+    kept = Kept(where, goes_on=path)
+    with (
+        Voice.of(args) as voice,
+        beside.served(args.metrics, public=args.metrics_public) as exported,
+    ):
+        _perform(args, order, wanted, kept, voice, exported=exported)
     return 0
 
 
 def _perform(
-    args: argparse.Namespace, order: Order, wanted: Wanted, kept: Kept, voice: Voice
+    args: argparse.Namespace,
+    order: Order,
+    wanted: Wanted,
+    kept: Kept,
+    voice: Voice,
+    *,
+    exported: beside.Beside,
 ) -> None:
     foreseen = plan(order, [store.folder(args.results)])
     try:
         with signals.limited(args.timeout), voice.conversation(foreseen) as progress:
+            if exported.link:
+                progress.say(f"metrics: {exported.link}")
             give_back(progress.say)
             with arranged(order, wanted, progress) as runs:
                 for current in runs:
                     kept.keep(current, progress.say)
+                    exported.follow(kept.path)
                     voice.told(current, kept.path)
     finally:
         kept.finish(functools.partial(_tell, args, voice))

@@ -12,7 +12,9 @@ from replayer.engines import environment
 
 _ROOT = Path(__file__).parents[2]
 _FILE = _ROOT / "docker-compose.yml"
-_TOOLS = {"replayer", "drop-caches"}
+_DASHBOARD = {"metrics", "prometheus", "grafana"}
+_TOOLS = {"replayer", "drop-caches", *_DASHBOARD}
+_PROFILES = {"drop-caches": "cold", **dict.fromkeys(_DASHBOARD, "dashboard")}
 _OWN_HEALTHCHECK = {"singlestore"}
 """Its image carries one, which asks the aggregator and the leaf."""
 
@@ -41,17 +43,17 @@ def test_every_service_is_behind_a_profile(services):
     """`docker compose up` alone starts nothing; an engine's profile has its name."""
     for name, body in services.items():
         (profile,) = re.findall(r"profiles: \[([\w-]+)\]", body)
-        assert profile == {"drop-caches": "cold"}.get(name, name)
+        assert profile == _PROFILES.get(name, name)
 
 
 def test_images_are_pinned_and_replaceable(services):
     """Every image is a variable, whose default has a tag that is a version, never `latest`."""
-    for name, body in services.items():
+    for body in services.values():
         variable, image = re.search(r"image: \$\{(\w+):-([^}]+)\}", body).groups()
         assert variable.endswith("_IMAGE")
         _, _, tag = image.rpartition(":")
         assert tag != "latest"
-        assert re.match(r"\d+\.\d+", tag) or name == "replayer"
+        assert re.match(r"v?\d+\.\d+", tag) or image == "replayer:lab"
     assert re.search(r"PYTHON_IMAGE:-python:\d+\.\d+\.\d+-slim", services["replayer"])
 
 
@@ -120,7 +122,8 @@ def test_compose_takes_it(tmp_path, compose, password):
     command = [*_compose(compose), "--env-file", str(tmp_path / "env")]
     example = (_ROOT / ".env.example").read_text(encoding="utf-8")
     (tmp_path / "env").write_text(example.replace("PASSWORD=''", f"PASSWORD='{password}'"))
-    profiles = [f"--profile={name}" for name in (*assets.engines(), "replayer", "cold")]
+    names = (*assets.engines(), "replayer", "cold", "dashboard")
+    profiles = [f"--profile={name}" for name in names]
     done = _run([*command, *profiles, "config"])
 
     assert done.returncode == 0, done.stderr

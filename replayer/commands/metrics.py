@@ -1,0 +1,96 @@
+"""Export what runs measured as metrics, for Prometheus: over HTTP, or as a file.
+
+RUN is a run's id or the start of one, a label, a path or `latest`; without one the newest runs of
+the folder are exported, those too that begin later.  The run itself notices nothing.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from prometheus_client import generate_latest
+
+from replayer.errors import Impossible
+from replayer.metrics import serving
+from replayer.metrics.source import Named, Newest, registry
+from replayer.metrics.textfile import put
+from replayer.report.words import clean
+from replayer.results import store
+
+if TYPE_CHECKING:
+    import argparse
+
+    from replayer.metrics.source import Source
+
+_NEWEST = 10
+
+EPILOG = """\
+examples:
+  replayer metrics latest           print them
+  replayer metrics --listen 127.0.0.1:9464
+  replayer metrics stock uek --listen 127.0.0.1:9464
+  replayer metrics latest --out /var/lib/prometheus/node-exporter/replayer.prom
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.epilog = EPILOG
+    add = parser.add_argument
+    add("runs", nargs="*", metavar="RUN", help="an id or its start, a label, a path or latest")
+    add(
+        "--last",
+        type=int,
+        default=_NEWEST,
+        metavar="N",
+        help=f"without a RUN: as many of the newest (default: {_NEWEST})",
+    )
+    where = parser.add_mutually_exclusive_group().add_argument
+    where(
+        "--listen",
+        metavar="ADDR:PORT",
+        help="serve them there until Ctrl-C; port 0 is a free one",
+    )
+    where(
+        "--out",
+        default="-",
+        metavar="FILE",
+        help="write them into a file, as node_exporter's textfile collector takes it (- is stdout, "
+        "and the default)",
+    )
+    add(
+        "--metrics-public",
+        action="store_true",
+        help="let --listen be another address than a loopback one, where others can read them",
+    )
+    add(
+        "--results",
+        metavar="DIR",
+        help="where results are (default: $REPLAYER_RESULTS or ./results)",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Write the metrics, or serve them until somebody ends it."""
+    source = _source(args)
+    if args.listen is None:
+        put(args.out, generate_latest(registry(source)).decode())
+        return 0
+    with serving.listening(args.listen, "--listen", public=args.metrics_public) as bound:
+        print(f"metrics: {clean(serving.link(bound))}", file=sys.stderr, flush=True)  # noqa: T201
+        serving.serve(bound, registry(source))
+    return 0
+
+
+def _source(args: argparse.Namespace) -> Source:
+    where = store.folder(args.results)
+    if args.last < 1:
+        raise Impossible(f"--last {args.last}: it must be 1 or more")
+    if not args.runs:
+        return Newest(where, args.last)
+    paths = tuple(store.find(name, where) for name in args.runs)
+    for path in paths:
+        # What is no run is refused now, rather than left out later.
+        store.load(path)
+    return Named(paths)

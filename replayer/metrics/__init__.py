@@ -1,0 +1,1 @@
+"""What runs measured, as metrics that Prometheus scrapes: also while one runs."""

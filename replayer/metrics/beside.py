@@ -1,0 +1,86 @@
+"""The metrics of a run while it runs, served by a process beside it that ends with it.
+
+The process that measures only listens before it begins, so that a port that is taken is told then,
+and starts the other, which inherits that socket and reads the run's file as it grows.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from replayer import shell
+from replayer.metrics import serving
+from replayer.metrics.source import Named, registry
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_NICE = 10
+_PATIENCE = 5.0
+
+
+class Beside:
+    """Who serves a run's metrics; nobody where none were asked for."""
+
+    def __init__(self, bound: socket.socket | None) -> None:
+        self._bound = bound
+        self._path: Path | None = None
+        self._process: shell.Conversation | None = None
+
+    @property
+    def link(self) -> str:
+        """Return where the metrics are; "" where nobody serves any."""
+        return serving.link(self._bound) if self._bound else ""
+
+    def follow(self, path: Path | None) -> None:
+        """Serve the metrics of the run in this file from now on."""
+        if self._bound is None or path is None or path == self._path:
+            return
+        self.end()
+        self._path = path
+        number = self._bound.fileno()
+        self._process = shell.start(
+            [sys.executable, "-P", "-m", __name__, str(number), path.absolute()],
+            passed=(number,),
+            bound=True,
+        )
+
+    def end(self) -> None:
+        """End the process."""
+        if self._process is not None:
+            self._process.kill()
+            shell.ended(self._process, within=_PATIENCE)
+
+
+@contextlib.contextmanager
+def served(address: str | None, *, public: bool) -> Iterator[Beside]:
+    """Give who serves the metrics at an address until the `with` ends; None is nowhere.
+
+    Raises Impossible as `serving.listening` does.
+    """
+    if address is None:
+        yield Beside(None)
+        return
+    with serving.listening(address, "--metrics", public=public) as bound:
+        beside = Beside(bound)
+        try:
+            yield beside
+        finally:
+            beside.end()
+
+
+def main(number: str, path: str) -> None:
+    """Serve the metrics of the run in a file on a socket that was inherited, until killed."""
+    # What is measured goes first.
+    os.nice(_NICE)
+    with socket.socket(fileno=int(number)) as bound:
+        serving.serve(bound, registry(Named((Path(path),))))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

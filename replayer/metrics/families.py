@@ -1,0 +1,328 @@
+"""The metrics' names, and what of a run goes into them.
+
+One sample a step and not one a repeat: gauges are medians of the repeats that were done, as the
+report has them.  A metric of a step is labelled by `run` and `step`; what else is known of the run
+stands in replayer_run_info, with which a query joins it `on (run)`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from datetime import datetime
+from statistics import median
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+from prometheus_client.core import (
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    InfoMetricFamily,
+    Metric,
+)
+
+from replayer.errors import ReplayerError
+from replayer.metrics import latency
+from replayer.model import Status
+from replayer.report.tables import mean
+from replayer.report.words import clean
+from replayer.run import workload as workload_file
+from replayer.run.runner import turns
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    from replayer.model import Ledger, Measurement, Run, StepResult
+
+_Family = TypeVar("_Family", bound=Metric)
+_LONGEST = 128
+"""Characters of a label's value: each series of Prometheus has it in memory."""
+
+
+class Kind(NamedTuple):
+    """A family of metrics; its name ends in the unit."""
+
+    about: str
+    labels: tuple[str, ...] = ()
+    """Beside `run`."""
+
+
+INFOS: Mapping[str, Kind] = {
+    "replayer_run": Kind("What ran, and where."),
+    "replayer_step_cold": Kind(
+        "How much of the data was in memory before the clock started: asked for, got, proven by.",
+        ("step",),
+    ),
+    "replayer_step_ledger": Kind(
+        "Where the blocks that sessions read came from: asked for, and judged by the counters.",
+        ("step",),
+    ),
+}
+GAUGES: Mapping[str, Kind] = {
+    "replayer_run_status": Kind("1 for the status that the run has, 0 for others.", ("status",)),
+    "replayer_run_started_timestamp_seconds": Kind("When the run began."),
+    "replayer_run_finished_timestamp_seconds": Kind("When it ended."),
+    "replayer_run_planned_steps": Kind("Steps of all repeats that the run is to do."),
+    "replayer_step_results": Kind("Repeats of a step, by how they ended.", ("step", "status")),
+    "replayer_step_elapsed_seconds": Kind(
+        "How long a step took, with its preparation: median of the repeats that were done.",
+        ("step",),
+    ),
+    "replayer_step_riops": Kind(
+        "Blocks a second that the database did not find in its own buffers.", ("step",)
+    ),
+    "replayer_step_ledger_reads_per_second": Kind(
+        "The ledger: blocks that the database's buffers had, blocks that the page cache had, reads "
+        "that the data's disk completed.",
+        ("step", "layer"),
+    ),
+    "replayer_step_ledger_device_bytes_per_second": Kind(
+        "What the data's disk delivered in the same window.", ("step",)
+    ),
+    "replayer_step_ledger_physical_ratio": Kind("Device reads / RIOPS.", ("step",)),
+    "replayer_step_resident_ratio": Kind(
+        "Share of the data that was in memory before the clock started.", ("step",)
+    ),
+    "replayer_step_latency_percentile_seconds": Kind(
+        "Latency of an operation; only percentiles that at least five operations lie beyond.",
+        ("step", "operation", "percentile"),
+    ),
+    "replayer_step_cpu_ratio": Kind(
+        "Share of all processors' time in the measured window.", ("step", "mode")
+    ),
+    "replayer_step_device_reads_per_second": Kind(
+        "Reads of the device in the measured window.", ("step", "device")
+    ),
+    "replayer_step_device_writes_per_second": Kind(
+        "Writes to the device in the measured window.", ("step", "device")
+    ),
+    "replayer_step_device_read_bytes_per_second": Kind(
+        "What the device delivered in the measured window.", ("step", "device")
+    ),
+    "replayer_step_device_written_bytes_per_second": Kind(
+        "What the device was given in the measured window.", ("step", "device")
+    ),
+    "replayer_step_device_utilization_ratio": Kind(
+        "Share of the measured window in which the device had work.", ("step", "device")
+    ),
+    "replayer_step_device_queue_requests": Kind(
+        "Requests that the device had at a time, on average.", ("step", "device")
+    ),
+    "replayer_step_measured_seconds": Kind("Measurements in seconds.", ("step", "metric")),
+    "replayer_step_measured_bytes": Kind("Measurements in bytes.", ("step", "metric")),
+    "replayer_step_measured_bytes_per_second": Kind(
+        "Measurements in bytes per second.", ("step", "metric")
+    ),
+    "replayer_step_measured_per_second": Kind(
+        "Measurements of how often a second; the metric says what.", ("step", "metric")
+    ),
+    "replayer_step_measured_ratio": Kind("Measurements that are shares.", ("step", "metric")),
+    "replayer_step_measured": Kind(
+        "Measurements in other units, and counts.", ("step", "metric", "unit")
+    ),
+}
+HISTOGRAM = "replayer_step_latency_seconds"
+_HISTOGRAMS: Mapping[str, Kind] = {
+    HISTOGRAM: Kind("Latency of operations, all repeats together.", ("step", "operation")),
+}
+_UNITS: Mapping[str, tuple[str, float]] = {
+    "s": ("_seconds", 1.0),
+    "ms": ("_seconds", 1e-3),
+    "us": ("_seconds", 1e-6),
+    "bytes": ("_bytes", 1.0),
+    "bytes/s": ("_bytes_per_second", 1.0),
+    "IOPS": ("_per_second", 1.0),
+    "%": ("_ratio", 0.01),
+}
+"""Unit of a measurement -> end of the family's name, and how much of its base unit it is."""
+_CPU = {
+    "cpu.%usr": "user",
+    "cpu.%nice": "nice",
+    "cpu.%sys": "system",
+    "cpu.%iowait": "iowait",
+    "cpu.%irq": "irq",
+    "cpu.%soft": "softirq",
+    "cpu.%steal": "steal",
+    "cpu.%idle": "idle",
+}
+_KIB = 1024.0
+_DEVICE = {
+    "diskstats.r/s": ("reads_per_second", 1.0),
+    "diskstats.w/s": ("writes_per_second", 1.0),
+    "diskstats.rkB/s": ("read_bytes_per_second", _KIB),
+    "diskstats.wkB/s": ("written_bytes_per_second", _KIB),
+    "diskstats.%util": ("utilization_ratio", 0.01),
+    "diskstats.aqu-sz": ("queue_requests", 1.0),
+}
+
+
+def needs(column: str) -> bool:
+    """Tell whether a column of a run's series is needed for its metrics."""
+    return column in _CPU or column in _DEVICE
+
+
+class Families:
+    """The families of any number of runs, each with a sample or more a run."""
+
+    def __init__(self) -> None:
+        self._infos = _made(InfoMetricFamily, INFOS)
+        self._gauges = _made(GaugeMetricFamily, GAUGES)
+        self._histograms = _made(HistogramMetricFamily, _HISTOGRAMS)
+
+    def all(self) -> Iterator[Metric]:
+        """Yield those that have samples."""
+        yield from (family for family in self._every() if family.samples)
+
+    def join(self, others: Families) -> None:
+        """Add all samples of other runs."""
+        for own, other in zip(self._every(), others._every(), strict=True):
+            own.samples.extend(other.samples)
+
+    def _every(self) -> tuple[Metric, ...]:
+        return (*self._infos.values(), *self._gauges.values(), *self._histograms.values())
+
+    def add(self, run: Run) -> None:
+        """Add what is known of a run: all of it that is not a number is left out."""
+        self._info("replayer_run", [run.id], _about(run))
+        for status in Status:
+            self._put("replayer_run_status", [run.id, status.value], float(run.status is status))
+        for name, stamp in (("started", run.started), ("finished", run.finished or "")):
+            self._put(f"replayer_run_{name}_timestamp_seconds", [run.id], _instant(stamp))
+        self._put("replayer_run_planned_steps", [run.id], _planned(run))
+        steps: dict[str, list[StepResult]] = {}
+        for step in run.steps:
+            steps.setdefault(step.name, []).append(step)
+        for name, results in steps.items():
+            self._step([run.id, name], results)
+
+    def _step(self, of: list[str], results: list[StepResult]) -> None:
+        for status in dict.fromkeys(result.status for result in results):
+            number = sum(result.status is status for result in results)
+            self._put("replayer_step_results", [*of, status.value], number)
+        done = [result for result in results if result.status is Status.DONE]
+        if not done:
+            return
+        took = median(result.elapsed for result in done)
+        self._put("replayer_step_elapsed_seconds", of, took)
+        self._proof(of, done)
+        self._latency(of, done)
+        self._watched(of, done)
+        for name, labels, value in _measured(done):
+            self._put(name, [*of, *labels], value)
+
+    def _proof(self, of: list[str], done: list[StepResult]) -> None:
+        colds = [result.cold for result in done if result.cold is not None]
+        if colds:
+            words = {key: str(getattr(colds[-1], key)) for key in ("asked", "got", "proof")}
+            self._info("replayer_step_cold", of, words)
+            self._put("replayer_step_resident_ratio", of, _median(c.resident_share for c in colds))
+        ledgers = [result.ledger for result in done if result.ledger is not None]
+        if ledgers:
+            last = ledgers[-1]
+            words = {"asked": last.asked or "", "verdict": last.verdict}
+            self._info("replayer_step_ledger", of, words | {"device": last.device or ""})
+            for name, labels, value in _ledger(ledgers):
+                self._put(name, [*of, *labels], value)
+
+    def _latency(self, of: list[str], done: list[StepResult]) -> None:
+        for kind, buckets in latency.operations(done).items():
+            labels = [*map(_label, of), _label(kind)]
+            self._histograms[HISTOGRAM].add_metric(
+                labels, list(buckets.counts), buckets.total_seconds
+            )
+            for percentile, seconds in buckets.percentiles:
+                at = [*labels, percentile]
+                self._put("replayer_step_latency_percentile_seconds", at, seconds)
+
+    def _watched(self, of: list[str], done: list[StepResult]) -> None:
+        for column, mode in _CPU.items():
+            self._put("replayer_step_cpu_ratio", [*of, mode], _over(done, column, 0.01))
+        devices = [result.series.device for result in done if result.series is not None]
+        for column, (name, factor) in _DEVICE.items():
+            labels = [*of, (devices and devices[-1]) or ""]
+            self._put(f"replayer_step_device_{name}", labels, _over(done, column, factor))
+
+    def _put(self, name: str, labels: Iterable[object], value: float | None) -> None:
+        if value is not None and math.isfinite(value):
+            self._gauges[name].add_metric([_label(one) for one in labels], value)
+
+    def _info(self, name: str, labels: Iterable[object], words: Mapping[str, object]) -> None:
+        values = {key: _label(value) for key, value in words.items()}
+        self._infos[name].add_metric([_label(one) for one in labels], values)
+
+
+def _made(make: Callable[..., _Family], kinds: Mapping[str, Kind]) -> dict[str, _Family]:
+    labelled = {name: ("run", *kind.labels) for name, kind in kinds.items()}
+    return {name: make(name, kinds[name].about, labels=of) for name, of in labelled.items()}
+
+
+def _label(text: object) -> str:
+    """Return text that somebody else may have chosen as the value of a label."""
+    return clean(str(text)[:_LONGEST])[:_LONGEST]
+
+
+def _about(run: Run) -> dict[str, object]:
+    engine = run.engine
+    return {
+        "label": run.label,
+        "workload": run.workload.name,
+        "host": run.host.get("host.name") or "",
+        "kernel": run.host.get("kernel.release") or "",
+        "cpu": run.host.get("cpu.model") or "",
+        "device": run.host.get("device.name") or "",
+        "boot": run.host.get("boot.id") or "",
+        "engine": engine.name if engine else "",
+        "engine_version": engine.version if engine else "",
+        "version": run.version,
+    }
+
+
+def _instant(stamp: str) -> float | None:
+    with contextlib.suppress(ValueError):
+        return datetime.fromisoformat(stamp).timestamp()
+    return None
+
+
+def _planned(run: Run) -> int | None:
+    """Return how many steps a run has; None where its capture or a plug-in is not here."""
+    with contextlib.suppress(ReplayerError):
+        return len(list(turns(workload_file.of_facts(run.workload))))
+    return None
+
+
+def _median(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None and math.isfinite(value)]
+    return median(known) if known else None
+
+
+def _ledger(ledgers: list[Ledger]) -> Iterator[tuple[str, list[str], float | None]]:
+    """Yield a family, the labels beside the step's, and the median of the repeats."""
+    reads = "replayer_step_ledger_reads_per_second"
+    yield "replayer_step_riops", [], _median(one.riops for one in ledgers)
+    yield reads, ["buffer"], _median(one.buffer_hits for one in ledgers)
+    yield reads, ["page_cache"], _median(one.page_cache_hits for one in ledgers)
+    yield reads, ["device"], _median(one.device_reads for one in ledgers)
+    from_device = _median(one.device_read_bytes for one in ledgers)
+    yield "replayer_step_ledger_device_bytes_per_second", [], from_device
+    yield "replayer_step_ledger_physical_ratio", [], _median(one.ratio for one in ledgers)
+
+
+def _measured(done: list[StepResult]) -> Iterator[tuple[str, list[str], float | None]]:
+    """Yield a family, the labels beside the step's, and the median of the repeats."""
+    kinds: dict[str, Measurement] = {m.metric: m for result in done for m in result.measurements}
+    for metric, kind in kinds.items():
+        ending, factor = _UNITS.get(kind.unit, ("", 1.0))
+        labels = [metric]
+        if not ending and kind.unit.endswith("/s"):
+            ending = "_per_second"
+        elif not ending:
+            labels.append(kind.unit)
+        middle = _median(result.value(metric) for result in done)
+        value = None if middle is None else middle * factor
+        yield f"replayer_step_measured{ending}", labels, value
+
+
+def _over(done: list[StepResult], column: str, factor: float) -> float | None:
+    """Return the median of a column's means over the windows of the repeats."""
+    every = [result.series for result in done if result.series is not None]
+    middle = _median(mean(series, column) for series in every if column in series.columns)
+    return None if middle is None else middle * factor

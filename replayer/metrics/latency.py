@@ -1,0 +1,57 @@
+"""A stored latency histogram as one of Prometheus: seconds, in buckets that never change."""
+
+from typing import NamedTuple
+
+from hdrh.histogram import HdrHistogram
+
+from replayer.model import StepResult
+from replayer.results import histogram
+
+_FIRST, _LAST = 10, 36
+"""Powers of two of nanoseconds: 1 us and 69 s, between which there are two buckets a doubling."""
+_BOUNDS = (
+    *((1 << power) * half // 2 for power in range(_FIRST, _LAST) for half in (2, 3)),
+    1 << _LAST,
+)
+"""In nanoseconds; at each of them a bin of an HdrHistogram begins, so that no count is split."""
+_PERCENTILES = (50, 90, 95, 99, 99.9, 99.99)
+_BEYOND = 5
+"""Operations that must be slower than a percentile for it to be one: p99 wants 500 of them."""
+
+
+class Buckets(NamedTuple):
+    """One histogram, in seconds."""
+
+    counts: tuple[tuple[str, float], ...]
+    """Upper bound, as Prometheus writes it -> operations up to there; the last is +Inf."""
+    total_seconds: float
+    """All latencies added up, to three digits as the bins have it."""
+    percentiles: tuple[tuple[str, float], ...]
+    """Those that so many operations support -> seconds."""
+
+
+def operations(results: list[StepResult]) -> dict[str, Buckets]:
+    """Return kind of operation -> latencies of all repeats together, where they can be read."""
+    kinds = dict.fromkeys(kind for result in results for kind in result.latency)
+    merged = {
+        kind: histogram.merged(r.latency[kind].payload for r in results if kind in r.latency)
+        for kind in kinds
+    }
+    return {kind: _buckets(one) for kind, one in merged.items() if one and one.total_count}
+
+
+def _buckets(whole: HdrHistogram) -> Buckets:
+    counts = [(index, count) for index, count in enumerate(whole.counts) if count]
+    begins = [(whole.get_value_from_index(index), count) for index, count in counts]
+    bins = ((value, whole.get_highest_equivalent_value(value), count) for value, count in begins)
+    number = sum(count for _, count in begins)
+    below = [(bound, sum(count for value, count in begins if value < bound)) for bound in _BOUNDS]
+    return Buckets(
+        counts=(*((repr(bound / 1e9), float(up_to)) for bound, up_to in below), ("+Inf", number)),
+        total_seconds=sum((low + high) / 2 * count for low, high, count in bins) / 1e9,
+        percentiles=tuple(
+            (f"{one:g}", whole.get_value_at_percentile(one) / 1e9)
+            for one in _PERCENTILES
+            if number * (100 - one) / 100 >= _BEYOND
+        ),
+    )

@@ -1,0 +1,121 @@
+"""Which runs are exported: their files are read again whenever they have changed."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.registry import Collector
+
+from replayer.errors import ReplayerError
+from replayer.metrics.families import Families, needs
+from replayer.results import store
+from replayer.results.store import Summary
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from prometheus_client.core import Metric
+
+
+class Source(Protocol):
+    """Names the files of the runs to export, each time that somebody asks."""
+
+    def paths(self) -> Sequence[Path]:
+        """Return them."""
+        ...
+
+
+class Named(NamedTuple):
+    """Runs that were asked for by name."""
+
+    files: tuple[Path, ...]
+
+    def paths(self) -> Sequence[Path]:
+        """Return their files."""
+        return self.files
+
+
+class Newest:
+    """The newest runs of a folder, whatever they are when somebody asks."""
+
+    def __init__(self, folder: Path, most: int) -> None:
+        self._folder, self._most = folder, most
+        self._changed = 0
+        self._paths: tuple[Path, ...] = ()
+
+    def paths(self) -> Sequence[Path]:
+        """Return their files, the newest last."""
+        # A run that is stored takes the place of its file, and so the folder changes.
+        changed = 0
+        with contextlib.suppress(OSError):
+            changed = self._folder.stat().st_mtime_ns
+        if changed != self._changed or not changed:
+            listed = [one.path for one in store.runs(self._folder) if isinstance(one, Summary)]
+            self._paths = tuple(listed[-self._most :])
+            self._changed = changed
+        return self._paths
+
+
+class _Version(NamedTuple):
+    """What a file is told by to have changed."""
+
+    inode: int
+    changed: int
+    size: int
+
+
+class _Known(NamedTuple):
+    """A run as it was when its file was read."""
+
+    version: _Version
+    id: str
+    families: Families
+
+
+class Runs(Collector):
+    """The metrics of the runs of a source, made anew for each who asks."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._known: dict[Path, _Known] = {}
+        # Several may ask at a time.
+        self._lock = threading.Lock()
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the families with all their samples."""
+        families = Families()
+        with self._lock:
+            for one in self._runs():
+                families.join(one)
+        yield from families.all()
+
+    def _runs(self) -> Iterator[Families]:
+        """Yield the runs as they are now; one that is gone, or is none, as it was last."""
+        known = {}
+        for path in self._source.paths():
+            with contextlib.suppress(ReplayerError, OSError):
+                self._read(path)
+            if path in self._known:
+                known[path] = self._known[path]
+        self._known = known
+        # Links and copies: a run is exported once, or its samples would stand twice.
+        yield from {one.id: one.families for one in known.values()}.values()
+
+    def _read(self, path: Path) -> None:
+        state = path.stat()
+        version = _Version(state.st_ino, state.st_mtime_ns, state.st_size)
+        if path not in self._known or self._known[path].version != version:
+            run, families = store.load(path, needs), Families()
+            families.add(run)
+            self._known[path] = _Known(version, run.id, families)
+
+
+def registry(source: Source) -> CollectorRegistry:
+    """Return a registry of nothing but the runs' metrics."""
+    made = CollectorRegistry(auto_describe=False)
+    made.register(Runs(source))
+    return made

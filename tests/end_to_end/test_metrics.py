@@ -1,0 +1,184 @@
+"""Metrics of stored runs: over HTTP, as a file, in Debian's Prometheus, and on the board."""
+
+import contextlib
+import os
+import re
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import pytest
+from prometheus_client.openmetrics.parser import text_string_to_metric_families
+
+from replayer.__main__ import parser
+from replayer.errors import Impossible
+from replayer.results import store
+from replayer.results.store import FORMAT
+from tests import scraped
+
+FIXTURE = Path(__file__).parents[1] / "fixtures" / "runs" / f"format-{FORMAT}.json"
+COMMAND = [sys.executable, "-m", "replayer"]
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory):
+    """Return a folder with one run of each of two kernels."""
+    folder = tmp_path_factory.mktemp("results")
+    run = store.load(FIXTURE)
+    for label, kernel in (("stock", "6.12.0-stock"), ("uek", "6.12.0-uek")):
+        host = run.host | {"kernel.release": kernel}
+        other = run.model_copy(update={"id": f"{run.id}-{label}", "label": label, "host": host})
+        store.save(folder / f"{other.id}.json", other)
+    return folder
+
+
+@contextlib.contextmanager
+def serving(*words):
+    """Give the link that a `replayer metrics --listen` prints, and its process."""
+    command = [*COMMAND, "metrics", *map(str, words), "--listen", "127.0.0.1:0"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    try:
+        line = process.stderr.readline()
+        yield re.fullmatch(r"metrics: (http://127\.0\.0\.1:\d+/metrics)\n", line)[1], process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def metrics(*words):
+    """Do what `replayer metrics` does, in this process."""
+    args = parser().parse_args(["metrics", *map(str, words)])
+    assert args.perform(args) == 0
+
+
+def get(link, method="GET", **headers):
+    """Return what a link answers."""
+    request = urllib.request.Request(link, headers=headers, method=method)
+    with urllib.request.urlopen(request, timeout=60) as answer:
+        return answer.read().decode(), answer.headers["Content-Type"]
+
+
+def test_they_are_served_to_read_and_nothing_else(results):
+    """GET answers in both forms of Prometheus; POST and names of the web are refused; ^C ends."""
+    accepted = {"Accept": "application/openmetrics-text; version=1.0.0"}
+    with serving("stock", "uek", "--results", results) as (link, process):
+        plain, _ = get(link)
+        text, kind = get(link, **accepted)
+        for refused, status in (({"method": "POST"}, 405), ({"Host": "evil.example"}, 403)):
+            with pytest.raises(urllib.error.HTTPError) as error:
+                get(link, **refused)
+            assert error.value.code == status
+        process.send_signal(signal.SIGINT)
+        process.wait(60)
+
+    assert kind.startswith("application/openmetrics-text")
+    families = {family.name for family in text_string_to_metric_families(text)}
+    assert {"replayer_run", "replayer_step_riops", "replayer_step_latency_seconds"} <= families
+    assert 'label="uek"' in plain
+    assert process.returncode == 130
+
+
+def test_a_port_that_is_taken_is_told_in_one_sentence(results):
+    """Neither `metrics` nor `run` begins: who asked is told what to do."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        with pytest.raises(Impossible, match=rf"--listen {address}: .*port 0") as refused:
+            metrics("--results", results, "--listen", address)
+        command = [*COMMAND, "run", "smoke", "--results", results, "--metrics", address]
+        ran = subprocess.run(command, capture_output=True, text=True, check=False)
+
+    words = str(refused.value).replace("--listen", "--metrics")
+    assert (ran.returncode, ran.stderr) == (2, f"replayer: error: {words}\n")
+
+
+def test_runs_that_come_and_change_are_seen(results, tmp_path):
+    """Without a RUN the newest of the folder are served, as their files are when one asks."""
+    run = store.load(FIXTURE)
+    with serving("--results", tmp_path, "--last", "1") as (link, _):
+        assert "replayer_run_info" not in get(link)[0]
+        for label in ("one", "two"):
+            store.save(tmp_path / f"{run.id}.json", run.model_copy(update={"label": label}))
+            assert f'label="{label}"' in get(link)[0]
+        newer = run.model_copy(update={"id": "20991120-154500-x-1", "started": "2099-01-01"})
+        store.save(tmp_path / f"{newer.id}.json", newer)
+        (tmp_path / "other.json").write_text("{")
+        text = get(link)[0]
+
+    assert f'run="{newer.id}"' in text
+    assert f'run="{run.id}"' not in text
+
+
+def test_the_linter_of_prometheus_finds_nothing(results, capsys):
+    """Names, units, types and help are as Prometheus' conventions have them."""
+    metrics("--results", results)
+    text = capsys.readouterr().out
+    command = [scraped.program("promtool"), "check", "metrics"]
+    checked = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
+
+    assert text.count("replayer_run_info{") == 2
+    assert (checked.returncode, checked.stdout, checked.stderr) == (0, "", "")
+
+
+def test_a_file_for_the_textfile_collector(results, tmp_path, capsys):
+    """It is replaced whole and can be read by others; what cannot be written is one sentence."""
+    wanted = tmp_path / "replayer.prom"
+    wanted.write_text("before")
+    before = wanted.stat().st_ino
+    metrics("stock", "--results", results, "--out", wanted)
+    metrics("stock", "--results", results)
+
+    assert wanted.stat().st_ino != before
+    assert stat.S_IMODE(wanted.stat().st_mode) & ~os.umask(0o022) & 0o444 == 0o444
+    assert wanted.read_text() == capsys.readouterr().out
+    assert list(tmp_path.iterdir()) == [wanted]
+    with pytest.raises(Impossible, match=r"the metrics .*x\.prom cannot be written"):
+        metrics("stock", "--results", results, "--out", tmp_path / "no" / "x.prom")
+
+
+@pytest.mark.slow
+def test_every_query_of_the_board_that_needs_no_run_under_way_has_data(results, tmp_path):
+    """What is asked for of runs that are over is what is exported, and so for both kernels."""
+    with (
+        serving("--results", results) as (link, _),
+        scraped.prometheus(tmp_path, link) as prometheus,
+    ):
+        prometheus.until("replayer_run_info")
+        asked = [one for one in scraped.queries() if "replayer_current_" not in one[1]]
+        without = [title for title, query in asked if not prometheus.until(query)]
+        kernels = prometheus.ask("label/kernel/values")
+        values = [
+            prometheus.ask(f"label/{label}/values", **{"match[]": metric})
+            for metric, label in scraped.variables()
+        ]
+        riops = prometheus.until(
+            "count by (kernel) (replayer_step_riops * on (run) "
+            "group_left (kernel) replayer_run_info)"
+        )
+
+    assert len(asked) > 10
+    assert not without
+    assert kernels == ["6.12.0-stock", "6.12.0-uek"]
+    assert all(values)
+    assert len(riops) == 2
+
+
+def test_the_files_of_prometheus_and_grafana_are_as_they_take_them():
+    """Prometheus' own check takes its configuration; compose mounts what is there."""
+    checked = subprocess.run(
+        [scraped.program("promtool"), "check", "config", scraped.FOLDER / "prometheus.yml"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+    compose = (Path(__file__).parents[2] / "docker-compose.yml").read_text(encoding="utf-8")
+    mounted = re.findall(r"\./(replayer/metrics/dashboard/\S+?):", compose)
+    assert all((Path(__file__).parents[2] / path).exists() for path in mounted)
+    assert len(mounted) == 2

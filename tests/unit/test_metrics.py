@@ -1,0 +1,249 @@
+"""What of a run becomes a metric: the report's numbers, in base units, by names that are valid."""
+
+import math
+import random
+from pathlib import Path
+
+import pytest
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.openmetrics import exposition as openmetrics
+from prometheus_client.openmetrics.parser import text_string_to_metric_families
+from prometheus_client.registry import Collector
+
+from replayer.errors import Impossible
+from replayer.metrics import latency, serving
+from replayer.metrics.families import Families
+from replayer.model import Better, Measurement, Status
+from replayer.report.tables import mean
+from replayer.results import histogram, store
+from replayer.results.store import FORMAT
+
+FIXTURE = Path(__file__).parents[1] / "fixtures" / "runs" / f"format-{FORMAT}.json"
+
+
+@pytest.fixture(scope="module")
+def stored():
+    """Return the run of the fixture."""
+    return store.load(FIXTURE)
+
+
+class _Of(Collector):
+    def __init__(self, *runs):
+        self.runs = runs
+
+    def collect(self):
+        families = Families()
+        for run in self.runs:
+            families.add(run)
+        return list(families.all())
+
+
+def exported(*runs):
+    """Return (name, labels) -> value, as a reader of OpenMetrics has it that checks the format."""
+    registry = CollectorRegistry()
+    registry.register(_Of(*runs))
+    generate_latest(registry)
+    text = openmetrics.generate_latest(registry).decode()
+    return {
+        (sample.name, frozenset(sample.labels.items())): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+def value(samples, name, **labels):
+    """Return the one sample of that name that has these labels."""
+    (found,) = (
+        number
+        for (family, pairs), number in samples.items()
+        if family == name and labels.items() <= dict(pairs).items()
+    )
+    return found
+
+
+def step_of(run, repeat, **changes):
+    """Return a step of the run that was measured, as another repeat."""
+    step = next(s for s in run.steps if s.ledger is not None and s.status is Status.DONE)
+    return step.model_copy(update={"repeat": repeat, **changes})
+
+
+def test_all_measurements_are_exported_as_the_report_has_them(stored):
+    """Each number of each step stands there once, by the name that it has in the result file."""
+    samples = exported(stored)
+    for step in (s for s in stored.steps if s.status is Status.DONE):
+        for one in step.measurements:
+            (number,) = (
+                number
+                for (name, pairs), number in samples.items()
+                if name.startswith("replayer_step_measured")
+                and {"step": step.name, "metric": one.metric}.items() <= dict(pairs).items()
+            )
+            assert number == pytest.approx(one.value * (0.01 if one.unit == "%" else 1), rel=1e-12)
+        took = value(samples, "replayer_step_elapsed_seconds", step=step.name)
+        assert took == pytest.approx(step.elapsed, rel=1e-12)
+
+
+def test_ledger_cpu_and_device_are_the_reports(stored):
+    """The ledger's layers, and the collectors' means over the window, in base units."""
+    samples = exported(stored)
+    step = step_of(stored, 1)
+    of = {"step": step.name}
+    assert value(samples, "replayer_step_riops", **of) == step.ledger.riops
+    name = "replayer_step_ledger_reads_per_second"
+    assert value(samples, name, layer="buffer", **of) == step.ledger.buffer_hits
+    assert value(samples, name, layer="page_cache", **of) == step.ledger.page_cache_hits
+    assert value(samples, name, layer="device", **of) == step.ledger.device_reads
+    user = value(samples, "replayer_step_cpu_ratio", mode="user", **of)
+    assert user == pytest.approx(mean(step.series, "cpu.%usr") / 100)
+    read = value(samples, "replayer_step_device_read_bytes_per_second", **of)
+    assert read == pytest.approx(mean(step.series, "diskstats.rkB/s") * 1024)
+
+
+def test_repeats_are_one_sample_their_median(stored):
+    """However often a step is repeated it has as many series, and only what was done counts."""
+    values = (300.0, 100.0, 200.0)
+    steps = [
+        step_of(
+            stored,
+            repeat,
+            elapsed=number,
+            latency={},
+            measurements=(Measurement(metric="a.b", value=number, unit="s", better=Better.LESS),),
+        )
+        for repeat, number in enumerate(values, 1)
+    ]
+    failed = step_of(stored, 4, status=Status.FAILED, elapsed=1e9, latency={})
+    one = exported(stored.model_copy(update={"steps": tuple(steps[:1])}))
+    all_ = exported(stored.model_copy(update={"steps": (*steps, failed)}))
+
+    assert value(all_, "replayer_step_measured_seconds", metric="a.b") == 200.0
+    assert value(all_, "replayer_step_elapsed_seconds") == 200.0
+    assert value(all_, "replayer_step_results", status="done") == 3
+    assert value(all_, "replayer_step_results", status="failed") == 1
+    assert len(all_) == len(one) + 1
+
+
+def test_counters_never_go_backwards(stored):
+    """With each repeat that is added no bucket, count or sum of a histogram gets smaller."""
+    before = {}
+    for many in range(1, 4):
+        steps = tuple(step_of(stored, repeat) for repeat in range(1, many + 1))
+        samples = exported(stored.model_copy(update={"steps": steps}))
+        counters = {
+            key: number
+            for key, number in samples.items()
+            if key[0].endswith(("_bucket", "_count", "_sum"))
+        }
+        assert counters
+        assert set(before) <= set(counters)
+        assert all(counters[key] >= number for key, number in before.items())
+        before = counters
+
+
+def test_buckets_hold_what_was_measured(stored):
+    """A bucket has the operations that took no longer than it says, to three digits."""
+    drawn = random.Random(13)
+    spans = [int(drawn.lognormvariate(13, 2)) + 1 for _ in range(5000)]
+    counts = {span: spans.count(span) for span in set(spans)}
+    step = step_of(stored, 1, latency={"select": histogram.encode(counts)})
+    buckets = latency.operations([step])["select"]
+
+    assert dict(buckets.counts)["+Inf"] == len(spans)
+    assert buckets.total_seconds == pytest.approx(sum(spans) / 1e9, rel=1e-3)
+    for bound, number in buckets.counts:
+        limit = float(bound) * 1e9
+        assert sum(span < limit * 0.999 for span in spans) <= number
+        assert number <= sum(span <= limit * 1.001 for span in spans)
+    for percentile, seconds in buckets.percentiles:
+        rank = sorted(spans)[math.ceil(len(spans) * float(percentile) / 100) - 1]
+        assert seconds == pytest.approx(rank / 1e9, rel=2e-3)
+
+
+@pytest.mark.parametrize(
+    ("operations", "last"), [(10, "50"), (100, "95"), (499, "95"), (500, "99"), (50_000, "99.99")]
+)
+def test_a_percentile_needs_operations_beyond_it(stored, operations, last):
+    """What so few operations do not support is not exported."""
+    step = step_of(stored, 1, latency={"select": histogram.encode({1000: operations})})
+
+    assert latency.operations([step])["select"].percentiles[-1][0] == last
+
+
+def test_a_histogram_that_cannot_be_read_is_left_out(stored):
+    """The rest of the step is exported all the same."""
+    step = step_of(stored, 1)
+    bad = {kind: one.model_copy(update={"payload": "x"}) for kind, one in step.latency.items()}
+    run = stored.model_copy(update={"steps": (step.model_copy(update={"latency": bad}),)})
+    names = {name for name, _ in exported(run)}
+
+    assert "replayer_step_riops" in names
+    assert not any("latency_" in name for name in names)
+
+
+@pytest.mark.parametrize(
+    "label", ['<b onclick="x">', "a\x1b[31mb", "x" * 10_000, 'q"\\\n', "\udcff", "ü \u202e"]
+)
+def test_labels_are_short_and_steer_nothing(stored, label):
+    """Whatever a label has in it, the export is valid, and shows no more of it than a line."""
+    samples = exported(stored.model_copy(update={"label": label}))
+    (shown,) = (dict(pairs)["label"] for name, pairs in samples if name == "replayer_run_info")
+
+    assert 0 < len(shown) <= 128
+    assert shown.isprintable()
+
+
+def test_what_is_no_number_is_left_out(stored):
+    """Infinity and NaN have no sample, nor a stamp that is none."""
+    odd = tuple(
+        Measurement(metric=f"a.{number}", value=number, unit="s", better=Better.LESS)
+        for number in (math.inf, math.nan, 1.0)
+    )
+    step = step_of(stored, 1, measurements=odd)
+    samples = exported(stored.model_copy(update={"steps": (step,), "started": "?"}))
+
+    assert value(samples, "replayer_step_measured_seconds") == 1.0
+    assert "replayer_run_started_timestamp_seconds" not in {name for name, _ in samples}
+
+
+@pytest.mark.parametrize("public", [False, True])
+@pytest.mark.parametrize(
+    "address", ["9464", "127.0.0.1", "127.0.0.1:65536", "[::1:1", "127.0.0.1:-1", "no.invalid:1"]
+)
+def test_what_is_no_address_is_refused(address, public):
+    """One sentence says what it must be."""
+    with pytest.raises(Impossible, match=r"--listen .*127\.0\.0\.1") as refused:
+        serving.listening(address, "--listen", public=public)
+
+    assert "\n" not in str(refused.value)
+
+
+def test_others_are_let_in_only_if_it_is_asked_for():
+    """An address that others reach wants --metrics-public."""
+    with pytest.raises(Impossible, match="--metrics-public"):
+        serving.listening("0.0.0.0:0", "--metrics", public=False)
+    serving.listening("0.0.0.0:0", "--metrics", public=True).close()
+
+
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        ("127.0.0.1:9464", "200"),
+        ("localhost", "200"),
+        ("[::1]:9464", "200"),
+        ("evil.example:9464", "403"),
+        ("127.0.0.1.evil.example", "403"),
+        ("a:b:c", "403"),
+    ],
+)
+def test_a_name_of_the_web_gets_nothing_from_loopback(host, status):
+    """A page whose name was made to lead here reads nothing with its visitor's browser."""
+    answers = []
+
+    def application(_environ, start):
+        start("200 OK", [])
+        return [b""]
+
+    guarded = serving.guarded(application, loopback=True)
+    guarded({"HTTP_HOST": host}, lambda line, _headers: answers.append(line[:3]))
+
+    assert answers == [status]
