@@ -2,9 +2,10 @@
 
 Sessions times seconds is the time that there was.  Of each session that the kernel was asked about
 it is known exactly, in nanoseconds, how long it ran and how long it waited for a processor: its
-schedstat over the span in which it was observed.  How long it slept, and for what, is known from
-the states that it was seen in.  The two know nothing of each other, so that what they leave, the
-residue, shows an error in either: were all seen asleep that ran, the account would not close.
+schedstat over the span in which it was observed.  How long it slept is known from short traces of
+the scheduler, or where there are none from the states that it was seen in.  The two know nothing of
+each other, so that what they leave, the residue, shows an error in either: were all seen asleep
+that ran, the account would not close.
 
 What a sleeping thread waited for is the server's word where the thread slept on while the server
 was asked.  Where it did not, its sleep is divided like the words of all such threads: short waits,
@@ -13,6 +14,7 @@ of which the next look sees the next one.
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Protocol
 
 from replayer.collectors import Observed, ThreadTimes, WaitSamples
@@ -29,6 +31,7 @@ _UNWATCHED = "what its sessions waited for was not watched"
 _SHORT = "the window was too short to look twice at what its threads waited for"
 _RUNS = "R"
 _DISK = "D"
+_OF_DISK = frozenset({"device", "log"})
 _PARTS = {
     "device": Spent.DEVICE,
     "log": Spent.LOG,
@@ -135,7 +138,7 @@ def _shares(waits: WaitSamples, kernel: Split) -> tuple[dict[Spent, float], dict
     """Return the parts as shares of the sessions' time, and the waits by name."""
     if waits.times is None or waits.times.span <= 0:
         return _told(waits)
-    slept = asleep(waits.observed)
+    slept = asleep(waits.observed, _traced(waits, waits.times.span))
     shares = _ran(waits, waits.times, kernel)
     names: dict[str, float] = defaultdict(float)
     for (name, part), seconds in slept.items():
@@ -176,27 +179,55 @@ def _told(waits: WaitSamples) -> tuple[dict[Spent, float], dict[str, float]]:
     return shares, names
 
 
-def asleep(observed: Iterable[Observed]) -> _Waits:
-    """Return what threads slept for, in seconds; see the module's docstring."""
+def _traced(waits: WaitSamples, span: float) -> dict[str, float] | None:
+    """Return state -> seconds of sleep by the traces, None where there are none."""
+    if waits.traced is None:
+        return None
+    return {letter: share * span for letter, share in waits.traced.items() if letter != _RUNS}
+
+
+def asleep(observed: Iterable[Observed], traced: Mapping[str, float] | None = None) -> _Waits:
+    """Return what threads slept for, in seconds; see the module's docstring.
+
+    `traced` has the seconds of each state, which are then divided as what was seen of it.
+    """
     seen = list(observed)
     slept: _Waits = defaultdict(float)
-    devices = any(one.part == "device" for one in seen)
-    for letter in {one.letter for one in seen} - {_RUNS}:
-        sure = [one for one in seen if one.letter == letter and one.still]
-        loose = [one for one in seen if one.letter == letter and not one.still]
-        for one in sure:
-            slept[_name(one), _part(one)] += one.seconds
-        likely = [one for one in loose if _fits(one, devices=devices)] or sure
-        unsure = sum(one.seconds for one in loose)
-        for (name, part), share in _distribution(likely, letter):
-            slept[name, part] += unsure * share
+    letters = {one.letter for one in seen} - {_RUNS}
+    for letter in letters if traced is None else traced:
+        waits = _slept(seen, letter)
+        whole = sum(waits.values())
+        scale = 1.0 if traced is None else traced[letter] / whole if whole else 0.0
+        for key, seconds in waits.items():
+            slept[key] += seconds * scale
     return {key: seconds for key, seconds in slept.items() if seconds > 0}
+
+
+def _slept(seen: list[Observed], letter: str) -> _Waits:
+    """Return what those slept for that were met in one state, in seconds."""
+    slept: _Waits = defaultdict(float)
+    devices = any(one.part == "device" for one in seen)
+    sure = [one for one in seen if one.letter == letter and one.still]
+    loose = [one for one in seen if one.letter == letter and not one.still]
+    for one in sure:
+        slept[_name(one), _part(one)] += one.seconds
+    likely = [one for one in loose if _fits(one, devices=devices)] or sure
+    unsure = sum(one.seconds for one in loose)
+    if not sure and not loose:
+        # Nobody was met in it: as the server said of those who had been until just then.
+        words = [replace(one, letter=letter) for one in seen if one.part]
+        fitting = [one for one in words if (one.part in _OF_DISK) == (letter == _DISK)]
+        likely = fitting or [one for one in words if _fits(one, devices=devices)]
+        unsure = 1.0
+    for (name, part), share in _distribution(likely, letter):
+        slept[name, part] += unsure * share
+    return slept
 
 
 def _fits(one: Observed, *, devices: bool) -> bool:
     """Tell whether a thread that is in such a state can be at what the server says."""
     if one.letter == _DISK:
-        return one.part in {"device", "log"} or not (one.part or devices)
+        return one.part in _OF_DISK or not (one.part or devices)
     return bool(one.part)
 
 
@@ -217,7 +248,7 @@ def _part(one: Observed) -> Spent:
 
 def _name(one: Observed) -> str:
     """Return what a wait is called: as the server does, else as the kernel sees it."""
-    if one.part and (one.letter != _DISK or one.part in {"device", "log"}):
+    if one.part and (one.letter != _DISK or one.part in _OF_DISK):
         return one.wait
     asleep = _DISK_SLEEP if one.letter == _DISK else _SLEEP
     return f"{one.wait}: {asleep}" if one.wait and not one.part else asleep
@@ -241,9 +272,10 @@ def _notes(window: Window, waits: WaitSamples, made: Account) -> Iterator[str]:
     elif waits.missing:
         yield f"what the sessions waited for is not known by name: {waits.missing}"
     if abs(made.residue_share) > RESIDUE:
+        met = f"; they slept as long as they were met asleep ({waits.untraced})"
         yield (
             f"the account does not close: {made.residue_share:+.0%} of the sessions' time is in "
-            f"none of its parts"
+            f"none of its parts{met if waits.untraced else ''}"
         )
     if abs(waits.sessions - window.sessions) > _UNSEEN * window.sessions:
         yield (

@@ -141,6 +141,11 @@ class WaitSamples:
     """Whether this kernel counts what each thread runs and waits for a processor."""
     missing: str = ""
     """Why something could not be seen, as part of a sentence; "" if all was."""
+    traced: Mapping[str, float] | None = None
+    """State -> share of the threads' time, as traces of the scheduler had it; R is to run or to
+    wait for a processor.  None where there are none."""
+    untraced: str = ""
+    """Why there are none, as part of a sentence."""
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,6 @@ The rows are those of `block_latency.seconds`: seconds that lie in the window as
 
 import json
 import os
-import signal
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from pathlib import Path
@@ -20,7 +19,7 @@ from typing import Any, NamedTuple
 from replayer import shell
 from replayer.collectors import Scene, Seen
 from replayer.errors import ReplayerError, Skip
-from replayer.machine import processes
+from replayer.machine.background import Background
 
 _INSTALL = "apt-get install bpftrace, or dnf install bpftrace"
 _INSTEAD = "of its latency there are the means of diskstats, a second each"
@@ -92,7 +91,6 @@ class BlockLatency:
         text = _PROGRAM.replace("DEVICE", str(number)).replace("EACH", str(_EACH))
         script.write_text(text, encoding="ascii")
         self._output = scene.folder / "latency.json"
-        self._log = scene.folder / "latency.log"
         command: list[str | Path] = [
             program,
             "-B",
@@ -103,28 +101,20 @@ class BlockLatency:
             self._output,
             script,
         ]
-        self._process = shell.start(command, output=self._log, bound=True)
-        self._before = 0.0
-        self._marked = False
+        self._program = Background(command, scene.folder / "latency.log", host=scene.host)
         self._died = False
 
     def mark(self, clock_ns: int) -> None:
         """Take note of what it has cost by the first edge."""
         del clock_ns
-        if not self._marked:
-            self._marked = True
-            self._before = self._spent()
+        self._program.charge()
 
     def end(self) -> float:
         """Stop it, and return the CPU seconds that it used itself; the kernel's are nobody's."""
-        self._died = self._process.poll() is not None
-        spent = self._spent() - self._before if self._marked else 0.0
-        for number in (signal.SIGINT, signal.SIGKILL):
-            if shell.ended(self._process, within=0.0):
-                break
-            self._process.send_signal(number)
-            shell.ended(self._process, within=_END_SECONDS)
-        return max(0.0, spent)
+        self._died = self._program.status is not None
+        cost = self._program.cost()
+        self._program.stop(_END_SECONDS)
+        return cost
 
     def cut(self, begin_ns: int, end_ns: int) -> Seen:
         """Return the seconds that lie between two marks.
@@ -143,11 +133,8 @@ class BlockLatency:
         rows = [row for second in inside for row in _rows(second, begin_ns)]
         return Seen(tables={"block_latency.seconds": rows} if rows else {})
 
-    def _spent(self) -> float:
-        return sum(processes.cpu_seconds([self._process.pid]))
-
     def _why(self) -> str:
-        lines = self._log.read_text(encoding="utf-8", errors="replace").splitlines()
+        lines = self._program.text().splitlines()
         words = [line.strip() for line in lines if line.strip() and "RLIMIT_MEMLOCK" not in line]
         return words[0] if words else "it said nothing"
 

@@ -12,7 +12,6 @@ of a worker or a thread that ends is lost what it did since it was last read.
 import bisect
 import contextlib
 import os
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
@@ -20,12 +19,12 @@ from itertools import pairwise
 from replayer.collectors import Scene, Seen
 from replayer.machine import threads
 from replayer.machine.processes import CpuSeconds
+from replayer.machine.watcher import Watcher
 
 _PERIOD = 1.0
 _LONGEST_PERIOD = 5.0
 _SHARE = 0.005
 """Of one processor for reading, unless that takes 25 ms each time."""
-_END_SECONDS = 4.0
 _TICK = os.sysconf("SC_CLK_TCK")
 _CALLS = {b"syscr:": "read-calls/s", b"syscw:": "write-calls/s"}
 
@@ -49,25 +48,16 @@ class Processes:
             "client": _Side(_Clients(scene), reaped=False),
         }
         self._points: dict[str, list[_Point]] = {name: [] for name in self._sides}
-        self._cost = 0.0
-        self._wake = threading.Event()
-        self._ended = False
-        self._thread = threading.Thread(target=self._run, name="replayer-watch", daemon=True)
+        self._watcher = Watcher(self._run)
 
     def mark(self, clock_ns: int) -> None:
         """Read at once; the first mark begins it."""
         del clock_ns
-        if self._thread.ident is None:
-            self._thread.start()
-        self._wake.set()
+        self._watcher.wake()
 
     def end(self) -> float:
         """Read no longer."""
-        self._ended = True
-        self._wake.set()
-        if self._thread.ident is not None:
-            self._thread.join(_END_SECONDS)
-        return self._cost
+        return self._watcher.end()
 
     def cut(self, begin_ns: int, end_ns: int) -> Seen:
         """Return the counters of both sides, and what they used from one mark to the other."""
@@ -88,18 +78,16 @@ class Processes:
         return Seen(columns=columns, used=used)
 
     def _run(self) -> None:
-        threads.call_this(threads.WATCHING)
-        began = time.thread_time()
-        while not self._ended:
-            self._wake.clear()
+        watcher, began = self._watcher, time.thread_time()
+        while not watcher.ended:
             for name, side in self._sides.items():
                 clock_ns = self._clock()
                 totals = side.read()
                 if totals:
                     self._points[name].append((clock_ns, totals))
-            spent = time.thread_time() - began - self._cost
-            self._cost += spent
-            self._wake.wait(max(_PERIOD, min(spent / _SHARE, _LONGEST_PERIOD)))
+            spent = time.thread_time() - began - watcher.cost
+            watcher.cost += spent
+            watcher.wait(max(_PERIOD, min(spent / _SHARE, _LONGEST_PERIOD)))
 
 
 def _around(points: Sequence[_Point], begin_ns: int, end_ns: int) -> Iterator[_Point]:

@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 from replayer import assets, journal, shell, trusted_path
 from replayer.analysis import warnings
+from replayer.collectors.waits import switches
 from replayer.conditions import memory_bound
 from replayer.conditions.residency import Residency, residency
 from replayer.engines import engine
@@ -288,6 +289,18 @@ def pressure(case: Case) -> Line:
         return Line("pressure", Answer.OK, "stall times of CPU, memory and I/O are recorded")
     todo = "boot with psi=1, if the kernel has it"
     return Line("pressure", Answer.LIMITED, "no pressure stall information (/proc/pressure)", todo)
+
+
+def sleep(case: Case) -> Line:
+    """Ask whether it can be traced how long sessions sleep, on which their account rests."""
+    try:
+        with tempfile.TemporaryDirectory(prefix="replayer-check-") as folder:
+            switches.started(case.host, Path(folder)).end()
+    except (ReplayerError, OSError) as error:
+        finding = f"sessions sleep as long as they are met asleep: {error}"
+        todo = "the account of their time may not close, above all in a virtual machine"
+        return Line("sleep", Answer.LIMITED, finding, todo)
+    return Line("sleep", Answer.OK, "how long sessions sleep is traced, so their account closes")
 
 
 # What disturbs

@@ -18,6 +18,7 @@ from replayer.collectors import Scene
 from replayer.collectors.profile import collector, recording
 from replayer.engines import engine as engines
 from replayer.errors import ReplayerError, Skip
+from replayer.machine import perf as perfs
 from replayer.machine import processes
 from replayer.machine.host import Host
 from replayer.model import PROFILED
@@ -66,9 +67,9 @@ def begun(perf, tmp_path):
 
     yield begin
     for one in recordings:
-        if one._process.poll() is None:
-            one._process.kill()
-            one._process.wait()
+        if one._perf.background.process.poll() is None:
+            one._perf.background.process.kill()
+            one._perf.background.process.wait()
 
 
 @pytest.fixture
@@ -124,7 +125,7 @@ def test_no_sample_is_from_outside_of_the_window(begun, perf):
 
     profile = one.cut(begin_ns, end_ns).profile
 
-    times = stamps(perf, one._data)
+    times = stamps(perf, one._perf.data)
     inside = [stamp for stamp in times if begin_ns <= stamp <= end_ns]
     assert profile.samples + profile.idle == len(inside) > 0
     assert profile.outside == len(times) - len(inside) > 0
@@ -191,7 +192,7 @@ def test_the_shares_of_functions_are_those_of_a_perf_of_ones_own(perf, begun, tm
         own.wait(20)
         ours = one.cut(begin_ns, end_ns).profile
         # Read as ours is, so that what is compared is what was sampled.
-        one._data = data
+        one._perf.data = data
         theirs = one.cut(begin_ns, end_ns).profile
 
     shares, own_shares = (
@@ -222,7 +223,7 @@ def test_perf_that_is_killed_in_the_middle_is_told(begun):
     one.prepare()
     one.mark(begin_ns := time.monotonic_ns())
     time.sleep(0.3)
-    one._process.kill()
+    one._perf.background.process.kill()
     time.sleep(0.3)
     one.mark(end_ns := time.monotonic_ns())
     one.end()
@@ -243,8 +244,8 @@ def test_a_file_that_is_cut_is_one_sentence_or_a_part(begun, share):
     one = begun()
     begin_ns, end_ns = window(one, 0.4)
     one.end()
-    size = one._data.stat().st_size
-    os.truncate(one._data, int(size * share))
+    size = one._perf.data.stat().st_size
+    os.truncate(one._perf.data, int(size * share))
 
     try:
         profile, reason = one.cut(begin_ns, end_ns).profile, "perf"
@@ -294,7 +295,7 @@ def full(place, room):
 def test_a_recording_at_its_limit_says_from_when_on(begun, monkeypatch):
     """So much memory is taken for it and no more."""
     monkeypatch.setattr(recording, "HERTZ", 4999)
-    monkeypatch.setattr(recording, "_largest", lambda _scene: 1 << 20)
+    monkeypatch.setattr(perfs, "_largest", lambda _host, _folder: 1 << 20)
     one = begun()
     begin_ns, end_ns = window(one, 3.0)
     one.end()
@@ -303,7 +304,7 @@ def test_a_recording_at_its_limit_says_from_when_on(begun, monkeypatch):
 
     assert re.match(r"its file reached 1.00 MiB, [0-2]\.\d s after", seen.profile.truncated)
     assert len(seen.notes) == 1
-    assert one._data.stat().st_size < 2 << 20
+    assert one._perf.data.stat().st_size < 2 << 20
 
 
 def programs(tmp_path, monkeypatch, text):
@@ -362,7 +363,7 @@ def test_a_perf_without_control_records_all_and_is_cut_all_the_same(
 
     profile = one.cut(begin_ns, end_ns).profile
 
-    inside = [stamp for stamp in stamps(perf, one._data) if begin_ns <= stamp <= end_ns]
+    inside = [stamp for stamp in stamps(perf, one._perf.data) if begin_ns <= stamp <= end_ns]
     assert profile.samples + profile.idle == len(inside) > 0
     assert profile.outside > 0
 
@@ -424,7 +425,7 @@ def test_perf_ends_with_a_replayer_that_is_killed(perf):
         "from replayer.run import watching\n"
         "with watching.recordings(('profile',), Host(), None, None) as watched:\n"
         "    watched.prepare()\n"
-        "    print(watched._under_way['profile']._process.pid, flush=True)\n"
+        "    print(watched._under_way['profile']._perf.background.process.pid, flush=True)\n"
         "    time.sleep(99)\n"
     )
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as replayer:
@@ -465,8 +466,9 @@ def test_ctrl_c_in_the_middle_leaves_nothing(perf, tmp_path, made_home):
         run.stderr.read()
         assert run.wait(60) == 130
 
-    assert len(watchers) == 1
-    assert not journal.identity(watchers[0])
+    # The profile's, and the one that traces how long threads sleep.
+    assert len(watchers) == 2
+    assert not any(journal.identity(pid) for pid in watchers)
     assert set(Path("/dev/shm").glob("replayer-watching-*")) == before
     assert not list(journal.notes("watching"))
 

@@ -52,9 +52,9 @@ def begun(tmp_path):
 
     yield begin
     for one in recordings:
-        if one._process.poll() is None:
-            one._process.kill()
-            one._process.wait()
+        if one._program.process.poll() is None:
+            one._program.process.kill()
+            one._program.process.wait()
 
 
 def test_exactly_the_calls_of_the_window_are_counted(begun):
@@ -83,7 +83,7 @@ def test_exactly_the_calls_of_the_window_are_counted(begun):
 
     counted = {(row["whose"], row["syscall"]): row["calls"] for row in rows}
     assert counted["server", "pread64"] == 12_345
-    assert not journal.identity(one._process.pid)
+    assert not journal.identity(one._program.process.pid)
 
 
 def test_without_bpftrace_or_its_right_the_reason_is_told(tmp_path, monkeypatch):

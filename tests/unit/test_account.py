@@ -256,3 +256,50 @@ def test_a_window_that_was_too_short_has_no_parts():
     assert made.session == {}
     assert made.residue == 0.0
     assert "too short to look twice" in made.notes[0]
+
+
+def test_a_trace_says_how_long_it_was_slept_and_looks_for_what():
+    """Looks met 10 of 24 s asleep for the device: the traces have all, and the words are theirs."""
+    made = account(
+        window(),
+        watched(
+            seen("R", "IO:DataFileRead", "device", 29.0), seen("S", "Lock:tuple", "lock", 1.0),
+            seen("D", "IO:DataFileRead", "device", 7.5), seen("D", "IO:WalSync", "log", 2.5),
+            ran=4.0, queued=6.0, traced={"R": 0.3, "D": 0.6, "S": 0.1},
+        ),
+        {},
+    )  # fmt: skip
+
+    assert made.residue_share == pytest.approx(0.05)
+    assert parts(made) == {
+        Spent.SERVER: 0.1, Spent.RUN_QUEUE: 0.15, Spent.DEVICE: 0.45, Spent.LOG: 0.15,
+        Spent.LOCK: 0.1,
+    }  # fmt: skip
+
+
+def test_a_sleep_that_no_look_met_has_the_words_of_those_who_had_just_woken():
+    """In a virtual machine a look comes with the disk's interrupt: all are awake by then."""
+    observed = [
+        seen("R", "IO:DataFileRead", "device", 30.0, still=False),
+        seen("R", "Client:ClientRead", "client", 10.0, still=False),
+    ]
+
+    slept = asleep(observed, {"D": 24.0, "S": 2.0})
+
+    assert slept == {
+        ("IO:DataFileRead", Spent.DEVICE): pytest.approx(24.0),
+        ("Client:ClientRead", Spent.CLIENT): pytest.approx(2.0),
+    }
+    assert asleep([], {"D": 24.0}) == {("disk sleep", Spent.DEVICE): 24.0}
+
+
+def test_an_account_of_looks_alone_that_does_not_close_says_why_it_had_no_more():
+    """Half of the sleep was missed: that perf may not trace is told with it, and only then."""
+    keys = {"ran": 10.0, "untraced": "perf is not installed"}
+    made = account(window(), watched(seen("D", "", "", 20.0), **keys), {})
+    closed = account(window(), watched(seen("D", "", "", 30.0), **keys), {})
+
+    assert made.notes[0].endswith(
+        "; they slept as long as they were met asleep (perf is not installed)"
+    )
+    assert closed.notes == ()

@@ -137,3 +137,14 @@ def test_room_of_probes_is_that_of_the_largest():
     sizes = [footprint.of(spec, 8192).disk_bytes for spec in workload.load("storage").steps]
 
     assert min(sizes) < max(sizes) == case.tables[0]
+
+
+def test_without_perf_it_is_told_how_sleep_is_known(recorded, monkeypatch, tmp_path):
+    """The account still has looks; what to install, and what to expect, is said."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+
+    line = preflight.sleep(recorded(MACHINES[0]))
+
+    assert line.answer is Answer.LIMITED
+    assert line.found.startswith("sessions sleep as long as they are met asleep: perf is not")
+    assert "may not close" in line.todo

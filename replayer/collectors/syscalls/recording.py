@@ -4,7 +4,6 @@ import contextlib
 import json
 import os
 import re
-import signal
 import threading
 import time
 from collections import Counter
@@ -17,7 +16,7 @@ from replayer import shell
 from replayer.collectors import Scene, Seen
 from replayer.collectors.syscalls.numbers import names
 from replayer.errors import ReplayerError, Skip
-from replayer.machine import processes
+from replayer.machine.background import Background
 
 TABLE = "syscalls"
 _EDGE = 0x7E91A7
@@ -32,7 +31,6 @@ tracepoint:syscalls:sys_enter_getpriority /args->who == {edge}/ {{
 END {{ clear(@); }}
 """
 _READY_SECONDS = 20.0
-_END_SECONDS = 4.0
 _EDGE_SECONDS = 1.0
 _SLACK_NS = 50_000_000
 """An edge is written down so soon after it was given, or it is another one."""
@@ -58,29 +56,28 @@ class CallRecording:
         if bpftrace is None:
             raise Skip(f"bpftrace is not installed ({_INSTALL})")
         self._scene = scene
-        self._log = scene.folder / "bpftrace.log"
         program = scene.folder / "syscalls.bt"
         program.write_text(_PROGRAM.format(ready=_READY, edge=_EDGE), encoding="utf-8")
         self._servers: set[int] = set()
         self._clients: set[int] = set()
         self._looks: list[threading.Thread] = []
-        self._spent_before: float | None = None
         self._edges = 0
-        self._process = shell.start(
+        self._program = Background(
             [bpftrace, "-q", "-f", "json", program],
-            environment=_KEYS, output=self._log, bound=True,
-        )  # fmt: skip
+            scene.folder / "bpftrace.log",
+            environment=_KEYS,
+            host=scene.host,
+        )
         try:
             self._wait_until_ready()
         except BaseException:
-            self._stop()
+            self._program.stop()
             raise
 
     def mark(self, clock_ns: int) -> None:
         """Have what was counted so far written down, and look who is who."""
         del clock_ns  # bpftrace notes the same clock itself
-        if self._spent_before is None:
-            self._spent_before = self._spent()
+        self._program.charge()
         self._edges += 1
         with contextlib.suppress(OSError):
             os.getpriority(os.PRIO_PROCESS, _EDGE)
@@ -93,11 +90,11 @@ class CallRecording:
         end = time.monotonic() + _EDGE_SECONDS
         while len(self._written()) < self._edges and time.monotonic() < end:
             time.sleep(0.02)
-        spent = 0.0 if self._spent_before is None else self._spent() - self._spent_before
-        self._stop()
+        cost = self._program.cost()
+        self._program.stop()
         for look in self._looks:
             look.join(_EDGE_SECONDS)
-        return max(0.0, spent)
+        return cost
 
     def cut(self, begin_ns: int, end_ns: int) -> Seen:
         """Return how often each kind was called between two edges, the most frequent first."""
@@ -118,8 +115,8 @@ class CallRecording:
 
     def _wait_until_ready(self) -> None:
         end = time.monotonic() + _READY_SECONDS
-        while _READY not in self._text():
-            if self._process.poll() is not None or time.monotonic() > end:
+        while _READY not in self._program.text():
+            if self._program.status is not None or time.monotonic() > end:
                 raise Skip(f"bpftrace cannot count system calls here: {self._last_words()}")
             time.sleep(0.02)
 
@@ -133,7 +130,7 @@ class CallRecording:
     def _whose(self, made: Mapping[tuple[int, int], int]) -> dict[str, set[int]]:
         """Return whose calls are told -> the processes."""
         everybody = {pid for pid, _ in made}
-        own = self._clients - self._servers - {self._process.pid}
+        own = self._clients - self._servers - {self._program.process.pid}
         return {
             "server": everybody & self._servers,
             "client": everybody & own,
@@ -159,7 +156,7 @@ class CallRecording:
 
     def _written(self) -> Sequence[_Edge]:
         messages: list[dict[str, Any]] = []
-        for line in self._text().splitlines():
+        for line in self._program.text().splitlines():
             # The last one may not be whole, and others are bpftrace's warnings.
             with contextlib.suppress(ValueError):
                 messages.append(json.loads(line))
@@ -171,29 +168,11 @@ class CallRecording:
             and after.get("type") == "map"
         ]
 
-    def _text(self) -> str:
-        with contextlib.suppress(OSError):
-            return self._log.read_text(encoding="utf-8", errors="replace")
-        return ""
-
     def _last_words(self) -> str:
-        lines = [line.strip() for line in self._text().splitlines() if "{" not in line]
+        lines = [line.strip() for line in self._program.text().splitlines() if "{" not in line]
         # That it may not raise a limit is no reason where it goes on without.
         words = [line for line in lines if line and "RLIMIT_MEMLOCK" not in line]
         return "; ".join(words[-2:])[:300] or "it said nothing"
-
-    def _spent(self) -> float:
-        text = self._scene.host.read(f"proc/{self._process.pid}/schedstat")
-        if text:
-            return int(text.split()[0]) / 1e9
-        return sum(processes.cpu_seconds([self._process.pid]))
-
-    def _stop(self) -> None:
-        with contextlib.suppress(OSError):
-            self._process.send_signal(signal.SIGINT)
-        if not shell.ended(self._process, within=_END_SECONDS):
-            self._process.kill()
-            self._process.wait()
 
 
 def _calls(maps: Mapping[str, Mapping[str, int]]) -> Counter[tuple[int, int]]:

@@ -8,23 +8,25 @@ session at work, replayer's own threads are looked at.
 
 Little's law then closes with parts that know nothing of each other (analysis/account.py): what each
 thread ran, and waited for a processor, is counted by the kernel in nanoseconds (schedstat) over the
-span in which it was observed; what it slept is as long as it was seen asleep.
+span in which it was observed; what it slept is known from short traces of the scheduler
+(`switches`), and without the right to those it is as long as it was seen asleep.
 """
 
 import contextlib
 import os
 import random
-import threading
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from replayer.collectors import Observed, Scene, Seen, ThreadTimes, WaitSamples
+from replayer.collectors.waits.switches import Switches
 from replayer.errors import ReplayerError, Skip
 from replayer.machine import threads
 from replayer.machine.threads import Look, Thread
+from replayer.machine.watcher import Watcher
 
 VERBS = ("watch/waits",)
 _MOST_THREADS = 64
@@ -37,7 +39,6 @@ _RETRY = 1.0
 _LOOK_AGAIN = 5.0
 """Seconds after which it is looked again which threads are replayer's own, or the server's."""
 _SEED = 20261122
-_END_SECONDS = 4.0
 
 _Word = tuple[str, str]
 """(wait, part)."""
@@ -62,6 +63,8 @@ class _Moment(NamedTuple):
     """By a number of the thread, as ids come back."""
     words: Mapping[_Word, int]
     """What all sessions are at, as the server says, and how many; or all own threads."""
+    letters: Mapping[int, str]
+    """Thread -> state, of those that were looked at."""
 
     @property
     def sessions(self) -> int:
@@ -112,6 +115,13 @@ class _Sum:
             self.user += last.user - first.user
             self.system += last.system - first.system
 
+    def letters(self) -> dict[str, float]:
+        """Return state -> share of the threads' time."""
+        sums: dict[str, float] = defaultdict(float)
+        for (letter, _, _), seconds in self.states.items():
+            sums[letter] += seconds / self.span
+        return dict(sums)
+
     def join(self, other: "_Sum") -> None:
         """Add another."""
         for name, value in vars(other).items():
@@ -145,29 +155,27 @@ class Waits:
         self._marks: list[int] = []
         self._sums: dict[tuple[int, str], _Sum] = {}
         """(number of marks before, whose) -> what was seen."""
-        self._cost = 0.0
         self._draw = random.Random(_SEED)  # noqa: S311 - the moments at which is looked
-        self._wake = threading.Event()
-        self._ended = False
         self._failure: Exception | None = None
-        self._thread = threading.Thread(target=self._run, name="replayer-watch", daemon=True)
+        self._watcher = Watcher(self._run)
+        self._untraced = ""
+        self._switches: Switches | None = None
+        try:
+            self._switches = Switches(scene)
+        except ReplayerError as error:
+            self._untraced = str(error)
 
     def mark(self, clock_ns: int) -> None:
         """Look at once; the first mark begins it."""
         self._marks.append(clock_ns)
         self._own.look_again()
         self._server.look_again()
-        if self._thread.ident is None:
-            self._thread.start()
-        self._wake.set()
+        self._watcher.wake()
 
     def end(self) -> float:
         """Look no longer."""
-        self._ended = True
-        self._wake.set()
-        if self._thread.ident is not None:
-            self._thread.join(_END_SECONDS)
-        return self._cost
+        cost = self._watcher.end()
+        return cost + (self._switches.end() if self._switches is not None else 0.0)
 
     def cut(self, begin_ns: int, end_ns: int) -> Seen:
         """Return what was seen between two marks; nothing if nobody was at work.
@@ -186,7 +194,11 @@ class Waits:
             raise ReplayerError(self._server.missing)
         if not most.sessions:
             return Seen()
-        return Seen(waits=self._samples(whose, most))
+        traced = None
+        if self._switches is not None and most.span:
+            traced = self._switches.shares(begin_ns, end_ns, whose, most.letters())
+        samples = self._samples(whose, most)
+        return Seen(waits=replace(samples, traced=traced, untraced=self._untraced))
 
     def _samples(self, whose: str, one: _Sum) -> WaitSamples:
         times = ThreadTimes(
@@ -213,7 +225,6 @@ class Waits:
         )
 
     def _run(self) -> None:
-        threads.call_this(threads.WATCHING)
         threads.hurry()
         try:
             self._look_until_the_end()
@@ -224,18 +235,20 @@ class Waits:
             self._server.close()
 
     def _look_until_the_end(self) -> None:
+        watcher = self._watcher
         before = self._moment()
         # It made a connection, which is no measure of the others.
-        self._cost, spent = self._spent(), 0.0
-        while not self._ended:
+        watcher.cost, spent = self._spent(), 0.0
+        while not watcher.ended:
             pause = min(spent / _SHARE, _LONGEST_PAUSE)
-            self._wake.wait(max(_PERIOD * self._draw.uniform(0.5, 1.5), pause))
-            self._wake.clear()
+            watcher.wait(max(_PERIOD * self._draw.uniform(0.5, 1.5), pause))
             moment = self._moment()
             self._keep(before, moment)
             before = moment
-            spent = self._spent() - self._cost
-            self._cost += spent
+            if self._switches is not None and not watcher.ended:
+                self._switches.trace(moment.letters, moment.whose)
+            spent = self._spent() - watcher.cost
+            watcher.cost += spent
 
     def _spent(self) -> float:
         """Return the CPU seconds of this thread and of the server's that answers it."""
@@ -264,7 +277,8 @@ class Waits:
             whose, working = "replayer", words
         looks = self._crew.told(seen, working)
         looks |= self._crew.take(working)
-        return _Moment(clock_ns, whose, looks, Counter(words.values()))
+        letters = {tid: look.letter for tid, look in seen.items() if tid in working}
+        return _Moment(clock_ns, whose, looks, Counter(words.values()), letters)
 
 
 class _Crew:

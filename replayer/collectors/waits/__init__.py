@@ -1,0 +1,1 @@
+"""The collector `waits`: what those wait for who do a step's work."""

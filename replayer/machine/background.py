@@ -1,0 +1,67 @@
+"""A program that works beside a step: started to die with replayer, ended in time, and its cost."""
+
+import contextlib
+import signal
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from replayer import shell
+from replayer.machine import processes
+from replayer.machine.host import Host
+
+_END_SECONDS = 4.0
+
+
+class Background:
+    """One such program; what it prints is in a file."""
+
+    def __init__(
+        self,
+        command: Sequence[str | Path],
+        log: Path,
+        *,
+        environment: Mapping[str, str] | None = None,
+        host: Host | None = None,
+    ) -> None:
+        """Start it; raises ReplayerError where that cannot be done."""
+        self.log = log
+        self._host = host or Host()
+        self._before: float | None = None
+        self.process = shell.start(command, environment=environment, output=log, bound=True)
+
+    @property
+    def status(self) -> int | None:
+        """Return how it ended, negative by a signal; None while it runs."""
+        return self.process.poll()
+
+    def charge(self) -> None:
+        """Take what it uses from now on for its cost; said again, nothing changes."""
+        if self._before is None:
+            self._before = self._spent()
+
+    def cost(self) -> float:
+        """Return the CPU seconds that it used since the first `charge`, while it is not stopped."""
+        return 0.0 if self._before is None else max(0.0, self._spent() - self._before)
+
+    def stop(self, within: float = _END_SECONDS) -> bool:
+        """Ask it to end, and kill it if it does not; tell whether it ended when asked."""
+        with contextlib.suppress(OSError):
+            self.process.send_signal(signal.SIGINT)
+        if shell.ended(self.process, within=within):
+            return True
+        self.process.kill()
+        self.process.wait()
+        return False
+
+    def text(self) -> str:
+        """Return what it printed so far."""
+        with contextlib.suppress(OSError):
+            return self.log.read_text(encoding="utf-8", errors="replace")
+        return ""
+
+    def _spent(self) -> float:
+        """Return the seconds that it was on a processor: exactly, or by ticks where not counted."""
+        text = self._host.read(f"proc/{self.process.pid}/schedstat")
+        if text:
+            return int(text.split()[0]) / 1e9
+        return sum(processes.cpu_seconds([self.process.pid]))
