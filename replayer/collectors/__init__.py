@@ -87,7 +87,11 @@ class Scene:
     time; None without a database.  Raises Skip for a verb that the engine lacks and ReplayerError
     for a server that does not answer; asked again, it connects again."""
     control: Callable[[], Collection[int]] = frozenset
-    """The server's ids of replayer's own connections that do none of a step's work."""
+    """The server's ids of replayer's own connections that control a step, or do its work."""
+    watching: Callable[[], Collection[int]] = frozenset
+    """The server's ids of the collectors' connections, which do none of it."""
+    opening: Callable[[], int] = int
+    """How many connections are being made of which those two do not tell yet."""
     clock: Callable[[], int] = time.monotonic_ns
 
 

@@ -36,6 +36,8 @@ _NOT_OF_A_DRIVER = (OSError, RuntimeError, TypeError, ValueError)
 of a URL that they do not know."""
 _sessions: set[int] = set()
 """Of the open connections of this process, as their servers announced them."""
+_opening: set[object] = set()
+"""Those that a server may know already, and this process not yet by their numbers."""
 
 
 class Database:
@@ -65,11 +67,14 @@ class Database:
         self._raw: Any = None
         self._session = 0
         watchdog.add(self._where, self)
+        _opening.add(self)
         try:
             with watchdog.Wait(self._where):
                 self._connection = self._sql.connect()
                 for statement in self._first:
                     self._connection.exec_driver_sql(statement)
+            self._session = self.announced_process()
+            _sessions.add(self._session)
         except (DBAPIError, *_NOT_OF_A_DRIVER) as error:
             if self._connection is not None:
                 self.close()
@@ -78,9 +83,14 @@ class Database:
             raise ReplayerError(
                 f"{title or engine.title} at {show(url)} refused a connection: {reason}"
             ) from error
+        finally:
+            _opening.discard(self)
         self.engine = engine
-        self._session = self.announced_process()
-        _sessions.add(self._session)
+
+    @property
+    def session(self) -> int:
+        """Return the server's id of it, as it was announced."""
+        return self._session
 
     def _open(
         self, dialect: Any, _record: object, _positional: object, named: Mapping[str, Any]
@@ -114,13 +124,13 @@ class Database:
 
     def close(self) -> None:
         """Close the connection; closing twice is fine, and so is a server that is gone."""
-        _sessions.discard(self._session)
         # SQLAlchemy first asks for a rollback, and lets go of a connection that cannot do one.
         with contextlib.suppress(SQLAlchemyError), watchdog.Wait(self._where):
             self._connection.close()
         with contextlib.suppress(self._sql.dialect.loaded_dbapi.Error):
             self._raw.close()
         self._sql.dispose()
+        _sessions.discard(self._session)
 
     def execute(
         self, verb: Verb | Asked, /, holes: Mapping[str, str | int] | None = None, **parameters: Any
@@ -225,6 +235,11 @@ class Database:
 def sessions() -> frozenset[int]:
     """Return the server's ids of all connections that this process has as a Database now."""
     return frozenset(_sessions)
+
+
+def opening() -> int:
+    """Return how many are being made now, of which `sessions` does not tell yet."""
+    return len(_opening)
 
 
 def connector_of(url: URL, first: Sequence[str] = ()) -> Connector:

@@ -28,9 +28,14 @@ def recordings(
     names: Sequence[str], host: Host, device: str | None, server: Server | None
 ) -> Recordings:
     """Return the recordings of a step, by the collectors of these names."""
+    watchers: set[int] = set()
 
     def scene(opened: contextlib.ExitStack, folder: Path) -> Scene:
-        ask = None if server is None else opened.enter_context(contextlib.closing(_Asking(server)))
+        ask = (
+            None
+            if server is None
+            else opened.enter_context(contextlib.closing(_Asking(server, watchers)))
+        )
         return Scene(
             host=host,
             device=device,
@@ -39,6 +44,8 @@ def recordings(
             own=lambda: processes.family(os.getpid()),
             ask=ask,
             control=connection.sessions,
+            watching=watchers.copy,
+            opening=connection.opening,
         )
 
     return Recordings(names, scene)
@@ -77,8 +84,10 @@ def _add(findings: Findings, window: Window, name: str, seen: Seen) -> None:
 class _Asking:
     """A connection to the server for one collector, made when it first asks, and again if lost."""
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: Server, watchers: set[int]) -> None:
+        """Take the server, and where the ids of the collectors' connections are kept."""
         self._server = server
+        self._watchers = watchers
         self._database: Database | None = None
         self._statements: dict[str, Sequence[str]] = {}
         """By verb: to look for its files takes longer than most of them."""
@@ -124,9 +133,11 @@ class _Asking:
             engine = self._server.engine
             first = engine.spec.profile.statements
             self._database = Database(engine, url, first=first)
+            self._watchers.add(self._database.session)
         return self._database
 
     def _leave(self) -> None:
         database, self._database = self._database, None
         if database is not None:
             database.close()
+            self._watchers.discard(database.session)

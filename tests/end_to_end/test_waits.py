@@ -104,14 +104,16 @@ class Sessions:
         self.database.close()
 
 
-def watched(server, seconds=SECONDS, names=("waits",)):
+def watched(server, seconds=SECONDS, names=("waits",), meanwhile=lambda: None):
     """Return what was seen beside a window in which nothing is done but to wait."""
     with watching.recordings(names, Host(), None, server) as recordings:
         marks = []
         for _ in range(2):
             marks.append(time.monotonic_ns())
             recordings.mark(marks[-1])
-            time.sleep(seconds if len(marks) == 1 else 0)
+            if len(marks) == 1:
+                meanwhile()
+                time.sleep(seconds)
         recordings.end()
         seen = recordings.seen(*marks)
     assert recordings.failures == {}
@@ -189,8 +191,7 @@ def test_sessions_that_end_before_the_window_are_counted_while_they_last(server)
         names = [f"SET application_name = 'replayer session {number}'" for number in range(4)]
         connections = [driver.connect(database.connector(), name) for name in names]
         gone = threading.Timer(1.0, lambda: [one.close() for one in connections[:2]])
-        gone.start()
-        seen, window = watched(server, 2.0)
+        seen, window = watched(server, 2.0, meanwhile=gone.start)
         for connection in connections[2:]:
             connection.close()
 
@@ -213,9 +214,27 @@ def test_a_server_that_is_stopped_in_the_window_ends_no_step(server, own_home):
             recordings.end()
             recordings.seen(begin, end)
 
-    # Of a server without sessions `waits` has nothing to say either way, if it did not ask again.
-    assert {"statistics"} <= recordings.failures.keys() <= {"waits", "statistics"}
+    assert recordings.failures.keys() == {"waits", "statistics"}
     assert all("\n" not in reason for reason in recordings.failures.values())
+
+
+def test_those_who_only_watch_are_no_sessions(server):
+    """A collector's connection that is made, or asks at the same moment, is none of the step's."""
+    with (
+        contextlib.closing(Database(server.engine, server.start())),
+        watching.recordings(("waits", "statistics"), Host(), None, server) as recordings,
+    ):
+        marks = []
+        for _ in range(15):
+            marks.append(time.monotonic_ns())
+            recordings.mark(marks[-1])
+            time.sleep(0.1)
+        recordings.end()
+        seen = recordings.seen(marks[0], marks[-1])
+
+    assert recordings.failures.keys() <= {"statistics.statements"}
+    assert seen["waits"].waits is None
+    assert seen["statistics"].tables
 
 
 @pytest.mark.slow

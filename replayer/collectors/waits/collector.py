@@ -239,7 +239,8 @@ class Waits:
         before = self._moment()
         # It made a connection, which is no measure of the others.
         watcher.cost, spent = self._spent(), 0.0
-        while not watcher.ended:
+        # The last look is after the last mark, so that a server that is gone by then is noticed.
+        while not watcher.ended or before.clock_ns < self._marks[-1]:
             pause = min(spent / _SHARE, _LONGEST_PAUSE)
             watcher.wait(max(_PERIOD * self._draw.uniform(0.5, 1.5), pause))
             moment = self._moment()
@@ -358,17 +359,20 @@ class _Server:
         self._never = scene.ask is None
         self._silent_until = self._unknown_until = 0.0
         self._main = 0
+        self._listed_before: set[str] = set()
         self._asking: Thread | None = None
         self._asked_ns = self._spent_ns = 0
 
     def sessions(self) -> dict[int, _Word]:
         """Return thread -> what the server says that the session waits for; {} if none works.
 
-        Replayer's connections that control a step are none, unless they do some of its work.
+        Replayer's connections that control a step are none, unless they do some of its work, and
+        those that only watch are none whatever they do.
         """
         if self._never or time.monotonic() < self._silent_until:
             return {}
         assert self._scene.ask is not None
+        unknown = self._scene.opening()
         try:
             rows = self._scene.ask(VERBS[0])
         except Skip as skip:
@@ -378,22 +382,31 @@ class _Server:
             self._silent_until = time.monotonic() + _RETRY
             self.missing = str(error)
             return {}
+        unknown += self._scene.opening()
         self.missing = ""
         named = any(row["named"] for row in rows)
-        return dict(
+        listed = dict(
             self._listed(row for row in rows if row["named"] or row["part"] == "own" or not named)
         )
+        if unknown and not named:
+            # One of the new ones may be replayer's, whose number it is yet to be told.
+            listed = {number: listed[number] for number in listed.keys() & self._listed_before}
+        else:
+            self._listed_before = set(listed)
+        return dict(listed.values())
 
-    def _listed(self, rows: Iterable[Mapping[str, Any]]) -> Iterator[tuple[int, _Word]]:
+    def _listed(self, rows: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, tuple[int, _Word]]]:
+        """Yield the server's number of each session at work, with its thread and what it is at."""
         control = set(map(str, self._scene.control()))
+        watching = set(map(str, self._scene.watching()))
         for row in rows:
             word = (str(row["wait"]), str(row["part"]))
             for session in str(row["sessions"]).split():
                 number, _, thread = session.partition(":")
                 if word[1] == "own":
                     self._asks(int(thread or number))
-                elif word[1] != "client" or number not in control:
-                    yield int(thread or number), word
+                elif number not in watching and (word[1] != "client" or number not in control):
+                    yield number, (int(thread or number), word)
 
     def _asks(self, tid: int) -> None:
         """Take note of the thread of the server that answers, as its time is part of the cost."""
