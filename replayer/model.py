@@ -468,6 +468,8 @@ class Advice(Noun):
     found: str
     todo: str = ""
     """"" where nothing can be done."""
+    steps: tuple[str, ...] = Field(default=(), exclude_if=lambda names: not names)
+    """Whose numbers it touches; () where it touches all of them."""
 
     def __str__(self) -> str:
         """Return both as one sentence."""

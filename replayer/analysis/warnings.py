@@ -64,6 +64,7 @@ def coldness(run: Run) -> Advice | None:
     got = _listed(step.cold.got.value for step in warm if step.cold)
     ways = "; ".join(dict.fromkeys(_colder(step.cold) for step in warm if step.cold))
     return Advice(
+        steps=_names(warm),
         found=f"{_steps(warm)} asked for cold data and got {got}, so that a part of it is the "
         f"speed of memory",
         todo=ways,
@@ -103,6 +104,7 @@ def verdict(run: Run) -> Advice | None:
     if Verdict.CACHED in asked:
         ways.append("for cached reads make scale smaller than the free memory")
     return Advice(
+        steps=_names(wrong),
         found=f"{_steps(wrong)}: the ledger shows other reads than asked for",
         todo="; ".join(ways),
     )
@@ -118,6 +120,7 @@ def uncounted(run: Run) -> Advice | None:
     if not blind:
         return None
     return Advice(
+        steps=_names(blind),
         found=f"{_steps(blind)}: the device's reads could not be counted, so nothing proves where "
         f"the blocks came from",
         todo="run on the database's own machine, with its data on a local disk",
@@ -131,6 +134,7 @@ def client_bound(run: Run) -> Advice | None:
         return None
     hosts = _listed(host for step in busy for host in client_hosts.bound(step, run))
     return Advice(
+        steps=_names(busy),
         found=f"{_steps(busy)}: client-bound, as more than {client_hosts.CLIENT_BOUND:.0%} of the "
         f"processor time of {hosts} was used",
         todo="give more client hosts, or larger ones",
@@ -171,6 +175,7 @@ def small_tables(run: Run) -> Advice | None:
         return None
     size = max(step.cold.file_bytes or 0 for step in small if step.cold)
     return Advice(
+        steps=_names(small),
         found=f"{_steps(small)}: the tables ({show_size(size)}) fit in the memory "
         f"({show_size(memory)}), which keeps them",
         todo='set scale higher, or memory = "direct"',
@@ -209,7 +214,9 @@ def unsteady(run: Run) -> Advice | None:
         return None
     reasons = "; ".join(f"{name} was {text}" for name, text in reports.items())
     return Advice(
-        found=f"RIOPS had not settled ({reasons})", todo="set run_time longer before comparing"
+        steps=tuple(reports),
+        found=f"RIOPS had not settled ({reasons})",
+        todo="set run_time longer before comparing",
     )
 
 
@@ -242,6 +249,7 @@ def swapping(run: Run) -> Advice | None:
     if not busy:
         return None
     return Advice(
+        steps=_names(busy),
         found=f"{_steps(busy)}: the machine swapped meanwhile, which is device I/O of its own",
         todo="free memory, or run `swapoff -a`",
     )
@@ -254,6 +262,7 @@ def stolen(run: Run) -> Advice | None:
         return None
     most = max(_mean(step, "cpu.%steal") for step in robbed)
     return Advice(
+        steps=_names(robbed),
         found=f"{_steps(robbed)}: the hypervisor gave up to {most:.0f} % of the processor time to "
         f"other guests",
         todo="repeat at a quieter time, or on a machine of its own",
@@ -272,6 +281,7 @@ def foreign_writes(run: Run) -> Advice | None:
         return None
     most = max(_mean(step, "diskstats.wkB/s") for step in written) / 1000
     return Advice(
+        steps=_names(written),
         found=f"{_steps(written)}: the device was written to as well, up to {most:.0f} MB/s, and "
         f"not by this step",
         todo="find it with `pidstat -d 1` and stop it",
@@ -287,6 +297,7 @@ def foreign_processes(run: Run) -> Advice | None:
     most = _foreign_cpu(worst)
     programs = ", ".join(worst.foreign.programs) if worst.foreign else ""
     return Advice(
+        steps=_names(busy),
         found=f"{_steps(busy)}: other programs used up to {most:.0%} of the "
         f"processors meanwhile{f' ({programs})' if programs else ''}",
         todo="stop them (`pidstat -u 1` shows them), and run again",
@@ -305,6 +316,7 @@ def late_samples(run: Run) -> Advice | None:
     count = sum(_late(step) for step in late)
     times = "once" if count == 1 else f"{count} times"
     return Advice(
+        steps=_names(late),
         found=f"{_steps(late)}: the machine was too busy to be sampled each second, {times}",
         todo="those intervals are longer, and their rates are right",
     )
@@ -323,6 +335,7 @@ def processor_bound(run: Run) -> Advice | None:
     if not bound:
         return None
     return Advice(
+        steps=_names(bound),
         found=f"{_steps(bound)}: the processors were busy all the time, so RIOPS is their limit "
         f"and not the device's",
         todo="compare with `replayer run` with fewer sessions",
@@ -354,6 +367,7 @@ def large_read_ahead(run: Run) -> Advice | None:
         return None
     disks = dict.fromkeys(f"read_ahead_kb of {name} is {kb:.0f}" for _, name, kb in large)
     return Advice(
+        steps=_names(step for step, _, _ in large),
         found=f"{_steps([step for step, _, _ in large])}: {' and '.join(disks)}, which "
         f"decides cold sequential reads",
         todo="give both machines the same, or read with mode=direct too",
@@ -501,7 +515,11 @@ def _once(run: Run, name: str) -> bool:
 
 
 def _steps(steps: Iterable[StepResult]) -> str:
-    return _listed(step.name or step.step for step in steps)
+    return _listed(_names(steps))
+
+
+def _names(steps: Iterable[StepResult]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(step.name or step.step for step in steps))
 
 
 def _listed(words: Any) -> str:

@@ -14,7 +14,7 @@ from replayer import registry
 from replayer.analysis.comparison import Comparison, Row, Verdict
 from replayer.analysis.samples import Side
 from replayer.model import Better, Measurement, Run, Series, Status, StepResult
-from replayer.report import forms, packed, watching
+from replayer.report import packed, watching
 from replayer.report.words import clean
 from replayer.results import histogram
 from replayer.run import display
@@ -81,8 +81,11 @@ def leading(results: Sequence[StepResult]) -> Measurement | None:
     return next(iter([*rates, *known]), None)
 
 
-def repeats(sides: Sequence[Side]) -> Iterator[Chart]:
-    """Yield a chart for each step: its leading metric, one point a repeat, a colour a side."""
+def repeats(sides: Sequence[Side]) -> Iterator[tuple[str, Chart]]:
+    """Yield steps with the chart of their leading metric: one point a repeat, a colour a side.
+
+    A chart of one point is none.
+    """
     for name in step_names(sides):
         results = [result for side in sides for _, result in done(side, name)]
         metric = leading(results)
@@ -108,7 +111,7 @@ def repeats(sides: Sequence[Side]) -> Iterator[Chart]:
                     }
                 )
         most = max((len(trace["x"]) for trace in traces), default=0)
-        if most > 1 or (most and forms.of(results[0]).charted_alone):
+        if most > 1:
             chart = _chart(
                 f"repeats-{word(name)}",
                 f"{word(name)}: {word(metric.metric)} of every repeat",
@@ -119,7 +122,7 @@ def repeats(sides: Sequence[Side]) -> Iterator[Chart]:
             )
             if most <= _FEW:
                 chart["layout"]["every_x"] = 1
-            yield chart
+            yield name, chart
 
 
 def intervals(comparison: Comparison) -> Chart | None:
@@ -185,8 +188,8 @@ def _gap(above: float | None, below: float | None) -> float:
     return (above or 0.0) - (below or 0.0)
 
 
-def latencies(sides: Sequence[Side]) -> Iterator[Chart]:
-    """Yield a chart for each step that has histograms: latency by percentile, repeats added up."""
+def latencies(sides: Sequence[Side]) -> Iterator[tuple[str, Chart]]:
+    """Yield the steps that have histograms with latency by percentile, repeats added up."""
     for name in step_names(sides):
         traces = []
         kinds = {
@@ -220,7 +223,7 @@ def latencies(sides: Sequence[Side]) -> Iterator[Chart]:
                 "log_y": True,
                 "ticks_x": [[_nines(p), f"{p:g}"] for p in (0, 50, 90, 99, 99.9, 99.99, 99.999)],
             }
-            yield chart
+            yield name, chart
 
 
 def _payloads(side: Side, name: str, kind: str) -> list[str]:
@@ -275,8 +278,11 @@ def ledgers(sides: Sequence[Side]) -> Chart | None:
     return chart
 
 
-def of_steps(sides: Sequence[Side]) -> Iterator[Chart]:
-    """Yield the charts that steps have of their own, as their displays give them."""
+def of_steps(sides: Sequence[Side]) -> Iterator[tuple[str, Chart]]:
+    """Yield the charts that steps have of their own, as their displays give them.
+
+    Each with the name of the first step of its kind, whose place is theirs.
+    """
     present = {result.step for side in sides for _, result in done(side)}
     for step in sorted(present):
         shown = registry.part("steps", step, "display")
@@ -286,7 +292,8 @@ def of_steps(sides: Sequence[Side]) -> Iterator[Chart]:
             [(run.id, result) for run, result in done(side) if result.step == step]
             for side in sides
         ]
-        yield from (_drawn(chart, sides) for chart in shown.charts(results))
+        name = next(one.name for side in results for _, one in side)
+        yield from ((name, _drawn(chart, sides)) for chart in shown.charts(results))
 
 
 def _drawn(chart: display.Chart, sides: Sequence[Side]) -> Chart:

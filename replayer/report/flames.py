@@ -74,7 +74,7 @@ def _watched(side: str, results: Sequence[StepResult]) -> Watched:
     return Watched(side, accounts_, flame.per_operation(profiled[::every]))
 
 
-def accounts(watched: Sequence[Step]) -> Iterator[Chart]:
+def accounts(watched: Sequence[Step]) -> Iterator[tuple[str, Chart]]:
     """Yield a chart for each step: the parts of a session's time per operation, a bar a side."""
     for step in watched:
         table = parts(step)
@@ -95,19 +95,19 @@ def accounts(watched: Sequence[Step]) -> Iterator[Chart]:
             }
             for number, (part, values) in enumerate(rows)
         ]
-        yield {
-            "id": f"time-{word(step.name)}",
-            "title": f"{word(step.name)}: where a session's time went, "
-            f"{scale.name} a {word(step.operation)}",
-            "traces": traces,
-            "layout": {
-                "x": f"{scale.name} a {word(step.operation)}",
-                "y": "",
-                "zero": True,
-                "stack": True,
-                "height": 210 + 46 * len(names),
+        if len(rows) == 1:
+            continue
+        unit = f"{scale.name} a {word(step.operation)}"
+        layout = {"x": unit, "y": "", "zero": True, "stack": True, "height": 210 + 46 * len(names)}
+        yield (
+            step.name,
+            {
+                "id": f"time-{word(step.name)}",
+                "title": f"{word(step.name)}: where a session's time went, {unit}",
+                "traces": traces,
+                "layout": layout,
             },
-        }
+        )
 
 
 def parts(step: Step) -> tuple[Scale, list[tuple[str, list[float]]]] | None:
@@ -126,12 +126,12 @@ def _middle(accounts_: Iterable[Account], part: Spent) -> float:
     return median(account.session.get(part, 0.0) for account in accounts_)
 
 
-def flames(watched: Sequence[Step]) -> tuple[list[Chart], int]:
-    """Return the flame graphs of each step and side, and how many are left out."""
+def flames(watched: Sequence[Step]) -> tuple[list[tuple[str, Chart]], int]:
+    """Return the steps' names with the flame graph of each side, and how many are left out."""
     profiled = [(step, one) for step in watched for one in step.sides if one.stacks]
     several = len({one.side for _, one in profiled}) > 1
     charts = [
-        _flame(step, one.stacks, one.side, f", {word(one.side)}" if several else "")
+        (step.name, _flame(step, one.stacks, one.side, f", {word(one.side)}" if several else ""))
         for step, one in profiled[:_MOST]
     ]
     return charts, len(profiled) - len(charts)

@@ -1,5 +1,6 @@
 """The page of runs and their comparison: one file that opens from disk and asks no network."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from statistics import median
 from typing import Any
@@ -8,7 +9,8 @@ from replayer.analysis.client_hosts import bound_words
 from replayer.analysis.comparison import Comparison, Row
 from replayer.analysis.difference import Sort, facts
 from replayer.analysis.samples import Side
-from replayer.report import charts, client_hosts, flames, replays
+from replayer.model import Run
+from replayer.report import charts, client_hosts, flames, replays, summary, summary_page
 from replayer.report import why as words_why
 from replayer.report.comparison import SORTS, explained, limits, sentence, values, verdict
 from replayer.report.markup import Drawn, document, escaped, figures, identified, table, watched
@@ -17,6 +19,8 @@ from replayer.units import show
 _MOST_RUNS = 200
 _DIFFERENCE = "difference {}"
 """The section of the page that the chart of a step's difference stands in, by number."""
+_STEP = "step {}"
+"""The section of a step's charts, by its name."""
 _STATEMENT = 400
 """Characters of a statement's normalised text."""
 
@@ -30,25 +34,24 @@ def page(sides: Sequence[Side], comparison: Comparison | None, refused: str = ""
     drawn = identified(
         [
             *((_DIFFERENCE.format(number), one.chart) for number, one in enumerate(differing)),
-            *(("time", chart) for chart in flames.accounts(steps)),
-            *(("flames", chart) for chart in graphs),
             *_charts(sides, comparison),
+            *((_STEP.format(name), chart) for name, chart in flames.accounts(steps)),
+            *((_STEP.format(name), chart) for name, chart in graphs),
         ]
     )
     body = [
         *_comparison(comparison, refused, drawn),
         *_why(comparison, differing, drawn),
         *_replays(comparison, drawn),
-        *_measurements(sides, drawn),
-        *_time(steps, drawn, left),
+        *_steps(sides, steps, drawn, left),
         *_client_hosts(sides),
         *_series(series, size),
         *_sections(drawn),
-        *_runs(sides),
+        *_everything(sides),
     ]
     return document(
         _title(sides),
-        head=_head(sides, comparison),
+        head="\n".join(_head(sides, comparison)),
         body=body,
         drawn=drawn,
         series=series,
@@ -59,26 +62,34 @@ def _charts(sides: Sequence[Side], comparison: Comparison | None) -> Iterator[Dr
     forest = charts.intervals(comparison) if comparison else None
     if forest:
         yield "comparison", forest
-    yield from (("repeats", chart) for chart in charts.repeats(sides))
-    yield from (("latency", chart) for chart in charts.latencies(sides))
-    for chart in (charts.ledgers(sides), *charts.of_steps(sides)):
-        if chart:
-            yield "replay" if chart["id"].startswith("replay") else "more", chart
+    yield from ((_STEP.format(name), chart) for name, chart in charts.repeats(sides))
+    for name, chart in charts.of_steps(sides):
+        replay = chart["id"].startswith("replay")
+        yield "replay" if replay else _STEP.format(name), chart
+    yield from ((_STEP.format(name), chart) for name, chart in charts.latencies(sides))
+    ledger = charts.ledgers(sides)
+    if ledger:
+        yield "more", ledger
 
 
 def _title(sides: Sequence[Side]) -> str:
     return " and ".join(side.name for side in sides[:3]) + (" and others" if len(sides) > 3 else "")
 
 
-def _head(sides: Sequence[Side], comparison: Comparison | None) -> str:
-    many = sum(len(side.runs) for side in sides)
-    workloads = sorted({run.workload.name for side in sides for run in side.runs})
-    runs = f"{many} run{'' if many == 1 else 's'} of {', '.join(workloads)}"
-    lines = [f'<p class="quiet">{escaped(runs)}</p>']
+def _head(sides: Sequence[Side], comparison: Comparison | None) -> Iterator[str]:
+    runs = [run for side in sides for run in side.runs]
+    workloads = ", ".join(sorted({run.workload.name for run in runs}))
+    ended = summary.counted([run.status.value for run in runs]) if runs else "none"
+    words = f"{len(runs)} run{'' if len(runs) == 1 else 's'} of {workloads}: {ended}"
     if comparison:
-        lines.insert(0, f'<p class="verdict">{escaped(sentence(comparison))}</p>')
-        lines.append(f"<p>{escaped(comparison.worth)}</p>")
-    return "\n".join(lines)
+        yield f'<p class="verdict">{escaped(sentence(comparison))}</p>'
+    yield f'<p class="quiet">{escaped(words)}</p>'
+    if comparison:
+        yield f"<p>{escaped(comparison.worth)}</p>"
+        yield "<details open><summary>The two sides in short</summary>"
+    yield from summary_page.head(sides)
+    if comparison:
+        yield "</details>"
 
 
 def _comparison(
@@ -140,27 +151,40 @@ def _why(
         yield table(one.headings, one.rows, numbers=range(2, 5))
 
 
-def _time(steps: Sequence[flames.Step], drawn: Sequence[Drawn], left: int) -> Iterator[str]:
-    """Yield where the time of each step went: bars of its parts, and flame graphs."""
-    if not steps:
-        return
-    yield "<h2>Where the time went</h2>"
-    yield from figures(drawn, "time")
-    yield "<details><summary>All parts</summary>"
+def _steps(
+    sides: Sequence[Side], watched: Sequence[flames.Step], drawn: Sequence[Drawn], left: int
+) -> Iterator[str]:
+    """Yield the section of each step: its charts, where its time went, and every measurement."""
+    profiled = [chart for _, chart in drawn if "frames" in chart]
+    explained_ = False
+    for name in charts.step_names(sides):
+        yield f"<h2>{escaped(name)}</h2>"
+        section = _STEP.format(name)
+        yield from figures([one for one in drawn if "frames" not in one[1]], section)
+        graphs = [one for one in drawn if one[0] == section and "frames" in one[1]]
+        yield from figures(graphs, section)
+        if graphs and not explained_:
+            explained_ = True
+            yield f'<p class="quiet">{flames.COLORS}</p>'
+        yield f"<details><summary>All measurements of {escaped(name)}</summary>"
+        headings = ["metric", "group", "median", "least", "most", "n"]
+        yield table(headings, _measurements(sides, name), numbers=range(2, 6))
+        yield from _parts([step for step in watched if step.name == name])
+        yield "</details>"
+    if profiled and left:
+        yield f'<p class="quiet">and {left} more flame graphs, which this page has no room for</p>'
+
+
+def _parts(steps: Sequence[flames.Step]) -> Iterator[str]:
+    """Yield where the time of a step's sessions went, in numbers."""
     for step in steps:
         shares = flames.parts(step)
         if shares:
             scale, rows = shares
-            headings = [f"{step.name}, {scale.name} a {step.operation}"]
+            headings = [f"where the time went, {scale.name} a {step.operation}"]
             headings += [one.side for one in step.sides]
             shown = [[part, *(f"{value:.3f}" for value in values)] for part, values in rows]
             yield table(headings, shown, numbers=range(1, len(headings)))
-    yield "</details>"
-    if any(kind == "flames" for kind, _ in drawn):
-        yield f'<p class="quiet">{flames.COLORS}</p>'
-        yield from figures(drawn, "flames")
-    if left:
-        yield f'<p class="quiet">and {left} more flame graphs, which this page has no room for</p>'
 
 
 def _replays(comparison: Comparison | None, drawn: Sequence[Drawn]) -> Iterator[str]:
@@ -189,31 +213,24 @@ def _differences(comparison: Comparison) -> Iterator[str]:
         yield f'<p class="quiet">noise: {escaped(", ".join(noise))}</p>'
 
 
-def _measurements(sides: Sequence[Side], drawn: Sequence[Drawn]) -> Iterator[str]:
-    yield "<h2>Every repeat</h2>"
-    yield from figures(drawn, "repeats")
-    rows = []
-    for name in charts.step_names(sides):
-        metrics = {
-            m.metric: m
-            for side in sides
-            for _, result in charts.done(side, name)
-            for m in result.measurements
-        }
-        for metric, kind in metrics.items():
-            for side in sides:
-                values = [
-                    v
-                    for _, result in charts.done(side, name)
-                    if (v := result.value(metric)) is not None
-                ]
-                if values:
-                    shown = [show(v, kind.unit) for v in (median(values), min(values), max(values))]
-                    rows.append([name, metric, side.name, *shown, str(len(values))])
-    yield "<details><summary>All measurements</summary>"
-    headings = ["step", "metric", "group", "median", "least", "most", "n"]
-    yield table(headings, rows, numbers=range(3, 7))
-    yield "</details>"
+def _measurements(sides: Sequence[Side], name: str) -> Iterator[list[str]]:
+    """Yield a row for each metric of a step and side: median, least and most of the repeats."""
+    metrics = {
+        m.metric: m
+        for side in sides
+        for _, result in charts.done(side, name)
+        for m in result.measurements
+    }
+    for metric, kind in metrics.items():
+        for side in sides:
+            values = [
+                value
+                for _, result in charts.done(side, name)
+                if (value := result.value(metric)) is not None
+            ]
+            if values:
+                shown = [show(v, kind.unit) for v in (median(values), min(values), max(values))]
+                yield [metric, side.name, *shown, str(len(values))]
 
 
 def _client_hosts(sides: Sequence[Side]) -> Iterator[str]:
@@ -241,15 +258,16 @@ def _series(series: Sequence[Any], size: int) -> Iterator[str]:
 
 
 def _sections(drawn: Sequence[Drawn]) -> Iterator[str]:
-    for section, title in (("latency", "Latency"), ("more", "Ledger, build and walk")):
-        if any(kind == section for kind, _ in drawn):
-            yield f"<h2>{title}</h2>"
-            yield from figures(drawn, section)
+    if any(kind == "more" for kind, _ in drawn):
+        yield "<h2>Where the blocks came from</h2>"
+        yield from figures(drawn, "more")
 
 
-def _runs(sides: Sequence[Side]) -> Iterator[str]:
+def _everything(sides: Sequence[Side]) -> Iterator[str]:
+    """Yield what only those want who look for it: runs, notes of the steps, every fact."""
     runs = [(side, run) for side in sides for run in side.runs]
-    yield "<h2>Runs</h2>"
+    yield "<h2>Everything else</h2>"
+    yield f"<details><summary>Runs ({len(runs)})</summary>"
     rows = [
         [
             side.name,
@@ -265,13 +283,28 @@ def _runs(sides: Sequence[Side]) -> Iterator[str]:
     yield table(["group", "run", "label", "workload", "ended", "started", "kernel"], rows)
     if len(runs) > _MOST_RUNS:
         yield f'<p class="quiet">and {len(runs) - _MOST_RUNS} more</p>'
-    advice = dict.fromkeys(str(one) for _, run in runs for one in run.advice)
-    if advice:
-        yield "<h3>What to know about these numbers</h3>"
-        yield f"<ul>{''.join(f'<li>{escaped(words)}</li>' for words in advice)}</ul>"
+    yield "</details>"
+    yield from _notes([run for _, run in runs])
     yield "<details><summary>The environment: every fact</summary>"
     yield _environment(sides)
     yield "</details>"
+
+
+def _notes(runs: Sequence[Run]) -> Iterator[str]:
+    """Yield what was noted of single steps, each once, with whose it is and how often."""
+    of_step: dict[str, Counter[str]] = {}
+    for run in runs:
+        for step in run.steps:
+            for note in (*step.notes, *(step.account.notes if step.account else ())):
+                of_step.setdefault(note, Counter())[step.name] += 1
+    if of_step:
+        yield f"<details><summary>Notes of single steps ({len(of_step)})</summary>"
+        rows = [
+            [", ".join(f"{name} {times}x" for name, times in names.items()), note]
+            for note, names in of_step.items()
+        ]
+        yield table(["of", "note"], rows)
+        yield "</details>"
 
 
 def _environment(sides: Sequence[Side]) -> str:

@@ -6,8 +6,7 @@ whose users know its numbers in another form says so itself: `display` in its fo
 
 import re
 import statistics
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import TypeVar
@@ -18,19 +17,15 @@ from rich.text import Text
 
 from replayer import registry
 from replayer.analysis.client_hosts import TABLE as CLIENT_HOSTS
-from replayer.analysis.client_hosts import bound as client_bound
 from replayer.model import (
-    Better,
     Cold,
     Fact,
     Measurement,
     Run,
     Status,
     StepResult,
-    Temperature,
-    Verdict,
 )
-from replayer.report import account, client_hosts, forms, watching
+from replayer.report import account, client_hosts, forms, summary, watching
 from replayer.report.tables import (
     Flow,
     Sheet,
@@ -69,60 +64,9 @@ def render(run: Run, path: Path | None = None) -> Group:
     """Return the report of a run, with where its file is if that is given."""
     # First what was found: who reads on wants to know why.
     parts: list[RenderableType] = [*_head(run), *_short(run)]
-    for results in _by_name(run):
+    for results in summary.by_name(run.steps):
         parts += _step(results[0], run) if len(results) == 1 else _repeats(results, run)
     return Group(*parts, *_tail(run, path))
-
-
-def attention(run: Run) -> list[str]:
-    """Return what was not as asked, a sentence for each step: failures, skips, coldness, ledger."""
-    sentences = []
-    for results in _by_name(run):
-        name, several = clean(results[0].name), len(results) > 1
-        for (status, reason), same in _alike(results, lambda r: (r.status, r.reason)):
-            if status is not Status.DONE:
-                where = f"{name}{_repeats_of(same) if several else ''}"
-                sentences.append(f"{where}: {status.value}: {clean(reason)}")
-        for text, same in _alike(results, _other_than_asked):
-            if text:
-                sentences.append(f"{name}{_repeats_of(same) if several else ''}: {text}")
-    return sentences
-
-
-def _by_name(run: Run) -> list[list[StepResult]]:
-    """Return the results of each step, told apart by name, in order."""
-    names = dict.fromkeys(step.name for step in run.steps)
-    return [[step for step in run.steps if step.name == name] for name in names]
-
-
-def _alike(
-    results: Iterable[StepResult], key: Callable[[StepResult], Kind]
-) -> list[tuple[Kind, list[StepResult]]]:
-    """Return results in groups of the same key, in order."""
-    groups: dict[Kind, list[StepResult]] = {}
-    for result in results:
-        groups.setdefault(key(result), []).append(result)
-    return list(groups.items())
-
-
-def _repeats_of(results: Sequence[StepResult]) -> str:
-    numbers = [str(result.repeat) for result in results]
-    return f" in repeat{'s' if len(numbers) > 1 else ''} {', '.join(numbers)}"
-
-
-def _other_than_asked(result: StepResult) -> str:
-    """Return what was asked for and what was had instead, or "" if they are the same."""
-    cold, ledger = result.cold, result.ledger
-    words = []
-    if cold is not None and _is_not_cold(result):
-        words.append(_asked_and_got(cold.asked, cold.got))
-    if ledger is not None and ledger.asked is not None and _is_not_served(result):
-        words.append(_asked_and_got(ledger.asked, ledger.verdict))
-    return ", ".join(words)
-
-
-def _asked_and_got(asked: str, got: str) -> str:
-    return f"asked {asked}, got {got}"
 
 
 def _head(run: Run) -> Iterator[RenderableType]:
@@ -133,14 +77,14 @@ def _head(run: Run) -> Iterator[RenderableType]:
         (run.status.value, _STATUS_STYLE.get(run.status, LOUD)),
     )
     items = [
-        ("workload", lines([run.workload.name, _path(run), _repeated(run)])),
+        ("workload", lines([run.workload.name, _path(run), summary.repeated(run)])),
         ("label", clean(run.label)),
         ("notes", lines(run.notes, "; ")),
         ("tags", lines(f"{name}={text}" for name, text in run.tags.items())),
-        ("started", f"{_stamp(run.started)}{_took(run)}"),
-        ("taken up", lines(map(_stamp, run.resumed))),
-        *_cluster(run.cluster),
-        *_host(run.host),
+        ("started", f"{summary.stamp(run.started)}{summary.took(run)}"),
+        ("taken up", lines(map(summary.stamp, run.resumed))),
+        *summary.cluster(run),
+        *summary.host(run.host),
         *_engine(run),
     ]
     yield pairs([item for item in items if item[1]], _LABEL)
@@ -150,82 +94,11 @@ def _path(run: Run) -> str:
     return run.workload.source if run.workload.source != run.workload.name else ""
 
 
-def _repeated(run: Run) -> str:
-    return f"{run.workload.repeat} repeats" if run.workload.repeat > 1 else ""
-
-
-def _stamp(text: str) -> str:
-    """Return a time as people read it; one that is none as it is."""
-    try:
-        when = datetime.fromisoformat(text)
-    except ValueError:
-        return clean(text)
-    return f"{when:%Y-%m-%d %H:%M:%S} {when.tzname() or ''}".rstrip()
-
-
-def _took(run: Run) -> str:
-    try:
-        began, ended = (
-            datetime.fromisoformat(run.started),
-            datetime.fromisoformat(run.finished or ""),
-        )
-        return f", took {show_duration((ended - began).total_seconds())}"
-    except (ValueError, TypeError):
-        return ", not finished" if run.finished is None else ""
-
-
-def _cluster(cluster: dict[str, Fact]) -> Iterator[tuple[str, str]]:
-    hosts, database = cluster.get("hosts"), cluster.get("database")
-    yield "clients", lines(hosts) if isinstance(hosts, tuple) else ""
-    yield "database", clean(database or "")
-
-
-def _host(host: dict[str, Fact]) -> Iterator[tuple[str, str]]:
-    def get(key: str, form: str = "{}") -> str:
-        value = host.get(key)
-        return "" if value in _EMPTY else form.format(clean(value))
-
-    def size(key: str, form: str) -> str:
-        value = host.get(key)
-        return form.format(show_size(value)) if isinstance(value, int | float) and value else ""
-
-    inside = [kind for kind in (get("virtualisation"), get("container")) if kind != "none"]
-    yield "host", lines([get("host.name"), get("os.name"), *inside])
-    yield "kernel", lines([get("kernel.release"), get("kernel.machine")], " ")
-    mhz = host.get("cpu.mhz")
-    speed = f"{mhz:,.0f} MHz" if isinstance(mhz, int | float) else ""
-    yield "CPU", lines([get("cpu.model"), get("cpu.threads", "{} threads"), speed])
-    yield (
-        "memory",
-        lines(
-            [
-                size("memory.bytes", "{}"),
-                size("memory.swap_bytes", "swap {}")
-                or ("no swap" if host.get("memory.swap_bytes") == 0 else ""),
-                get("memory.transparent_huge_pages", "transparent huge pages {}"),
-            ]
-        ),
-    )
-    yield (
-        "device",
-        lines(
-            [
-                lines([get("device.name"), get("device.model", "({})")], " "),
-                size("device.size_bytes", "{}"),
-                get("device.scheduler", "scheduler {}"),
-                get("device.read_ahead_kb", "read-ahead {} KiB"),
-                lines([get("fs.type"), get("fs.options", "({})")], " "),
-            ]
-        ),
-    )
-
-
 def _engine(run: Run) -> Iterator[tuple[str, str | Text | Flow]]:
     engine = run.engine
     if engine is None:
         return
-    place = "private server" if engine.place == "private" else "running server"
-    yield "engine", lines([f"{engine.name} {engine.version}", place])
+    yield "engine", summary.engine(run)
     known = sorted(engine.settings.items(), key=lambda item: item[0] not in run.workload.settings)
     settings = [f"{clean(name)}={clean(value)}" for name, value in known if not _QUIET.match(name)]
     if len(settings) < len(known):
@@ -271,9 +144,9 @@ def _repeats(results: Sequence[StepResult], run: Run) -> Iterator[RenderableType
     done = [result for result in results if result.status is Status.DONE]
     took = show_duration(sum(result.elapsed for result in results))
     yield from _title(results[0].name, results[0], f"{len(results)} repeats, {took}")
-    for (status, reason), same in _alike(results, lambda r: (r.status, r.reason)):
+    for (status, reason), same in summary.alike(results, lambda r: (r.status, r.reason)):
         if status is not Status.DONE:
-            text = f"{status.value}{_repeats_of(same)}: {clean(reason)}"
+            text = f"{status.value}{summary.repeats_of(same)}: {clean(reason)}"
             yield line(text, _STATUS_STYLE.get(status, LOUD))
     for result in results:
         for part in forms.of(result).verbatim:
@@ -293,7 +166,7 @@ def _common_proof(results: Sequence[StepResult]) -> Iterator[RenderableType]:
     colds = [result.cold for result in results if result.cold is not None]
     ledgers = [result.ledger for result in results if result.ledger is not None]
     if colds:
-        had = _counted([cold.got.value for cold in colds])
+        had = summary.counted([cold.got.value for cold in colds])
         shares = [cold.resident_share for cold in colds if cold.resident_share is not None]
         ends = dict.fromkeys(f"{share:.1%}" for share in sorted(shares)[:: max(1, len(shares) - 1)])
         resident = " to ".join(ends) or "an unknown share"
@@ -303,11 +176,11 @@ def _common_proof(results: Sequence[StepResult]) -> Iterator[RenderableType]:
             _median([getattr(ledger, name) for ledger in ledgers])
             for name in ("buffer_hits", "page_cache_hits", "device_reads", "ratio")
         ]
-        had = _counted([ledger.verdict.value for ledger in ledgers])
+        had = summary.counted([ledger.verdict.value for ledger in ledgers])
         yield whole(_layers(layers[:3], had, layers[3]), "green")
-    for text, same in _alike(results, _other_than_asked):
+    for text, same in summary.alike(results, summary.other_than_asked):
         if text:
-            yield line(f"NOT AS ASKED{_repeats_of(same)}: {text}", LOUD)
+            yield line(f"NOT AS ASKED{summary.repeats_of(same)}: {text}", LOUD)
 
 
 def _middle_ceiling(results: Sequence[StepResult]) -> Iterator[RenderableType]:
@@ -330,14 +203,6 @@ def _middle_account(results: Sequence[StepResult]) -> Iterator[RenderableType]:
 def _median(values: Sequence[float | None]) -> float | None:
     known = [value for value in values if value is not None]
     return statistics.median(known) if known else None
-
-
-def _counted(words: Sequence[str]) -> str:
-    """Return the word that all are, else how many are what: `cold 9 of 10, lukewarm 1 of 10`."""
-    different = list(dict.fromkeys(words))
-    if len(different) == 1:
-        return different[0]
-    return ", ".join(f"{word} {words.count(word)} of {len(words)}" for word in different)
 
 
 def _summary(results: Sequence[StepResult]) -> Sheet:
@@ -383,7 +248,7 @@ def _measurements(
     for group, members in groupby(measurements, key=forms.group):
         same = list(members)
         if group:
-            words = [clean(f"{forms.leaf(m)} {_value(m)}") for m in same]
+            words = [clean(f"{forms.leaf(m)} {summary.value_of(m)}") for m in same]
             items.append((clean(group), Flow(words, "   ")))
         else:
             items += [(clean(forms.leaf(m)), _explained(m, glosses)) for m in same]
@@ -393,13 +258,7 @@ def _measurements(
 
 def _explained(measurement: Measurement, glosses: Mapping[str, str]) -> Text:
     gloss = glosses.get(measurement.metric, "")
-    return Text.assemble(_value(measurement), (f"   {gloss}" if gloss else "", "dim"))
-
-
-def _value(measurement: Measurement) -> str:
-    """Return a value with its unit, once: `files 1,542`, not `files 1,542 files`."""
-    unit_is_name = measurement.unit == forms.leaf(measurement) and measurement.unit != "bytes"
-    return clean(show(measurement.value, "" if unit_is_name else measurement.unit))
+    return Text.assemble(summary.value_of(measurement), (f"   {gloss}" if gloss else "", "dim"))
 
 
 def _latencies(result: StepResult) -> Iterator[RenderableType]:
@@ -465,18 +324,15 @@ def _shared(cold: Cold) -> str:
     return f", {_delivered(cold, own)} of it to those who read"
 
 
-def _is_not_cold(result: StepResult) -> bool:
-    cold = result.cold
-    return cold is not None and cold.asked not in (cold.got, Temperature.UNKNOWN)
-
-
 def _not_cold(result: StepResult) -> str:
     cold = result.cold
-    if cold is None or not _is_not_cold(result):
+    if cold is None or not summary.is_not_cold(result):
         return ""
     share = "" if cold.resident_share is None else f", {cold.resident_share:.1%} was in memory"
     why = f": {clean(cold.why)}" if cold.why else ""
-    return f"NOT {cold.asked.value.upper()}: {_asked_and_got(cold.asked, cold.got)}{share}{why}"
+    return (
+        f"NOT {cold.asked.value.upper()}: {summary.asked_and_got(cold.asked, cold.got)}{share}{why}"
+    )
 
 
 def _ledger_words(result: StepResult) -> str:
@@ -495,18 +351,13 @@ def _layers(layers: Sequence[float | None], verdict: str, ratio: float | None) -
     return f"{' | '.join(rates)} -> {verdict}{end}"
 
 
-def _is_not_served(result: StepResult) -> bool:
-    ledger = result.ledger
-    return ledger is not None and ledger.asked not in (ledger.verdict, Verdict.UNKNOWN, None)
-
-
 def _not_served(result: StepResult) -> str:
     ledger = result.ledger
-    if ledger is None or ledger.asked is None or not _is_not_served(result):
+    if ledger is None or ledger.asked is None or not summary.is_not_served(result):
         return ""
     ratio = "" if ledger.ratio is None else f" ({ledger.ratio:.3f} device reads for each miss)"
     asked, got = ledger.asked.value, ledger.verdict.value
-    return f"NOT {asked.upper()}: {_asked_and_got(asked, got)}{ratio}"
+    return f"NOT {asked.upper()}: {summary.asked_and_got(asked, got)}{ratio}"
 
 
 def _per_second(value: float | None) -> str:
@@ -579,7 +430,7 @@ def _notes(results: Sequence[StepResult]) -> Iterator[RenderableType]:
 
 def _short(run: Run) -> Iterator[RenderableType]:
     """Yield a line for each step: its main numbers, medians where it was repeated, and its data."""
-    items = [(clean(results[0].name), _headline(results, run)) for results in _by_name(run)]
+    items = [(one.name, _headline(one)) for one in summary.summarise([run]).lines]
     share = [
         f"{name} {(_middle(after) / _middle(before) - 1):+.1%}"
         for name in dict.fromkeys(key.partition(".")[0] for key in run.control)
@@ -595,29 +446,15 @@ def _short(run: Run) -> Iterator[RenderableType]:
         yield indented(items)
 
 
-def _headline(results: Sequence[StepResult], run: Run) -> str | Flow:
+def _headline(step: summary.Line) -> Flow:
     """Return a step's main numbers, and where its data was."""
-    done = [result for result in results if result.status is Status.DONE]
-    if not done:
-        return _counted([result.status.value for result in results])
-    measured = [m for m in done[0].measurements if m.better is not Better.NEITHER]
-    wanted = forms.of(done[0]).headline or [m.metric for m in measured[:2]]
-    words = []
-    for metric in wanted:
-        values = [value for result in done if (value := result.value(metric)) is not None]
-        headline = next((m for m in done[0].measurements if m.metric == metric), None)
-        if values and headline is not None:
-            middle = headline.model_copy(update={"value": statistics.median(values)})
-            name = " ".join(filter(None, (forms.group(headline), forms.leaf(headline))))
-            words.append(clean(f"{name} {_value(middle)}"))
-    data = [
-        _counted([result.ledger.verdict.value for result in done if result.ledger])
-        or _counted([result.cold.got.value for result in done if result.cold]),
-        f"medians of {len(done)}" if len(done) > 1 else "",
-        "client-bound" if any(client_bound(result, run) for result in done) else "",
+    inside = [
+        step.data,
+        f"medians of {step.repeats}" if step.repeats > 1 else "",
+        "client-bound" if step.client_bound else "",
     ]
-    inside = "; ".join(filter(None, data))
-    return Flow([*words, f"({inside})"] if inside else words, "   ")
+    words = "; ".join(filter(None, inside))
+    return Flow([*step.figures, f"({words})"] if words else step.figures, "   ")
 
 
 def _middle(values: Sequence[float]) -> float:
@@ -625,7 +462,7 @@ def _middle(values: Sequence[float]) -> float:
 
 
 def _tail(run: Run, path: Path | None) -> Iterator[RenderableType]:
-    items = [(text, LOUD) for text in attention(run)]
+    items = [(text, LOUD) for text in summary.attention(run)]
     if run.error and run.error not in {step.reason for step in run.steps}:
         items.insert(0, (f"{run.status.value}: {clean(run.error)}", LOUD))
     items += [(clean(str(advice)), "yellow") for advice in run.advice]

@@ -86,8 +86,6 @@ class Form:
     """What a metric counts, where its name does not say it to a stranger."""
     units: Mapping[str, str] = field(default_factory=dict)
     """Of columns of the step's own in its series, where they are no counts per second."""
-    charted_alone: bool = False
-    """Whether one repeat is a chart already."""
 
 
 @dataclass(frozen=True)

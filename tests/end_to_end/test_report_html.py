@@ -3,6 +3,7 @@
 import base64
 import contextlib
 import tempfile
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,10 +19,12 @@ from replayer.analysis.samples import Side
 from replayer.model import Latency, Mark, Measurement, Profile, Series, Spent, StepResult
 from replayer.report import charts, html, packed, scripts
 from replayer.report.words import clean
+from replayer.results import store
 from replayer.units import show
 from tests.made import USUAL, account, ledger
 
 EVIL = "</script><img src=x onerror='window.hacked=1'><b onmouseover=\"window.hacked=1\">evil"
+FIXTURES = Path(__file__).parents[1] / "fixtures" / "runs"
 FLAGS = (
     "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-sync "
     "--disable-background-networking --disable-component-update --window-size=1280,1000"
@@ -243,6 +246,49 @@ def test_strings_of_a_run_are_text_and_nothing_else(opened, left):
     assert found[1] == 0
     assert EVIL in found[2]
     assert EVIL in found[3]
+
+
+@pytest.fixture
+def stored():
+    """Return the run of the newest result format's fixture."""
+    return store.load(FIXTURES / f"format-{store.FORMAT}.json")
+
+
+SEEN_FIRST = (
+    "const seen = e => { const r = e.getBoundingClientRect();"
+    " return r.top >= 0 && r.bottom <= window.innerHeight && r.width > 0; };"
+)
+
+
+def test_the_summary_of_a_run_fits_one_screen(browser, stored, tmp_path, left):
+    """At 1400 x 900 what was run, every step with its figure and all points are seen at once."""
+    path = tmp_path / "run.html"
+    path.write_text(html.page([Side("run", (stored,))], None), encoding="utf-8")
+    size = {"width": 1400, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    _open(browser, path)
+    look = (
+        f"{SEEN_FIRST} return [...document.querySelectorAll('.about div, .steps tr, .points li')]"
+        ".map(e => [seen(e), e.innerText])"
+    )
+    seen = browser.execute_script(look)
+    browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+    assert [text for shown, text in seen if not shown] == []
+    assert len(seen) >= 8 + 1 + len(stored.steps)
+
+
+def test_each_step_has_its_place_and_no_chart_is_a_single_point(browser, stored, tmp_path, left):
+    """Build, flush, walk, scan and sessions each have a section; a chart has two points or more."""
+    path = tmp_path / "run.html"
+    path.write_text(html.page([Side("run", (stored,))], None), encoding="utf-8")
+    _open(browser, path)
+    places = [one.text for one in browser.find_elements("css selector", "h2")]
+    names = charts.step_names([Side("run", (stored,))])
+
+    assert {"build", "flush", "walk", "cached", "physical"} <= set(names)
+    assert [place for place in places if place in names] == names
+    assert min(sum(counts) for counts in points(browser).values()) > 1
 
 
 def test_the_next_repeat_is_drawn(opened, left):
@@ -617,9 +663,8 @@ def test_a_step_may_be_called_anything(browser, run_of, tmp_path, left):
     titles = browser.execute_script(
         "return [...document.querySelectorAll('h3')].map(h => h.textContent)"
     )
-    cells = browser.execute_script(
-        "return [...new Set([...document.querySelectorAll('details td:first-child')]"
-        ".map(td => td.textContent))]"
+    places = browser.execute_script(
+        "return [...document.querySelectorAll('h2')].map(h => h.textContent)"
     )
     listed = browser.execute_script(
         "return [...document.getElementById('series-choice').options].map(o => o.text)"
@@ -635,7 +680,7 @@ def test_a_step_may_be_called_anything(browser, run_of, tmp_path, left):
     assert sum(name.startswith("latency-") for name in drawn) == len(NAMES)
     assert all(drawn.values())
     assert {f"{name}: latency by percentile" for name in shown} <= set(titles)
-    assert set(shown) <= set(cells)
+    assert set(shown) <= set(places)
     assert len(listed) == len(NAMES) * 2 * 4 * 2
     wanted = {
         " ".join(f"stock: {name}, repeat 1 ({sides[0].runs[0].id})".split()) for name in shown
@@ -645,9 +690,9 @@ def test_a_step_may_be_called_anything(browser, run_of, tmp_path, left):
 
 def test_what_is_copied_is_no_formula_in_a_spreadsheet(browser, run_of, tmp_path, left):
     """A cell of text that begins as a formula does is copied after a '; a number as it is."""
-    run = named(run_of([-5.0, -5.0]), ["=1+1", "+x", "-y", "@z", "fine"])
+    sides = [Side(name, (run_of([-5.0, -5.0]),)) for name in ("=1+1", "+x", "-y", "@z", "fine")]
     path = tmp_path / "copied.html"
-    path.write_text(html.page([Side("one", (run,))], None), encoding="utf-8")
+    path.write_text(html.page(sides, None), encoding="utf-8")
     _open(browser, path)
 
     text = browser.execute_script(
@@ -658,5 +703,5 @@ def test_what_is_copied_is_no_formula_in_a_spreadsheet(browser, run_of, tmp_path
     )
 
     rows = [line.split("\t") for line in text.splitlines()[1:]]
-    assert {row[0] for row in rows} == {"'=1+1", "'+x", "'-y", "'@z", "fine"}
-    assert {row[3] for row in rows} == {show(-5.0, "1/s")}
+    assert {row[1] for row in rows} == {"'=1+1", "'+x", "'-y", "'@z", "fine"}
+    assert {row[2] for row in rows} == {show(-5.0, "1/s")}

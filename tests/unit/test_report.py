@@ -22,7 +22,7 @@ from replayer.model import (
     Verdict,
 )
 from replayer.report import csv as csv_report
-from replayer.report import forms, run, screen, tables
+from replayer.report import forms, run, screen, summary, tables
 from replayer.report.words import clean
 
 PGIO = (
@@ -318,7 +318,7 @@ def test_repeats_that_differ_are_told_apart(stored):
     text = shown(found)
     assert "-> cached 3 of 5, physical 2 of 5" in text
     assert "NOT AS ASKED in repeats 2, 4: asked cached, got physical" in text
-    assert run.attention(found) == ["cached in repeats 2, 4: asked cached, got physical"]
+    assert summary.attention(found) == ["cached in repeats 2, 4: asked cached, got physical"]
 
 
 def test_the_ceiling_stands_beside_the_repeat_in_the_middle(stored):
@@ -353,7 +353,7 @@ def test_coldness_is_loud_exactly_if_it_is_not_as_asked(stored, asked, got, loud
         update={"cold": Cold(asked=asked, got=got, method="", proof="", why="")}
     )
 
-    assert bool(run.attention(with_steps(stored, walk))) == loud
+    assert bool(summary.attention(with_steps(stored, walk))) == loud
 
 
 @pytest.mark.parametrize(
@@ -383,7 +383,7 @@ def test_the_ledger_is_loud_exactly_if_it_is_not_as_asked(stored, asked, verdict
     )
     found = with_steps(stored, step(stored, "cached").model_copy(update={"ledger": ledger}))
 
-    assert bool(run.attention(found)) == loud
+    assert bool(summary.attention(found)) == loud
     assert "page-cache hits unknown | device reads unknown" in shown(found)
     assert "the device's counters cannot be read" in shown(found)
 

@@ -13,7 +13,6 @@ def form(result: StepResult) -> Form:
         [WholeTable("buffers")] if "buffers" in result.tables else [],
         metrics=metrics,
         tables=frozenset({"buffers"}),
-        charted_alone=True,
     )
 
 

@@ -46,7 +46,6 @@ def form(result: StepResult) -> Form:
         ),
         headline=("capacity.multiple", "capacity.rate"),
         glosses=_GLOSSES,
-        charted_alone=True,
     )
 
 

@@ -41,7 +41,6 @@ def form(result: StepResult) -> Form:
         facts=frozenset({"ramp.first", "ramp.proof", "ramp.flat", "memory.kind"}),
         headline=("ramp.throughput", "ramp.knee"),
         glosses=_GLOSSES,
-        charted_alone=True,
     )
 
 

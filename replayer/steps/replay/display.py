@@ -38,7 +38,6 @@ def form(result: StepResult) -> Form:
         headline=("replay.statements", f"replay.{times}.p50", f"replay.{times}.p99"),
         glosses=_GLOSSES,
         units={"replay.lag_client": "s", "replay.lag_server": "s", "replay.at_work": "sessions"},
-        charted_alone=True,
     )
 
 

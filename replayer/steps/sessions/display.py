@@ -46,7 +46,6 @@ def _slices(result: StepResult) -> Form:
         facts=frozenset({"memory.kind", "block_size_bytes"}),
         headline=(f"sessions.{first}", "sessions.latency.p50", "sessions.latency.p99"),
         glosses=_GLOSSES,
-        charted_alone=True,
     )
 
 
@@ -63,7 +62,6 @@ def _load(result: StepResult) -> Form:
         headline=("sessions.completed", f"sessions.{times}.p50", f"sessions.{times}.p99"),
         glosses=_OF_A_LOAD,
         units={"sessions.lag": "s"},
-        charted_alone=True,
     )
 
 

@@ -1,0 +1,116 @@
+"""report.summary: what a stranger has to know of some runs, said once."""
+
+import pytest
+
+from replayer.model import Advice, Cold, Status, Verdict
+from replayer.report import summary_page
+from replayer.report.summary import Trust, summarise
+
+
+def line(found, name):
+    """Return the line of a step."""
+    return next(one for one in summarise(found).lines if one.name == name)
+
+
+def test_every_step_has_one_line_in_order(stored):
+    """A line a step, each with its figures, what it is, and how long it took."""
+    lines = summarise([stored]).lines
+
+    assert [one.name for one in lines] == list(dict.fromkeys(s.name for s in stored.steps))
+    assert all(one.figures for one in lines)
+    assert [one.seconds for one in lines] == [step.elapsed for step in stored.steps]
+
+
+def with_step(run, name, **changes):
+    """Return the run with a step changed."""
+    steps = [one.model_copy(update=changes) if one.name == name else one for one in run.steps]
+    return run.model_copy(update={"steps": tuple(steps), "advice": ()})
+
+
+def cold(got):
+    """Return how cold it was where cold was asked for."""
+    return Cold(asked="cold", got=got, method="", proof="", file_bytes=100, resident_bytes=0)
+
+
+@pytest.mark.parametrize(
+    ("changes", "trust"),
+    [
+        ({"cold": cold("cold")}, Trust.YES),
+        ({"cold": cold("lukewarm")}, Trust.NO),
+        ({"status": Status.FAILED, "reason": "no space left"}, Trust.NO),
+        ({"status": Status.SKIPPED, "reason": "no column files"}, Trust.NO),
+    ],
+)
+def test_a_walk_is_believed_exactly_if_it_was_as_asked(stored, changes, trust):
+    """What was not as asked, or not done, is not to be believed, and the proof says why."""
+    one = line([with_step(stored, "walk", account=None, **changes)], "walk")
+
+    assert one.trust is trust
+    assert all(proof.good for proof in one.proofs) is (trust is Trust.YES)
+
+
+def test_another_verdict_of_the_ledger_than_asked_is_not_believed(stored):
+    """A run asked for physical reads that were mixed says so in red."""
+    cached = next(one for one in stored.steps if one.name == "cached")
+    mixed = cached.ledger.model_copy(update={"asked": Verdict.PHYSICAL, "verdict": Verdict.MIXED})
+
+    assert line([with_step(stored, "cached", ledger=mixed)], "cached").trust is Trust.NO
+
+
+def test_advice_that_touches_a_step_is_a_reason_for_care(stored):
+    """The line of a step names the points that touch it, and those of all steps touch none."""
+    advice = (
+        Advice(found="the load average was 3", todo="wait"),
+        Advice(found="walk: other programs used 40% of the processors", steps=("walk",)),
+    )
+    found = with_step(stored, "walk", cold=cold("cold"), account=None)
+    found = found.model_copy(update={"advice": advice})
+    text = [point.text for point in summarise([found]).points]
+    (number,) = line([found], "walk").see
+
+    assert text[number - 1].startswith("walk: other programs")
+    assert line([found], "walk").trust is Trust.CARE
+
+
+def test_what_several_runs_say_with_other_numbers_is_said_once(stored):
+    """Points are grouped over runs whatever their numbers and examples are, and counted."""
+    runs = [
+        stored.model_copy(
+            update={
+                "steps": stored.steps[:1],
+                "advice": (
+                    Advice(found=f"{name}: others used up to {share}% of it (perl {share}%)",
+                           todo="stop them", steps=(name,)),
+                ),
+            }
+        )
+        for name, share in (("walk", 4), ("walk", 40), ("scan", 12.5))
+    ]  # fmt: skip
+    (point,) = [one for one in summarise(runs).points if not one.loud]
+
+    assert point.runs == 3
+    assert point.steps == ("walk", "scan")
+    assert "in every run" in "".join(summary_page.in_short(summarise(runs)))
+
+
+def test_a_value_that_the_runs_do_not_share_is_told_of_each(stored):
+    """What runs were on is one value where it is the same, and all values where not."""
+    hosts = [{**stored.host, "kernel.release": release} for release in ("6.1", "6.12", "6.1")]
+    about = dict(summarise([stored.model_copy(update={"host": one}) for one in hosts]).about)
+
+    assert about["kernel"].startswith("6.1 ") or about["kernel"].startswith("6.1")
+    assert about["kernel"].count("|") == 1
+    assert "|" not in about["engine"]
+
+
+def test_the_markup_of_a_summary_is_that_of_its_words(stored):
+    """Labels, reasons and advice that are markup are text."""
+    evil = "<img src=x onerror=alert(1)>"
+    found = with_step(stored, "walk", status=Status.FAILED, reason=evil)
+    found = found.model_copy(
+        update={"notes": (evil,), "advice": (Advice(found=evil),), "host": {"host.name": evil}}
+    )
+    text = "".join(summary_page.in_short(summarise([found])))
+
+    assert "<img" not in text
+    assert text.count("&lt;img") >= 4
