@@ -10,6 +10,9 @@ from html import escape
 from statistics import median
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from replayer import registry
 from replayer.analysis.comparison import Comparison, Row, Verdict
 from replayer.analysis.samples import Side
@@ -29,10 +32,20 @@ PERCENTILES = (
 )
 _MOST_NUMBERS = 200_000
 """Of all series of a page: each takes up to 2.7 bytes, and a page is to stay under 1.6 MB."""
+_ELSE = ("diskstats.rkB/s", "cpu.%usr")
+"""What is overlaid of a step that has no series of its own."""
+_FEWEST_SECONDS = 2
+_MOST_SECONDS = 3600
 _FEW = 12
 """Repeats up to which each has a tick of its own on the axis."""
 _IMPORTED = "iostat."
 """What begins the columns of a series that another tool recorded."""
+_FAR = 3.0
+"""How many times as far from 1 as most others an end of the axis of ratios may be."""
+_LEAST_BEYOND = 10
+"""Observations beyond a percentile, from which on it is one and no chance."""
+_SPREAD = (0.1, 0.9)
+"""Quantiles of several runs between which a second's spread is drawn."""
 _SYMBOLS = {
     Verdict.BETTER: 0,
     Verdict.WORSE: 1,
@@ -126,37 +139,65 @@ def repeats(sides: Sequence[Side]) -> Iterator[tuple[str, Chart]]:
 
 
 def intervals(comparison: Comparison) -> Chart | None:
-    """Return the ratios of all metrics with their intervals on one axis."""
+    """Return the ratios of all judged metrics with their intervals, the worst at the top.
+
+    What lies beyond the axis, which one wild metric must not stretch, is a mark at its edge.
+    """
     rows = [row for row in comparison.rows if row.ratio is not None and row.low is not None]
+    rows = [row for row in rows if row.verdict is not None]
     if not rows:
         return None
-    rows.reverse()
+    rows.sort(key=_place, reverse=True)
+    ends = _range(rows)
+    inside = [row for row in rows if ends[0] <= (row.ratio or 0.0) <= ends[1]]
     traces = []
     for verdict in Verdict:
-        chosen = [row for row in rows if row.verdict is verdict]
+        chosen = [row for row in inside if row.verdict is verdict]
         if chosen:
             traces.append(_interval_trace(chosen, verdict))
+    beyond = [row for row in rows if row not in inside]
+    cut = [row for row in inside if (row.high or 0.0) > ends[1] or (row.low or 0.0) < ends[0]]
+    if beyond or cut:
+        traces.append(_beyond(beyond, cut, ends))
+    base, other = word(comparison.base.name), word(comparison.other.name)
     chart = _chart(
         "intervals",
-        f"{word(comparison.other.name)} / {word(comparison.base.name)}: ratios and 95 % intervals",
+        f"{other} / {base}: ratios and 95 % intervals; worse first, then better, unclear, the same",
         traces,
-        x=f"ratio (shaded: within {comparison.threshold * 100:g} %)",
+        x=f"ratio: left of 1 {other} has less, right of 1 it has more "
+        f"(shaded: within {comparison.threshold * 100:g} %)",
         y="",
     )
     chart["layout"] |= {
         "height": 160 + 26 * len(rows),
-        "range_x": _range(rows),
+        "range_x": ends,
         "band": [1 / (1 + comparison.threshold), 1 + comparison.threshold],
-        "categories": [word(row.title) for row in rows],
+        "categories": [_directed(row) for row in rows],
     }
     return chart
 
 
+def _place(row: Row) -> tuple[int, float]:
+    """Return where a row stands: worse, better, differing, unclear, same; the largest first."""
+    order = (Verdict.WORSE, Verdict.DIFFERS, Verdict.BETTER, Verdict.UNCLEAR)
+    rank = order.index(row.verdict) if row.verdict in order else len(order)
+    return rank, -abs(row.change or 0.0)
+
+
+def _directed(row: Row) -> str:
+    """Return a row's title, and which way is the good one: left and right both can be worse."""
+    return f"{word(row.title)} ({row.better.value} is better)"
+
+
 def _range(rows: Sequence[Row]) -> list[float]:
-    """Return an axis on which every ratio is seen; an interval without end goes out of it."""
-    low, high = min(row.low or 0.0 for row in rows), max(row.high or 0.0 for row in rows)
-    furthest = max(1.0, *(row.ratio or 0.0 for row in rows))
-    ends = max(0.0, min(low, 0.97)), min(max(high, 1.03), 2 * furthest)
+    """Return an axis on which most ratios are seen with their intervals, and 1 always."""
+    lows = sorted(row.low or 0.0 for row in rows)
+    highs = sorted(min(row.high or 0.0, 2 * max(1.0, row.ratio or 0.0)) for row in rows)
+    cut = len(rows) // 5
+    # What is far beyond all but a fifth of the others would leave those no room.
+    low = max(lows[0], 1 - _FAR * max(0.05, 1 - lows[cut]))
+    high = min(highs[-1], 1 + _FAR * max(0.05, highs[-1 - cut] - 1))
+    ends = max(0.0, min(low, 0.97)), max(high, 1.03)
     room = 0.03 * (ends[1] - ends[0])
     return [ends[0] - room, ends[1] + room]
 
@@ -167,12 +208,8 @@ def _interval_trace(rows: Sequence[Row], verdict: Verdict) -> Trace:
         "mode": "markers",
         "name": verdict.value,
         "x": [row.ratio for row in rows],
-        "y": [word(row.title) for row in rows],
-        "text": [
-            f"{verdict.value}: {row.ratio:.3f} ({row.low:.3f} to {row.high:.3f}), "
-            f"{word(show(row.base, row.unit))} and {word(show(row.other, row.unit))}"
-            for row in rows
-        ],
+        "y": [_directed(row) for row in rows],
+        "text": [f"{verdict.value}: {_in_words(row)}" for row in rows],
         "error_x": {
             "type": "data",
             "symmetric": False,
@@ -182,6 +219,36 @@ def _interval_trace(rows: Sequence[Row], verdict: Verdict) -> Trace:
         "color": _COLORS[verdict],
         "symbol": _SYMBOLS[verdict],
     }
+
+
+def _beyond(beyond: Sequence[Row], cut: Sequence[Row], ends: Sequence[float]) -> Trace:
+    """Return marks at the edges of the axis for ratios and intervals' ends that lie beyond it.
+
+    Ratios stand beside their mark; so does an interval's end.
+    """
+    marks = [((row.ratio or 0.0) > ends[1], row, row.ratio or 0.0) for row in beyond]
+    marks += [(True, row, row.high or 0.0) for row in cut if (row.high or 0.0) > ends[1]]
+    marks += [(False, row, row.low or 0.0) for row in cut if (row.low or 0.0) < ends[0]]
+    room = 0.01 * (ends[1] - ends[0])
+    return {
+        "type": "scatter",
+        "mode": "markers+text",
+        "name": "beyond the axis",
+        "x": [ends[1] - room if right else ends[0] + room for right, _, _ in marks],
+        "y": [_directed(row) for _, row, _ in marks],
+        "text": [f"{at:.3g}" if row in beyond else f"to {at:.3g}" for _, row, at in marks],
+        "hovertext": [f"{row.verdict}: {_in_words(row)}" for _, row, _ in marks],
+        "textposition": ["top left" if right else "top right" for right, _, _ in marks],
+        "symbols": [8 if right else 7 for right, _, _ in marks],
+        "color": 6,
+    }
+
+
+def _in_words(row: Row) -> str:
+    return (
+        f"{row.ratio:.3f} ({row.low:.3f} to {row.high:.3f}), "
+        f"{word(show(row.base, row.unit))} and {word(show(row.other, row.unit))}"
+    )
 
 
 def _gap(above: float | None, below: float | None) -> float:
@@ -197,16 +264,16 @@ def latencies(sides: Sequence[Side]) -> Iterator[tuple[str, Chart]]:
         }
         for dash, kind in enumerate(sorted(kinds)):
             for number, side in enumerate(sides):
-                values = _percentiles(_payloads(side, name, kind))
+                shares, values = _percentiles(_payloads(side, name, kind))
                 if values:
                     traces.append(
                         {
                             "type": "scatter",
                             "mode": "lines+markers",
                             "name": f"{word(side.name)} {word(kind)}",
-                            "x": [_nines(p) for p in PERCENTILES],
+                            "x": [_nines(p) for p in shares],
                             "y": values,
-                            "text": [f"p{p:g}" for p in PERCENTILES],
+                            "text": [f"p{p:g}" for p in shares],
                             "color": number,
                             "dash": dash,
                         }
@@ -214,7 +281,7 @@ def latencies(sides: Sequence[Side]) -> Iterator[tuple[str, Chart]]:
         if traces:
             chart = _chart(
                 f"latency-{word(name)}",
-                f"{word(name)}: latency by percentile",
+                f"{word(name)}: latency by percentile, up to where ten operations took longer",
                 traces,
                 x="percentile",
                 y="ms",
@@ -236,13 +303,19 @@ def _nines(percentile: float) -> float:
     return -math.log10(1 - percentile / 100)
 
 
-def _percentiles(payloads: Iterable[str]) -> list[float]:
-    """Return milliseconds at each of PERCENTILES, of all histograms added up; none if empty."""
+def supported(count: int) -> list[float]:
+    """Return those of PERCENTILES beyond which so many observations leave ten or more."""
+    return [p for p in PERCENTILES if round(count * (1 - p / 100), 6) >= _LEAST_BEYOND]
+
+
+def _percentiles(payloads: Iterable[str]) -> tuple[list[float], list[float]]:
+    """Return percentiles, and milliseconds at each, of all histograms added up; none if empty."""
     total = histogram.merged(payloads)
-    if total is None or not total.get_total_count():
-        return []
-    values = total.get_percentile_to_value_dict(PERCENTILES)
-    return [values.get(p, 0) / 1e6 for p in PERCENTILES]
+    shares = supported(total.get_total_count()) if total is not None else []
+    if total is None or not shares:
+        return [], []
+    values = total.get_percentile_to_value_dict(shares)
+    return shares, [values.get(p, 0) / 1e6 for p in shares]
 
 
 def ledgers(sides: Sequence[Side]) -> Chart | None:
@@ -400,6 +473,91 @@ def _imported(columns: Mapping[str, Column]) -> dict[str, tuple[bool, dict[str, 
         if name.startswith(_IMPORTED) and name.endswith((".r/s", ".w/s"))
     }
     return {"device, per second": (False, device)}
+
+
+def overlays(sides: Sequence[Side]) -> Iterator[tuple[str, Chart]]:
+    """Yield the steps that have series on two sides or more, overlaid second by second.
+
+    For each side the median of all its runs, and as a band what eight of ten of them are within.
+    """
+    for name in step_names(sides):
+        grouped = [[result for _, result in done(side, name)] for side in sides]
+        column = _shared(grouped)
+        if not column:
+            continue
+        traces = [
+            trace
+            for number, (side, results) in enumerate(zip(sides, grouped, strict=True))
+            for trace in _overlaid(side.name, number, results, column)
+        ]
+        if len({trace["color"] for trace in traces}) > 1:
+            title = f"{word(name)}: {word(column)} second by second, medians and spread of all runs"
+            x = "seconds of the measured time"
+            chart = _chart(f"overlay-{word(name)}", title, traces, x=x, y=word(column), zero=True)
+            yield name, chart
+
+
+def _shared(grouped: Sequence[Sequence[StepResult]]) -> str:
+    """Return the column that says most of a step and that every side has; "" if there is none."""
+    known = [
+        set().union(*(one.series.columns for one in results if one.series)) for results in grouped
+    ]
+    shared = set.intersection(*known) if known else set()
+    first = next((one for results in grouped for one in results), None)
+    metric = leading([first]) if first else None
+    wanted = [metric.metric] if metric else []
+    own = sorted(name for name in shared if not watching.is_kernels(name))
+    return next((one for one in (*wanted, *own, *_ELSE) if one in shared), "")
+
+
+def _overlaid(
+    side: str, number: int, results: Sequence[StepResult], column: str
+) -> Iterator[Trace]:
+    seconds, rows = _by_second(results, column)
+    if len(seconds) < _FEWEST_SECONDS:
+        return
+    plain: Trace = {"type": "scatter", "mode": "lines", "x": seconds, "color": number}
+    if len(rows) > 1:
+        low, high = (_rounded(np.nanquantile(rows, share, axis=0)) for share in _SPREAD)
+        hidden = {**plain, "legend": False, "width": 0, "hover": False, "name": word(side)}
+        yield {**hidden, "y": low}
+        yield {**hidden, "y": high, "fill": "tonexty"}
+    runs = f"{len(rows)} window{'' if len(rows) == 1 else 's'}"
+    middle = _rounded(np.nanmedian(rows, axis=0))
+    yield {**plain, "y": middle, "dash": number, "name": f"{word(side)}, {runs}"}
+
+
+def _by_second(results: Sequence[StepResult], column: str) -> tuple[list[int], NDArray[np.float64]]:
+    """Return whole seconds of the window, and for each result its values then, nan for a gap.
+
+    Only seconds that at least half of the results have a value of: windows need not be equal.
+    """
+    rows = []
+    for result in results:
+        one = result.series
+        if one is None or column not in one.columns:
+            continue
+        begin, end = one.window or (0.0, one.seconds[-1] if one.seconds else 0.0)
+        at = np.array(one.seconds, dtype=float)
+        values = np.array([np.nan if v is None else v for v in one.columns[column]], dtype=float)
+        inside = (at > begin) & (at <= end + 0.5) & np.isfinite(values)
+        grid = np.arange(1, min(_MOST_SECONDS, round(end - begin)) + 1)
+        if inside.any() and len(grid):
+            row = np.interp(grid, at[inside] - begin, values[inside], np.nan, np.nan)
+            # An interval ends up to half a second off a whole one: the first and last are its own.
+            row[0] = values[inside][0] if np.isnan(row[0]) else row[0]
+            row[-1] = values[inside][-1] if np.isnan(row[-1]) else row[-1]
+            rows.append(row)
+    longest = max(map(len, rows), default=0)
+    table = np.full((len(rows), longest), np.nan)
+    for number, row in enumerate(rows):
+        table[number, : len(row)] = row
+    kept = 2 * np.isfinite(table).sum(axis=0) >= max(1, len(rows))
+    return (np.flatnonzero(kept) + 1).tolist(), table[:, kept]
+
+
+def _rounded(values: NDArray[np.float64]) -> list[float]:
+    return [float(f"{value:.4g}") for value in values]
 
 
 def _unit(unit: str) -> str:

@@ -12,6 +12,7 @@ from replayer.analysis.comparison import Comparison, Row, Verdict
 from replayer.analysis.difference import Difference, Sort
 from replayer.analysis.samples import Unit
 from replayer.analysis.statistics import MOST
+from replayer.model import Better
 from replayer.report import why as words_why
 from replayer.report.tables import INDENT, line, pairs
 from replayer.report.words import clean
@@ -32,6 +33,8 @@ SORTS = {
     Sort.REFUSED: "not the same work",
 }
 _MOST_WARNINGS = 12
+_MOST_NAMED = 2
+"""Metrics in the sentence that comes first."""
 _VALUE_WIDTH = 30
 
 
@@ -53,6 +56,41 @@ def sentence(comparison: Comparison) -> str:
     counts = [(verdict.value, judged.count(verdict)) for verdict in Verdict]
     words = ", ".join(f"{count} {word}" for word, count in counts if count) or "nothing to judge"
     return f"{clean(comparison.other.name)} against {clean(comparison.base.name)}: {words}"
+
+
+def verdict_first(comparison: Comparison) -> str:
+    """Return what was found in one sentence: what differs most, and how much is not known."""
+    base, other = clean(comparison.base.name), clean(comparison.other.name)
+    judged = [row for row in comparison.rows if row.verdict is not None]
+    wanted = (Verdict.WORSE, Verdict.BETTER, Verdict.DIFFERS)
+    apart = [row for row in judged if row.verdict in wanted and row.ratio is not None]
+    # What a step is run for before what says the same of it in other words.
+    apart.sort(key=lambda row: (not row.leading, -abs(row.change or 0.0)))
+    rest = _rest(judged, len(apart))
+    if not apart:
+        return f"{other} was shown to be neither better nor worse than {base}{rest}"
+    shown = "; ".join(_moved(row) for row in apart[:_MOST_NAMED])
+    more = f"; {len(apart) - _MOST_NAMED} more differ" if len(apart) > _MOST_NAMED else ""
+    return f"{other} against {base}: {shown}{more}{rest}"
+
+
+def _moved(row: Row) -> str:
+    """Return how far a metric moved and which way that is."""
+    share = (row.ratio or 1.0) - 1
+    how = f"{abs(share):.1%}" if share < 1 else f"{row.ratio:.3g} times"
+    way = "less" if share < 0 else "more" if share < 1 else "as much"
+    worse = (row.change or 0.0) > 0
+    in_these = " in these runs" if row.verdict is Verdict.DIFFERS else ""
+    good = "" if row.better is Better.NEITHER else f", which is {'worse' if worse else 'better'}"
+    return f"{clean(row.title)} {how} {way}{good}{in_these}"
+
+
+def _rest(judged: Sequence[Row], apart: int) -> str:
+    same = sum(row.verdict in (Verdict.SAME, Verdict.ALIKE) for row in judged)
+    unclear = len(judged) - apart - same
+    words = [f"{same} the same" if same else "", f"{unclear} unclear" if unclear else ""]
+    counts = " and ".join(filter(None, words))
+    return f"; {counts} of {_count(len(judged), 'metric')}" if counts else ""
 
 
 def verdict(row: Row) -> str:

@@ -12,7 +12,15 @@ from replayer.analysis.samples import Side
 from replayer.model import Run
 from replayer.report import charts, client_hosts, flames, replays, summary, summary_page
 from replayer.report import why as words_why
-from replayer.report.comparison import SORTS, explained, limits, sentence, values, verdict
+from replayer.report.comparison import (
+    SORTS,
+    explained,
+    limits,
+    sentence,
+    values,
+    verdict,
+    verdict_first,
+)
 from replayer.report.markup import Drawn, document, escaped, figures, identified, table, watched
 from replayer.units import show
 
@@ -43,6 +51,7 @@ def page(sides: Sequence[Side], comparison: Comparison | None, refused: str = ""
         *_comparison(comparison, refused, drawn),
         *_why(comparison, differing, drawn),
         *_replays(comparison, drawn),
+        *(summary_page.head(sides) if comparison else ()),
         *_steps(sides, steps, drawn, left),
         *_client_hosts(sides),
         *_series(series, size),
@@ -62,6 +71,7 @@ def _charts(sides: Sequence[Side], comparison: Comparison | None) -> Iterator[Dr
     forest = charts.intervals(comparison) if comparison else None
     if forest:
         yield "comparison", forest
+    yield from ((_STEP.format(name), chart) for name, chart in charts.overlays(sides))
     yield from ((_STEP.format(name), chart) for name, chart in charts.repeats(sides))
     for name, chart in charts.of_steps(sides):
         replay = chart["id"].startswith("replay")
@@ -82,14 +92,12 @@ def _head(sides: Sequence[Side], comparison: Comparison | None) -> Iterator[str]
     ended = summary.counted([run.status.value for run in runs]) if runs else "none"
     words = f"{len(runs)} run{'' if len(runs) == 1 else 's'} of {workloads}: {ended}"
     if comparison:
-        yield f'<p class="verdict">{escaped(sentence(comparison))}</p>'
+        yield f'<p class="verdict">{escaped(verdict_first(comparison))}</p>'
     yield f'<p class="quiet">{escaped(words)}</p>'
     if comparison:
         yield f"<p>{escaped(comparison.worth)}</p>"
-        yield "<details open><summary>The two sides in short</summary>"
-    yield from summary_page.head(sides)
-    if comparison:
-        yield "</details>"
+    else:
+        yield from summary_page.head(sides)
 
 
 def _comparison(
@@ -99,20 +107,21 @@ def _comparison(
         yield f"<h2>Comparison</h2><p>Not compared: {escaped(refused)}</p>"
     if comparison is None:
         return
-    yield "<h2>What else differs</h2>"
-    yield from _differences(comparison)
+    yield from figures(drawn, "comparison")
     if comparison.warnings:
         yield "<h2>Attention</h2>"
         yield f"<ul>{''.join(f'<li>{escaped(words)}</li>' for words in comparison.warnings)}</ul>"
     yield "<h2>Comparison</h2>"
-    yield from figures(drawn, "comparison")
     names = (comparison.base.name, comparison.other.name)
+    yield f'<p class="quiet">{escaped(sentence(comparison))}</p>'
     yield table(
         ["step", "metric", *names, "ratio", "95 % interval", "p", "verdict"],
         [_row(row) for row in comparison.rows],
         numbers=range(2, 7),
     )
     yield "".join(f'<p class="quiet">{escaped(words)}</p>' for words in explained(comparison))
+    yield "<h2>What else differs</h2>"
+    yield from _differences(comparison)
 
 
 def _row(row: Row) -> list[str]:

@@ -188,7 +188,7 @@ def points(browser):
 def test_every_chart_is_drawn_with_the_right_number_of_points(opened):
     """Each chart has as many points, lines and bars on the screen as there are in the runs."""
     drawn = points(opened)
-    n = len(charts.PERCENTILES)
+    n = len(charts.supported(12 * 500))
     on_screen = opened.execute_script(
         "return Object.fromEntries([...document.querySelectorAll('.chart')].map(g => [g.id, "
         "[g.querySelectorAll('path.point').length, g.querySelectorAll('.bars .point path').length,"
@@ -196,6 +196,7 @@ def test_every_chart_is_drawn_with_the_right_number_of_points(opened):
     )
 
     assert sum(drawn["intervals"]) == on_screen["intervals"][0] == 7
+    assert drawn["overlay-sessions"] == [30] * 6
     assert drawn["repeats-sessions"] == [12, 12]
     assert on_screen["repeats-sessions"][0] == 24
     assert drawn["latency-sessions"] == [n, n]

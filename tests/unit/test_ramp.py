@@ -140,7 +140,7 @@ def test_ramp_draws_its_curve_its_times_and_its_uses(run_of):
     tables = {"levels": levels_of(1000.0, 2000.0), "uses": uses}
     run = run_of([1.0]).model_copy(update={"steps": (result_of("ramp", tables=tables),)})
     side = Side("a", (run,))
-    drawn = {chart["id"]: chart for chart in charts.of_steps([side])}
+    drawn = {chart["id"]: chart for _, chart in charts.of_steps([side])}
 
     assert set(drawn) == {"ramp", "ramp-times", "ramp-uses"}
     assert [trace["name"] for trace in drawn["ramp"]["traces"]] == [

@@ -7,7 +7,8 @@
     light: ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#a07800", "#555555"],
     dark: ["#56b4e9", "#ff9a5c", "#3fd0a4", "#e79cc5", "#a9d8ff", "#f0e442", "#bbbbbb"],
   };
-  const symbols = ["circle", "diamond", "square", "x", "triangle-up", "cross", "star"];
+  const symbols = ["circle", "diamond", "square", "x", "triangle-up", "cross", "star",
+    "triangle-left", "triangle-right"];
   const dashes = ["solid", "dash", "dot", "dashdot"];
   const patterns = ["", "/", "x", ".", "-", "+", "|"];
   const config = {
@@ -46,7 +47,7 @@
   function styled(trace) {
     const color = at(palette(), trace.color);
     const made = { ...trace, marker: { color }, hoverlabel: { namelength: -1 } };
-    delete made.color; delete made.dash; delete made.symbol; delete made.pattern;
+    for (const key of ["color", "dash", "symbol", "symbols", "pattern", "legend", "hover", "width"]) delete made[key];
     if (trace.type === "bar") {
       made.marker = {
         color, line: { color: variable("--text"), width: 0.5 },
@@ -58,7 +59,14 @@
       made.textposition = "none";
     } else {
       made.marker = { color, size: 7, symbol: at(symbols, trace.symbol ?? trace.color) };
-      made.line = { color, width: 1.5, dash: at(dashes, trace.dash) };
+      if (trace.symbols) {
+        Object.assign(made.marker, { symbol: trace.symbols.map((one) => symbols[one]), size: 11 });
+        made.hoverinfo = "text";
+        made.cliponaxis = false;
+      }
+      made.line = { color, width: trace.width ?? 1.5, dash: at(dashes, trace.dash) };
+      if (trace.fill) made.fillcolor = `${color}33`;
+      if (trace.legend === false) Object.assign(made, { showlegend: false, hoverinfo: "skip" });
     }
     return made;
   }

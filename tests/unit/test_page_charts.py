@@ -1,0 +1,172 @@
+"""The charts of a comparison's page: sorted, cut where one would hide all others, and overlaid."""
+
+import numpy as np
+import pytest
+from hdrh.histogram import HdrHistogram
+
+from replayer.analysis.comparison import Verdict, compare
+from replayer.analysis.samples import Side
+from replayer.model import Latency, Series
+from replayer.report import charts
+from replayer.report.comparison import verdict_first
+
+ORDER = [Verdict.WORSE, Verdict.BETTER, Verdict.UNCLEAR, Verdict.SAME]
+
+
+def two(run_of, other, base=None, boots=6):
+    """Return two sides of as many boots, whose metrics are these times those of the base."""
+    random = np.random.default_rng(5)
+    base = base or dict.fromkeys(other, 1000.0)
+
+    def runs(name, factors):
+        return tuple(
+            run_of(
+                [1000.0],
+                boot=f"{name}{number}",
+                **{
+                    metric: [base[metric] * factor * random.normal(1, 0.002)]
+                    for metric, factor in factors.items()
+                },
+            )
+            for number in range(boots)
+        )
+
+    plain = dict.fromkeys(other, 1.0)
+    return Side("A", runs("a", plain)), Side("B", runs("b", other))
+
+
+@pytest.fixture
+def compared(run_of):
+    """Return a comparison in which metrics are better, worse, the same and wildly worse."""
+    factors = {
+        "sessions.operations": 1.2,
+        "sessions.cache_hits": 0.7,
+        "walk.real": 1.1,
+        "sessions.latency.p50": 1.0,
+        "sessions.latency.p99": 60.0,
+    }
+    return compare(*two(run_of, factors))
+
+
+def test_the_ratios_are_sorted_worst_first_with_their_directions(compared):
+    """From the top: worse, then better, then what was not shown; each says which way is good."""
+    chart = charts.intervals(compared)
+    titles = [title.partition(" (")[0] for title in reversed(chart["layout"]["categories"])]
+    verdict = {row.title: row.verdict for row in compared.rows}
+    places = [ORDER.index(verdict[title]) for title in titles]
+
+    assert places == sorted(places)
+    assert {Verdict.WORSE, Verdict.BETTER} <= set(verdict.values())
+    directed = {row.title: row.better.value for row in compared.rows}
+    assert {f"{title} ({directed[title]} is better)" for title in titles} == set(
+        chart["layout"]["categories"]
+    )
+    assert "left of 1 B has less, right of 1 it has more" in chart["layout"]["x"]
+
+
+def test_a_ratio_far_out_is_a_mark_at_the_edge_with_its_value(compared):
+    """60 times as much does not stretch the axis: all others are seen, and it is told in words."""
+    chart = charts.intervals(compared)
+    low, high = chart["layout"]["range_x"]
+    (beyond,) = [trace for trace in chart["traces"] if trace["name"] == "beyond the axis"]
+    ratios = [ratio for trace in chart["traces"] if trace is not beyond for ratio in trace["x"]]
+
+    assert high < 3
+    assert all(low < ratio < high for ratio in ratios)
+    place = next(i for i, title in enumerate(beyond["y"]) if "p99" in title)
+    assert float(beyond["text"][place]) == pytest.approx(60, rel=0.02)
+    assert low < beyond["x"][place] < high
+
+
+def test_the_verdict_comes_first_in_one_sentence(compared):
+    """The sentence names what differs most of what a step is run for, and its direction."""
+    words = verdict_first(compared)
+
+    assert words.startswith("B against A: ")
+    assert "which is worse" in words or "which is better" in words
+    assert words.endswith("metrics")
+
+
+def test_nothing_shown_is_said_to_be_nothing_shown(run_of):
+    """Two sides that are the same by the same work are neither better nor worse."""
+    sides = two(run_of, {"sessions.operations": 1.0}, boots=2)
+
+    words = verdict_first(compare(*sides))
+    assert words.startswith("B was shown to be neither better nor worse than A")
+
+
+def watched(run, values, begin=5.0):
+    """Return the run with a series of its sessions, whose window begins later than its samples."""
+    seconds = tuple(float(second) for second in range(1, len(values) + 1 + int(begin)))
+    column = (*(9e9 for _ in range(int(begin))), *values)
+    series = Series(
+        started="2026-11-20T10:00:00+00:00",
+        seconds=seconds,
+        columns={"sessions.riops": column},
+        window=(begin, begin + len(values)),
+    )
+    steps = tuple(step.model_copy(update={"series": series}) for step in run.steps)
+    return run.model_copy(update={"steps": steps})
+
+
+def test_sides_are_overlaid_second_by_second(run_of):
+    """For each second of the window the median of a side's runs, within 10 and 90 % of them."""
+    rows = np.random.default_rng(2).normal(1000, 100, (9, 20))
+    sides = [
+        Side("A", tuple(watched(run_of([1.0]), row.tolist()) for row in rows)),
+        Side("B", tuple(watched(run_of([1.0]), (2 * row).tolist(), begin=2.0) for row in rows)),
+    ]
+    ((name, chart),) = charts.overlays(sides)
+    low, high, middle, *others = chart["traces"]
+
+    assert name == "sessions"
+    assert middle["x"] == list(range(1, 21))
+    assert np.allclose(middle["y"], np.median(rows, axis=0), rtol=1e-3)
+    assert np.allclose(low["y"], np.quantile(rows, 0.1, axis=0), rtol=1e-3)
+    assert np.allclose(high["y"], np.quantile(rows, 0.9, axis=0), rtol=1e-3)
+    assert high["fill"] == "tonexty"
+    assert np.allclose(others[2]["y"], 2 * np.median(rows, axis=0), rtol=1e-3)
+
+
+def test_windows_of_unequal_length_and_gaps_overlay_what_half_of_them_have(run_of):
+    """A second is drawn if at least half of the runs have it; a shorter run moves no other."""
+    values = [[100.0] * 10, [100.0] * 10, [300.0] * 4]
+    sides = [
+        Side(name, tuple(watched(run_of([1.0]), row) for row in values)) for name in ("A", "B")
+    ]
+    ((_, chart),) = charts.overlays(sides)
+
+    assert chart["traces"][2]["x"] == list(range(1, 11))
+    assert chart["traces"][2]["y"] == [100.0] * 10
+
+
+def test_one_side_is_not_overlaid(run_of):
+    """Without a second side, or where it has no series, there is no such chart."""
+    side = Side("A", (watched(run_of([1.0]), [1.0] * 9),))
+
+    assert list(charts.overlays([side])) == []
+    assert list(charts.overlays([side, Side("B", (run_of([1.0]),))])) == []
+
+
+@pytest.mark.parametrize(
+    ("count", "last"), [(0, None), (9, None), (10, 0.0), (100, 90.0), (1000, 99.0), (6000, 99.75)]
+)
+def test_percentiles_are_drawn_as_far_as_ten_observations_support(count, last):
+    """Beyond the last percentile that is drawn there are ten observations or more."""
+    shares = charts.supported(count)
+
+    assert (shares[-1] if shares else None) == last
+
+
+def test_no_latency_is_drawn_beyond_what_its_count_supports(run_of):
+    """500 operations say nothing of the 99.9th percentile."""
+    histogram = HdrHistogram(1, 10**11, 3)
+    for value in range(500):
+        histogram.record_value(1000 + value)
+    latency = Latency(payload=histogram.encode().decode(), operations=500)
+    run = run_of([1.0])
+    steps = tuple(step.model_copy(update={"latency": {"read": latency}}) for step in run.steps)
+    side = Side("A", (run.model_copy(update={"steps": steps}),))
+    ((_, chart),) = charts.latencies([side])
+
+    assert chart["traces"][0]["text"][-1] == "p97.5"
