@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from statistics import median_low
 from typing import Any, NamedTuple
 
@@ -26,11 +27,10 @@ _CPU = frozenset(
 _USER = (Spent.SERVER, Spent.CLIENT)
 _FUNCTIONS = 20
 _WAITS = 8
-_LATENCY = "block_latency.seconds"
+LATENCY = "block_latency.seconds"
+"""The table of block_latency, of which a line stands in the account."""
 _LEAST = 0.0005
 """A smaller share is left out."""
-_WIDE = 78
-"""Columns from which on functions stand beside each other."""
 _GAP = 3
 _SHOWN = 0.005
 """A session less than this is 0.00 of one."""
@@ -53,7 +53,7 @@ def parts(result: StepResult) -> Iterator[RenderableType]:
         yield from _account(result.account)
     if result.profile is not None:
         yield from _functions(result.profile)
-    latency = [*_device(result.tables.get(_LATENCY, ()))]
+    latency = [*_device(result.tables.get(LATENCY, ()))]
     if latency:
         yield indented([("device, bpftrace", Flow(latency, "   "))])
     if result.costs:
@@ -223,24 +223,27 @@ def _costs(result: StepResult) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class Columns:
-    """Rows of a share, a class and a name; two beside each other where there is room, names cut."""
+    """Rows of a share, a class and a name; two beside each other if all of them fit whole."""
 
     rows: Sequence[tuple[str, str, str]]
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Yield the lines, the rows running down the first column and then the second."""
-        sides = 2 if options.max_width >= _WIDE and len(self.rows) > 1 else 1
-        deep = -(-len(self.rows) // sides)
-        room = (options.max_width - INDENT - _GAP * (sides - 1)) // sides
         classes = max(cell_len(whose) for _, whose, _ in self.rows)
-        for number in range(deep):
-            cells = [_cell(row, classes, room) for row in self.rows[number::deep]]
-            yield Text(f"{' ' * INDENT}{(' ' * _GAP).join(cells)}".rstrip(), no_wrap=True)
+        cells = [_cell(row, classes) for row in self.rows]
+        deep = -(-len(cells) // 2)
+        left, right = cells[:deep], cells[deep:]
+        wide = max(map(cell_len, left))
+        room = options.max_width - INDENT
+        if wide + _GAP + max(map(cell_len, right), default=0) > room:
+            # A name that is longer than a line is folded under itself.
+            yield from (line(text) for text in cells)
+            return
+        for first, second in zip_longest(left, right, fillvalue=""):
+            text = f"{set_cell_size(first, wide)}{' ' * _GAP}{second}".rstrip()
+            yield Text(f"{' ' * INDENT}{text}", no_wrap=True)
 
 
-def _cell(row: tuple[str, str, str], classes: int, room: int) -> str:
+def _cell(row: tuple[str, str, str], classes: int) -> str:
     share, whose, name = row
-    text = f"{share}  {whose}{' ' * (classes - cell_len(whose))}  {name}"
-    if cell_len(text) > room:
-        return f"{set_cell_size(text, room - 1)}…"
-    return set_cell_size(text, room)
+    return f"{share}  {whose}{' ' * (classes - cell_len(whose))}  {name}"

@@ -14,7 +14,7 @@ from replayer.analysis.samples import Unit
 from replayer.analysis.statistics import MOST
 from replayer.model import Better
 from replayer.report import why as words_why
-from replayer.report.tables import INDENT, line, pairs
+from replayer.report.tables import INDENT, Fitting, Flow, indented, line, pairs
 from replayer.report.words import clean
 from replayer.units import show
 
@@ -45,7 +45,8 @@ def render(comparison: Comparison) -> Group:
     for step in dict.fromkeys(row.step for row in comparison.rows):
         rows = [row for row in comparison.rows if row.step == step]
         parts += ["", Rule(Text(_heading(rows[0]), style="bold"), align="left", style="dim")]
-        parts.append(Padding(_table(rows, comparison), (0, 0, 0, INDENT), expand=False))
+        table = Padding(_table(rows, comparison), (0, 0, 0, INDENT), expand=False)
+        parts.append(Fitting(table, indented((row_name(row), Flow(_flow(row))) for row in rows)))
         parts += _why(comparison, step)
     return Group(*parts, "", *_tail(comparison))
 
@@ -202,6 +203,20 @@ def _table(rows: Sequence[Row], comparison: Comparison) -> Table:
     return table
 
 
+def row_name(row: Row) -> str:
+    """Return a metric without the step that begins it."""
+    return clean(row.metric.partition(".")[2] or row.metric)
+
+
+def _flow(row: Row) -> list[str]:
+    """Return a row of the table as words, for where the table is too wide."""
+    cells = [text.plain for text in _cells(row)]
+    _, base, other, ratio, interval, p, words = cells
+    inside = f" ({interval})" if interval else ""
+    shown = [f"{base} -> {other}", f"ratio {ratio}{inside}" if ratio else "", words]
+    return [text for text in (*shown, f"p {p}" if p else "") if text]
+
+
 def _why(comparison: Comparison, step: str) -> Iterator[RenderableType]:
     """Yield what of a step's account moved, and what of the environment may have moved it."""
     for why in comparison.why:
@@ -225,13 +240,12 @@ def limits(row: Row) -> str:
 
 
 def _cells(row: Row) -> list[Text]:
-    name = row.metric.partition(".")[2] or row.metric
     ratio = "" if row.ratio is None else f"{row.ratio:.3f}"
     p = "" if row.p_holm is None else "<0.001" if row.p_holm < 0.001 else f"{row.p_holm:.3f}"
     style = STYLE[row.verdict] if row.verdict else ""
     words = verdict(row) + (f" ({row.note})" if row.note else "")
     return [
-        Text(clean(name)),
+        Text(row_name(row)),
         Text(show(row.base, row.unit)),
         Text(show(row.other, row.unit)),
         Text(ratio),

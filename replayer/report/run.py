@@ -9,7 +9,7 @@ import statistics
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from rich.console import Group, RenderableType
 from rich.rule import Rule
@@ -33,6 +33,7 @@ from replayer.report.tables import (
     averages,
     bullets,
     cell,
+    condensed,
     heading,
     indented,
     line,
@@ -123,10 +124,10 @@ def _step(result: StepResult, run: Run) -> Iterator[RenderableType]:
     measurements = [m for m in result.measurements if m.metric not in form.metrics]
     yield from _measurements(measurements, form.glosses)
     yield from client_hosts.parts(result, run)
+    told = {*form.tables, CLIENT_HOSTS, account.LATENCY}
     for name, rows in result.tables.items():
-        if name not in form.tables and name != CLIENT_HOSTS and rows:
-            yield line(clean(name.replace("_", " ")), "dim")
-            yield records(rows)
+        if name not in told and rows:
+            yield from _table(name, rows)
     yield from _latencies(result)
     yield from _proof(result)
     shown = form.facts | client_hosts.FACTS
@@ -137,6 +138,17 @@ def _step(result: StepResult, run: Run) -> Iterator[RenderableType]:
     yield from account.parts(result)
     yield from _watched(result, run)
     yield from _notes([result])
+
+
+def _table(name: str, rows: Sequence[Mapping[str, Any]]) -> Iterator[RenderableType]:
+    """Yield a table; one of a collector, which has a column for all there is, is condensed."""
+    if name.partition(".")[0] in registry.names("collectors"):
+        flows = condensed(rows)
+        labels = [clean(name), *[""] * (len(flows) - 1)]
+        yield indented(zip(labels, flows, strict=True))
+        return
+    yield line(clean(name.replace("_", " ")), "dim")
+    yield records(rows)
 
 
 def _repeats(results: Sequence[StepResult], run: Run) -> Iterator[RenderableType]:

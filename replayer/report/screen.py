@@ -1,4 +1,7 @@
-"""Write a renderable on stdout: at most 100 columns, plain when piped, nothing cut off."""
+"""Write a renderable on stdout: at most 100 columns, plain when piped, nothing cut off.
+
+A pipe has 100 columns whatever COLUMNS says, so that programs find lines as they know them.
+"""
 
 import io
 import sys

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from rich.cells import cell_len
-from rich.console import Console, ConsoleOptions, RenderResult
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.measure import Measurement
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
@@ -19,6 +20,8 @@ INDENT = 2
 _GAP = 2
 _LABEL = 16
 _NARROWEST = 12
+_WHOLE_FROM = 100
+_WIDEST = 1000
 _BLOCKS = "▁▂▃▄▅▆▇█"
 _PLAIN_BLOCKS = "_.-:=+*#"
 _SUFFIXES = {
@@ -75,7 +78,11 @@ class Sheet:
             max(map(cell_len, (heading, *(row[i] for row in self.rows))))
             for i, heading in enumerate(self.headings)
         ]
-        for chosen in _chunks(widths, options.max_width - INDENT, self.gap, repeat=self.left > 0):
+        room = options.max_width - INDENT
+        if self._is_too_wide(widths, room):
+            yield from self._blocks()
+            return
+        for chosen in _chunks(widths, room, self.gap, repeat=self.left > 0):
             table = Table(box=None, padding=(0, self.gap, 0, 0), pad_edge=False, header_style="dim")
             for i in chosen:
                 table.add_column(
@@ -87,6 +94,20 @@ class Sheet:
             for row in self.rows:
                 table.add_row(*(Text(row[i]) for i in chosen))
             yield Padding(table, (0, 0, 0, INDENT), expand=False)
+
+    def _is_too_wide(self, widths: Sequence[int], room: int) -> bool:
+        """Tell whether a column does not fit even alone beside the first."""
+        begin = widths[0] + self.gap if self.left > 0 and len(widths) > 1 else 0
+        return begin + max(widths[1:] or widths[:1], default=0) > room
+
+    def _blocks(self) -> RenderResult:
+        """Yield each row as its first cell, and below it every other with its heading."""
+        for row in self.rows:
+            named = list(zip(self.headings, row, strict=True))
+            first = named[: 1 if self.left > 0 else 0]
+            yield from (line(text) for _, text in first)
+            others = [f"{heading} {text}" for heading, text in named[len(first) :]]
+            yield Padding(Flow(others, "   "), (0, 0, 0, 2 * INDENT), expand=False)
 
 
 def _chunks(widths: Sequence[int], room: int, gap: int, *, repeat: bool) -> Iterator[list[int]]:
@@ -162,9 +183,41 @@ def bullets(items: Iterable[tuple[str, str]]) -> Padding:
     return Padding(table, (0, 0, 0, INDENT), expand=False)
 
 
-def whole(text: str, style: str = "") -> Text:
-    """Return a line that is never wrapped or cut, for eyes and programs that look for it."""
-    return Text(text, style=style, no_wrap=True, overflow="ignore")
+@dataclass(frozen=True)
+class Fitting:
+    """A table, and what stands in its place where it is wider than there is room for."""
+
+    table: RenderableType
+    otherwise: RenderableType
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Yield one of them; with 100 columns it is the table."""
+        room = options.max_width
+        wide = Measurement.get(console, options.update(max_width=_WIDEST), self.table).maximum
+        yield self.table if room >= _WHOLE_FROM or wide <= room else self.otherwise
+
+
+@dataclass(frozen=True)
+class Whole:
+    """A line for eyes and programs that look for it: whole where 100 columns are asked for.
+
+    On a narrower terminal it is broken between words, which the terminal would do inside of them.
+    """
+
+    text: str
+    style: str = ""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Yield the line, or several."""
+        if options.max_width >= _WHOLE_FROM:
+            yield Text(self.text, style=self.style, no_wrap=True, overflow="ignore")
+        else:
+            yield Text(self.text, style=self.style, overflow="fold")
+
+
+def whole(text: str, style: str = "") -> Whole:
+    """Return a line that is never cut, and not wrapped where there are 100 columns."""
+    return Whole(text, style)
 
 
 def indented(items: Iterable[tuple[str, str | Text | Flow]]) -> Padding:
@@ -184,6 +237,30 @@ def records(rows: Sequence[Mapping[str, Any]], *, first: int = 3, last: int = 7)
     if len(shown) > first + last + 1:
         shown[first:-last] = [["…"] * len(keys)]
     return Sheet([heading(key) for key in keys], shown, left=len(words))
+
+
+def condensed(rows: Sequence[Mapping[str, Any]], most: int = 3) -> list[Flow]:
+    """Return rows that share their keys as a line of words and what is not 0, the largest first.
+
+    Of more than `most` rows the others are only counted: they stand in the result.
+    """
+    ordered = sorted(rows, key=_largest, reverse=True)
+    lines_ = []
+    for row in ordered[:most]:
+        words = " ".join(clean(value) for value in row.values() if isinstance(value, str))
+        numbers = [
+            f"{heading(key)} {cell(key, value)}"
+            for key, value in row.items()
+            if not isinstance(value, str) and value
+        ]
+        lines_.append(Flow([*([words] if words else []), *numbers], "   "))
+    if len(ordered) > most:
+        lines_.append(Flow([f"and {len(ordered) - most} more in the result file"]))
+    return lines_
+
+
+def _largest(row: Mapping[str, Any]) -> float:
+    return max((value for value in row.values() if isinstance(value, int | float)), default=0.0)
 
 
 def heading(key: str) -> str:

@@ -15,6 +15,7 @@ from replayer.model import (
     Ledger,
     Mark,
     Measurement,
+    Profile,
     Reads,
     Series,
     Status,
@@ -161,15 +162,56 @@ def test_a_step_that_nobody_knows(stored, golden):
 
 
 @pytest.mark.parametrize("width", [100, 80])
-def test_nothing_is_wider_than_asked_but_the_lines_that_programs_read(stored, width):
-    """Every line fits; pgio's line and the ledger are whole even where they do not."""
+def test_nothing_is_wider_than_asked(stored, width):
+    """Every line fits; pgio's line and the ledger are whole where programs look for them."""
     lines = shown(stored, width, "x" * 300).splitlines()
 
     wide = [line for line in lines if cell_len(line) > width]
     assert all(line.startswith(("DBNAME:", "shared-buffer hits")) for line in wide)
-    assert PGIO in lines
-    assert LEDGER in lines
+    assert wide == [] if width == 80 else {PGIO, LEDGER} <= set(lines)
     assert not any(line.endswith(" ") for line in lines)
+
+
+def test_no_word_of_the_data_is_cut_at_80_columns(stored):
+    """What stands on 100 columns stands on 80 as well: tables change their form, words are whole.
+
+    Names of functions and rows of a collector's counters are among them.
+    """
+    cached = step(stored, "cached")
+    stacks = {
+        f"server;kernel;postgres;main;{name}_[k]": 900 - number
+        for number, name in enumerate(("a_function_with_a_very_long_name_" * 2, "short", "b" * 40))
+    }
+    made = cached.profile.model_copy(
+        update={"payload": Profile.packed(stacks), "samples": sum(stacks.values())}
+    )
+    io = {"backend_type": "client backend", "object": "relation", "context": "normal"}
+    numbers = {f"counter_{i}_of_{'many' * 3}": 1_000_003 + i for i in range(12)}
+    tables_ = {"statistics.io": ({**io, **numbers},), "wide": ({"k": "x" * 70, **numbers},)}
+    found = with_steps(stored, cached.model_copy(update={"profile": made, "tables": tables_}))
+
+    words = {width: set(shown(found, width).replace("─", " ").split()) for width in (80, 100)}
+    assert "…" not in words[80] | words[100]
+    assert words[100] - words[80] == set()
+    assert max(map(cell_len, shown(found, 80).splitlines())) <= 80
+
+
+def test_what_the_collectors_counted_is_a_few_lines(stored):
+    """Of a collector's table the largest rows are shown, without zeros; others are counted."""
+    rows = tuple(
+        {"backend_type": f"backend {i}", "reads": 10**i, "writes": 0, "hits": None}
+        for i in range(6)
+    )
+    each = ({"kind": "read", "histogram": "16:1 32:16", "second": 1.0, "timed": 17},) * 9
+    tables_ = {"statistics.io": rows, "block_latency.seconds": each}
+    text = shown(with_steps(stored, step(stored, "flush").model_copy(update={"tables": tables_})))
+
+    assert "backend 5   reads 100,000\n" in text
+    assert "and 3 more in the result file" in text
+    assert "writes" not in text
+    assert "backend 0" not in text
+    assert text.count("16:1") == 0
+    assert text.count("device, bpftrace") == 1
 
 
 def test_a_pipe_gets_the_plain_report(stored, capsys):
