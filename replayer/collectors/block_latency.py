@@ -102,7 +102,7 @@ class BlockLatency:
             script,
         ]
         self._program = Background(command, scene.folder / "latency.log", host=scene.host)
-        self._died = False
+        self._early_end = ""
 
     def mark(self, clock_ns: int) -> None:
         """Take note of what it has cost by the first edge."""
@@ -111,7 +111,7 @@ class BlockLatency:
 
     def end(self) -> float:
         """Stop it, and return the CPU seconds that it used itself; the kernel's are nobody's."""
-        self._died = self._program.status is not None
+        self._early_end = self._program.early_end()
         cost = self._program.cost()
         self._program.stop(_END_SECONDS)
         return cost
@@ -123,15 +123,20 @@ class BlockLatency:
         """
         text = self._output.read_text(encoding="utf-8") if self._output.exists() else ""
         seconds = list(parsed(text))
-        if self._died or not seconds:
-            raise ReplayerError(f"bpftrace timed nothing ({self._why()}); {_INSTEAD}")
+        if not seconds:
+            why = self._early_end or "timed nothing"
+            raise ReplayerError(f"bpftrace {why} ({self._why()}); {_INSTEAD}")
         inside = [
             after
             for before, after in pairwise(seconds)
             if begin_ns <= before.clock_ns and after.clock_ns <= end_ns
         ]
         rows = [row for second in inside for row in _rows(second, begin_ns)]
-        return Seen(tables={"block_latency.seconds": rows} if rows else {})
+        cut = f"the device's latency is not of the whole window: bpftrace {self._early_end}"
+        return Seen(
+            tables={"block_latency.seconds": rows} if rows else {},
+            notes=(cut,) if self._early_end else (),
+        )
 
     def _why(self) -> str:
         lines = self._program.text().splitlines()

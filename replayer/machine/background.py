@@ -34,6 +34,13 @@ class Background:
         """Return how it ended, negative by a signal; None while it runs."""
         return self.process.poll()
 
+    def early_end(self) -> str:
+        """Return how it ended before it was told to, as part of a sentence; "" if it did well."""
+        status = self.status or 0
+        if status < 0:
+            return f"was ended in the middle of the step by {signal.Signals(-status).name}"
+        return "ended in the middle of the step" if status else ""
+
     def charge(self) -> None:
         """Take what it uses from now on for its cost; said again, nothing changes."""
         if self._before is None:

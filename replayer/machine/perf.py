@@ -4,7 +4,6 @@ import contextlib
 import os
 import select
 import shutil
-import signal
 import time
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
@@ -146,12 +145,9 @@ class Perf:
 
     def _why_ended(self) -> str:
         """Return how perf ended by itself, "" where it was at the limit of its file."""
-        status = self.background.status or 0
-        if status < 0:
-            return f"perf was ended in the middle of the step by {signal.Signals(-status).name}"
-        if status:
-            return f"perf ended in the middle of the step: {self.last_words()}"
-        return ""
+        end = self.background.early_end()
+        killed = (self.background.status or 0) < 0
+        return f"perf {end}{'' if killed else f': {self.last_words()}'}" if end else ""
 
     def _refusal(self) -> str:
         """Return why perf does not watch, with what to do."""

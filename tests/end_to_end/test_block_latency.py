@@ -8,6 +8,8 @@ import time
 
 import pytest
 
+from replayer.collectors import Scene, block_latency
+from replayer.errors import ReplayerError, Skip
 from replayer.machine.host import Host
 from replayer.run import watching
 from tests.conftest import missing
@@ -64,3 +66,26 @@ def test_requests_are_timed_by_second(tmp_path, readings):
         sum(int(part.split(":")[1]) for part in reads[0]["histogram"].split()) == reads[0]["timed"]
     )
     assert recordings.costs["block_latency"] < 0.5
+
+
+def test_a_bpftrace_that_is_killed_in_the_middle_leaves_what_it_had(tmp_path):
+    """The seconds until then are kept, and that there are no more is told; or there are none."""
+    if shutil.which("bpftrace") is None or os.geteuid():
+        missing("bpftrace", "apt-get install bpftrace, and root")
+    scene = Scene(Host(), Host().device_of(tmp_path), tmp_path, list, list)
+    try:
+        one = block_latency.begin(scene)
+    except Skip as skip:
+        pytest.skip(str(skip))
+    one.mark(begin_ns := time.monotonic_ns())
+    time.sleep(0.5)
+    one._program.process.kill()
+    one._program.process.wait()
+    one.mark(end_ns := time.monotonic_ns())
+    one.end()
+
+    try:
+        words = " ".join(one.cut(begin_ns, end_ns).notes)
+    except ReplayerError as error:
+        words = str(error)
+    assert "bpftrace was ended in the middle of the step by SIGKILL" in words

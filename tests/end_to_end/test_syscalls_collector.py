@@ -15,7 +15,7 @@ from replayer import journal
 from replayer.collectors import Scene
 from replayer.collectors.syscalls import collector
 from replayer.collectors.syscalls.numbers import names
-from replayer.errors import Skip
+from replayer.errors import ReplayerError, Skip
 from replayer.machine import processes
 from replayer.machine.host import Host
 from tests.conftest import missing
@@ -84,6 +84,20 @@ def test_exactly_the_calls_of_the_window_are_counted(begun):
     counted = {(row["whose"], row["syscall"]): row["calls"] for row in rows}
     assert counted["server", "pread64"] == 12_345
     assert not journal.identity(one._program.process.pid)
+
+
+def test_a_bpftrace_that_is_killed_in_the_middle_is_told(begun):
+    """What it had counted died with it: one sentence, at once, and nothing is raised before."""
+    one = begun()
+    one.mark(begin_ns := time.monotonic_ns())
+    time.sleep(0.2)
+    one._program.process.kill()
+    one._program.process.wait()
+    one.mark(end_ns := time.monotonic_ns())
+    one.end()
+
+    with pytest.raises(ReplayerError, match="was ended in the middle of the step by SIGKILL"):
+        one.cut(begin_ns, end_ns)
 
 
 def test_without_bpftrace_or_its_right_the_reason_is_told(tmp_path, monkeypatch):

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import shutil
 import threading
 import time
 
@@ -18,8 +19,9 @@ from replayer.run import watching
 from replayer.run.findings import Window
 from replayer.servers.open import open_server
 from replayer.watch.workers import WorkerPool
+from tests.conftest import missing
 
-SECONDS = 1.5
+SECONDS = 3.0
 VERSIONS = ["postgresql-13", "postgresql-14", "postgresql-16", "postgresql-17"]
 IDLE, BUSY, LOCKED = "idle", "busy", "locked"
 SAYS = {
@@ -235,6 +237,34 @@ def test_those_who_only_watch_are_no_sessions(server):
     assert recordings.failures.keys() <= {"statistics.statements"}
     assert seen["waits"].waits is None
     assert seen["statistics"].tables
+
+
+@pytest.mark.parametrize("harm", ["killed", "cut", "whole"])
+def test_traces_that_are_cut_harm_nothing(server, harm):
+    """Perf is killed in the middle, or its file is cut: the looks are left, and why is known."""
+    if os.geteuid() or shutil.which("perf") is None:
+        missing("linux-perf", "without perf and root there are no traces")
+    with (
+        Sessions(server),
+        watching.recordings(("waits",), Host(), None, server) as recordings,
+    ):
+        waits = recordings._under_way["waits"]
+        recordings.mark(begin := time.monotonic_ns())
+        time.sleep(1.0)
+        if harm == "killed":
+            waits._switches._perf.background.process.kill()
+        time.sleep(0.5)
+        recordings.mark(end := time.monotonic_ns())
+        recordings.end()
+        if harm == "cut":
+            os.truncate(waits._switches._perf.data, 200)
+        samples = recordings.seen(begin, end)["waits"].waits
+
+    made = account(Window(begin, end, 1.0, "look", 5, "server"), samples, {})
+    assert recordings.failures == {}
+    assert made.sessions == pytest.approx(5, abs=0.1)
+    assert (samples.traced is None) == (samples.untraced != "")
+    assert samples.traced is not None if harm == "whole" else "\n" not in samples.untraced
 
 
 @pytest.mark.slow

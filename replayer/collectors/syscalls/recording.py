@@ -62,6 +62,7 @@ class CallRecording:
         self._clients: set[int] = set()
         self._looks: list[threading.Thread] = []
         self._edges = 0
+        self._early_end = ""
         self._program = Background(
             [bpftrace, "-q", "-f", "json", program],
             scene.folder / "bpftrace.log",
@@ -87,7 +88,8 @@ class CallRecording:
 
     def end(self) -> float:
         """Stop bpftrace; return the CPU seconds that it used since the first mark."""
-        end = time.monotonic() + _EDGE_SECONDS
+        self._early_end = self._program.early_end()
+        end = time.monotonic() + (0 if self._early_end else _EDGE_SECONDS)
         while len(self._written()) < self._edges and time.monotonic() < end:
             time.sleep(0.02)
         cost = self._program.cost()
@@ -148,6 +150,8 @@ class CallRecording:
     def _at(self, clock_ns: int) -> _Edge:
         """Return what was counted at an edge; raise ReplayerError if it was not written down."""
         near = [one for one in self._written() if 0 <= one.clock_ns - clock_ns <= _SLACK_NS]
+        if not near and self._early_end:
+            raise ReplayerError(f"bpftrace {self._early_end}: {self._last_words()}")
         if not near:
             raise ReplayerError(
                 f"bpftrace did not write down what it had counted: {self._last_words()}"

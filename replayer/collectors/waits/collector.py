@@ -196,7 +196,10 @@ class Waits:
             return Seen()
         traced = None
         if self._switches is not None and most.span:
-            traced = self._switches.shares(begin_ns, end_ns, whose, most.letters())
+            try:
+                traced = self._switches.shares(begin_ns, end_ns, whose, most.letters())
+            except ReplayerError as error:
+                self._untraced = str(error)
         samples = self._samples(whose, most)
         return Seen(waits=replace(samples, traced=traced, untraced=self._untraced))
 

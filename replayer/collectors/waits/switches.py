@@ -104,7 +104,7 @@ class Switches:
     def trace(self, letters: Mapping[int, str], whose: str) -> None:
         """Record what becomes of these threads, if it is time for that."""
         now = time.monotonic()
-        if now < self._due or not letters:
+        if now < self._due or not letters or self._perf.background.status is not None:
             return
         self._first = self._first or now
         self._perf.background.charge()
@@ -126,9 +126,10 @@ class Switches:
     def shares(
         self, begin_ns: int, end_ns: int, whose: str, looked: Mapping[str, float]
     ) -> dict[str, float] | None:
-        """Return state -> share of the threads' time in a window, None where nothing was traced.
+        """Return state -> share of the threads' time in a window.
 
-        `looked` is the same by all looks of the window.
+        `looked` is the same by all looks of the window.  None where there was no trace yet, as in a
+        short window; raises ReplayerError with the reason where perf left nothing of use.
         """
         inside = [
             one
@@ -138,12 +139,15 @@ class Switches:
         if not inside:
             return None
         tids = {tid for one in inside for tid in (*one.letters, one.watcher)}
+        steps: list[Step] = []
         try:
             with self._perf.script(_FIELDS) as lines:
-                steps = sorted(parsed(lines, tids))
-        except ReplayerError:
-            return None
-        return joined(inside, steps, looked)
+                steps.extend(parsed(lines, tids))
+        except ReplayerError as error:
+            # What it could read of a file that is cut is as true as ever.
+            if not steps:
+                raise ReplayerError(self._perf.ended_badly or str(error)) from error
+        return joined(inside, sorted(steps), looked)
 
     def _pause(self, elapsed: float) -> float:
         size = self._perf.data.stat().st_size if self._perf.data.exists() else 0
