@@ -103,7 +103,8 @@ def _configure_requirement(parser: argparse.ArgumentParser) -> None:
         "(default: p99=20ms of a profile; of a capture twice its own p99, if that is more; "
         "none: lag and errors alone)")  # fmt: skip
     add("--target", type=Path, metavar="FILE",
-        help="limits of this machine that cannot be measured: a TOML file, see README")  # fmt: skip
+        help="limits of this machine that cannot be measured: a TOML file, "
+        "see docs/administrator.md")  # fmt: skip
 
 
 def _configure_search(parser: argparse.ArgumentParser) -> None:

@@ -16,6 +16,8 @@ _GIVES_WAY = ("date", "workload", "engine", "kernel")
 """Columns that go where all do not fit, in this order: an id says the first two in its own way."""
 _LEAST = 16
 _GAP = "  "
+_MOST = 256
+"""Characters that are looked at of what is cut far below: a label may have any number."""
 
 
 def rows(runs: Sequence[Summary], width: int | None) -> Iterator[str]:
@@ -65,16 +67,16 @@ def _sized(text: str, width: int) -> str:
 
 
 def _row(run: Summary) -> tuple[str, ...]:
-    return (
-        clean(run.id),
-        clean(run.started[:16].replace("T", " ")),
-        clean(run.workload),
-        clean(run.engine),
-        clean(run.kernel),
-        clean(run.label),
+    texts = (
+        run.started[:16].replace("T", " "),
+        run.workload,
+        run.engine,
+        run.kernel,
+        run.label,
         state(run),
-        clean(headline(run)),
+        headline(run),
     )
+    return (clean(run.id), *(clean(text[:_MOST]) for text in texts))
 
 
 def state(run: Summary) -> str:

@@ -10,7 +10,6 @@ import socket
 import subprocess
 import sys
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -19,6 +18,7 @@ from replayer.engines import engine as engines
 from replayer.engines.connection import Database, url_of
 from replayer.errors import Impossible, NotFound
 from replayer.servers.open import open_server
+from tests import documents
 
 # PyMySQL leaves the socket of a refused connection to the garbage collector.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
@@ -39,7 +39,7 @@ max_parallel_workers_per_gather = 4
 SELECT avg(id) AS avg, max(id) AS largest FROM persons1
 """,
 }
-"""The worked example of the README: a folder, and nothing else."""
+"""The worked example of docs/extending.md: a folder, and nothing else."""
 SMALL = """\
 # A table of 96 rows, for tests.
 description = "a small table"
@@ -489,7 +489,7 @@ def test_url_is_shown_without_secrets():
 
 @pytest.fixture
 def parallel(tmp_path, monkeypatch):
-    """Add the engine of the README's example: a folder in $REPLAYER_SCHEMAS, and nothing else."""
+    """Add the engine of the documents' example: a folder in $REPLAYER_SCHEMAS, and nothing else."""
     for name, text in EXAMPLE.items():
         path = tmp_path / "engines" / "postgres-parallel" / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -545,13 +545,12 @@ def test_default_engine_that_cannot_be_read_is_named(tmp_path, monkeypatch):
         engines.default()
 
 
-def test_readme_has_the_example():
-    """The README's worked example is the one that is tried here."""
-    text = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
-    if "postgres-parallel" not in text:
-        pytest.skip("the README does not show it yet")
-    for part in EXAMPLE.values():
-        assert part.strip() in text
+def test_documents_have_the_example():
+    """The worked example of the documents is the one that is tried here."""
+    shown = documents.files_shown(documents.ROOT / "docs" / "extending.md")
+
+    for name, text in EXAMPLE.items():
+        assert shown[f"~/engines/postgres-parallel/{name}"] == text
 
 
 def test_unknown_scheme_names_the_nearest():

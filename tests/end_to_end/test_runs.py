@@ -11,6 +11,7 @@ import pytest
 
 from replayer import journal
 from replayer.model import Run
+from replayer.report import run_list
 from replayer.results import store
 
 TESTS = Path(__file__).parents[1]
@@ -272,6 +273,21 @@ def cpu_seconds(folder):
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         took.append(after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime)
     return min(took), listed(done)
+
+
+def test_a_long_label_costs_no_more_to_list_than_a_short_one(tmp_path, monkeypatch):
+    """Of what is cut only the beginning is looked at, whatever characters stand in it."""
+    path = tmp_path / "run.json"
+    run = store.load(FIXTURES / f"format-{store.FORMAT}.json")
+    entries, looked_at, clean = [], [], run_list.clean
+    for length in (300, 1_000_000):
+        store.save(path, run.model_copy(update={"label": (ESCAPES * length)[:length]}))
+        entries.append(store.summary(path))
+    monkeypatch.setattr(run_list, "clean", lambda text: looked_at.append(text) or clean(text))
+    short, long = (list(run_list.rows([entry], None)) for entry in entries)
+
+    assert short == long
+    assert max(map(len, looked_at)) < 1000
 
 
 @pytest.mark.slow

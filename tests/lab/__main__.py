@@ -2,7 +2,7 @@
 
 It starts a Docker engine of its own on a data root of its own, makes images from Debian's packages
 that stand in for the official ones, hands them to docker-compose.yml through its variables, and
-runs `docker compose run --rm replayer run smoke --engine NAME` as the README says.  At the end
+runs `docker compose run --rm replayer run smoke --engine NAME` as the documents say.  At the end
 nothing of it is left.  Where no Docker engine can be started it says why and does nothing.
 
 All of it is done with docker-compose 1, and again with the compose plug-in (version 2), which is
@@ -188,7 +188,7 @@ def _images(lab: Lab) -> None:
 
 
 def _try(lab: Lab, name: str) -> None:
-    """Run the smoke workload on one engine, as the README says, and look at the result."""
+    """Run the smoke workload on one engine, as the documents say, and look at the result."""
     _say(f"{name}: up")
     lab.compose("up", "-d", name)
     _healthy(lab, name)
@@ -215,8 +215,8 @@ def _try(lab: Lab, name: str) -> None:
     assert secret not in done.stdout + done.stderr
     states = ", ".join(f"{step} {steps[step]['status']}" for step in steps)
     print(f"  {about['version']}: {states}; walk {cold['got']}")
-    _readme(lab, "stop")
-    assert not lab.run("ps", "-q").stdout, "the README's stop stops nothing"
+    _documented(lab, "stop")
+    assert not lab.run("ps", "-q").stdout, "the documents' stop stops nothing"
 
 
 def _healthy(lab: Lab, name: str) -> None:
@@ -265,16 +265,16 @@ def _run_without_env(lab: Lab) -> None:
 
 
 def _end(lab: Lab) -> None:
-    """Take all down as the README says: nothing of it may be left."""
+    """Take all down as the documents say: nothing of it may be left."""
     _say("down -v")
-    _readme(lab, "down -v")
-    assert not lab.left(), f"the README's down -v leaves {lab.left()}"
+    _documented(lab, "down -v")
+    assert not lab.left(), f"the documents' down -v leaves {lab.left()}"
 
 
-def _readme(lab: Lab, ends_with: str) -> None:
-    """Run the README's own line of docker compose that ends so."""
-    readme = (_ROOT / "README.md").read_text(encoding="utf-8")
-    (line,) = set(re.findall(rf"`docker compose ([^`]*{ends_with})`", readme))
+def _documented(lab: Lab, ends_with: str) -> None:
+    """Run the documents' own line of docker compose that ends so."""
+    page = (_ROOT / "docs" / "presenter.md").read_text(encoding="utf-8")
+    (line,) = set(re.findall(rf"`docker compose ([^`]*{ends_with})`", page))
     lab.compose(*shlex.split(line))
 
 

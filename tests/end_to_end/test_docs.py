@@ -1,0 +1,175 @@
+"""The commands of the documents, run as a reader types them."""
+
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from tests import documents
+from tests.documents import EVERY, ROOT
+
+FIXTURES = ROOT / "tests" / "fixtures"
+BLOCKS = [block for document in EVERY for block in documents.blocks(document)]
+LOG = "2026-11-20 15:45:{:02d}.000 UTC [100] app@shop LOG:  duration: 1.0 ms  statement: {}\n"
+PYTHON = '#!/bin/sh\nexec {} -m {} "$@"\n'
+
+
+def runs(how):
+    """Return parameters for the blocks of commands that are run so."""
+    return [pytest.param(one, id=one.name) for one in BLOCKS if one.how == how]
+
+
+ELSEWHERE = re.compile(r"://|--clients|--cross-check|/dev/|/mnt/|monday")
+"""In a run that wants other hosts, disks or files than there are here."""
+
+
+def planned():
+    """Return parameters for the runs of blocks that are not run."""
+    return [
+        pytest.param(line, id=f"{block.name}-{number}")
+        for block in BLOCKS
+        for number, line in enumerate(block.script.splitlines())
+        if block.how == "not run" and line.startswith("replayer run ")
+        if not ELSEWHERE.search(line)
+    ]
+
+
+def minutes(text):
+    """Return what iostat would have printed, had it seen one second of a file for three minutes."""
+    begin, end = (text.index(f"11/22/26 00:08:0{number}") for number in (6, 7))
+    return text[:begin] + "".join(
+        text[begin:end].replace("00:08:06", f"00:{8 + number // 60:02d}:{number % 60:02d}")
+        for number in range(6, 186)
+    )
+
+
+class Reader:
+    """Somebody in a folder who has a few results, logs and a profile, and types."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.write("postgresql.log", "".join(LOG.format(n, f"SELECT {n}") for n in range(9)))
+        self.write("logs/postgresql.log", (folder / "postgresql.log").read_text())
+        self.write("iostat.txt", minutes((FIXTURES / "profiles/iostat/extended.txt").read_text()))
+        run = json.loads((FIXTURES / "runs/format-2.json").read_text())
+        for number, label in enumerate(("stock", "uek")):
+            name = f"20261120-15450{number}-demo-{label}-3f2a"
+            text = json.dumps({**run, "id": name, "label": label})
+            self.write(f"results/{name}.json", text)
+        for name, module in (("replayer", "replayer"), ("pytest", "pytest")):
+            self.write(f".venv/bin/{name}", PYTHON.format(sys.executable, module)).chmod(0o755)
+        (folder / "tests").symlink_to(ROOT / "tests")
+
+    def write(self, name, text):
+        """Write a file into the folder, and return its path."""
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        return path
+
+    def types(self, script):
+        """Run a script of the shell; each of its commands must end with 0."""
+        done = subprocess.run(
+            ["bash", "-euo", "pipefail", "-c", script],
+            capture_output=True,
+            text=True,
+            check=False,
+            cwd=self.folder,
+            env={
+                **os.environ,
+                "HOME": str(self.folder),
+                # The server of other tests may be running in theirs.
+                "REPLAYER_HOME": str(self.folder / "home"),
+                "REPLAYER_RESULTS": "",
+                "PATH": f"{self.folder}/.venv/bin:{os.environ['PATH']}",
+                "PYTHONPATH": str(ROOT),
+            },
+        )
+        assert done.returncode == 0, done.stdout[-3000:] + done.stderr
+        return done.stdout
+
+
+@pytest.fixture(scope="module")
+def readers():
+    """Return a function that returns the reader of a document, who stays in one folder."""
+    home = Path(tempfile.mkdtemp(prefix="replayer-docs-", dir="/tmp"))
+    home.chmod(0o755)
+    there = {}
+
+    def reader_of(document):
+        if document not in there:
+            folder = home / document.stem
+            folder.mkdir()
+            there[document] = Reader(folder)
+            for name, text in documents.files_shown(document).items():
+                there[document].write(name.removeprefix("~/"), text)
+        return there[document]
+
+    yield reader_of
+    shutil.rmtree(home, ignore_errors=True)
+
+
+@pytest.fixture
+def stand_in(request, tmp_path):
+    """Return a function that returns what stands in for what a reader has."""
+
+    def find(word):
+        if word == "@postgres":
+            url = request.getfixturevalue("server").start()
+            return url.set(drivername="postgresql").render_as_string(hide_password=False)
+        if word == "@disk":
+            folder = Path(tempfile.mkdtemp(prefix="replayer-disk-", dir="/tmp"))
+            folder.chmod(0o755)
+            request.addfinalizer(lambda: shutil.rmtree(folder, ignore_errors=True))
+            return str(folder / "replayer")
+        if word == "@mariadb":
+            request.getfixturevalue("mariadbd")
+            return "mariadb"
+        if word == "@postgres15":
+            return str(request.getfixturevalue("postgres15"))
+        assert word[0] != "@", word
+        return word
+
+    return find
+
+
+def script_of(block, stand_in):
+    """Return a block's script with what the test has in place of what a reader has."""
+    script = block.script
+    for theirs, mine in block.instead:
+        script = re.sub(
+            rf"(?<=[\s=]){re.escape(theirs)}(?=\s)",
+            lambda _, m=mine: shlex.quote(stand_in(m)),
+            script,
+        )
+    return script
+
+
+@pytest.mark.parametrize("block", runs("runs: quick"))
+def test_commands_run(block, readers, stand_in):
+    """What takes seconds ends with 0, in the order in which it stands in its document."""
+    readers(block.document).types(script_of(block, stand_in))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("block", runs("runs: slow"))
+def test_commands_that_take_long_run(block, readers, stand_in):
+    """So does what takes longer, with what is told before it in its document."""
+    reader = readers(block.document)
+    if "monday.replay" in block.script:
+        reader.types("replayer convert logs --out monday.replay")
+    reader.types(script_of(block, stand_in))
+
+
+@pytest.mark.parametrize("command", planned())
+def test_runs_that_are_not_run_can_be_planned(command, readers):
+    """Workload, keys and values of a run that takes too long here are understood."""
+    reader = readers(EVERY[0])
+    reader.types(command.partition("#")[0] + " --dry-run")
