@@ -5,8 +5,9 @@ BIN    := $(VENV)/bin
 
 .PHONY: demo test test-slow test-quiet lint bench lab-test kernel-lab packages plotly dist clean
 
+# With LIVE=1 a page follows it in a browser, and with LIVE=ADDR:PORT it is served there.
 demo: $(VENV)/.ready
-	$(BIN)/replayer run demo
+	$(BIN)/replayer run demo $(if $(LIVE),--live $(filter-out 1,$(LIVE)))
 
 # Three files of tests at a time, as they wait for servers half of it; then, one by one, the tests
 # that count what the whole machine does.

@@ -36,6 +36,7 @@ PLAIN = frozenset(
 """Parameters that may follow a secret; any other may be the rest of one with an & in it."""
 
 _ENGINE = "--engine"
+_TOKEN = "--live-token"  # noqa: S105 - the option, not a token
 _COLON = re.compile(r":|%3a", re.IGNORECASE)
 _BARE = re.compile(r"[A-Za-z][\w+.-]*:.*@", re.DOTALL)
 """A URL without its slashes, as `postgres:secret@host/db`."""
@@ -53,6 +54,8 @@ def hidden(words: Sequence[str]) -> list[str]:
     secrets: list[str] = []
     for word in words:
         spans = _spans(word, of_engine=_ENGINE in {before, word.partition("=")[0]})
+        if _TOKEN in {before, word.partition("=")[0]} and word != _TOKEN:
+            spans = [(0 if before == _TOKEN else len(_TOKEN) + 1, len(word))]
         # What follows another option is that option's, if it does not begin as a database's URL.
         bare = _DATABASE if before.startswith("-") else _BARE
         if not spans and bare.match(word):

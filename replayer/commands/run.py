@@ -7,6 +7,7 @@ files from a proven cold cache, run pgio-style sessions cached and physical.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import functools
 import json
 import shlex
@@ -16,7 +17,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from replayer import signals
+from replayer.command_line import revealed
 from replayer.errors import Impossible
+from replayer.live import address
+from replayer.live.starting import Live
 from replayer.metrics import beside
 from replayer.report import forecast as foretold
 from replayer.report import screen, voices
@@ -156,6 +160,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     _configure_probes(parser)
     _configure_watching(parser)
+    _configure_live(parser)
     add(
         "--dry-run",
         action="store_true",
@@ -197,6 +202,30 @@ def configure(parser: argparse.ArgumentParser) -> None:
     how_much = parser.add_mutually_exclusive_group().add_argument
     how_much("-q", "--quiet", action="store_true", help="no progress and no report, only the file")
     how_much("-v", "--verbose", action="store_true", help="also say what each step measured")
+
+
+def _configure_live(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument_group("a page that follows the run in a browser").add_argument
+    add(
+        "--live",
+        nargs="?",
+        const="",
+        metavar="ADDR:PORT",
+        help="serve it there (default: 127.0.0.1 and a free port); the link that is printed opens "
+        "it in one browser, the next link in the next one",
+    )
+    add(
+        "--live-token",
+        metavar="TOKEN",
+        help="what opens it in any browser, by /?token=TOKEN: needed where others reach it",
+    )
+    add(
+        "--live-for",
+        type=functools.partial(voices.seconds, option="--live-for"),
+        metavar="TIME",
+        help="how long it stays with the finished report, such as 10m (default: on a terminal "
+        "until Ctrl-C, else not at all)",
+    )
 
 
 def _configure_probes(parser: argparse.ArgumentParser) -> None:
@@ -277,9 +306,31 @@ def run(args: argparse.Namespace) -> int:
     with (
         Voice.of(args) as voice,
         beside.served(args.metrics, public=args.metrics_public) as exported,
+        _live(args, voice) as live,
     ):
         _perform(args, order, wanted, kept, voice, exported=exported)
+        if live is not None:
+            live.stay(_stays(args))
     return 0
+
+
+def _live(args: argparse.Namespace, voice: Voice) -> contextlib.AbstractContextManager[Live | None]:
+    """Give the page that follows the run, if one is wanted; raise Impossible where it cannot be."""
+    if args.live is None:
+        if args.live_token is not None or args.live_for is not None:
+            raise Impossible("--live-token and --live-for are of the page of --live: give that too")
+        return contextlib.nullcontext()
+    token = None if args.live_token is None else revealed(args.live_token)
+    live = Live(address.parsed(args.live), token, voice.say_here)
+    voice.followers.append(live.follow)
+    return live
+
+
+def _stays(args: argparse.Namespace) -> float | None:
+    """Return how long the page stays when the run is over; None until somebody ends it."""
+    if args.live_for is not None:
+        return float(args.live_for)
+    return None if sys.stdin.isatty() and sys.stderr.isatty() else 0.0
 
 
 def _perform(

@@ -14,7 +14,7 @@ from replayer.run import telling
 from replayer.run.event_file import EventFile
 from replayer.run.events import Said, Step
 from replayer.run.telling import Telling
-from replayer.units import show, show_duration
+from replayer.units import show_duration
 
 if TYPE_CHECKING:
     import argparse
@@ -37,11 +37,11 @@ FORMS: Mapping[str, Callable[[TextIO], Conversation]] = {
 _LONGEST = 1e8
 
 
-def seconds(text: str) -> float:
+def seconds(text: str, option: str = "--timeout") -> float:
     """Return a time on a command line in seconds; raise Impossible for what is none."""
     length = units.duration(text)
     if not 0 < length < _LONGEST:
-        raise Impossible(f"--timeout {text}: it must be more than nothing and less than years")
+        raise Impossible(f"{option} {text}: it must be more than nothing and less than years")
     return length
 
 
@@ -54,14 +54,15 @@ class Voice:
         self.telling = Telling(conversation)
         self.file: EventFile | None = None
         """Where those who watch read; None before the run has a place, or where it cannot be."""
+        self.followers: list[Callable[[Path], None]] = []
+        """Called when there is something to read of the run that is stored there."""
         self._conversation = conversation
-        self._json, self._verbose = json, verbose
+        self._json = self.telling.add(_written(sys.stderr)) if json else None
+        self._verbose = verbose
         self._steps: int | None = None
         """How many steps were told of; None before the run was."""
         self._about: About | None = None
         self._open = contextlib.ExitStack()
-        if json:
-            self.telling.add(_written(sys.stderr))
 
     @classmethod
     def of(cls, args: argparse.Namespace) -> Voice:
@@ -112,13 +113,24 @@ class Voice:
             self.telling.say(f"nobody can watch this run, whose events cannot be written: {error}")
         else:
             self.telling.add(self.file.write)
+            for follow in self.followers:
+                follow(path)
+
+    def say_here(self, text: str) -> None:
+        """Say what is for who started the run and nobody else, in a quiet run too."""
+        if self._json is not None:
+            self._json.tell(Said(text=text))
+        elif isinstance(self._conversation, Silence):
+            print(clean(text), file=sys.stderr, flush=True)  # noqa: T201
+        else:
+            self._conversation.say(text)
 
     def ended(self, run: Run, path: Path | None, left: str) -> None:
         """Say where the result is, and what stays on somebody else's server."""
         if left:
             self.telling.tell(Said(text=left))
         self.telling.tell(telling.run_state(run, path))
-        if self._json:
+        if self._json is not None:
             return
         if path is not None:
             print(f"result: {path}", file=sys.stderr)  # noqa: T201
@@ -128,9 +140,7 @@ class Voice:
 
 def line(step: Step) -> str:
     """Return a step that has ended, and what it measured, in one line."""
-    numbers = [
-        f"{one.metric} {show(one.value, one.unit)}" for one in step.figures if one.value is not None
-    ]
+    numbers = [f"{one.metric} {one.text}" for one in step.figures]
     parts = [
         f"{clean(step.name)} (repeat {step.repeat}): {step.status}",
         clean(step.reason),

@@ -107,6 +107,8 @@ class Number(BaseModel):
     metric: str
     value: float | None
     unit: str
+    text: str = ""
+    """Value and unit as a report has them."""
 
 
 class Plan(_Event):
@@ -418,6 +420,7 @@ class Reader:
             figures=step.figures,
             proof=step.proof,
         )
+        self._latest = {}
 
     def _work(self, event: TaskBegin | TaskProgress | TaskEnd) -> None:
         if isinstance(event, TaskBegin):

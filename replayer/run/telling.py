@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from replayer import units
 from replayer.analysis.headline import leader
 from replayer.model import Cold, Ledger, Run, StepResult
 from replayer.run import events
@@ -98,13 +99,14 @@ class Telling:
         for outlet in self._outlets:
             outlet.end()
 
-    def add(self, write: Callable[[bytes], object]) -> None:
-        """Have all events written, those before too."""
+    def add(self, write: Callable[[bytes], object]) -> Outlet:
+        """Have all events written, those before too; return what writes them."""
         outlet = Outlet(write)
         for event in self._before:
             outlet.tell(event)
         outlet.start()
         self._outlets.append(outlet)
+        return outlet
 
     @property
     def dropped(self) -> int:
@@ -212,7 +214,12 @@ def step_end(step: StepResult, *, earlier: bool = False) -> events.Step:
         seconds=round(step.elapsed, 3),
         measured={m.metric: m.value for m in step.measurements},
         figures=tuple(
-            events.Number(metric=one.metric, value=one.value, unit=one.unit)
+            events.Number(
+                metric=one.metric,
+                value=one.value,
+                unit=one.unit,
+                text=units.show(one.value, one.unit),
+            )
             for one in list(shown.values())[:_MOST_NUMBERS]
         ),
         proof="; ".join(filter(None, (_cold(step.cold), _ledger(step.ledger)))),

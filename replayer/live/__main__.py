@@ -1,0 +1,81 @@
+"""The process of the page: ends when the run's does, and never asks for a processor it can have."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import signal
+import socket
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tornado.httpserver import HTTPServer
+
+from replayer.live.access import Access
+from replayer.live.address import Address
+from replayer.live.server import Rooms, application
+from replayer.live.view import View
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_NICE = 10
+_LOOK_SECONDS = 0.25
+_LAST_SECONDS = 1.2
+_LARGEST = 4096
+"""Bytes of a request's body, of which none is ever read."""
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Serve the page on a socket; the arguments are descriptors: socket, orders in, words out."""
+    os.nice(_NICE)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    logging.disable(logging.CRITICAL)
+    listening, orders, words = map(int, arguments)
+    asyncio.run(_serve(socket.socket(fileno=listening), orders, words))
+
+
+async def _serve(listening: socket.socket, orders: int, words: int) -> None:
+    reader = asyncio.StreamReader()
+    protocol = asyncio.StreamReaderProtocol(reader)
+    loop = asyncio.get_running_loop()
+    await loop.connect_read_pipe(lambda: protocol, os.fdopen(orders, "rb"))
+    about = json.loads(await reader.readline())
+    address = Address(about["host"], listening.getsockname()[1])
+    access = Access(address, about["token"], loopback=about["loopback"])
+    view = View()
+
+    def show_link() -> None:
+        os.write(words, f"{access.link}\n".encode())
+
+    rooms = Rooms(view, access, show_link)
+    server = HTTPServer(application(rooms), max_body_size=_LARGEST, max_header_size=_LARGEST * 4)
+    server.add_socket(listening)
+    show_link()
+    looking = asyncio.create_task(_look(view))
+    # The run's process writes orders for as long as it is there.
+    while line := await reader.readline():
+        _obey(view, json.loads(line))
+    looking.cancel()
+    view.look()
+    # So that every browser hears the end.
+    await asyncio.sleep(_LAST_SECONDS)
+    server.stop()
+
+
+def _obey(view: View, order: dict[str, Any]) -> None:
+    if "result" in order:
+        view.follow(Path(order["result"]))
+
+
+async def _look(view: View) -> None:
+    while True:
+        view.look()
+        await asyncio.sleep(_LOOK_SECONDS)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,207 @@
+"""The pages: GET and nothing else, for browsers that have opened a link, by the page's own name."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import importlib
+import re
+import secrets
+from string import Template
+from typing import TYPE_CHECKING, Any
+
+from tornado import iostream, web
+
+from replayer import __version__
+from replayer.errors import ReplayerError
+from replayer.live import page
+from replayer.report import scripts
+from replayer.report.markup import escaped
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from replayer.live.access import Access
+    from replayer.live.view import View
+
+_SECONDS = 0.5
+"""Between two messages to a browser."""
+_QUIET_SECONDS = 10.0
+"""After which a browser is told that nothing is new, which also shows whether it is there."""
+_MOST_READERS = 32
+_POLICY = re.compile(r'http-equiv="Content-Security-Policy" content="([^"]*)"')
+_COMMON = {
+    "Cache-Control": "no-store",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+    "Server": "replayer",
+    "X-Content-Type-Options": "nosniff",
+}
+
+
+class Rooms:
+    """What all pages have in common."""
+
+    def __init__(self, view: View, access: Access, opened: Callable[[], None]) -> None:
+        self.view, self.access = view, access
+        self.opened = opened
+        """Called when a browser has opened a link."""
+        self.readers = 0
+        self._report: asyncio.Task[str] | None = None
+
+    async def report(self) -> str:
+        """Return the report's page, made once, beside all else."""
+        if self._report is None:
+            self._report = asyncio.create_task(asyncio.to_thread(self._made))
+        return await asyncio.shield(self._report)
+
+    def _made(self) -> str:
+        # Not at the top: it takes a second of a processor, which the run has until its end.
+        made: str = importlib.import_module("replayer.live.report").page_of(self.view.result)
+        return made
+
+
+def application(rooms: Rooms) -> web.Application:
+    """Return all pages."""
+    about = {"rooms": rooms}
+    return web.Application(
+        [
+            (r"/", _Page, about),
+            (r"/events", _Events, about),
+            (r"/report", _Report, about),
+        ],
+        default_handler_class=_Nothing,
+        default_handler_args=about,
+        log_function=lambda _handler: None,
+    )
+
+
+class _Guarded(web.RequestHandler):
+    """A page of which only those see anything who may."""
+
+    rooms: Rooms
+
+    def initialize(self, rooms: Rooms) -> None:
+        self.rooms = rooms
+
+    def set_default_headers(self) -> None:
+        for name, value in _COMMON.items():
+            self.set_header(name, value)
+        self.set_header("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
+
+    def prepare(self) -> None:
+        if not self.rooms.access.is_ours(self.request.host):
+            self._refuse(403, "this page goes by another name: use the link that the run printed")
+        elif self.request.method != "GET":
+            self._refuse(405, "nothing can be done from here: it is only for reading")
+        elif not self.may_look():
+            self._refuse(
+                403,
+                "the link was used, or is not of this run: the newest one stands where the run was "
+                "started",
+            )
+
+    def may_look(self) -> bool:
+        return self.rooms.access.knows(self.get_cookie(self.rooms.access.cookie))
+
+    def write_error(self, status_code: int, **_: Any) -> None:
+        self._refuse(status_code, "there is nothing here")
+
+    def _refuse(self, status: int, words: str) -> None:
+        self.set_status(status)
+        if status == 405:
+            self.set_header("Allow", "GET")
+        self.set_header("Content-Type", "text/plain; charset=utf-8")
+        self.finish(f"{words}\n")
+
+
+class _Nothing(_Guarded):
+    """What is not there."""
+
+    def get(self) -> None:
+        self._refuse(404, "there is nothing here")
+
+
+class _Page(_Guarded):
+    """The page that follows the run; a link's token becomes a cookie, and leaves the address."""
+
+    def may_look(self) -> bool:
+        if super().may_look():
+            return True
+        cookie = self.rooms.access.opened(self.get_query_argument("token", ""))
+        if cookie is None:
+            return False
+        name = self.rooms.access.cookie
+        self.set_cookie(name, cookie, path="/", httponly=True, samesite="Strict")
+        self.rooms.opened()
+        return True
+
+    def get(self) -> None:
+        nonce = secrets.token_urlsafe(16)
+        if self.get_query_arguments("token"):
+            # Not a redirect: after one from another site the browser would not send the cookie.
+            self.finish('<!DOCTYPE html><meta http-equiv="refresh" content="0;url=/">')
+            return
+        own = f"'nonce-{nonce}'"
+        self.set_header(
+            "Content-Security-Policy",
+            f"default-src 'none'; script-src {own}; style-src {own}; connect-src 'self'; "
+            f"frame-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; "
+            f"frame-ancestors 'none'",
+        )
+        self.finish(
+            Template(page.part("live.html")).substitute(
+                nonce=nonce,
+                style=scripts.part("page.css") + page.part("live.css"),
+                script=page.part("live.js"),
+                kinds=page.kinds(),
+                foot=f"replayer {escaped(__version__)}",
+            )
+        )
+
+
+class _Events(_Guarded):
+    """What is known of the run, and from then on what is new, while the browser listens."""
+
+    async def get(self) -> None:
+        if self.rooms.readers >= _MOST_READERS:
+            self._refuse(503, "too many browsers look at this run already")
+            return
+        self.rooms.readers += 1
+        try:
+            with contextlib.suppress(iostream.StreamClosedError):
+                await self._tell()
+        finally:
+            self.rooms.readers -= 1
+
+    async def _tell(self) -> None:
+        self.set_header("Content-Type", "text/event-stream; charset=utf-8")
+        heard, silent = 0, 0.0
+        while True:
+            if not heard or self.rooms.view.reader.heard > heard or silent >= _QUIET_SECONDS:
+                heard, message = self.rooms.view.message(heard)
+                silent = 0.0
+                self.write(f"data: {message}\n\n")
+                # Waits for a slow browser, which then gets what is so at that time.
+                await self.flush()
+            await asyncio.sleep(_SECONDS)
+            silent += _SECONDS
+
+
+class _Report(_Guarded):
+    """The report of the run, once that is over."""
+
+    async def get(self) -> None:
+        if not self.rooms.view.ended:
+            self._refuse(404, "the run is not over: its report comes then")
+            return
+        try:
+            text = await self.rooms.report()
+        except ReplayerError as error:
+            self._refuse(500, f"the report cannot be made: {error}")
+            return
+        known = _POLICY.search(text)
+        policy = known[1] if known else "default-src 'none'"
+        self.set_header("Content-Security-Policy", f"{policy}; frame-ancestors 'self'")
+        await self.finish(text)

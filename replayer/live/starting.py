@@ -1,0 +1,86 @@
+"""The page's part in the process of the run: it binds, starts, says the link, and ends it."""
+
+import contextlib
+import json
+import os
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Self
+
+from replayer import shell, signals
+from replayer.errors import Interrupted
+from replayer.live.address import Address, bound, is_loopback, refuse_open
+
+_PATIENCE = 5.0
+"""Seconds in which the process ends by itself."""
+
+
+class Live:
+    """The page that follows one run; it is gone at the end of the `with`."""
+
+    def __init__(self, address: Address, token: str | None, say: Callable[[str], None]) -> None:
+        """Bind the address; raise Impossible where that is taken, or open to others."""
+        refuse_open(address, token)
+        self._address, self._token, self._say = address, token, say
+        self._listening = bound(address)
+        self._open = contextlib.ExitStack()
+        self._leaving = False
+
+    def __enter__(self) -> Self:
+        """Start the process, which the kernel ends when this one is gone."""
+        with signals.shield():
+            orders, self._orders = os.pipe()
+            words, theirs = os.pipe()
+            os.set_blocking(self._orders, False)
+            passed = (self._listening.fileno(), orders, theirs)
+            self._process = shell.start(
+                [sys.executable, "-P", "-m", "replayer.live", *map(str, passed)],
+                passed=passed,
+                bound=True,
+            )
+            for fd in (orders, theirs):
+                os.close(fd)
+            self._listening.close()
+            self._open.callback(os.close, self._orders)
+            threading.Thread(target=self._listen, args=(words,), daemon=True, name="live").start()
+        host = self._address.host
+        self._order(host=host, token=self._token, loopback=is_loopback(self._address))
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._leaving = True
+        with signals.shield():
+            self._open.close()
+            if not shell.ended(self._process, within=_PATIENCE):
+                self._process.kill()
+                self._process.wait()
+
+    def follow(self, result: Path) -> None:
+        """Have the page show the run that is stored there."""
+        self._order(result=str(result.absolute()))
+
+    def stay(self, seconds: float | None) -> None:
+        """Let the finished report be read for so long, None until Ctrl-C."""
+        if seconds == 0:
+            return
+        how_long = "until Ctrl-C" if seconds is None else f"for {seconds:.0f} s, or until Ctrl-C"
+        self._say(f"the page of the run is there {how_long}")
+        with contextlib.suppress(Interrupted):
+            shell.ended(self._process, within=threading.TIMEOUT_MAX if seconds is None else seconds)
+
+    def _order(self, **about: object) -> None:
+        # A page that is gone is no reason for the run to end.
+        with contextlib.suppress(OSError):
+            os.write(self._orders, f"{json.dumps(about)}\n".encode())
+
+    def _listen(self, words: int) -> None:
+        first = True
+        with os.fdopen(words, encoding="utf-8", errors="replace") as lines:
+            for link in lines:
+                what = "live" if first else "live, for another browser"
+                self._say(f"{what}: {link.strip()}")
+                first = False
+        if first and not self._leaving:
+            self._say("the page of --live could not be started: the run goes on without it")

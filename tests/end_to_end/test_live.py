@@ -1,0 +1,491 @@
+"""The page that follows a run: who may look, what is seen of it late, and that nothing can be done.
+
+The process of the page is the real one; what it follows is told here, or by a real run.
+"""
+
+import contextlib
+import http.client
+import json
+import re
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+from selenium import webdriver
+from selenium.webdriver.chrome.options import Options
+from selenium.webdriver.chrome.service import Service
+from selenium.webdriver.support.ui import WebDriverWait
+
+from replayer.__main__ import main
+from replayer.errors import Impossible
+from replayer.live import address
+from replayer.live.starting import Live
+from replayer.model import Status
+from replayer.results import store
+from replayer.run import events
+from replayer.run.event_file import EventFile
+from replayer.run.telling import run_state, step_end
+
+LINK = re.compile(r"http://([^/]+):(\d+)/\?token=(\S+)")
+EVIL = "</script><script>window.hacked=1</script><img src=x onerror=window.hacked=1>\x1b[31m\u202e"
+QUICK = """
+repeat = 2
+[[step]]
+step = "probe"
+name = "cpu"
+probe = "cpu"
+duration = "1s"
+"""
+
+
+def until(condition):
+    """Wait until something is so, and return it."""
+    deadline = time.monotonic() + 120
+    while not (result := condition()):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    return result
+
+
+class Browser:
+    """A client with a cookie, as a browser has it."""
+
+    def __init__(self, link):
+        host, port, self.token = LINK.search(link).groups()
+        self.host, self.port, self.cookie = host, int(port), ""
+
+    def ask(self, path="/", method="GET", **headers):
+        """Return the status, the headers and the text of an answer."""
+        with contextlib.closing(self.connected()) as connection:
+            connection.request(method, path, headers=self.with_cookie(headers))
+            answer = connection.getresponse()
+            return answer.status, answer.headers, answer.read().decode()
+
+    def connected(self):
+        """Return a connection."""
+        return http.client.HTTPConnection(self.host, self.port, timeout=120)
+
+    def with_cookie(self, headers):
+        """Return headers with the cookie among them."""
+        return headers | ({"Cookie": self.cookie} if self.cookie else {})
+
+    def open(self):
+        """Open the link; return the answer's status and headers."""
+        status, headers, _ = self.ask(f"/?token={self.token}")
+        self.cookie = (headers["Set-Cookie"] or "").partition(";")[0]
+        return status, headers
+
+    @contextlib.contextmanager
+    def messages(self):
+        """Give what the page is told, message by message."""
+        connection = self.connected()
+        connection.request("GET", "/events", headers=self.with_cookie({}))
+        answer = connection.getresponse()
+        assert answer.status == 200, answer.read()
+        try:
+            yield (json.loads(line[6:]) for line in answer if line.startswith(b"data: "))
+        finally:
+            connection.close()
+
+    def first(self):
+        """Return the first message."""
+        with self.messages() as messages:
+            return next(messages)
+
+
+def message_with(messages, condition):
+    """Return the first message of which something is so."""
+    return next(message for message in messages if condition(message))
+
+
+@pytest.fixture
+def told(tmp_path, run_of):
+    """Return a run's place and a function that tells events of it; it is running."""
+    run = run_of([1.0]).model_copy(update={"status": Status.RUNNING, "label": EVIL * 200})
+    result = tmp_path / f"{run.id}.json"
+    store.save(result, run)
+    with EventFile(result) as file:
+
+        def tell(*what):
+            file.write(b"".join(map(events.line, what)))
+
+        planned = [events.Planned(number=n, name=f"s{n}", repeat=1) for n in (1, 2)]
+        tell(events.Plan(steps=tuple(planned)), run_state(run, result))
+        tell(events.Begin(name="s1", repeat=1), events.Figures(values={"riops": 5.0}))
+        yield run, result, tell
+
+
+@pytest.fixture
+def links(told):
+    """Follow the run that is told; return the links as they are said."""
+    said = []
+    with Live(address.parsed(""), None, said.append) as live:
+        live.follow(told[1])
+        until(lambda: said)
+        yield said
+
+
+@pytest.fixture
+def browser(links):
+    """Return a client that has opened the link."""
+    one = Browser(links[0])
+    assert one.open()[0] == 200
+    return one
+
+
+def test_a_link_opens_one_browser_and_the_next_link_the_next(links):
+    """A used or wrong token is refused; who has a cookie may reload, with or without the link."""
+    first, thief = Browser(links[0]), Browser(links[0])
+    status, headers = first.open()
+    cookie = headers["Set-Cookie"]
+
+    assert (status, thief.open()[0]) == (200, 403)
+    assert "HttpOnly" in cookie
+    assert "SameSite=Strict" in cookie
+    assert first.ask("/")[0] == 200
+    assert first.ask(f"/?token={first.token}")[0] == 200
+    assert thief.ask("/events")[0] == 403
+    thief.token = "x" * 32
+    assert thief.open()[0] == 403
+    second = Browser(until(lambda: links[1:])[0])
+    assert second.open()[0] == 200
+    assert second.first()["state"] == first.first()["state"]
+
+
+def test_only_what_reads_is_answered_and_only_by_its_own_name(browser):
+    """Any other method, Host or place is refused, with a sentence and without a trace."""
+    for method in ("POST", "PUT", "DELETE", "PATCH", "OPTIONS", "HEAD"):
+        assert browser.ask("/", method)[0] == 405
+        assert browser.ask("/events", method)[0] == 405
+    for host in ("evil.example", f"evil.example:{browser.port}", "127.0.0.1:1", ""):
+        status, _, text = browser.ask("/", Host=host)
+        assert status in {400, 403}
+        assert "Traceback" not in text
+    assert browser.ask("/", Host=f"localhost:{browser.port}")[0] == 200
+    for path in ("/nosuch", "/../etc/passwd", "/page/live.js", "/events/x", "/%00"):
+        assert browser.ask(path)[0] in {400, 404}
+    assert browser.ask("/report")[0] == 404
+
+
+def test_the_page_may_load_and_run_nothing_but_its_own(browser):
+    """Its policy names the page's own script; nothing in it is from elsewhere."""
+    _, headers, text = browser.ask("/")
+    policy = headers["Content-Security-Policy"]
+    nonce = re.search(r"script-src 'nonce-([^']+)'", policy)[1]
+
+    assert policy.startswith("default-src 'none'")
+    assert "unsafe" not in policy
+    assert set(re.findall(r'nonce="([^"]*)"', text)) == {nonce}
+    assert nonce not in browser.ask("/")[2]
+    assert not re.search(r"(src|href)=\"?(https?:)?//", text)
+    assert headers["Cache-Control"] == "no-store"
+    assert headers["Referrer-Policy"] == "no-referrer"
+
+
+def test_who_comes_late_sees_what_was_and_then_what_comes(told, browser):
+    """A reader of any moment has all steps and points, and hears the next ones, as others do."""
+    run, result, tell = told
+    with browser.messages() as early, browser.messages() as other:
+        message_with(early, lambda one: one["points"])
+        tell(events.Machine(values={"cpu_user": 0.5}))
+        step = events.Step(
+            name="s1", repeat=1, status="done", reason="", seconds=1.0, measured={}, proof="cold"
+        )
+        tell(step, events.Begin(name="s2", repeat=1), events.Said(text="halfway"))
+        for messages in (early, other):
+            last = message_with(messages, lambda one: one["state"]["said"])
+            states = [step["state"] for step in last["state"]["steps"]]
+            assert states == ["done", "running"]
+    late = browser.first()
+
+    assert late["whole"]
+    assert [point["values"] for point in late["points"]] == [{"riops": 5.0}, {"cpu_user": 0.5}]
+    assert [(one["name"], one["state"], one["proof"]) for one in late["state"]["steps"]] == [
+        ("s1", "done", "cold"),
+        ("s2", "running", ""),
+    ]
+    assert late["state"]["run"]["path"] == str(result)
+    assert late["state"]["run"]["id"] == run.id
+
+
+def test_long_and_hostile_words_are_cut_and_harmless(told, browser):
+    """A label of ten thousand characters is a line, and nothing in it steers or hides."""
+    _, _, tell = told
+    tell(events.Said(text=EVIL * 500), events.Said(text="last"))
+    with browser.messages() as messages:
+        last = message_with(messages, lambda one: len(one["state"]["said"]) == 2)
+    words = [last["state"]["run"]["label"], last["state"]["said"][0]["text"]]
+
+    for text in words:
+        assert len(text) < 2000
+        assert text.isprintable()
+    assert EVIL[:20] in words[0]
+    assert EVIL[:20] not in browser.ask("/")[2]
+
+
+@pytest.mark.slow
+def test_a_browser_that_reads_nothing_holds_nobody_up(told, browser):
+    """While one takes no byte, another hears all; what waits for the first does not grow."""
+    _, _, tell = told
+    stuck = socket.create_connection((browser.host, browser.port))
+    stuck.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    request = f"GET /events HTTP/1.1\r\nHost: {browser.host}:{browser.port}\r\n"
+    stuck.sendall(f"{request}Cookie: {browser.cookie}\r\n\r\n".encode())
+    with stuck, browser.messages() as messages:
+        for number in range(40):
+            marks = [
+                events.ServerMark(when=events.now(), kind="k", text=f"{number} {'x' * 300}")
+                for _ in range(20)
+            ]
+            tell(*marks, events.Said(text=f"round {number}"))
+            message_with(
+                messages,
+                lambda one, number=number: any(
+                    said["text"] == f"round {number}" for said in one["state"]["said"]
+                ),
+            )
+    assert browser.ask("/")[0] == 200
+
+
+def test_the_report_is_there_when_the_run_is_over(told, browser):
+    """It is the page of `report --html`, and its policy lets its own scripts run in the frame."""
+    run, result, tell = told
+    whole = run.model_copy(update={"status": Status.DONE, "finished": run.started})
+    store.save(result, whole)
+    with browser.messages() as messages:
+        tell(*map(step_end, whole.steps), run_state(whole, result))
+        message_with(messages, lambda one: one["state"]["run"]["status"] == "done")
+    status, headers, text = browser.ask("/report")
+
+    assert status == 200
+    assert run.id in text
+    assert "script-src 'sha256-" in headers["Content-Security-Policy"]
+    assert "frame-ancestors 'self'" in headers["Content-Security-Policy"]
+
+
+def test_the_page_ends_with_the_run(told):
+    """When the run's process is done with it, its port is free again."""
+    said = []
+    with Live(address.parsed(""), None, said.append) as live:
+        live.follow(told[1])
+        link = until(lambda: said)[0]
+        one = Browser(link)
+        one.open()
+    with pytest.raises(OSError, match=r"refused"):
+        one.ask("/")
+    assert len(said) in {1, 2}
+
+
+def test_a_token_that_was_chosen_opens_any_browser(told):
+    """Those who know it may look, as often as they like; it is not printed."""
+    token, said = "correct-horse-battery", []
+    with Live(address.parsed("127.0.0.1"), token, said.append) as live:
+        live.follow(told[1])
+        link = until(lambda: said)[0]
+        clients = [Browser(link.replace("TOKEN", token)) for _ in range(2)]
+        assert [one.open()[0] for one in clients] == [200, 200]
+    assert token not in link
+
+
+def test_an_address_that_is_taken_is_refused(cli, tmp_path):
+    """Before anything is done, in one sentence that says what to do."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        _, err = cli("run", "smoke", "--live", f"127.0.0.1:{port}", status=2)
+
+    assert "another program listens there" in err
+    assert err.count("\n") == 1
+    assert not (tmp_path / "results").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (["--live", "0.0.0.0:0"], "--live-token"),
+        (["--live", "0.0.0.0:0", "--live-token", "short"], "16 or more"),
+        (["--live", "127.0.0.1:99999"], "no port"),
+        (["--live", "no.such.name.invalid"], "no such address"),
+        (["--live-for", "5m"], "give that too"),
+        (["--live", "--live-for", "soon"], "soon"),
+    ],
+)
+def test_what_cannot_be_served_is_refused(words, reason, tmp_path, monkeypatch, capsys):
+    """In one sentence that says what to do, and nothing is left of it."""
+    monkeypatch.chdir(tmp_path)
+    with contextlib.suppress(SystemExit):
+        assert main(["run", "smoke", *words]) == 2
+    err = capsys.readouterr().err
+
+    assert reason in err
+    assert "Traceback" not in err
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "host", "port"),
+    [
+        ("", "127.0.0.1", 0),
+        ("8080", "127.0.0.1", 8080),
+        (":8080", "127.0.0.1", 8080),
+        ("localhost", "localhost", 0),
+        ("localhost:1", "localhost", 1),
+        ("[::1]:8080", "::1", 8080),
+        ("::1", "::1", 0),
+    ],
+)
+def test_an_address_is_read_as_people_write_it(text, host, port):
+    """With and without a port, names, numbers, and those with colons in them."""
+    assert address.parsed(text) == address.Address(host, port)
+
+
+def test_others_reach_it_only_with_a_token():
+    """Loopback is what only this host reaches, by whatever name."""
+    address.refuse_open(address.parsed("127.0.0.3"), None)
+    address.refuse_open(address.parsed("localhost"), None)
+    for text in ("0.0.0.0", "[::]:80", "192.0.2.1"):
+        with pytest.raises(Impossible, match="--live-token"):
+            address.refuse_open(address.parsed(text), None)
+
+
+# A real run
+
+
+@pytest.fixture
+def start(tmp_path):
+    """Return a function that starts replayer in a folder of its own; none outlives the test."""
+    started = []
+
+    def call(*arguments):
+        one = subprocess.Popen(
+            [sys.executable, "-m", "replayer", *map(str, arguments)],
+            cwd=tmp_path,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        started.append(one)
+        return one
+
+    yield call
+    for one in started:
+        if one.poll() is None:
+            one.kill()
+        one.communicate(timeout=60)
+
+
+@pytest.fixture
+def cli(start):
+    """Return a function that runs replayer to its end."""
+
+    def call(*arguments, status=0):
+        done = start(*arguments)
+        out, err = done.communicate(timeout=300)
+        assert done.returncode == status, err
+        assert "Traceback" not in err
+        return out, err
+
+    return call
+
+
+@pytest.fixture
+def workload(tmp_path):
+    """Return a quick workload's path."""
+    path = tmp_path / "w.toml"
+    path.write_text(QUICK)
+    return path
+
+
+@pytest.fixture
+def chrome(chromium):
+    """Return headless Chromium."""
+    options = Options()
+    options.binary_location, driver_path = chromium
+    with tempfile.TemporaryDirectory(prefix="replayer-chromium-") as profile:
+        for flag in ("--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={profile}"):
+            options.add_argument(flag)
+        options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+        driver = webdriver.Chrome(options=options, service=Service(driver_path))
+        yield driver
+        driver.quit()
+
+
+@pytest.mark.slow
+def test_a_real_run_is_seen_in_a_browser_to_its_report(start, workload, chrome, tmp_path):
+    """Its steps and figures come by themselves, nothing in its label runs, then the report."""
+    label = f"{EVIL}{'y' * 10_000}"
+    running = start(
+        "run", workload, "--live", "--live-for", "10m", "--label", label, "--note", EVIL
+    )
+    chrome.get(LINK.search(running.stderr.readline())[0])
+    wait = WebDriverWait(chrome, 180)
+    wait.until(lambda _: chrome.find_elements("css selector", "#steps li.done"))
+    chrome.refresh()
+    wait.until(lambda _: len(chrome.find_elements("css selector", "#steps li.done")) == 2)
+    wait.until(lambda _: chrome.find_elements("css selector", "iframe"))
+    shown = chrome.find_element("id", "title").text
+    chrome.switch_to.frame(chrome.find_element("css selector", "iframe"))
+    wait.until(lambda _: chrome.find_elements("css selector", "h1"))
+    report = chrome.find_element("css selector", "body").text
+    hacked = [chrome.execute_script("return window.hacked")]
+    chrome.switch_to.default_content()
+    hacked.append(chrome.execute_script("return window.hacked"))
+    errors = [one["message"] for one in chrome.get_log("browser") if one["level"] == "SEVERE"]
+    (path,) = (tmp_path / "results").glob("2*.json")
+
+    assert hacked == [None, None]
+    assert "<script>" in shown
+    assert len(shown) < 2000
+    assert store.load(path).id in report
+    assert errors == []
+    assert "token" not in chrome.current_url
+    running.send_signal(signal.SIGINT)
+    running.communicate(timeout=120)
+    assert running.returncode == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
+def test_the_page_goes_when_the_run_is_stopped(start, workload, how):
+    """After Ctrl-C and after a kill nobody listens any more, and no process is left."""
+    workload.write_text(QUICK.replace('"1s"', '"60s"'))
+    running = start("run", workload, "--live", "--live-for", "10m")
+    browser = Browser(running.stderr.readline())
+    browser.open()
+    with browser.messages() as messages:
+        message_with(messages, lambda one: one["state"]["tasks"])
+        children = Path(f"/proc/{running.pid}/task/{running.pid}/children").read_text().split()
+        pages = [pid for pid in children if b"replayer.live" in _arguments(pid)]
+        running.send_signal(how)
+        running.communicate(timeout=120)
+
+    assert len(pages) == 1
+    until(lambda: not _arguments(pages[0]))
+    with pytest.raises(OSError, match=r"refused|reset"):
+        browser.ask("/")
+
+
+def _arguments(pid):
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
+
+
+@pytest.mark.slow
+def test_what_a_killed_run_told_is_removed_by_the_next_command(start, cli, workload, tmp_path):
+    """The file is there while the run is, and not longer than until somebody comes by."""
+    workload.write_text(QUICK.replace('"1s"', '"60s"'))
+    running = start("run", workload, "-q")
+    results = tmp_path / "results"
+    path = until(lambda: next(iter(results.glob(".*.events")), None))
+    running.kill()
+    running.communicate(timeout=60)
+    assert path.exists()
+    cli("clean", "--yes")
+    assert not path.exists()
