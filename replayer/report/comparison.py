@@ -1,6 +1,6 @@
 """A comparison on at most 100 columns: what else differs first, then every metric's verdict."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from rich.console import Group, RenderableType
 from rich.padding import Padding
@@ -15,7 +15,7 @@ from replayer.analysis.statistics import MOST
 from replayer.model import Better
 from replayer.report import why as words_why
 from replayer.report.tables import INDENT, Fitting, Flow, indented, line, pairs
-from replayer.report.words import clean
+from replayer.report.words import clean, short
 from replayer.units import show
 
 STYLE = {
@@ -38,8 +38,18 @@ _MOST_NAMED = 2
 _VALUE_WIDTH = 30
 
 
+def shortened(comparison: Comparison, names: Mapping[str, str]) -> Comparison:
+    """Return a comparison whose sides are called by other names."""
+    sides = {
+        role: group.model_copy(update={"name": names.get(group.name, short(group.name))})
+        for role, group in (("base", comparison.base), ("other", comparison.other))
+    }
+    return comparison.model_copy(update=sides)
+
+
 def render(comparison: Comparison) -> Group:
     """Return the report of a comparison."""
+    comparison = shortened(comparison, {})
     parts: list[RenderableType] = [*_head(comparison), *_differences(comparison)]
     parts += _warnings(comparison.warnings)
     for step in dict.fromkeys(row.step for row in comparison.rows):

@@ -17,11 +17,13 @@ from replayer.report.comparison import (
     explained,
     limits,
     sentence,
+    shortened,
     values,
     verdict,
     verdict_first,
 )
 from replayer.report.markup import Drawn, document, escaped, figures, identified, table, watched
+from replayer.report.words import short
 from replayer.units import show
 
 _MOST_RUNS = 200
@@ -35,6 +37,7 @@ _STATEMENT = 400
 
 def page(sides: Sequence[Side], comparison: Comparison | None, refused: str = "") -> str:
     """Return the page of some groups of runs; `refused` is why two of them are not compared."""
+    sides, comparison = _named(sides, comparison)
     series, size = charts.series(sides)
     steps = list(flames.steps(sides))
     differing = flames.differing(comparison, steps) if comparison else []
@@ -65,6 +68,19 @@ def page(sides: Sequence[Side], comparison: Comparison | None, refused: str = ""
         drawn=drawn,
         series=series,
     )
+
+
+def _named(
+    sides: Sequence[Side], comparison: Comparison | None
+) -> tuple[list[Side], Comparison | None]:
+    """Return both with names that are short enough for a chart, and still different."""
+    names: dict[str, str] = {}
+    for side in sides:
+        name = short(side.name)
+        same = sum(name == other for other in names.values())
+        names[side.name] = f"{name} ({len(names) + 1})" if same else name
+    named = [Side(names[side.name], side.runs) for side in sides]
+    return named, comparison and shortened(comparison, names)
 
 
 def _charts(sides: Sequence[Side], comparison: Comparison | None) -> Iterator[Drawn]:

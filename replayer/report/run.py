@@ -41,7 +41,7 @@ from replayer.report.tables import (
     records,
     whole,
 )
-from replayer.report.words import clean, lines
+from replayer.report.words import NOTE, clean, lines, short
 from replayer.units import show, show_duration, show_size
 
 Kind = TypeVar("Kind", bound=Hashable)
@@ -79,9 +79,9 @@ def _head(run: Run) -> Iterator[RenderableType]:
     )
     items = [
         ("workload", lines([run.workload.name, _path(run), summary.repeated(run)])),
-        ("label", clean(run.label)),
-        ("notes", lines(run.notes, "; ")),
-        ("tags", lines(f"{name}={text}" for name, text in run.tags.items())),
+        ("label", short(run.label)),
+        ("notes", lines((short(note, NOTE) for note in run.notes), "; ")),
+        ("tags", lines(short(f"{name}={text}") for name, text in run.tags.items())),
         ("started", f"{summary.stamp(run.started)}{summary.took(run)}"),
         ("taken up", lines(map(summary.stamp, run.resumed))),
         *summary.cluster(run),

@@ -29,7 +29,7 @@ from replayer.model import (
     Verdict,
 )
 from replayer.report import account, forms
-from replayer.report.words import clean, lines
+from replayer.report.words import NOTE, clean, lines, short
 from replayer.run.display import Sentence, Tone
 from replayer.units import show, show_duration, show_size
 
@@ -340,8 +340,8 @@ def _of_run(run: Run) -> Iterator[tuple[str, str]]:
     yield from host(run.host)
     yield "engine", engine(run)
     yield "when", f"{stamp(run.started)}{took(run)}"
-    yield "notes", lines(run.notes, "; ")
-    yield "tags", lines(f"{name}={text}" for name, text in run.tags.items())
+    yield "notes", lines((short(note, NOTE) for note in run.notes), "; ")
+    yield "tags", lines(short(f"{name}={text}") for name, text in run.tags.items())
     yield from cluster(run)
 
 

@@ -7,12 +7,25 @@ _UNSEEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 """Unicode categories of what steers, hides or turns text round, and of lone surrogates."""
 
 
+NAME = 120
+"""Characters of a label that are shown: more is no name any more."""
+NOTE = 600
+
+
 def clean(text: object) -> str:
     """Return text on one line in which nothing can steer a terminal or hide: it is written out."""
     words = str(text)
     if words.isprintable():
         return words
     return "".join(map(_visible, words))
+
+
+def short(text: object, most: int = NAME) -> str:
+    """Return text on one line, cut where it is longer than `most`, with how long it was."""
+    words = clean(text)
+    if len(words) <= most:
+        return words
+    return f"{words[:most].rstrip()}… ({len(words):,} characters)"
 
 
 def lines(texts: Iterable[object], separator: str = ", ") -> str:

@@ -322,6 +322,52 @@ def test_a_table_can_be_copied(opened, left):
     assert "host.kernel.release\t6.1\t6.12" in text
 
 
+HOSTILE = (
+    EVIL,
+    "<svg onload=window.hacked=1>",
+    "javascript:window.hacked=1",
+    "\x1b]0;owned\x07\x1b[2J\x1b[31m\u202e",
+    "x" * 10_000,
+    "<b>" * 3_400,
+    "\u6f22" * 10_000,
+)
+
+
+def hostile(run_of, number, text):
+    """Return a side whose label, note, tag and error are this text."""
+    run = full(run_of([100.0 + number] * 2, label=text, boot=f"b{number}"), seconds=5)
+    changes = {"notes": (text,), "tags": {"disk": text}, "error": text}
+    return Side(text, (run.model_copy(update=changes),))
+
+
+def test_labels_notes_and_tags_may_be_anything(browser, run_of, tmp_path, left):
+    """HTML, escape sequences and 10,000 characters are text: nothing runs, nothing is too wide."""
+    sides = [hostile(run_of, number, text) for number, text in enumerate(HOSTILE)]
+    two = (sides[0], sides[4])
+    path = tmp_path / "hostile.html"
+    for text in (html.page(sides, None), html.page(two, compare(*two))):
+        path.write_text(text, encoding="utf-8")
+        for width in (1400, 390):
+            browser.get("about:blank")
+            size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 600}
+            browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+            _open(browser, path)
+            seen = browser.execute_script(
+                "return [window.hacked ?? null, document.documentElement.scrollWidth,"
+                " document.querySelectorAll('img, b, [onerror], [onload], [href]').length,"
+                " document.querySelector('h1').getBoundingClientRect().height,"
+                " document.body.innerText.match(/[\\x1b\\x07\\u202e]/)]"
+            )
+
+            assert browser.get_log("browser") == []
+            assert seen[0] is None
+            assert seen[1] <= width
+            assert seen[2] == 0
+            assert seen[3] < 900
+            assert seen[4] is None
+    browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
 def settled(browser, look, done):
     """Return what the page shows once it is as expected, or what it still shows after 20 s."""
     # A change of the scheme reaches the page as an event, after the command that made it.

@@ -161,6 +161,18 @@ def test_a_step_that_nobody_knows(stored, golden):
     golden(shown(with_steps(stored, probe, engine=None, advice=())), "unknown-step-100.txt")
 
 
+@pytest.mark.parametrize("text", ["x" * 10_000, "\x1b[2J\x1b]0;owned\x07", "a b " * 2_500, "<b>"])
+def test_what_somebody_calls_a_run_cannot_fill_or_steer_a_terminal(stored, text):
+    """Label, note and tag are cut with how long they were, and their escapes are written out."""
+    named = {"label": text, "notes": (text,), "tags": {"disk": text}}
+    plain = {"label": "a", "notes": ("b",), "tags": {"disk": "c"}}
+    lines = shown(stored.model_copy(update=named)).splitlines()
+
+    assert all(line.isprintable() for line in lines)
+    assert len(lines) < len(shown(stored.model_copy(update=plain)).splitlines()) + 20
+    assert any("(10,000 characters)" in line for line in lines) == (len(text) == 10_000)
+
+
 @pytest.mark.parametrize("width", [100, 80])
 def test_nothing_is_wider_than_asked(stored, width):
     """Every line fits; pgio's line and the ledger are whole where programs look for them."""
