@@ -179,6 +179,22 @@ def test_files_that_are_named_are_there():
                 assert (ROOT / span).exists(), (document.name, span)
 
 
+def test_every_package_is_explained_to_contributors():
+    """Who adds a folder says what it holds; the table has the order of the layers."""
+    text = documents.text_of(ROOT / "CONTRIBUTING.md")
+    named = re.findall(r"`replayer/(\w+)/`", text.partition("\n## Contracts")[0])
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    layers = project["tool"]["importlinter"]["contracts"][0]["layers"]
+    folders = [
+        name
+        for layer in layers
+        for name in layer.split(" | ")
+        if (ROOT / "replayer" / name).is_dir()
+    ]
+
+    assert named == folders
+
+
 def test_every_page_is_reached_from_the_readme_which_is_short():
     """Who begins at the README finds all pages, and is through with it in minutes."""
     readme = EVERY[0]
