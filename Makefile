@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 
-.PHONY: demo test test-slow test-quiet lint bench lab-test kernel-lab packages plotly dist clean
+.PHONY: demo test test-slow test-quiet lint bench lab-test kernel-lab packages sample plotly dist clean
 
 # With LIVE=1 a page follows it in a browser, and with LIVE=ADDR:PORT it is served there.
 demo: $(VENV)/.ready
@@ -56,6 +56,10 @@ lab-test: $(VENV)/.ready-dev
 dist: $(VENV)/.ready-dev
 	rm -rf dist
 	$(BIN)/python -m build
+
+# A page of one run and one of a comparison, to look at before anything is run: some 20 minutes.
+sample: $(VENV)/.ready-dev
+	$(BIN)/python -m tests.sample
 
 # The script of the pages' charts, as npm's registry has it: only for who takes a newer one; then its
 # SHA-256 belongs into replayer/report/scripts.py.

@@ -83,7 +83,7 @@ def _points(one: Summary) -> Iterator[str]:
     yield _list(one, one.points[:_MOST_POINTS], 1)
     rest = one.points[_MOST_POINTS:]
     if rest:
-        yield f"<details><summary>and {len(rest)} more</summary>"
+        yield f'<details class="printed"><summary>and {len(rest)} more</summary>'
         yield _list(one, rest, _MOST_POINTS + 1)
         yield "</details>"
 

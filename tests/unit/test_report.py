@@ -1,8 +1,13 @@
 """report: a run on the terminal, whole and honest at 100 and at 80 columns."""
 
+import contextlib
 import csv
 import io
+import os
 import re
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 from rich.cells import cell_len
@@ -25,6 +30,7 @@ from replayer.model import (
 from replayer.report import csv as csv_report
 from replayer.report import forms, run, screen, summary, tables
 from replayer.report.words import clean
+from replayer.results import store
 
 PGIO = (
     "DBNAME:  pgio. 4 schemas, 1 threads(each). Run time: 300 seconds. "
@@ -681,3 +687,28 @@ def test_what_was_found_comes_first(stored, width):
     assert (
         text.index("\nin short ") < first_step < text.index("\nwhat to know about these numbers ")
     )
+
+
+def on_a_terminal(columns, *words):
+    """Return what replayer writes on a terminal that is this wide."""
+    ours, theirs = os.openpty()
+    environment = {**os.environ, "TERM": "xterm", "COLUMNS": str(columns), "NO_COLOR": "1"}
+    command = [sys.executable, "-m", "replayer", *map(str, words)]
+    with subprocess.Popen(command, stdout=theirs, env=environment) as process:
+        os.close(theirs)
+        read = b""
+        with contextlib.suppress(OSError):  # a terminal that nobody holds any more
+            while more := os.read(ours, 65536):
+                read += more
+    os.close(ours)
+    assert process.returncode == 0
+    return re.sub(r"\x1b\[[\d;]*m", "", read.decode()).splitlines()
+
+
+def test_on_a_terminal_of_80_columns_no_line_is_longer():
+    """The command's report of a run fits a terminal as it is, pgio's line broken between words."""
+    path = Path(__file__).parents[1] / "fixtures" / "runs" / f"format-{store.FORMAT}.json"
+    lines = on_a_terminal(80, "show", path)
+
+    assert max(map(cell_len, lines)) <= 80
+    assert PGIO in " ".join(lines)

@@ -336,6 +336,7 @@
 
   function print(on) {
     printing = on;
+    document.querySelectorAll("details.printed").forEach((fold) => { fold.open = on; });
     drawAll();
     document.querySelectorAll(".chart.js-plotly-plot").forEach((place) => {
       // A page is about this wide in Plotly's pixels; on screen the chart follows the window again.
