@@ -14,6 +14,7 @@ from statistics import median
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from prometheus_client.core import (
+    CounterMetricFamily,
     GaugeMetricFamily,
     HistogramMetricFamily,
     InfoMetricFamily,
@@ -57,7 +58,7 @@ INFOS: Mapping[str, Kind] = {
         ("step",),
     ),
 }
-GAUGES: Mapping[str, Kind] = {
+GAUGES: dict[str, Kind] = {
     "replayer_run_status": Kind("1 for the status that the run has, 0 for others.", ("status",)),
     "replayer_run_started_timestamp_seconds": Kind("When the run began."),
     "replayer_run_finished_timestamp_seconds": Kind("When it ended."),
@@ -120,6 +121,42 @@ GAUGES: Mapping[str, Kind] = {
         "Measurements in other units, and counts.", ("step", "metric", "unit")
     ),
 }
+_CURRENT = "Of the step under way, at this moment: "
+GAUGES |= {
+    "replayer_step_running": Kind("1 for the step that is under way.", ("step",)),
+    "replayer_step_expected_seconds": Kind(
+        "How long a step to come takes, as it took here before or its keys say.", ("step",)
+    ),
+    "replayer_current_riops": Kind(f"{_CURRENT}blocks that the database missed.", ("step",)),
+    "replayer_current_buffer_hits_per_second": Kind(
+        f"{_CURRENT}blocks that its buffers had.", ("step",)
+    ),
+    "replayer_current_lag_seconds": Kind(
+        f"{_CURRENT}how far it is behind its own clock.", ("step",)
+    ),
+    "replayer_current_cpu_ratio": Kind(
+        "Share of all processors' time in the second before.", ("mode",)
+    ),
+    **{
+        f"replayer_current_{what}_per_second": Kind(f"{_CURRENT}{what}.", ("step",))
+        for what in ("bytes", "files", "rows", "statements", "operations")
+    },
+    **{
+        f"replayer_current_device_{what}_per_second": Kind(
+            f"{words} in the second before.", ("device",)
+        )
+        for what, words in {
+            "reads": "Reads of the device",
+            "writes": "Writes to the device",
+            "read_bytes": "What the device delivered",
+            "written_bytes": "What the device was given",
+        }.items()
+    },
+}
+COUNTERS: Mapping[str, Kind] = {
+    "replayer_run_events": Kind("What a run under way told of itself."),
+    "replayer_server_marks": Kind("What the server did by itself meanwhile.", ("kind",)),
+}
 HISTOGRAM = "replayer_step_latency_seconds"
 _HISTOGRAMS: Mapping[str, Kind] = {
     HISTOGRAM: Kind("Latency of operations, all repeats together.", ("step", "operation")),
@@ -166,6 +203,7 @@ class Families:
     def __init__(self) -> None:
         self._infos = _made(InfoMetricFamily, INFOS)
         self._gauges = _made(GaugeMetricFamily, GAUGES)
+        self._counters = _made(CounterMetricFamily, COUNTERS)
         self._histograms = _made(HistogramMetricFamily, _HISTOGRAMS)
 
     def all(self) -> Iterator[Metric]:
@@ -177,17 +215,18 @@ class Families:
         for own, other in zip(self._every(), others._every(), strict=True):
             own.samples.extend(other.samples)
 
-    def _every(self) -> tuple[Metric, ...]:
-        return (*self._infos.values(), *self._gauges.values(), *self._histograms.values())
+    def _every(self) -> Iterator[Metric]:
+        for kind in (self._infos, self._gauges, self._counters, self._histograms):
+            yield from kind.values()
 
     def add(self, run: Run) -> None:
         """Add what is known of a run: all of it that is not a number is left out."""
         self._info("replayer_run", [run.id], _about(run))
         for status in Status:
-            self._put("replayer_run_status", [run.id, status.value], float(run.status is status))
+            self.put("replayer_run_status", [run.id, status.value], float(run.status is status))
         for name, stamp in (("started", run.started), ("finished", run.finished or "")):
-            self._put(f"replayer_run_{name}_timestamp_seconds", [run.id], _instant(stamp))
-        self._put("replayer_run_planned_steps", [run.id], _planned(run))
+            self.put(f"replayer_run_{name}_timestamp_seconds", [run.id], _instant(stamp))
+        self.put("replayer_run_planned_steps", [run.id], _planned(run))
         steps: dict[str, list[StepResult]] = {}
         for step in run.steps:
             steps.setdefault(step.name, []).append(step)
@@ -197,31 +236,31 @@ class Families:
     def _step(self, of: list[str], results: list[StepResult]) -> None:
         for status in dict.fromkeys(result.status for result in results):
             number = sum(result.status is status for result in results)
-            self._put("replayer_step_results", [*of, status.value], number)
+            self.put("replayer_step_results", [*of, status.value], number)
         done = [result for result in results if result.status is Status.DONE]
         if not done:
             return
         took = median(result.elapsed for result in done)
-        self._put("replayer_step_elapsed_seconds", of, took)
+        self.put("replayer_step_elapsed_seconds", of, took)
         self._proof(of, done)
         self._latency(of, done)
         self._watched(of, done)
         for name, labels, value in _measured(done):
-            self._put(name, [*of, *labels], value)
+            self.put(name, [*of, *labels], value)
 
     def _proof(self, of: list[str], done: list[StepResult]) -> None:
         colds = [result.cold for result in done if result.cold is not None]
         if colds:
             words = {key: str(getattr(colds[-1], key)) for key in ("asked", "got", "proof")}
             self._info("replayer_step_cold", of, words)
-            self._put("replayer_step_resident_ratio", of, _median(c.resident_share for c in colds))
+            self.put("replayer_step_resident_ratio", of, _median(c.resident_share for c in colds))
         ledgers = [result.ledger for result in done if result.ledger is not None]
         if ledgers:
             last = ledgers[-1]
             words = {"asked": last.asked or "", "verdict": last.verdict}
             self._info("replayer_step_ledger", of, words | {"device": last.device or ""})
             for name, labels, value in _ledger(ledgers):
-                self._put(name, [*of, *labels], value)
+                self.put(name, [*of, *labels], value)
 
     def _latency(self, of: list[str], done: list[StepResult]) -> None:
         for kind, buckets in latency.operations(done).items():
@@ -231,19 +270,24 @@ class Families:
             )
             for percentile, seconds in buckets.percentiles:
                 at = [*labels, percentile]
-                self._put("replayer_step_latency_percentile_seconds", at, seconds)
+                self.put("replayer_step_latency_percentile_seconds", at, seconds)
 
     def _watched(self, of: list[str], done: list[StepResult]) -> None:
         for column, mode in _CPU.items():
-            self._put("replayer_step_cpu_ratio", [*of, mode], _over(done, column, 0.01))
+            self.put("replayer_step_cpu_ratio", [*of, mode], _over(done, column, 0.01))
         devices = [result.series.device for result in done if result.series is not None]
         for column, (name, factor) in _DEVICE.items():
             labels = [*of, (devices and devices[-1]) or ""]
-            self._put(f"replayer_step_device_{name}", labels, _over(done, column, factor))
+            self.put(f"replayer_step_device_{name}", labels, _over(done, column, factor))
 
-    def _put(self, name: str, labels: Iterable[object], value: float | None) -> None:
+    def put(self, name: str, labels: Iterable[object], value: float | None) -> None:
+        """Add a sample of a gauge, if there is a number."""
         if value is not None and math.isfinite(value):
             self._gauges[name].add_metric([_label(one) for one in labels], value)
+
+    def count(self, name: str, labels: Iterable[object], value: float) -> None:
+        """Add a sample of a counter."""
+        self._counters[name].add_metric([_label(one) for one in labels], value)
 
     def _info(self, name: str, labels: Iterable[object], words: Mapping[str, object]) -> None:
         values = {key: _label(value) for key, value in words.items()}

@@ -10,6 +10,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.registry import Collector
 
 from replayer.errors import ReplayerError
+from replayer.metrics.current import Watched
 from replayer.metrics.families import Families, needs
 from replayer.results import store
 from replayer.results.store import Summary
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from prometheus_client.core import Metric
+
+    from replayer.model import Run
 
 
 class Source(Protocol):
@@ -72,7 +75,7 @@ class _Known(NamedTuple):
     """A run as it was when its file was read."""
 
     version: _Version
-    id: str
+    run: Run
     families: Families
 
 
@@ -82,6 +85,7 @@ class Runs(Collector):
     def __init__(self, source: Source) -> None:
         self._source = source
         self._known: dict[Path, _Known] = {}
+        self._watched: dict[Path, Watched] = {}
         # Several may ask at a time.
         self._lock = threading.Lock()
 
@@ -89,11 +93,12 @@ class Runs(Collector):
         """Yield the families with all their samples."""
         families = Families()
         with self._lock:
-            for one in self._runs():
-                families.join(one)
+            for path, one in self._runs():
+                families.join(one.families)
+                self._watched[path].add(families, one.run)
         yield from families.all()
 
-    def _runs(self) -> Iterator[Families]:
+    def _runs(self) -> Iterator[tuple[Path, _Known]]:
         """Yield the runs as they are now; one that is gone, or is none, as it was last."""
         known = {}
         for path in self._source.paths():
@@ -101,9 +106,11 @@ class Runs(Collector):
                 self._read(path)
             if path in self._known:
                 known[path] = self._known[path]
+        for path in self._known.keys() - known.keys():
+            self._watched.pop(path).close()
         self._known = known
         # Links and copies: a run is exported once, or its samples would stand twice.
-        yield from {one.id: one.families for one in known.values()}.values()
+        yield from {one.run.id: (path, one) for path, one in known.items()}.values()
 
     def _read(self, path: Path) -> None:
         state = path.stat()
@@ -111,7 +118,9 @@ class Runs(Collector):
         if path not in self._known or self._known[path].version != version:
             run, families = store.load(path, needs), Families()
             families.add(run)
-            self._known[path] = _Known(version, run.id, families)
+            # Its steps are in the families, and large.
+            self._known[path] = _Known(version, run.model_copy(update={"steps": ()}), families)
+            self._watched.setdefault(path, Watched(path))
 
 
 def registry(source: Source) -> CollectorRegistry:

@@ -11,12 +11,13 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from prometheus_client.registry import Collector
 
 from replayer.errors import Impossible
-from replayer.metrics import latency, serving
+from replayer.metrics import latency, serving, source
 from replayer.metrics.families import Families
 from replayer.model import Better, Measurement, Status
 from replayer.report.tables import mean
 from replayer.results import histogram, store
 from replayer.results.store import FORMAT
+from replayer.run import event_file, events
 
 FIXTURE = Path(__file__).parents[1] / "fixtures" / "runs" / f"format-{FORMAT}.json"
 
@@ -247,3 +248,71 @@ def test_a_name_of_the_web_gets_nothing_from_loopback(host, status):
     guarded({"HTTP_HOST": host}, lambda line, _headers: answers.append(line[:3]))
 
     assert answers == [status]
+
+
+@pytest.fixture
+def under_way(stored, tmp_path):
+    """Return the file of a run under way, with an open file of events."""
+    path = tmp_path / "run.json"
+    store.save(path, stored.model_copy(update={"status": Status.RUNNING}))
+    with event_file.path_of(path).open("wb", buffering=0) as told:
+        yield path, told
+
+
+def tell(told, *some):
+    """Write events as a run does."""
+    told.write(b"".join(map(events.line, some)))
+
+
+def asked(registry):
+    """Return (name, labels) -> value of what a registry exports now."""
+    text = openmetrics.generate_latest(registry).decode()
+    families = text_string_to_metric_families(text)
+    return {(s.name, frozenset(s.labels.items())): s.value for f in families for s in f.samples}
+
+
+def test_what_a_run_tells_is_exported_while_it_runs(under_way):
+    """Figures of the step under way, of processors and device; a step that ended has none."""
+    path, told = under_way
+    registry = source.registry(source.Named((path,)))
+    tell(
+        told,
+        events.Plan(steps=(events.Planned(number=1, name="a", repeat=1, seconds=7.5),)),
+        events.Begin(number=1, name="a", repeat=1, device="vda"),
+        events.Figures(values={"riops": 12.0, "hits": None}),
+        events.Machine(values={"cpu_user": 0.25, "device_reads": 3.0}),
+    )
+    running = asked(registry)
+    ended = events.Step(name="a", repeat=1, status="done", reason="", seconds=1.0, measured={})
+    tell(told, ended)
+    over = asked(registry)
+
+    assert value(running, "replayer_current_riops", step="a") == 12.0
+    assert value(running, "replayer_step_running", step="a") == 1.0
+    assert value(running, "replayer_step_expected_seconds", step="a") == 7.5
+    assert value(running, "replayer_current_cpu_ratio", mode="user") == 0.25
+    assert value(running, "replayer_current_device_reads_per_second", device="vda") == 3.0
+    names = {name for name, _ in running}
+    assert "replayer_current_buffer_hits_per_second" not in names
+    assert not {"replayer_current_riops", "replayer_step_running"} & {name for name, _ in over}
+
+
+def test_counters_of_events_go_on_when_the_run_ends_or_is_taken_up(stored, under_way):
+    """They only grow, however the lines come; when the run is over its figures are gone."""
+    path, told = under_way
+    registry = source.registry(source.Named((path,)))
+    mark = events.ServerMark(when="", kind="checkpoint", text="")
+    counts = []
+    for status in (Status.RUNNING, Status.DONE, Status.RUNNING):
+        store.save(path, stored.model_copy(update={"status": status}))
+        line = events.line(mark)
+        told.write(b"no event\n" + line[:9])
+        asked(registry)
+        told.write(line[9:] + events.line(events.Machine(values={"cpu_user": 1.0})))
+        samples = asked(registry)
+        counts.append(value(samples, "replayer_server_marks_total", kind="checkpoint"))
+        shown = "replayer_current_cpu_ratio" in {name for name, _ in samples}
+        assert shown is (status is Status.RUNNING)
+
+    assert counts == sorted(counts)
+    assert counts[0] == 1
