@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
 
 from replayer.model import Status
 from replayer.run.event_file import Follower
-from replayer.run.events import RUNNING, Reader, ServerMark
+from replayer.run.events import RUNNING, Figures, Reader, ServerMark
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,6 +38,10 @@ _DEVICE = {
 }
 
 
+_OLD = 10.0
+"""Seconds after which a figure is not of this moment any more: its step does something else."""
+
+
 class Sample(NamedTuple):
     """A family's name, the labels beside the run's, and a value."""
 
@@ -54,6 +59,8 @@ class Watched:
         self._reader = Reader()
         self._heard = 0
         self._marks: Counter[str] = Counter()
+        self._told = ""
+        """When figures of a step were told last."""
 
     def add(self, families: Families, run: Run) -> None:
         """Read what was told since the last time, and add what is known by now."""
@@ -64,7 +71,7 @@ class Watched:
         if not running:
             self.close()
         elif self._heard:
-            for family, labels, value in _now(self._reader.state()):
+            for family, labels, value in _now(self._reader.state(), fresh=_fresh(self._told)):
                 families.put(family, (run.id, *labels), value)
         if self._heard:
             families.count("replayer_run_events", (run.id,), self._heard)
@@ -85,16 +92,24 @@ class Watched:
                     self._heard += 1
                     if isinstance(event, ServerMark):
                         self._marks[event.kind] += 1
+                    elif isinstance(event, Figures):
+                        self._told = event.at
 
 
-def _now(state: State) -> Iterator[Sample]:
+def _fresh(stamp: str) -> bool:
+    with contextlib.suppress(ValueError, TypeError):
+        return (datetime.now(UTC) - datetime.fromisoformat(stamp)).total_seconds() < _OLD
+    return False
+
+
+def _now(state: State, *, fresh: bool) -> Iterator[Sample]:
     """Yield the figures of the step under way, of the processors and of the device."""
     names = dict.fromkeys(step.name for step in state.steps if step.state == RUNNING)
     latest = state.latest
     for name in names:
         yield Sample("replayer_step_running", (name,), 1.0)
         for figure, family in _STEP.items():
-            yield Sample(family, (name,), latest.get(figure))
+            yield Sample(family, (name,), latest.get(figure) if fresh else None)
     for step in state.steps:
         # What is done in each repeat takes as long in each.
         if step.repeat == 1:

@@ -2,6 +2,7 @@
 
 import math
 import random
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -295,6 +296,22 @@ def test_what_a_run_tells_is_exported_while_it_runs(under_way):
     names = {name for name, _ in running}
     assert "replayer_current_buffer_hits_per_second" not in names
     assert not {"replayer_current_riops", "replayer_step_running"} & {name for name, _ in over}
+
+
+def test_a_figure_that_is_old_is_not_of_this_moment(under_way):
+    """A step that tells none any more does something else, such as its account."""
+    path, told = under_way
+    registry = source.registry(source.Named((path,)))
+    old = (datetime.now(UTC) - timedelta(seconds=60)).isoformat()
+    tell(
+        told,
+        events.Begin(number=1, name="a", repeat=1),
+        events.Figures(at=old, values={"riops": 12.0}),
+    )
+    names = {name for name, _ in asked(registry)}
+
+    assert "replayer_step_running" in names
+    assert "replayer_current_riops" not in names
 
 
 def test_counters_of_events_go_on_when_the_run_ends_or_is_taken_up(stored, under_way):
