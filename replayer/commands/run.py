@@ -346,7 +346,7 @@ def _perform(
     try:
         with signals.limited(args.timeout), voice.conversation(foreseen) as progress:
             if exported.link:
-                progress.say(f"metrics: {exported.link}")
+                voice.say_here(f"metrics: {exported.link}")
             give_back(progress.say)
             with arranged(order, wanted, progress) as runs:
                 for current in runs:
