@@ -1,6 +1,7 @@
 """The parts that reports are made of: records, pairs, averages of a series, spark lines."""
 
 import math
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -21,6 +22,8 @@ _GAP = 2
 _LABEL = 16
 _NARROWEST = 12
 _WHOLE_FROM = 100
+_BREAKS = re.compile(r"[^,/]*[,/]|[^,/]+")
+"""The pieces of a word, each with what it may be broken after."""
 _WIDEST = 1000
 _BLOCKS = "▁▂▃▄▅▆▇█"
 _PLAIN_BLOCKS = "_.-:=+*#"
@@ -60,6 +63,28 @@ class Flow:
                 row = longer
         if row:
             yield Text(row, style=self.style, overflow="fold")
+
+
+@dataclass(frozen=True)
+class Folded:
+    """Words as wide as there is room for; one that is wider is broken after a comma or slash."""
+
+    text: str
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Yield the lines; rich folds what has neither."""
+        room = options.max_width
+        words = [self._broken(word, room) for word in self.text.split(" ")]
+        yield Text(" ".join(words), overflow="fold")
+
+    def _broken(self, word: str, room: int) -> str:
+        if cell_len(word) <= room:
+            return word
+        rows = [""]
+        for piece in _BREAKS.findall(word):
+            fits = cell_len(rows[-1]) + cell_len(piece) <= room
+            rows[-1:] = [rows[-1] + piece] if fits or not rows[-1] else [rows[-1], piece]
+        return "\n".join(rows)
 
 
 @dataclass(frozen=True)
@@ -163,7 +188,7 @@ def pairs(items: Iterable[tuple[str, str | Text | Flow]], width: int = 0) -> Tab
     table.add_column(style="dim", no_wrap=True, width=max(longest, width))
     table.add_column(overflow="fold")
     for label, value in items:
-        table.add_row(Text(label), Text(value) if isinstance(value, str) else value)
+        table.add_row(Text(label), Folded(value) if isinstance(value, str) else value)
     return table
 
 

@@ -214,6 +214,21 @@ def test_no_word_of_the_data_is_cut_at_80_columns(stored):
     assert max(map(cell_len, shown(found, 80).splitlines())) <= 80
 
 
+def test_a_word_wider_than_its_place_is_broken_where_it_has_parts(stored):
+    """Options and paths go on below after a comma or slash, and nothing of them is lost."""
+    path = "/opt/replayer/" + "/".join(f"folder{i}" for i in range(12))
+    options = "rw,relatime," + ",".join(f"option{i}=65534" for i in range(12))
+    host = {**stored.host, "fs.options": options, "os.name": path}
+    text = shown(stored.model_copy(update={"host": host}), 80)
+    rows = [row.strip() for row in text.splitlines()]
+
+    assert path in "".join(rows)
+    assert options in "".join(rows)
+    assert any(row.endswith("/") for row in rows)
+    assert any(re.search(r"option\d+=65534,$", row) for row in rows)
+    assert max(map(cell_len, text.splitlines())) <= 80
+
+
 def test_what_the_collectors_counted_is_a_few_lines(stored):
     """Of a collector's table the largest rows are shown, without zeros; others are counted."""
     rows = tuple(
