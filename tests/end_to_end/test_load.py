@@ -118,11 +118,26 @@ def test_clients_that_look_less_often_need_less_cpu_and_keep_the_rate(loaded):
     assert later.response.percentile_ns(50) > at_once.response.percentile_ns(50)
 
 
+@pytest.fixture
+def window(context, monkeypatch):
+    """Return what is set when the clock of a level begins, however long its start took."""
+    opened, task = threading.Event(), context.progress.task
+
+    def seen(title, *others, **keys):
+        if title == "load":
+            opened.set()
+        return task(title, *others, **keys)
+
+    monkeypatch.setattr(context.progress, "task", seen)
+    return opened
+
+
 @contextlib.contextmanager
-def stopped(server, after, seconds):
-    """Stop all processes of a server for a while, some seconds after the `with` block began."""
+def stopped(server, window, after, seconds):
+    """Stop all processes of a server for a while, some seconds after the window opened."""
 
     def stop():
+        window.wait(60)
         time.sleep(after)
         pids = server.pids()
         halt(pids)
@@ -137,9 +152,9 @@ def stopped(server, after, seconds):
         thread.join()
 
 
-def stall_shows(loaded, server, *, seconds, stall):
+def stall_shows(loaded, server, window, *, seconds, stall):
     """Hold a level with a stall in it against what the stall makes of it, computed."""
-    with stopped(server, seconds / 3, stall):
+    with stopped(server, window, seconds / 3, stall):
         level = loaded(rate=500, seconds=seconds, sessions=4)
     # Of all that arrive a share of (stall - x) / seconds has to wait for longer than x.
     expected = stall - 0.01 * seconds
@@ -151,16 +166,16 @@ def stall_shows(loaded, server, *, seconds, stall):
     assert max(lag.longest for lag in level.lag) == pytest.approx(stall, rel=0.15)
 
 
-def test_a_stall_is_in_the_response_time_of_all_who_came_meanwhile(loaded, server):
+def test_a_stall_is_in_the_response_time_of_all_who_came_meanwhile(loaded, server, window):
     """The server stands still for 0.5 of 6 s: p99 of the response is 0.44 s, of service small."""
-    stall_shows(loaded, server, seconds=6.0, stall=0.5)
+    stall_shows(loaded, server, window, seconds=6.0, stall=0.5)
 
 
 @pytest.mark.alone
 @pytest.mark.slow
-def test_a_stall_of_a_second_in_a_minute_is_a_p99_of_four_tenths(loaded, server):
+def test_a_stall_of_a_second_in_a_minute_is_a_p99_of_four_tenths(loaded, server, window):
     """With the server stopped for 1 s of 60 at 500/s the p99 of the response is near 0.40 s."""
-    stall_shows(loaded, server, seconds=60.0, stall=1.0)
+    stall_shows(loaded, server, window, seconds=60.0, stall=1.0)
 
 
 def test_a_rate_that_cannot_be_had_is_not_sustained(loaded):

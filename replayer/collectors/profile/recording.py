@@ -29,6 +29,7 @@ class PerfRecording:
         self._scene = scene
         self._servers: set[int] = set()
         self._looks: list[threading.Thread] = []
+        self._unread = ""
         self._perf = Perf(scene.host, scene.folder, ["-g", "-F", str(HERTZ)])
 
     def prepare(self) -> None:
@@ -85,11 +86,20 @@ class PerfRecording:
         printed = self._perf.script(
             _FIELDS, "--no-inline", "--show-task-events", wanted=("--show-lost-events",)
         )
-        with printed as lines:
-            return stacks.folded(lines, begin_ns, end_ns, families)
+        folded = None
+        try:
+            with printed as lines:
+                folded = stacks.folded(lines, begin_ns, end_ns, families)
+        except ReplayerError as error:
+            if folded is None or not folded.samples:
+                raise
+            # perf gives up at a record that it cannot follow, such as a BPF program's that somebody
+            # unloaded meanwhile: what it printed before that is in order and whole.
+            self._unread = f"perf could read its file no further ({error})"
+        return folded
 
     def _truncated(self, folded: Folded, begin_ns: int, end_ns: int) -> str:
-        bad = self._perf.ended_badly
+        bad = self._perf.ended_badly or self._unread
         if folded.last_ns < end_ns - _LATE_NS and (bad or self._perf.is_full()):
             seconds = max(0, folded.last_ns - begin_ns) / 1e9
             return f"{bad or self._perf.limit()}, {seconds:.1f} s after the begin of the window"
