@@ -1,9 +1,11 @@
 """`perf record` beside a step: started, told when to record, stopped, and read."""
 
 import contextlib
+import mmap
 import os
 import select
 import shutil
+import struct
 import time
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
@@ -19,6 +21,14 @@ from replayer.units import show_size
 _FILE = "perf.data"
 _LOG = "perf.log"
 _FIFOS = ("control", "ack")
+_DATA_SECTION = 40
+"""Where in the file it stands where the records are, and how many bytes."""
+_HEADER = struct.Struct("=IHH")
+"""Of a record: its kind, its mode, and its length."""
+_OF_BPF = frozenset({17, 18})
+"""PERF_RECORD_KSYMBOL and PERF_RECORD_BPF_EVENT."""
+_PASSED_OVER = 65
+"""PERF_RECORD_HEADER_EVENT_TYPE, which is deprecated."""
 _LEAST = 8 << 20
 """What it writes of the processes that are there when it begins, on a machine with many."""
 _ROOM = 1 << 16
@@ -89,6 +99,8 @@ class Perf:
     ) -> AbstractContextManager[IO[str]]:
         """Give what it recorded as lines of these fields, with those `wanted` that it knows."""
         known = _options(self._program, "script") if wanted else frozenset()
+        with contextlib.suppress(OSError, ValueError):
+            mend(self.data)
         arguments: list[str | Path] = [self._program, "script", "-i", self.data, "-F", fields]
         arguments += ["--ns", *options, *(option for option in wanted if option in known)]
         return shell.printed(arguments, environment=_PLAIN, timeout=_SCRIPT_SECONDS)
@@ -170,6 +182,27 @@ class Perf:
 
     def _is_without_room(self) -> bool:
         return shutil.disk_usage(self._folder).free < _ROOM
+
+
+def mend(path: Path) -> None:
+    """Have perf pass over what a recording tells of BPF programs that came or went meanwhile.
+
+    The kernel counts the length of such a record anew for each event that it is written for, so
+    that its end is not where perf looks for the event's number, and perf reads none of the file.
+    As a record of a kind that is no longer made every perf passes over it.  The layout of the file
+    is that of tools/perf/Documentation/perf.data-file-format.txt.
+    """
+    with path.open("r+b") as file, mmap.mmap(file.fileno(), 0) as data:
+        place, size = struct.unpack_from("=QQ", data, _DATA_SECTION)
+        # Of a perf that was killed the size is none.
+        end = min(len(data), place + size) if size else len(data)
+        while place + _HEADER.size <= end:
+            kind, _, length = _HEADER.unpack_from(data, place)
+            if length < _HEADER.size:
+                return
+            if kind in _OF_BPF:
+                struct.pack_into("=I", data, place, _PASSED_OVER)
+            place += length
 
 
 class _Control:

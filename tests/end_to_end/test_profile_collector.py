@@ -238,6 +238,29 @@ def test_perf_that_is_killed_in_the_middle_is_told(begun):
     assert "perf was ended in the middle of the step by SIGKILL" in reason
 
 
+@pytest.mark.root
+def test_bpf_programs_that_come_and_go_do_not_make_it_unreadable(perf, tmp_path):
+    """As one of bpftrace's, beside a perf of two events, of which the kernel writes the lengths."""
+    bpftrace = shutil.which("bpftrace")
+    if bpftrace is None:
+        missing("bpftrace", "there is no bpftrace (apt-get install bpftrace)")
+    chains, events = ["-g", "-F", "99"], ["-e", "sched:sched_switch", "-e", "sched:sched_wakeup"]
+    recorders = []
+    for number, options in enumerate((chains, events, chains)):
+        (tmp_path / str(number)).mkdir()
+        recorders.append(perfs.Perf(Host(), tmp_path / str(number), options))
+    for one in recorders:
+        one.tell("enable", 1.0)
+    program = "tracepoint:sched:sched_switch { @ = count(); } interval:ms:50 { exit(); }"
+    for _ in range(3):
+        subprocess.run([bpftrace, "-e", program], capture_output=True, check=True, timeout=60)
+    for one in recorders:
+        one.end()
+
+    with recorders[1].script("time,event") as lines:
+        assert sum("sched_switch" in line for line in lines) > 100
+
+
 @pytest.mark.parametrize("share", [0.0, 0.01, 0.3, 0.7, 0.999])
 def test_a_file_that_is_cut_is_one_sentence_or_a_part(begun, share):
     """Whatever is left of it: samples of the window, or why there are none."""

@@ -4,11 +4,14 @@ import csv
 import io
 import json
 import re
+import tempfile
+from pathlib import Path
 
 import pytest
 
 from replayer.__main__ import main
 from replayer.model import Spent
+from tests.limited import slow_flushes
 
 WORKLOAD = """# commits
 description = "commits"
@@ -36,8 +39,15 @@ def watched(monkeypatch):
 
 
 @pytest.mark.slow
-def test_commits_that_wait_for_the_log_are_named(watched, made_home, tmp_path, capsys):
-    """6 repeats with synchronous commits against 4 without: the log flush, and what it costs."""
+def test_commits_that_wait_for_the_log_are_named(watched, made_home, tmp_path, capsys, monkeypatch):
+    """6 repeats with synchronous commits against 6 without: the log flush, and what it costs.
+
+    A flush takes 5 ms, so that it is most of the difference whatever the neighbours do.
+    """
+    # The server's user must be able to read it.
+    folder = Path(tempfile.mkdtemp(prefix="replayer-test-", dir=made_home))
+    folder.chmod(0o755)
+    monkeypatch.setenv("LD_PRELOAD", str(slow_flushes(folder, 0.005)))
     workload, results = tmp_path / "commits.toml", tmp_path / "results"
     workload.write_text(WORKLOAD)
     for value in ("off", "on"):
@@ -58,8 +68,8 @@ def test_commits_that_wait_for_the_log_are_named(watched, made_home, tmp_path, c
                      r"statement of [\d.]+: log flush \+[\d.]+ \(", text)  # fmt: skip
     assert "may explain: engine.settings.synchronous_commit: off in off, on in on" in text
     assert why["parts"][0]["part"] == Spent.LOG
-    # How much of the whole it is, the neighbours decide: they have the processors meanwhile.
-    assert why["parts"][0]["shift"] > 0.1 * why["whole"]["shift"] > 0
+    # Most of what a statement takes longer is the log.
+    assert why["parts"][0]["shift"] > 0.5 * why["whole"]["shift"] > 0
     assert "log flush" in page.read_text()
     rows = list(csv.DictReader(io.StringIO(table.read_text())))
     assert any(row["metric"] == "sessions.time.log flush" for row in rows)
