@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import IO
 
 from replayer import shell
-from replayer.errors import ReplayerError, Skip
+from replayer.errors import Impossible, ReplayerError, Skip
 from replayer.machine.background import Background
 from replayer.machine.host import Host
 from replayer.units import show_size
@@ -21,6 +21,10 @@ from replayer.units import show_size
 _FILE = "perf.data"
 _LOG = "perf.log"
 _FIFOS = ("control", "ack")
+_SCHEDULER = ["-e", "sched:sched_switch", "-e", "sched:sched_wakeup", "-m", "256"]
+"""With 1 MiB of each processor for what it has not read yet."""
+_FIRST_NAMESPACE = "pid:[4026531836]"
+"""The one that the kernel boots with, include/linux/proc_ns.h."""
 _DATA_SECTION = 40
 """Where in the file it stands where the records are, and how many bytes."""
 _HEADER = struct.Struct("=IHH")
@@ -182,6 +186,20 @@ class Perf:
 
     def _is_without_room(self) -> bool:
         return shutil.disk_usage(self._folder).free < _ROOM
+
+
+def of_scheduler(host: Host, folder: Path) -> Perf:
+    """Return a perf that records the scheduler's events when told to, with its file in a folder.
+
+    Raises Skip or Impossible with the reason where it cannot.
+    """
+    if host.link("proc/self/ns/pid") not in {"", _FIRST_NAMESPACE}:
+        raise Impossible("process ids in here are not the kernel's own")
+    perf = Perf(host, folder, _SCHEDULER)
+    if not perf.controlled:
+        perf.end()
+        raise Impossible("this perf cannot be told when to record (it can since 5.10)")
+    return perf
 
 
 def mend(path: Path) -> None:

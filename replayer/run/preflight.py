@@ -18,12 +18,11 @@ from typing import NamedTuple
 
 from replayer import assets, journal, shell, trusted_path
 from replayer.analysis import warnings
-from replayer.collectors.waits import switches
 from replayer.conditions import memory_bound
 from replayer.conditions.residency import Residency, residency
 from replayer.engines import engine
 from replayer.errors import ReplayerError
-from replayer.machine import page_cache
+from replayer.machine import page_cache, perf
 from replayer.machine.free_space import free_bytes
 from replayer.machine.host import Host
 from replayer.model import Advice, Fact
@@ -295,7 +294,7 @@ def sleep(case: Case) -> Line:
     """Ask whether it can be traced how long sessions sleep, on which their account rests."""
     try:
         with tempfile.TemporaryDirectory(prefix="replayer-check-") as folder:
-            switches.started(case.host, Path(folder)).end()
+            perf.of_scheduler(case.host, Path(folder)).end()
     except (ReplayerError, OSError) as error:
         finding = f"sessions sleep as long as they are met asleep: {error}"
         todo = "the account of their time may not close, above all in a virtual machine"

@@ -20,21 +20,17 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from replayer.collectors import Scene
-from replayer.errors import Impossible, ReplayerError
-from replayer.machine.host import Host
-from replayer.machine.perf import Perf
+from replayer.errors import ReplayerError
+from replayer.machine import perf
 
 RUNS = "R"
 _WAKES = "wakes"
-_EVENTS = ["-e", "sched:sched_switch", "-e", "sched:sched_wakeup", "-m", "256"]
-"""With 1 MiB of each processor for what it did in one trace."""
 _FOLDER = "switches"
 _FIELDS = "time,event,trace"
 _SETTLED = 0.001
@@ -46,8 +42,6 @@ _SHARE = 0.0075
 _BYTES_PER_SECOND = 1 << 19
 _PART = 0.01
 """Of the time since the first trace, at least, between two of them: of an hour there are enough."""
-_FIRST_NAMESPACE = "pid:[4026531836]"
-"""The one that the kernel boots with, include/linux/proc_ns.h."""
 _DEAD = frozenset("XZ")
 _FEW = 8
 """Traces, of which it cannot be known how much a look tells of what follows."""
@@ -95,7 +89,7 @@ class Switches:
         """Start it; raise Skip or Impossible with the reason where it cannot record."""
         folder = scene.folder / _FOLDER
         folder.mkdir(mode=0o700)
-        self._perf = started(scene.host, folder)
+        self._perf = perf.of_scheduler(scene.host, folder)
         self._traces: list[Trace] = []
         self._first = self._due = 0.0
         self._bytes = 0
@@ -155,20 +149,6 @@ class Switches:
         written, spent = size - self._bytes, cost - self._spent
         self._bytes, self._spent = size, cost
         return max(elapsed * _PART, written / _BYTES_PER_SECOND, spent / _SHARE)
-
-
-def started(host: Host, folder: Path) -> Perf:
-    """Return a perf that traces the scheduler when it is told to, with its file in a folder.
-
-    Raises Skip or Impossible with the reason where it cannot.
-    """
-    if host.link("proc/self/ns/pid") not in {"", _FIRST_NAMESPACE}:
-        raise Impossible("process ids in here are not the kernel's own")
-    perf = Perf(host, folder, _EVENTS)
-    if not perf.controlled:
-        perf.end()
-        raise Impossible("this perf cannot be told when to record (it can since 5.10)")
-    return perf
 
 
 def parsed(lines: Iterable[str], tids: set[int]) -> Iterator[Step]:
