@@ -281,9 +281,9 @@ def latencies(sides: Sequence[Side]) -> Iterator[tuple[str, Chart]]:
         if traces:
             chart = _chart(
                 f"latency-{word(name)}",
-                f"{word(name)}: latency by percentile, up to where ten operations took longer",
+                f"{word(name)}: latency by percentile",
                 traces,
-                x="percentile",
+                x="percentile, up to where ten operations took longer",
                 y="ms",
             )
             chart["layout"] |= {
