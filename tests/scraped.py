@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import time
+import urllib.error
 import urllib.parse
 import urllib.request
 from pathlib import Path
@@ -86,10 +87,26 @@ def prometheus(folder, *links):
     with (folder / "prometheus.log").open("wb") as log:
         process = subprocess.Popen(command, stdout=log, stderr=log)
     try:
-        yield Prometheus(_address(process, folder / "prometheus.log"))
+        address = _address(process, folder / "prometheus.log")
+        _ready(address)
+        yield Prometheus(address)
     finally:
         process.kill()
         process.wait()
+
+
+def _ready(address):
+    """Wait until it answers: it listens before it does."""
+    end = time.monotonic() + _LONG
+    while time.monotonic() < end:
+        try:
+            urllib.request.urlopen(f"{address}/-/ready", timeout=30).close()
+        except urllib.error.HTTPError as error:
+            error.close()
+            time.sleep(0.05)
+        else:
+            return
+    pytest.fail("Prometheus does not become ready")
 
 
 def _address(process, log):
