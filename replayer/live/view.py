@@ -20,14 +20,12 @@ class View:
 
     def __init__(self) -> None:
         self.reader = Reader()
-        self.result: Path | None = None
         self._follower: Follower | None = None
         self._numbers = itertools.count(1)
         self._recent: deque[tuple[int, events.Event]] = deque(maxlen=_RECENT)
 
     def follow(self, result: Path) -> None:
         """Read the events of the run that is stored there from now on."""
-        self.result = result
         self._follower = Follower(result)
 
     def look(self) -> None:

@@ -21,6 +21,7 @@ from selenium.webdriver.chrome.options import Options
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.support.ui import WebDriverWait
 
+from replayer import command_line
 from replayer.__main__ import main
 from replayer.errors import Impossible
 from replayer.live import address
@@ -350,6 +351,16 @@ def test_others_reach_it_only_with_a_token():
     for text in ("0.0.0.0", "[::]:80", "192.0.2.1"):
         with pytest.raises(Impossible, match="--live-token"):
             address.refuse_open(address.parsed(text), None)
+
+
+@pytest.mark.parametrize("words", [["--live-token", "{}"], ["--live-token={}"]])
+def test_a_token_is_nothing_that_ps_shows(words):
+    """It is taken out of the command line before anything is done, and known all the same."""
+    token = "correct-horse-battery"
+    shown = command_line.hidden(["run", "--live", *[word.format(token) for word in words]])
+
+    assert token not in " ".join(shown)
+    assert command_line.revealed(shown[-1].rpartition("=")[2]) == token
 
 
 # A real run

@@ -3,15 +3,19 @@
 import os
 import stat
 import threading
+import time
 
 import pytest
 
 from replayer import journal
+from replayer.machine.host import Host
 from replayer.report.progress import Silence
 from replayer.run import event_file, events, recovery
 from replayer.run.event_file import EventFile, Follower
+from replayer.run.pulse import Machine
 from replayer.run.rates import Rates
 from replayer.run.telling import Telling
+from replayer.watch.sampler import Sampler
 
 AT = "2026-11-22T12:00:00.000+00:00"
 
@@ -127,6 +131,21 @@ def test_totals_become_rates():
         {"bytes": 10.0, "behind": 0.5},
         {"bytes": 50.0, "behind": 0.5},
     ]
+
+
+def test_the_machine_is_told_from_the_samplers_copies(tmp_path):
+    """Shares of processor time are shares, and the device's rates are there where it has one."""
+    host = Host()
+    with Sampler(host, host.device_of(tmp_path), interval=0.05) as sampler:
+        machine = Machine(sampler)
+        deadline = time.monotonic() + 60
+        while not (values := machine.values()):
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+
+    assert set(values) <= set(events.FIGURES)
+    assert 0 <= values["cpu_user"] + values["cpu_system"] + values["cpu_iowait"] <= 1.001
+    assert ("device_reads" in values) == (sampler.device is not None)
 
 
 def test_events_are_for_their_owner_and_gone_at_the_end(result):

@@ -56,6 +56,24 @@ def test_a_checkpoint_of_the_real_server_is_a_mark(database, server):
     assert all(0 <= mark.at <= long for mark in marks)
 
 
+def test_what_the_real_server_does_is_heard_while_it_runs(database, server):
+    """A CHECKPOINT since the last look is heard once; what was before is not."""
+    database.query("CHECKPOINT")
+    tail = log_events.Tail(server)
+    before = list(tail.fresh())
+    database.query("CREATE TABLE replayer_tail (a int)")
+    database.query("DROP TABLE replayer_tail")
+    database.query("CHECKPOINT")
+    heard = list(tail.fresh())
+
+    assert before == []
+    assert [event.text.split(":")[0] for event in heard] == [
+        "checkpoint starting",
+        "checkpoint complete",
+    ]
+    assert list(tail.fresh()) == []
+
+
 def test_no_log_no_marks(tmp_path):
     """A log that is not there has no events."""
     keys = engine.load("postgres").spec.server.log_events

@@ -19,6 +19,7 @@
   ];
   const ENDED = new Set(["done", "failed", "interrupted", "partial", "skipped"]);
   const SIGNS = { "done": "✓", "running": "▶", "to come": "○", "skipped": "–" };
+  const STEPS = [5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 43200];
   const MOST = 2400, GAP = 6;
   const byId = (id) => document.getElementById(id);
   let points = [], state = null, ahead = 0, heard = 0, reported = false;
@@ -184,8 +185,10 @@
       svg.append(drawn("line", { class: "grid", x1: L, x2: W - R, y1: y(most * share), y2: y(most * share) }));
       svg.append(drawn("text", { x: L - 5, y: y(most * share) + 4, "text-anchor": "end" }, tick(most * share, unit)));
     }
-    for (const share of [0, 0.25, 0.5, 0.75, 1]) {
-      svg.append(drawn("text", { x: L + (W - L - R) * share, y: H - 6, "text-anchor": share === 1 ? "end" : share ? "middle" : "start" }, clock(width * share / 1000)));
+    const each = STEPS.find((seconds) => width / 1000 / seconds <= 6) || 86400;
+    for (let at = 0; at <= width / 1000; at += each) {
+      const place = x(from + 1000 * at);
+      svg.append(drawn("text", { x: place, y: H - 6, "text-anchor": place > W - 24 ? "end" : at ? "middle" : "start" }, clock(at)));
     }
     for (const mark of state.marks) {
       const at = instant(mark.when);

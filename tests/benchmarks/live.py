@@ -1,0 +1,111 @@
+"""What a page that follows a run costs it: the same sessions with --live and without.
+
+Issue 13's bar: at most 1 % of the RIOPS of a cached run, with a browser that hardly reads.
+"""
+
+import dataclasses
+import http.client
+import re
+import statistics
+import threading
+import time
+
+from replayer.engines import engine
+from replayer.live import address
+from replayer.live.starting import Live
+from replayer.machine.host import Host
+from replayer.report.progress import Silence
+from replayer.run import events
+from replayer.run.event_file import EventFile
+from replayer.run.findings import Findings
+from replayer.run.pulse import pulse
+from replayer.run.telling import Telling
+from replayer.servers.open import open_server
+from replayer.steps.sessions import step as sessions
+from replayer.watch.sampler import Sampler
+from tests.benchmarks.sessions import TABLES, context_of, value
+
+NAME = "live"
+ROUNDS = 10
+SECONDS = 6
+BAR = ">= 0.99"
+_LINK = re.compile(r"http://([^/]+)(\S+)")
+_AT_ONCE = 512
+"""Bytes that the browser reads in a second."""
+
+
+def run(workdir):
+    """Return the row; one server and one set of tables."""
+    with open_server(engine.load("postgres"), data_dir=workdir / "data") as server:
+        plain(server, 2)
+        pairs = []
+        for number in range(ROUNDS):
+            # Who is first changes from round to round, so that what drifts is nobody's.
+            if number % 2:
+                both = followed(server, workdir), plain(server)
+            else:
+                both = tuple(reversed((plain(server), followed(server, workdir))))
+            pairs.append(both)
+    return [
+        {
+            "what": "RIOPS followed by a page and one slow browser; cached",
+            "against": "the same sessions, followed by nobody",
+            "bar": BAR,
+            "ratio": statistics.median(live / alone for live, alone in pairs),
+            "samples": pairs,
+        }
+    ]
+
+
+def plain(server, seconds=SECONDS):
+    """Return the RIOPS of some seconds of which nobody is told."""
+    host = Host()
+    with Sampler(host, host.device_of(server.data_directory())) as sampler:
+        return riops(context_of(server, host, sampler), seconds)
+
+
+def followed(server, workdir, seconds=SECONDS):
+    """Return the RIOPS of some seconds that a page follows, which a slow browser looks at."""
+    host, telling, links = Host(), Telling(Silence()), []
+    result = workdir / "followed.json"
+    with EventFile(result) as file, Live(address.parsed(""), None, links.append) as live:
+        telling.add(file.write)
+        telling.tell(events.RunState(id="followed", path=str(result), status="running"))
+        live.follow(result)
+        while not links:
+            time.sleep(0.05)
+        gone = threading.Event()
+        browser = threading.Thread(target=look, args=(links[0], gone))
+        browser.start()
+        with Sampler(host, host.device_of(server.data_directory())) as sampler:
+            context = context_of(server, host, sampler)
+            with pulse(sampler, server, telling):
+                per_second = riops(dataclasses.replace(context, progress=telling), seconds)
+        gone.set()
+        browser.join()
+        telling.end()
+    return per_second
+
+
+def riops(context, seconds):
+    """Return the RIOPS of some seconds."""
+    keys = {**TABLES, "num_threads": 1, "memory": "cached", "run_time": f"{seconds}s"}
+    context = dataclasses.replace(context, findings=Findings())
+    sessions.run(sessions.Spec(step="sessions", name="sessions", **keys), context)
+    return value(context.findings.outcome(), "sessions.riops")
+
+
+def look(link, gone):
+    """Open a link and read a little of what the page is told, once a second."""
+    host, path = _LINK.search(link).groups()
+    opened = http.client.HTTPConnection(host)
+    opened.request("GET", path)
+    answer = opened.getresponse()
+    cookie = answer.headers["Set-Cookie"].partition(";")[0]
+    answer.read()
+    opened.request("GET", "/events", headers={"Cookie": cookie})
+    answer = opened.getresponse()
+    assert answer.status == 200, answer.read()
+    while not gone.wait(1.0):
+        answer.read1(_AT_ONCE)
+    opened.close()
