@@ -82,7 +82,8 @@ def _masked(word: str, spans: list[tuple[int, int]]) -> str:
         for begin, after in spans:
             text, end = text + word[end:begin] + stars, after
         text += word[end:]
-        begin = len(_ENGINE) + 1 if text.startswith(f"{_ENGINE}=") else 0
+        option = next((one for one in (_ENGINE, _TOKEN) if text.startswith(f"{one}=")), "")
+        begin = len(option) + 1 if option else 0
         if _typed.setdefault(text[begin:], word[begin:]) == word[begin:]:
             return text
         # Another word looks the same without its secret.

@@ -5,6 +5,7 @@ Issue 13's bar: at most 1 % of the RIOPS of a cached run, with a browser that ha
 
 import dataclasses
 import http.client
+import os
 import re
 import statistics
 import threading
@@ -13,6 +14,7 @@ import time
 from replayer.engines import engine
 from replayer.live import address
 from replayer.live.starting import Live
+from replayer.machine import processes
 from replayer.machine.host import Host
 from replayer.report.progress import Silence
 from replayer.run import events
@@ -29,6 +31,7 @@ NAME = "live"
 ROUNDS = 10
 SECONDS = 6
 BAR = ">= 0.99"
+CPU_BAR = "<= 0.01"
 _LINK = re.compile(r"http://([^/]+)(\S+)")
 _AT_ONCE = 512
 """Bytes that the browser reads in a second."""
@@ -38,13 +41,13 @@ def run(workdir):
     """Return the row; one server and one set of tables."""
     with open_server(engine.load("postgres"), data_dir=workdir / "data") as server:
         plain(server, 2)
-        pairs = []
+        pairs, cpu = [], []
         for number in range(ROUNDS):
             # Who is first changes from round to round, so that what drifts is nobody's.
             if number % 2:
-                both = followed(server, workdir), plain(server)
+                both = followed(server, workdir, cpu), plain(server)
             else:
-                both = tuple(reversed((plain(server), followed(server, workdir))))
+                both = tuple(reversed((plain(server), followed(server, workdir, cpu))))
             pairs.append(both)
     return [
         {
@@ -53,7 +56,14 @@ def run(workdir):
             "bar": BAR,
             "ratio": statistics.median(live / alone for live, alone in pairs),
             "samples": pairs,
-        }
+        },
+        {
+            "what": "CPU of the page's process while it is followed",
+            "against": "all processors, for as long",
+            "bar": CPU_BAR,
+            "ratio": statistics.median(cpu) / os.cpu_count(),
+            "samples": cpu,
+        },
     ]
 
 
@@ -64,8 +74,11 @@ def plain(server, seconds=SECONDS):
         return riops(context_of(server, host, sampler), seconds)
 
 
-def followed(server, workdir, seconds=SECONDS):
-    """Return the RIOPS of some seconds that a page follows, which a slow browser looks at."""
+def followed(server, workdir, cpu):
+    """Return the RIOPS of some seconds that a page follows, which a slow browser looks at.
+
+    The processors that the page's process used are added to `cpu`.
+    """
     host, telling, links = Host(), Telling(Silence()), []
     result = workdir / "followed.json"
     with EventFile(result) as file, Live(address.parsed(""), None, links.append) as live:
@@ -79,8 +92,12 @@ def followed(server, workdir, seconds=SECONDS):
         browser.start()
         with Sampler(host, host.device_of(server.data_directory())) as sampler:
             context = context_of(server, host, sampler)
+            page, began = [live._process.pid], time.monotonic()
+            before = sum(processes.cpu_seconds(page))
             with pulse(sampler, server, telling):
-                per_second = riops(dataclasses.replace(context, progress=telling), seconds)
+                per_second = riops(dataclasses.replace(context, progress=telling), SECONDS)
+            used = sum(processes.cpu_seconds(page)) - before
+            cpu.append(used / (time.monotonic() - began))
         gone.set()
         browser.join()
         telling.end()
