@@ -133,10 +133,6 @@ class Perf:
         command += ["-k", "mono", "-B", "-N", "-o", self.data]
         if "--max-size" in self._options:
             command.append(f"--max-size={self.largest >> 10}K")
-        if "--no-bpf-event" in self._options:
-            # What perf 6.1 notes of BPF programs while one is unloaded, it cannot read: "failed to
-            # process type: 17 [Bad address]", and nothing after it.
-            command.append("--no-bpf-event")
         if self._control is not None:
             command += ["-D", "-1", "--control", self._control.argument]
         return command

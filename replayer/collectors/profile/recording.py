@@ -93,8 +93,8 @@ class PerfRecording:
         except ReplayerError as error:
             if folded is None or not folded.samples:
                 raise
-            # perf gives up at a record that it cannot follow, such as a BPF program's that somebody
-            # unloaded meanwhile: what it printed before that is in order and whole.
+            # perf gives up at a record that it cannot read: what it printed before that is in order
+            # and whole.
             self._unread = f"perf could read its file no further ({error})"
         return folded
 
