@@ -442,7 +442,7 @@ def test_a_real_run_is_seen_in_a_browser_to_its_report(start, workload, chrome, 
     shown = chrome.find_element("id", "title").text
     chrome.switch_to.frame(chrome.find_element("css selector", "iframe"))
     wait.until(lambda _: chrome.find_elements("css selector", "h1"))
-    report = chrome.find_element("css selector", "body").text
+    report = chrome.page_source
     hacked = [chrome.execute_script("return window.hacked")]
     chrome.switch_to.default_content()
     hacked.append(chrome.execute_script("return window.hacked"))
