@@ -16,10 +16,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from replayer import signals
+from replayer import listening, signals
 from replayer.command_line import revealed
 from replayer.errors import Impossible
-from replayer.live import address
 from replayer.live.starting import Live
 from replayer.metrics import beside
 from replayer.report import forecast as foretold
@@ -321,7 +320,7 @@ def _live(args: argparse.Namespace, voice: Voice) -> contextlib.AbstractContextM
             raise Impossible("--live-token and --live-for are of the page of --live: give that too")
         return contextlib.nullcontext()
     token = None if args.live_token is None else revealed(args.live_token)
-    live = Live(address.parsed(args.live), token, voice.say_here)
+    live = Live(listening.parsed(args.live, "--live"), token, voice.say_here)
     voice.followers.append(live.follow)
     return live
 

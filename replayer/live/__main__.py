@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from tornado.httpserver import HTTPServer
 
+from replayer.listening import Address
 from replayer.live.access import Access
-from replayer.live.address import Address
 from replayer.live.server import Rooms, application
 from replayer.live.view import View
 

@@ -5,7 +5,7 @@ import secrets
 import socket
 from collections import OrderedDict
 
-from replayer.live.address import Address
+from replayer.listening import Address
 
 _BYTES = 24
 _MOST_BROWSERS = 64

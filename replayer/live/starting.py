@@ -10,11 +10,27 @@ from pathlib import Path
 from typing import Self
 
 from replayer import shell, signals
-from replayer.errors import Interrupted
-from replayer.live.address import Address, bound, is_loopback, refuse_open
+from replayer.errors import Impossible, Interrupted
+from replayer.listening import Address, bound, is_loopback
 
+OPTION = "--live"
+_SHORTEST_TOKEN = 16
 _PATIENCE = 5.0
 """Seconds in which the process ends by itself."""
+
+
+def refuse_open(address: Address, token: str | None) -> None:
+    """Raise Impossible for an address that others reach without a token, and for a short token."""
+    if token is not None and len(token) < _SHORTEST_TOKEN:
+        raise Impossible(
+            f"the {OPTION}-token has {len(token)} characters: give {_SHORTEST_TOKEN} or more, as "
+            f"whoever knows it sees the run"
+        )
+    if token is None and not is_loopback(address, OPTION):
+        raise Impossible(
+            f"{OPTION} {address.host}: others reach that address, so say who may look with "
+            f"{OPTION}-token TOKEN, or leave the address out and use an ssh tunnel"
+        )
 
 
 class Live:
@@ -24,7 +40,8 @@ class Live:
         """Bind the address; raise Impossible where that is taken, or open to others."""
         refuse_open(address, token)
         self._address, self._token, self._say = address, token, say
-        self._listening = bound(address)
+        self._listening = bound(address, OPTION)
+        self._listening.setblocking(False)
         self._open = contextlib.ExitStack()
         self._leaving = False
 
@@ -46,7 +63,7 @@ class Live:
             self._open.callback(os.close, self._orders)
             threading.Thread(target=self._listen, args=(words,), daemon=True, name="live").start()
         host = self._address.host
-        self._order(host=host, token=self._token, loopback=is_loopback(self._address))
+        self._order(host=host, token=self._token, loopback=is_loopback(self._address, OPTION))
         return self
 
     def __exit__(self, *exception: object) -> None:

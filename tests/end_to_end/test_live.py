@@ -24,8 +24,8 @@ from selenium.webdriver.support.ui import WebDriverWait
 from replayer import command_line
 from replayer.__main__ import main
 from replayer.errors import Impossible
-from replayer.live import address
-from replayer.live.starting import Live
+from replayer.listening import Address, parsed
+from replayer.live.starting import Live, refuse_open
 from replayer.model import Status
 from replayer.results import store
 from replayer.run import events
@@ -125,7 +125,7 @@ def told(tmp_path, run_of):
 def links(told):
     """Follow the run that is told; return the links as they are said."""
     said = []
-    with Live(address.parsed(""), None, said.append) as live:
+    with Live(parsed("", "--live"), None, said.append) as live:
         live.follow(told[1])
         until(lambda: said)
         yield said
@@ -272,7 +272,7 @@ def test_the_report_is_there_when_the_run_is_over(told, browser):
 def test_the_page_ends_with_the_run(told):
     """When the run's process is done with it, its port is free again."""
     said = []
-    with Live(address.parsed(""), None, said.append) as live:
+    with Live(parsed("", "--live"), None, said.append) as live:
         live.follow(told[1])
         link = until(lambda: said)[0]
         one = Browser(link)
@@ -285,7 +285,7 @@ def test_the_page_ends_with_the_run(told):
 def test_a_token_that_was_chosen_opens_any_browser(told):
     """Those who know it may look, as often as they like; it is not printed."""
     token, said = "correct-horse-battery", []
-    with Live(address.parsed("127.0.0.1"), token, said.append) as live:
+    with Live(parsed("127.0.0.1", "--live"), token, said.append) as live:
         live.follow(told[1])
         link = until(lambda: said)[0]
         clients = [Browser(link.replace("TOKEN", token)) for _ in range(2)]
@@ -337,20 +337,21 @@ def test_what_cannot_be_served_is_refused(words, reason, tmp_path, monkeypatch, 
         ("localhost:1", "localhost", 1),
         ("[::1]:8080", "::1", 8080),
         ("::1", "::1", 0),
+        ("fe80::1%eth0", "fe80::1%eth0", 0),
     ],
 )
 def test_an_address_is_read_as_people_write_it(text, host, port):
     """With and without a port, names, numbers, and those with colons in them."""
-    assert address.parsed(text) == address.Address(host, port)
+    assert parsed(text, "--live") == Address(host, port)
 
 
 def test_others_reach_it_only_with_a_token():
     """Loopback is what only this host reaches, by whatever name."""
-    address.refuse_open(address.parsed("127.0.0.3"), None)
-    address.refuse_open(address.parsed("localhost"), None)
+    refuse_open(parsed("127.0.0.3", "--live"), None)
+    refuse_open(parsed("localhost", "--live"), None)
     for text in ("0.0.0.0", "[::]:80", "192.0.2.1"):
         with pytest.raises(Impossible, match="--live-token"):
-            address.refuse_open(address.parsed(text), None)
+            refuse_open(parsed(text, "--live"), None)
 
 
 @pytest.mark.parametrize("words", [["--live-token", "{}"], ["--live-token={}"]])

@@ -209,7 +209,7 @@ def test_what_is_no_number_is_left_out(stored):
 
 @pytest.mark.parametrize("public", [False, True])
 @pytest.mark.parametrize(
-    "address", ["9464", "127.0.0.1", "127.0.0.1:65536", "[::1:1", "127.0.0.1:-1", "no.invalid:1"]
+    "address", ["65536", "127.0.0.1:x", "127.0.0.1:65536", "[::1:1", "127.0.0.1:-1", "no.invalid:1"]
 )
 def test_what_is_no_address_is_refused(address, public):
     """One sentence says what it must be."""
