@@ -25,6 +25,10 @@ if TYPE_CHECKING:
 _NICE = 10
 _LOOK_SECONDS = 0.25
 _LAST_SECONDS = 1.2
+_ASKED_SECONDS = 8.0
+"""In which those who look on ask for the report, as a browser does by itself."""
+_REPORT_SECONDS = 20.0
+"""In which they have it."""
 _LARGEST = 4096
 """Bytes of a request's body, of which none is ever read."""
 
@@ -63,6 +67,11 @@ async def _serve(listening: socket.socket, orders: int, words: int) -> None:
     view.look()
     # So that every browser hears the end.
     await asyncio.sleep(_LAST_SECONDS)
+    begun = loop.time()
+    while rooms.is_awaited(soon=loop.time() - begun < _ASKED_SECONDS):
+        if loop.time() - begun > _REPORT_SECONDS:
+            break
+        await asyncio.sleep(_LOOK_SECONDS)
     server.stop()
 
 

@@ -49,7 +49,13 @@ class Rooms:
         self.opened = opened
         """Called when a browser has opened a link."""
         self.readers = 0
+        self.delivering = self.delivered = 0
+        """How many wait for the report, and had it."""
         self._report: asyncio.Task[str] | None = None
+
+    def is_awaited(self, *, soon: bool) -> bool:
+        """Tell whether somebody waits for the report, or looks on and may `soon` ask for it."""
+        return bool(self.delivering) or (soon and self.delivered < self.readers)
 
     async def report(self) -> str:
         """Return the report's page, made once, beside all else."""
@@ -200,6 +206,14 @@ class _Report(_Guarded):
         if not self.rooms.view.ended:
             self._refuse(404, "the run is not over: its report comes then")
             return
+        self.rooms.delivering += 1
+        try:
+            await self._deliver()
+        finally:
+            self.rooms.delivering -= 1
+            self.rooms.delivered += 1
+
+    async def _deliver(self) -> None:
         try:
             text = await self.rooms.report()
         except ReplayerError as error:

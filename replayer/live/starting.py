@@ -17,6 +17,8 @@ OPTION = "--live"
 _SHORTEST_TOKEN = 16
 _PATIENCE = 5.0
 """Seconds in which the process ends by itself."""
+_REPORT_SECONDS = 25.0
+"""And in which it does so where somebody waits for the report."""
 
 
 def refuse_open(address: Address, token: str | None) -> None:
@@ -79,8 +81,14 @@ class Live:
         self._order(result=str(result.absolute()))
 
     def stay(self, seconds: float | None) -> None:
-        """Let the finished report be read for so long, None until Ctrl-C."""
+        """Let the finished report be read for so long, None until Ctrl-C.
+
+        With 0 those who look at the page now have it before that ends.
+        """
         if seconds == 0:
+            self._open.close()
+            with contextlib.suppress(Interrupted):
+                shell.ended(self._process, within=_REPORT_SECONDS)
             return
         how_long = "until Ctrl-C" if seconds is None else f"for {seconds:.0f} s, or until Ctrl-C"
         self._say(f"the page of the run is there {how_long}")

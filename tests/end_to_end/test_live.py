@@ -462,6 +462,24 @@ def test_a_real_run_is_seen_in_a_browser_to_its_report(start, workload, chrome, 
 
 
 @pytest.mark.slow
+def test_who_looks_on_has_the_report_before_the_page_ends(start, workload, chrome):
+    """Without a terminal the page ends with the run, but not in the middle of its report."""
+    # Long enough for a browser on a busy machine to be there before the end.
+    workload.write_text(QUICK.replace('"1s"', '"10s"'))
+    running = start("run", workload, "--live")
+    chrome.get(LINK.search(running.stderr.readline())[0])
+    wait = WebDriverWait(chrome, 60)
+    wait.until(lambda _: chrome.find_elements("css selector", "iframe"))
+    chrome.switch_to.frame(chrome.find_element("css selector", "iframe"))
+    wait.until(lambda _: chrome.find_elements("css selector", "h1"))
+    running.communicate(timeout=120)
+    errors = [one["message"] for one in chrome.get_log("browser") if one["level"] == "SEVERE"]
+
+    assert running.returncode == 0
+    assert not [one for one in errors if "/report" in one or "Security" in one]
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
 def test_the_page_goes_when_the_run_is_stopped(start, workload, how):
     """After Ctrl-C and after a kill nobody listens any more, and no process is left."""

@@ -277,6 +277,10 @@
     frame.title = "the report of the run";
     frame.src = "/report";
     frame.addEventListener("load", () => {
+      if (!frame.contentDocument) {
+        frame.replaceWith(node("p", "", "It could not be had from here: replayer show has it, and replayer report makes a page of it."));
+        return;
+      }
       const fit = () => { frame.style.height = `${frame.contentDocument.documentElement.scrollHeight + 24}px`; };
       fit();
       new ResizeObserver(fit).observe(frame.contentDocument.body);
