@@ -344,6 +344,7 @@ def _at_doubling(context, number, action):
 
     class Display:
         say = shown.say
+        tell = shown.tell
 
         @contextlib.contextmanager
         def task(self, title, total=None):

@@ -508,7 +508,9 @@ def _arguments(pid):
 
 
 @pytest.mark.slow
-def test_what_a_killed_run_told_is_removed_by_the_next_command(start, cli, workload, tmp_path):
+def test_what_a_killed_run_told_is_removed_by_the_next_command(
+    start, cli, own_home, workload, tmp_path
+):
     """The file is there while the run is, and not longer than until somebody comes by."""
     workload.write_text(QUICK.replace('"1s"', '"60s"'))
     running = start("run", workload, "-q")

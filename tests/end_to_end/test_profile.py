@@ -421,7 +421,7 @@ DONE = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [*servers.NAMES, "postgresql-15", "mariadb-10"])
+@pytest.mark.parametrize("name", [*servers.SERVERS, "postgresql-15", "mariadb-10"])
 def test_every_version_is_profiled(name, other_server, request, own_home, tmp_path):
     """The views of each version say what 300 statements did, and every column is known."""
     kind, version = name.split("-")

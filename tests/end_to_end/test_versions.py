@@ -44,7 +44,7 @@ def replayer(folder, name, bindir, *words, workload="smoke"):
     return json.loads(done.stdout)
 
 
-@pytest.mark.parametrize("name", servers.NAMES)
+@pytest.mark.parametrize("name", servers.SERVERS)
 def test_every_step_is_done_and_proven(name, other_server, own_home, tmp_path, average):
     """The same rows, nothing left dirty, cold from the device, cached and physical sessions."""
     version = name.partition("-")[2]

@@ -3,14 +3,14 @@
 import os
 from pathlib import Path
 
-NAMES = (
+SERVERS = (
     "postgresql-13",
     "postgresql-14",
     "postgresql-16",
     "postgresql-17",
     "mysql-9",
-    "python-3.13",
 )
+NAMES = (*SERVERS, "python-3.13")
 
 
 def home():
