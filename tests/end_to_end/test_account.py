@@ -131,7 +131,7 @@ def test_physical_sessions_wait_for_the_device_as_long_as_it_took(measured, engi
 
     queue = [value for value in step.series.columns["diskstats.aqu-sz"] if value is not None]
     waiting = shares(step.account)[Spent.DEVICE] * step.account.sessions
-    assert waiting == pytest.approx(sum(queue) / len(queue), rel=0.35)
+    assert waiting == pytest.approx(sum(queue) / len(queue), rel=0.2)
     assert abs(step.account.residue_share) < 0.1
 
 

@@ -277,6 +277,29 @@ def test_a_trace_says_how_long_it_was_slept_and_looks_for_what():
     }  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("ran", "device", "residue"),
+    [(12.0, 0.7, 0.0), (26.0, 0.35, 0.0), (2.0, 0.85, 0.1), (34.0, 0.25, -0.1)],
+)
+def test_the_sleep_is_what_the_kernel_leaves_as_far_as_it_is_borne_out(ran, device, residue):
+    """Looks met a quarter of the time asleep, traces 0.85: between them the exact counters decide.
+
+    What lies beyond both is the residue.
+    """
+    made = account(
+        window(),
+        watched(
+            seen("R", "IO:DataFileRead", "device", 30.0),
+            seen("D", "IO:DataFileRead", "device", 10.0),
+            ran=ran, queued=0.0, traced={"R": 0.15, "D": 0.85},
+        ),
+        {},
+    )  # fmt: skip
+
+    assert parts(made)[Spent.DEVICE] == pytest.approx(device)
+    assert made.residue_share == pytest.approx(residue)
+
+
 def test_a_sleep_that_no_look_met_has_the_words_of_those_who_had_just_woken():
     """In a virtual machine a look comes with the disk's interrupt: all are awake by then."""
     observed = [
