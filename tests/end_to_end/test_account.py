@@ -81,6 +81,7 @@ def test_cached_sessions_are_on_a_processor_or_in_its_queue(measured):
     assert any(row["backend_type"] == "client backend" for row in step.tables["statistics.io"])
 
 
+@pytest.mark.slow
 def test_updates_of_one_row_wait_for_its_lock(measured):
     """Eight sessions update the same few rows: most of their time is a wait for the others."""
     step = measured(
@@ -94,6 +95,7 @@ def test_updates_of_one_row_wait_for_its_lock(measured):
     assert next(iter(step.account.waits)).startswith(("Lock:", "LWLock:"))
 
 
+@pytest.mark.slow
 def test_sessions_that_have_nothing_to_do_wait_for_their_client(measured):
     """50 statements a second for eight sessions: they are idle, and the account says whose wait."""
     step = measured(memory="cached", num_threads=4, rate=50, mix="point=100")

@@ -194,6 +194,7 @@ def test_a_step_that_fails_thrice_ends_the_plan_with_its_words(machine, plan):
     assert left(machine) == []
 
 
+@pytest.mark.slow
 def test_stop_in_the_middle_of_a_step(machine, plan):
     """The step ends in order, the service is gone, and the next boot is the default's."""
     started(plan)
@@ -224,6 +225,7 @@ def test_stop_takes_the_choice_for_the_next_boot_back(machine, plan):
     assert left(machine) == []
 
 
+@pytest.mark.slow
 def test_a_second_start_is_refused(machine, plan):
     """One machine does one plan at a time; the first goes on undisturbed."""
     started(plan)
@@ -336,6 +338,7 @@ def test_a_choice_of_somebody_else_is_not_overwritten(machine, plan):
     assert machine.variables() == {"next_entry": "memtest"}
 
 
+@pytest.mark.slow
 def test_a_disk_that_is_not_mounted_yet_is_waited_for(machine, monkeypatch):
     """The step begins when the disk of the plan is there."""
     disk = machine.root / "disk"
@@ -447,6 +450,7 @@ def by_ssh(machine, monkeypatch):
         yield booted.plan(Path(folder) / "boots.plan", boots=2)
 
 
+@pytest.mark.slow
 def test_a_plan_of_another_machine_is_driven_by_ssh(machine, by_ssh):
     """Its runs come here, it restarts into its default, and nothing of the plan stays there."""
     then = f'echo "$REPLAYER_BOOTS_OUTCOME" > {by_ssh}.then'

@@ -79,6 +79,7 @@ def test_check_says_every_line_and_leaves_nothing(home, folder):
     assert left <= {("home", "programs"), ("home", ".made-by-replayer")}, left
 
 
+@pytest.mark.slow
 def test_check_of_a_folder_with_other_files_is_impossible(home, folder):
     """Data that replayer did not make is in the way: exit 2, the reason, and it is untouched."""
     (folder / "theirs").mkdir()
@@ -92,6 +93,7 @@ def test_check_of_a_folder_with_other_files_is_impossible(home, folder):
     assert (folder / "theirs" / "letter.txt").read_text() == "23"
 
 
+@pytest.mark.slow
 def test_check_of_a_folder_that_is_not_there_is_impossible(home, folder):
     """A path with a typing error is told, and no folder is made."""
     done = check(home, "--data-dir", folder / "no" / "such" / "folder", "--json")
@@ -102,6 +104,7 @@ def test_check_of_a_folder_that_is_not_there_is_impossible(home, folder):
     assert not (folder / "no").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.root
 def test_check_of_a_small_disk_names_both_numbers(home, folder):
     """Free space against what the default workload needs: impossible on 16 MiB of memory disk."""
@@ -167,6 +170,7 @@ def test_check_as_root_may_drop_caches(home, folder):
     assert Host().memory("Cached") > before / 10
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("environment", "coloured"), [({}, True), ({"NO_COLOR": "1"}, False)])
 def test_check_on_a_terminal_has_colours_unless_no_color(home, folder, environment, coloured):
     """A terminal gets colours; with NO_COLOR it gets none."""
@@ -193,6 +197,7 @@ def some(descriptor):
         return b""
 
 
+@pytest.mark.slow
 def test_check_finds_what_a_killed_replayer_left(home):
     """A note whose owner is gone is a leftover, and one whose owner lives is another replayer."""
     taken = home / "taken"
@@ -230,6 +235,7 @@ def test_lines_about_a_recorded_guest_with_limits(folder):
     assert found["other load"].answer is Answer.LIMITED
 
 
+@pytest.mark.slow
 def test_every_line_fits_the_screen_in_any_case(folder):
     """No line of any recorded machine is so long that its name or answer would be cut."""
     for kernel in ("proc-6.18", "proc-5.4", "proc-3.10"):

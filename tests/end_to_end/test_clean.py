@@ -214,6 +214,7 @@ sys.exit(__main__.main(["run", sys.argv[2], "--results", sys.argv[3]]))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["files", "socket", "server"])
 def test_what_is_taken_in_the_moment_of_a_signal_is_given_back(made_home, tmp_path, kind):
     """A signal between the taking and the line that keeps hold of it leaves nothing behind."""

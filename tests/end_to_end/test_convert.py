@@ -145,6 +145,7 @@ def _is_load(text):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("style", STYLES)
 def test_statements_of_a_real_log_are_those_that_pgbench_sent(server, style):
     """In each protocol, layout and style of logging: as many, with their parameters, in order."""

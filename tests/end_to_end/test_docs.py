@@ -152,6 +152,7 @@ def script_of(block, stand_in):
     return script
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("block", runs("runs: quick"))
 def test_commands_run(block, readers, stand_in):
     """What takes seconds ends with 0, in the order in which it stands in its document."""

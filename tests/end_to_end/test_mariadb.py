@@ -178,6 +178,7 @@ def test_segment_without_its_table_and_a_catalogue_without_an_end(context, datab
     assert stored(database) == sorted(expected())
 
 
+@pytest.mark.slow
 def test_killed_server_loses_no_whole_doubling(context, server):
     """After kill -9 of the server the next build goes on, and the rows are the right ones."""
     rows = 6 << 14

@@ -363,6 +363,7 @@ def shim(tmp_path):
     return library
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", [(5, "Input/output error"), (122, "quota exceeded")])
 def test_faults_of_the_storage_keep_what_was_finished(workload, run, disk, shim, fault):
     """EIO or a quota in the middle: one sentence, finished steps kept, files removed."""
@@ -412,6 +413,7 @@ def test_without_direct_io_the_result_says_what_was_done_instead(workload, run, 
     assert [row["direct"] for row in step["tables"]["io"]] == [False]
 
 
+@pytest.mark.slow
 def test_disk_that_fills_up_meanwhile_ends_the_run(workload, start, small_disk):
     """Somebody else takes the space while the probe writes: one sentence, everything removed."""
     path = workload(
@@ -430,6 +432,7 @@ def test_disk_that_fills_up_meanwhile_ends_the_run(workload, start, small_disk):
     assert [step["status"] for step in json.loads(stdout)["steps"]] == ["done", "failed"]
 
 
+@pytest.mark.slow
 def test_read_only_file_system_is_refused(workload, run, small_disk):
     """No folder can be made there: exit 2 with the reason, before anything is measured."""
     subprocess.run(["mount", "-o", "remount,ro", small_disk], check=True)
@@ -546,6 +549,7 @@ def test_what_is_no_device_is_refused(tmp_path):
         device.target(str(tmp_path / "missing"))
 
 
+@pytest.mark.slow
 def test_the_folder_of_a_probe_is_its_own(workload, start, disk):
     """Nobody else can look into the folder or the files while they are there."""
     process = start(workload('probe = "io"\nsize = "4M"\nduration = "60s"'), disk)

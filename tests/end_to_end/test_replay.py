@@ -573,6 +573,7 @@ def test_commit_order_needs_a_connection_for_each_session(replay):
         replay(transfers(4, 2), order="commit", sessions=2)
 
 
+@pytest.mark.slow
 def test_a_server_that_crashes_and_comes_back_is_survived(replay, server):
     """All sessions are lost at once, connect again, and go on; both is counted."""
     capture = Capture()
@@ -653,6 +654,7 @@ def test_a_server_that_goes_silent_ends_the_replay_and_what_ran_is_kept(server, 
 CERTIFICATE = ["openssl", "req", "-new", "-x509", "-nodes", "-days", "2", "-subj", "/CN=localhost"]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl is not installed")
 def test_over_tls_the_same_ends_the_same(surroundings, tmp_path, postgres15):
     """Prepared statements, errors, rows and hashes as without it; the wheel's server has no TLS."""

@@ -151,6 +151,7 @@ def test_every_session_is_in_its_part(server):
     assert set(made.waits) == {"Client:ClientRead", "Lock:transactionid"}
 
 
+@pytest.mark.slow
 def test_mariadbs_threads_are_told_apart(mariadbd):
     """Its sessions are threads of one process, and it names a wait for a row in another view."""
     with open_server(engines.load("mariadb"), bindir=mariadbd.parent) as server:

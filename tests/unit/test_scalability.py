@@ -79,6 +79,7 @@ def measured(random, loads, *, contention, coherency, noise):
     return exact + random.normal(0, noise * exact.max(), loads.size)
 
 
+@pytest.mark.slow
 def test_intervals_hold_the_truth_as_often_as_they_say():
     """Of 100 draws with 2 percent of noise at 8 loads, the truth is inside in at least 90 percent.
 
