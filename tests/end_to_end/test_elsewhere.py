@@ -121,6 +121,14 @@ def replayers(hosts):
     }
 
 
+def all_ended(hosts, within=ENDS_WITHIN):
+    """Fail when processes of replayer's are left on any host after some seconds."""
+    deadline = time.monotonic() + within
+    while any(replayers(hosts).values()) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert replayers(hosts) == {name: [] for name in hosts}
+
+
 def nothing_left(hosts, within=ENDS_WITHIN):
     """Fail when processes, files or notes of replayer's are left on any host after some seconds."""
     deadline = time.monotonic() + within
@@ -438,11 +446,14 @@ def test_a_host_that_is_lost_ends_the_run_as_partial(hosts, url, lose):
 
 
 def test_without_the_host_that_asked_all_others_stop(hosts, url):
-    """Its replayer is killed: no agent, no worker and no statement is left 10 seconds later."""
+    """Its replayer is killed: no agent, no worker and no statement is left 10 seconds later.
+
+    What it told of itself is removed by the next command.
+    """
     with under_way(hosts, url) as started:
         os.kill(started.inside, signal.SIGKILL)
         deadline = time.monotonic() + ENDS_WITHIN
-        nothing_left(hosts)
+        all_ended(hosts)
         # The server hears of it when a session's slice is over.
         while any(connected(hosts, name) for name in hosts) and time.monotonic() < deadline:
             time.sleep(0.1)
@@ -450,3 +461,5 @@ def test_without_the_host_that_asked_all_others_stop(hosts, url):
 
     assert saved["status"] == "running"
     assert not [name for name in hosts if connected(hosts, name)]
+    hosts["user"].run(sys.executable, "-m", "replayer", "clean", "--yes")
+    nothing_left(hosts)

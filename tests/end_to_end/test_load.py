@@ -134,28 +134,36 @@ def window(context, monkeypatch):
 
 @contextlib.contextmanager
 def stopped(server, window, after, seconds):
-    """Stop all processes of a server for a while, some seconds after the window opened."""
+    """Stop all processes of a server for a while, some seconds after the window opened.
+
+    Yields a list that has the seconds for which they were stopped, at the end.
+    """
+    lasted = []
 
     def stop():
         window.wait(60)
         time.sleep(after)
         pids = server.pids()
+        begin = time.monotonic()
         halt(pids)
         time.sleep(seconds)
         go_on(pids)
+        lasted.append(time.monotonic() - begin)
 
     thread = threading.Thread(target=stop)
     thread.start()
     try:
-        yield
+        yield lasted
     finally:
         thread.join()
 
 
 def stall_shows(loaded, server, window, *, seconds, stall):
     """Hold a level with a stall in it against what the stall makes of it, computed."""
-    with stopped(server, window, seconds / 3, stall):
+    with stopped(server, window, seconds / 3, stall) as lasted:
         level = loaded(rate=500, seconds=seconds, sessions=4)
+    # Whoever waits for the disk is halted when it has answered.
+    stall = lasted[0]
     # Of all that arrive a share of (stall - x) / seconds has to wait for longer than x.
     expected = stall - 0.01 * seconds
 
