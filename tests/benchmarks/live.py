@@ -12,7 +12,7 @@ import threading
 import time
 
 from replayer.engines import engine
-from replayer.live import address
+from replayer.listening import parsed
 from replayer.live.starting import Live
 from replayer.machine import processes
 from replayer.machine.host import Host
@@ -81,7 +81,7 @@ def followed(server, workdir, cpu):
     """
     host, telling, links = Host(), Telling(Silence()), []
     result = workdir / "followed.json"
-    with EventFile(result) as file, Live(address.parsed(""), None, links.append) as live:
+    with EventFile(result) as file, Live(parsed("", "--live"), None, links.append) as live:
         telling.add(file.write)
         telling.tell(events.RunState(id="followed", path=str(result), status="running"))
         live.follow(result)
