@@ -25,18 +25,20 @@ _AGAIN_SECONDS = 0.01
 _SAME_SECONDS = 0.5
 _NUDGES = (0.02, 0.03, 0.05, 0.1, 0.15)
 """Seconds between looks whether the main thread has heard; less than _SAME_SECONDS in all."""
+_LATE_SECONDS = 0.15
+"""From the last of these on until it was taken; in all no more than _SAME_SECONDS."""
 _SHOW_CURSOR = "\x1b[?25h"
 _state: dict[str, int] = {"depth": 0, "pending": 0, "raised": 0, "heard": 0}
 _caught: list[signal.Signals] = []
 _hooks = [sys.unraisablehook]
-_first: list[float] = []
+_same_until: list[float] = []
 _wakeups: list[int] = []
 
 
 def install() -> None:
     """Turn the first Ctrl-C, SIGTERM or SIGHUP into Interrupted, raised in the main thread."""
     _state.update(depth=0, pending=0, raised=0, heard=0)
-    _first.clear()
+    _same_until.clear()
     # Under nohup SIGHUP is ignored from the start, and stays so.
     hung_up = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
     _caught[:] = [one for one in _WATCHED if one != signal.SIGHUP or not hung_up]
@@ -67,7 +69,13 @@ def limited(seconds: float | None) -> Iterator[None]:
 
 @contextlib.contextmanager
 def shield() -> Iterator[None]:
-    """Hold signals back while something is given back; one that came is raised at the end."""
+    """Hold signals back while something is given back; one that came is raised at the end.
+
+    In the main thread, that is: no other is ever interrupted, nor could it raise for the main one.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
     _state["depth"] += 1
     try:
         yield
@@ -106,11 +114,13 @@ def _count() -> None:
         for number in os.read(_wakeups[0], 64):
             if number not in _caught:
                 continue
-            now = time.monotonic()
-            if not _first:
-                _first.append(now)
+            if not _same_until:
+                began = time.monotonic()
                 _nudge(number)
-            elif now - _first[0] > _SAME_SECONDS:
+                # Nudges, with which a busy machine may be late, are no second signal.
+                late = time.monotonic() + _LATE_SECONDS
+                _same_until.append(max(began + _SAME_SECONDS, late))
+            elif time.monotonic() > _same_until[0]:
                 _end_at_once()
 
 
