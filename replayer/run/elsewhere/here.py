@@ -1,5 +1,6 @@
 """The end of whoever typed the command: an order goes out, Runs and progress come back."""
 
+import contextlib
 import functools
 import itertools
 from collections.abc import Callable, Generator, Iterator, Mapping
@@ -147,11 +148,13 @@ class _Elsewhere:
                 if message["kind"] == "ended":
                     break
                 if message["kind"] == "run":
-                    self._run = self._received(message)
+                    with self._passing_on():
+                        self._run = self._received(message)
                     self._heard = datetime.now(UTC)
                     yield self._run
                 else:
-                    self._show(message)
+                    with self._passing_on():
+                        self._show(message)
         except ReplayerError as error:
             if self._run is not None and self._run.status is Status.RUNNING:
                 yield self._cut_short(self._run, error)
@@ -161,22 +164,23 @@ class _Elsewhere:
             raise failure
 
     def _message(self) -> dict[str, Any] | None:
-        """Wait for a frame; return the message that it completes, if it does.
+        """Wait for a frame; return the message that it completes, if it does."""
+        # A frame that was taken must not be lost to a signal.
+        with self._passing_on():
+            frames = list(itertools.islice(self._frames, 1))
+            message = self._unpacking.feed(frames[0]) if frames and frames[0] else None
+        if not frames:
+            raise HostLost(f"the run on {self._order.watched} ended without a last word")
+        return message
 
-        A Ctrl-C meanwhile is passed on, and the run's last words are waited for.
-        """
-        frames: list[bytes | None] = []
+    @contextlib.contextmanager
+    def _passing_on(self) -> Iterator[None]:
+        """Pass a Ctrl-C on to the run, whose last words are waited for, and go on."""
         try:
-            # A frame that was taken must not be lost to a signal.
             with signals.shield():
-                frames.extend(itertools.islice(self._frames, 1))
-                ended = not frames
+                yield
         except Interrupted:
             self._running.interrupt(signals.raised())
-            ended = False
-        if ended:
-            raise HostLost(f"the run on {self._order.watched} ended without a last word")
-        return self._unpacking.feed(frames[0]) if frames and frames[0] else None
 
     def _received(self, message: Mapping[str, Any]) -> Run:
         """Return the Run with what is new of it; raise ReplayerError for one that was not asked."""
