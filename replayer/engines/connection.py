@@ -12,7 +12,7 @@ from typing import Any
 import sqlalchemy
 from sqlalchemy import event
 from sqlalchemy.engine import URL, make_url
-from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
+from sqlalchemy.exc import ArgumentError, DBAPIError, PendingRollbackError, SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
 from replayer.command_line import SECRET, revealed
@@ -23,8 +23,10 @@ from replayer.engines.engine import Engine
 from replayer.engines.verbs import Asked, Verb
 from replayer.errors import Denied, Impossible, ReplayerError, Skip
 
-# A driver warns of a rollback that an interrupted connection could not do; replayer says it itself.
-logging.getLogger("psycopg").setLevel(logging.CRITICAL)
+# They log, with a traceback, what interrupts the closing of a connection, and raise it as well:
+# replayer says it itself, in one sentence.
+for _talkative in ("psycopg", "sqlalchemy"):
+    logging.getLogger(_talkative).setLevel(logging.CRITICAL)
 
 Row = Mapping[str, Any]
 _RIGHTS = Asked("rights")
@@ -65,6 +67,8 @@ class Database:
         self._first = engine.spec.connect.statements if first is None else tuple(first)
         self._connection: Any = None
         self._raw: Any = None
+        self._lost: BaseException | None = None
+        """With what the connection was lost."""
         self._session = 0
         watchdog.add(self._where, self)
         _opening.add(self)
@@ -157,7 +161,12 @@ class Database:
                 result = self._connection.execute(clause, wanted)
                 return [dict(row) for row in result.mappings()] if result.returns_rows else []
         except DBAPIError as error:
+            if error.connection_invalidated:
+                self._lost = error.orig
             raise self._refusal(error.orig or error, verb) from error
+        except PendingRollbackError as error:
+            # An earlier statement lost the connection, and somebody could do without its answer.
+            raise self._refusal(self._lost or error, verb) from error
 
     def fetch(self, statement: str, *, verb: str = "") -> list[Row]:
         """Return the rows of a statement without parameters, as `query` does in a fifth of its CPU.

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from replayer import journal
+from replayer.conditions import temperature
 from replayer.engines import engine as engines
 from replayer.machine import processes
 from replayer.machine.host import Host
@@ -148,3 +149,63 @@ def no_table(context):
     remove()
     yield
     remove()
+
+
+@pytest.fixture
+def start(tmp_path):
+    """Return a function that starts replayer in a folder of its own; none outlives the test."""
+    started = []
+
+    def call(*arguments):
+        one = subprocess.Popen(
+            [sys.executable, "-m", "replayer", *map(str, arguments)],
+            cwd=tmp_path,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        started.append(one)
+        return one
+
+    yield call
+    for one in started:
+        if one.poll() is None:
+            one.kill()
+        one.communicate(timeout=60)
+
+
+@pytest.fixture
+def cli(start):
+    """Return a function that runs replayer to its end."""
+
+    def call(*arguments, status=0):
+        done = start(*arguments)
+        out, err = done.communicate(timeout=300)
+        assert done.returncode == status, err
+        assert "Traceback" not in err
+        return out, err
+
+    return call
+
+
+@pytest.fixture
+def read_before_the_clock(context, monkeypatch):
+    """Return a function that has somebody execute a statement between the proof and the clock.
+
+    What the page cache had of it is gone again by then.
+    """
+
+    def meddle(statement):
+        make = temperature.make
+
+        def make_and_read(asked, server, files, host):
+            cold = make(asked, server, files, host)
+            with context.database() as database:
+                database.query(statement)
+            temperature.drop(files, host)
+            return cold
+
+        monkeypatch.setattr(temperature, "make", make_and_read)
+
+    return meddle

@@ -14,6 +14,7 @@ import pytest
 from replayer import journal, registry
 from replayer.model import Status
 from replayer.results import store
+from tests.told import line_with
 
 QUICK = """
 repeat = 2
@@ -24,44 +25,6 @@ probe = "cpu"
 duration = "200ms"
 """
 LONG = QUICK.replace("200ms", "60s")
-
-
-@pytest.fixture
-def start(tmp_path):
-    """Return a function that starts replayer in a folder of its own; none outlives the test."""
-    started = []
-
-    def call(*arguments):
-        one = subprocess.Popen(
-            [sys.executable, "-m", "replayer", *map(str, arguments)],
-            cwd=tmp_path,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        started.append(one)
-        return one
-
-    yield call
-    for one in started:
-        if one.poll() is None:
-            one.kill()
-        one.communicate(timeout=60)
-
-
-@pytest.fixture
-def cli(start):
-    """Return a function that runs replayer to its end."""
-
-    def call(*arguments, status=0):
-        done = start(*arguments)
-        out, err = done.communicate(timeout=300)
-        assert done.returncode == status, err
-        assert "Traceback" not in err
-        return out, err
-
-    return call
 
 
 @pytest.fixture
@@ -247,7 +210,7 @@ def test_a_run_that_was_killed_ends_the_watching(cli, start, toml, tmp_path):
     until(lambda: any(one.stat().st_size for one in folder.glob("2*.json")))
     (path,) = folder.glob("2*.json")
     watching = start("watch")
-    assert "watching" in watching.stderr.readline()
+    assert line_with(watching.stderr, re.compile("watching"))
     running.kill()
     running.communicate(timeout=60)
     before = path.read_bytes()
@@ -265,7 +228,7 @@ def test_ctrl_c_ends_the_watching_alone(start, toml, tmp_path):
     folder = tmp_path / "results"
     until(lambda: any(one.stat().st_size for one in folder.glob("2*.json")))
     watching = start("watch")
-    assert "watching" in watching.stderr.readline()
+    assert line_with(watching.stderr, re.compile("watching"))
     watching.send_signal(signal.SIGINT)
     watching.communicate(timeout=60)
 

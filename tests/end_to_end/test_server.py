@@ -28,6 +28,28 @@ from replayer.run import recovery
 from replayer.servers import programs
 from replayer.servers.open import open_server
 
+STOPPED_IN_CLOSE = """
+import os, signal, sys
+import psycopg
+from replayer import signals
+from replayer.engines import engine
+from replayer.engines.connection import Database, make_url
+from replayer.errors import Interrupted
+
+signals.install()
+close = psycopg.Connection.close
+
+def stopped(connection):
+    os.kill(os.getpid(), signal.SIGTERM)
+    close(connection)
+
+database = Database(engine.load("postgres"), make_url(sys.argv[1]))
+psycopg.Connection.close = stopped
+try:
+    database.close()
+except Interrupted as error:
+    print(error)
+"""
 ROOT = os.geteuid() == 0
 POSTGRES = engines.load("postgres")
 
@@ -595,6 +617,45 @@ def test_a_server_by_url_is_asked_and_left_alone(server):
             pass
 
     assert server.running()
+
+
+def test_a_signal_while_a_connection_is_closed_is_no_traceback(server):
+    """What closes it must not log, beside raising, what stopped replayer."""
+    url = server.start().render_as_string(hide_password=False)
+    done = subprocess.run(
+        [sys.executable, "-c", STOPPED_IN_CLOSE, url],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+
+    assert (done.returncode, done.stdout, done.stderr) == (0, "stopped by SIGTERM\n", "")
+
+
+def ask_until_it_is_lost(database, statement):
+    """Go on for ten seconds at most."""
+    for _ in range(100):
+        database.query(statement)
+        time.sleep(0.1)
+
+
+@pytest.mark.parametrize("name", ["postgres", "mariadb"])
+def test_a_connection_that_was_lost_says_so_each_time(name, own_home, request):
+    """Also after somebody went on without an answer: how it was lost, and no traceback."""
+    bindir = request.getfixturevalue("mariadbd").parent if name == "mariadb" else None
+    said = set()
+    with (
+        open_server(engines.load(name), bindir=bindir) as place,
+        closing(Database(place.engine, place.start())) as database,
+    ):
+        os.kill(place.pids()[0], signal.SIGKILL)
+        for statement in ("SELECT 1", "SELECT 2", "SELECT 3"):
+            with pytest.raises(ReplayerError, match="the database said: ") as lost:
+                ask_until_it_is_lost(database, statement)
+            said.add(str(lost.value))
+
+    assert len(said) == 1, said
 
 
 def test_a_server_elsewhere_with_the_same_path_is_not_taken_for_local(server, tmp_path):
