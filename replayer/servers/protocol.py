@@ -41,7 +41,7 @@ _EXTENSIONS = Asked("extensions")
 """What a database has beside the server itself: `name` and `version`."""
 EVICT = Asked("evict")
 BUFFERCACHE = Asked("buffercache")
-"""The schema of what `evict` and `dirty` need, and whether this user may."""
+"""The schema of what `evict`, `dirty` and `buffered` need, and whether this user may."""
 
 
 class Server(Protocol):

@@ -1,12 +1,6 @@
 -- Buffers of the table in shared buffers that the disk does not have yet.
 -- include parts/relations
-, nodes AS (
-    SELECT pg_relation_filenode(r.oid) AS node FROM relations AS r
-    UNION ALL
-    SELECT pg_relation_filenode(i.indexrelid)
-    FROM pg_index AS i
-    JOIN relations AS r ON r.oid = i.indrelid
-)
+-- include parts/nodes
 -- IN within an aggregate's filter is looked up in a hash table; as a join it was planned as a nested
 -- loop of all buffers with all files, which took half a minute.
 SELECT count(*) FILTER (WHERE b.relfilenode IN (SELECT node FROM nodes)) AS dirty

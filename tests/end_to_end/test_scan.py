@@ -15,7 +15,7 @@ from replayer.servers.protocol import NoFiles
 from replayer.steps.build import step as build
 from replayer.steps.flush import step as flush
 from replayer.steps.scan import step as scan
-from replayer.tables import persons
+from replayer.tables import persons, relations
 from tests.performed import performed
 
 pytestmark = pytest.mark.alone
@@ -187,6 +187,35 @@ def test_scan_from_cold(context, layout):
         assert 0 < avg["file_bytes"] < 0.5 * full["file_bytes"]
     if outcome.cold.got is not Temperature.COLD:
         assert outcome.cold.why
+
+
+def test_what_the_server_has_in_its_own_buffers_is_told(context, read_before_the_clock):
+    """Somebody read the table after the start, and what the page cache had of it is gone."""
+    built(context)
+    read_before_the_clock("SELECT count(lastname) FROM persons1")
+    outcome = perform(context)
+
+    assert outcome.cold.got is Temperature.LUKEWARM
+    assert "of the table was in the server's own buffers" in outcome.cold.why
+
+
+def test_a_statement_that_needed_nothing_is_not_cold(context, monkeypatch):
+    """Somebody read the table between the last look at the server's buffers and the clock."""
+    built(context)
+    missed = scan._missed
+
+    def read_and_missed(database):
+        with context.database() as other:
+            files = relations.files(other, context.data_directory())
+            other.query("SELECT count(lastname), count(id), count(time) FROM persons1")
+        temperature.drop(files, context.host)
+        return missed(database)
+
+    monkeypatch.setattr(scan, "_missed", read_and_missed)
+    outcome = perform(context)
+
+    assert outcome.cold.got is Temperature.LUKEWARM
+    assert "from the device" in outcome.cold.why
 
 
 def test_hot_scan_finds_the_files_in_memory(context):

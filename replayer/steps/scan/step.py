@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from replayer.conditions import temperature
-from replayer.conditions.residency import residency
+from replayer.conditions.residency import Residency, residency
 from replayer.engines.connection import Database
 from replayer.engines.verbs import Asked
 from replayer.errors import ReplayerError
@@ -18,12 +18,14 @@ from replayer.model import Better, Cold, Foreign, Series, StepSpec, Temperature
 from replayer.run.context import Context
 from replayer.run.findings import Window
 from replayer.servers import protocol
-from replayer.tables import persons, relations
+from replayer.tables import buffers, persons, relations
+from replayer.units import show_size
 from replayer.watch import foreign
 
 _STATEMENTS = {"avg": Asked("table/scan"), "full count": Asked("table/count")}
 """What is told of a statement -> its verb."""
 _WARM_UP = Asked("table/warm_up")
+_BUFFERED = Asked("buffered")
 _AROUND = 0.05
 """A server goes around the page cache if it brought no more of what it read into it."""
 
@@ -85,7 +87,7 @@ def run(spec: Spec, context: Context) -> None:
 def _scan(spec: Spec, context: Context, files: list[Path], name: str, verb: Asked) -> _Scanned:
     cold = _made(spec, context, files)
     with context.database() as database:
-        cold, before = _after_start(cold, files)
+        cold, before = _after_start(cold, files, database)
         missed = _missed(database)
         first = foreign.point(context.host, foreign.pids_of(context.server))
         begin = context.sampler.mark()
@@ -99,8 +101,13 @@ def _scan(spec: Spec, context: Context, files: list[Path], name: str, verb: Aske
     read = delta.read_bytes if delta is not None else None
     own = foreign.server_moved(first, last)
     needed = None if after is None or before is None else _needed(after - before, missed)
+    # Each statement reads a column of all rows: one that needed nothing had it in memory.
+    nothing = needed is not None and needed <= temperature.COLD_SHARE * (cold.file_bytes or 0)
     cold = temperature.finish(
-        cold, read, own.read_bytes if own is not None else None, needed_bytes=needed
+        cold,
+        read,
+        own.read_bytes if own is not None else None,
+        needed_bytes=None if nothing else needed,
     )
     others = foreign.between(first, last, delta)
     return _Scanned(name, cold, others, begin, end, row, read, needed)
@@ -132,19 +139,32 @@ def _missed(database: Database) -> int:
     return int(database.execute(verb)[0]["reads"]) * database.engine.block_size
 
 
-def _after_start(cold: Cold, files: list[Path]) -> tuple[Cold, int | None]:
+def _after_start(cold: Cold, files: list[Path], database: Database) -> tuple[Cold, int | None]:
     """Return the coldness that a statement meets, and the bytes that are in the page cache.
 
-    A server that starts may read some of the table by itself.
+    A server that starts may read some of the table by itself, and so may whoever else it serves.
     """
     seen = residency(files)
     if seen.resident_bytes is None or seen.share is None:
         return cold, None
     achieved = cold.model_copy(update={"resident_bytes": seen.resident_bytes})
-    if cold.got is Temperature.COLD and seen.share > temperature.COLD_SHARE:
-        why = f"starting the server brought {seen.share:.1%} of the table into the page cache"
+    held = _held(seen, database) if cold.got is Temperature.COLD else ""
+    if held:
+        why = f"when the statement began, {held}: the server read it by starting, or for others"
         achieved = achieved.model_copy(update={"got": Temperature.LUKEWARM, "why": why})
     return achieved, seen.resident_bytes
+
+
+def _held(seen: Residency, database: Database) -> str:
+    """Return in words what of the table is in memory, "" if it is no more than where it is cold."""
+    share = seen.share or 0.0
+    if share > temperature.COLD_SHARE:
+        return f"{share:.1%} of the table was in the page cache"
+    # Whoever goes around the page cache leaves no trace in it.
+    own, _ = buffers.counted(database, _BUFFERED, "bytes")
+    if own and own > temperature.COLD_SHARE * seen.file_bytes:
+        return f"{show_size(own)} of the table was in the server's own buffers"
+    return ""
 
 
 def _warmest(scanned: Sequence[_Scanned]) -> Cold:

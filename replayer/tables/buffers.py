@@ -1,0 +1,24 @@
+"""What the server has in buffers of its own, as far as it tells."""
+
+from typing import TYPE_CHECKING
+
+from replayer.engines.verbs import Asked
+from replayer.servers import protocol
+
+if TYPE_CHECKING:
+    from replayer.engines.connection import Database
+
+
+def counted(database: "Database", verb: Asked, column: str) -> tuple[int | None, str]:
+    """Return a column of what a verb says of the buffers, or None and why that is not known."""
+    engine = database.engine
+    if engine.verb(verb) is None:
+        return None, f"{engine.title} does not tell what is in its buffers"
+    where = engine.verb(protocol.BUFFERCACHE)
+    rows = database.execute(where) if where is not None else [{"schema": "", "allowed": True}]
+    if not rows:
+        return None, "the extension pg_buffercache is not installed in the server"
+    if not rows[0]["allowed"]:
+        return None, "this database user may not read pg_buffercache (grant pg_monitor)"
+    (row,) = database.execute(verb, {"schema": str(rows[0]["schema"])})
+    return int(row[column]), ""
