@@ -296,6 +296,10 @@ class Spent(StrEnum):
     OTHER = "other waits"
 
 
+_RESIDUE = 0.1
+"""The share of the sessions' time from which on a residue is told."""
+
+
 class Account(Noun):
     """Where the time of one step's window went; all times are seconds per operation.
 
@@ -314,6 +318,9 @@ class Account(Noun):
     """A session's time per operation."""
     residue: float = 0.0
     """What the parts leave of a session's time; negative where they are more than all of it."""
+    unsure: float = 0.0
+    """How far looks and traces are apart in how long the sessions slept, as share of their time:
+    an error within that is in no residue."""
     cpu: dict[str, dict[Spent, float]] = Field(default_factory=dict)
     """`server`, `client` -> CPU seconds per operation; user mode is SERVER or CLIENT, the kernel is
     split by what it did if there is a profile, else all in KERNEL."""
@@ -329,6 +336,16 @@ class Account(Noun):
         """Return the residue / the time of the sessions; 0 where there was none."""
         whole = self.sessions * self.seconds
         return self.residue * self.operations / whole if whole > 0 else 0.0
+
+    @property
+    def closes(self) -> bool:
+        """Tell whether the residue is small enough not to be spoken of."""
+        return abs(self.residue_share) <= _RESIDUE
+
+    @property
+    def rests_on_one(self) -> bool:
+        """Tell whether it closes by the kernel's counters, which nothing else bears out."""
+        return self.closes and self.unsure > _RESIDUE
 
 
 PROFILED = ("server", "client", "kernel threads", "others", "replayer")

@@ -10,7 +10,8 @@ In a virtual machine both are wrong, to either side: a look gets its processor t
 the disk has finished, and meets too many awake (36 % of the time asleep of eight sessions that
 slept 65 %); a trace keeps processors from being halted, so that those who are woken run at once and
 wait for the disk instead (83 %).  So the sleep is what schedstat leaves, if it lies between the
-two, and else the nearer of them; its parts are those of the traces.  The length of the disk's own
+two, and else the nearer of them; its parts are those of the traces.  Where the two are far apart
+the account says that it rests on schedstat alone.  The length of the disk's own
 queue, 5.1, was that of the sessions that waited for it then, 5.2.
 
 What a sleeping thread waited for is the server's word where the thread slept on while the server
@@ -27,8 +28,6 @@ from replayer.collectors import Observed, ThreadTimes, WaitSamples
 from replayer.machine.processes import CpuSeconds
 from replayer.model import Account, Spent
 
-RESIDUE = 0.1
-"""The share of the sessions' time from which on a residue is told."""
 _UNSEEN = 0.1
 """The share of the sessions that were not seen, from which on it is told."""
 _FEW = 100
@@ -109,7 +108,7 @@ def account(
             cpu=cpu,
             notes=(why,),
         )
-    shares, names = _shares(waits, kernel)
+    shares, names, unsure = _shares(waits, kernel)
     whole = waits.sessions * seconds / window.operations
     made = Account(
         operation=window.operation,
@@ -118,6 +117,7 @@ def account(
         seconds=seconds,
         session={part: shares[part] * whole for part in Spent if shares.get(part)},
         residue=(1.0 - sum(shares.values())) * whole,
+        unsure=unsure,
         cpu=cpu,
         waits=dict(sorted(names.items(), key=lambda item: -item[1])),
         samples=waits.observations or waits.moments,
@@ -140,32 +140,38 @@ def _divided(amount: float, weights: Mapping[Spent, float]) -> dict[Spent, float
     return {part: amount * weight / whole for part, weight in weights.items()}
 
 
-def _shares(waits: WaitSamples, kernel: Split) -> tuple[dict[Spent, float], dict[str, float]]:
-    """Return the parts as shares of the sessions' time, and the waits by name."""
+def _shares(
+    waits: WaitSamples, kernel: Split
+) -> tuple[dict[Spent, float], dict[str, float], float]:
+    """Return the parts as shares of the sessions' time, the waits by name, and Account.unsure."""
     if waits.times is None or waits.times.span <= 0:
-        return _told(waits)
+        return *_told(waits), 0.0
     shares = _ran(waits, waits.times, kernel)
-    slept = _sleep(waits, waits.times, awake=sum(shares.values()))
+    slept, unsure = _sleep(waits, waits.times, awake=sum(shares.values()))
     names: dict[str, float] = defaultdict(float)
     for (name, part), seconds in slept.items():
         share = seconds / waits.times.span
         shares[part] = shares.get(part, 0.0) + share
         names[name] += share
-    return shares, names
+    return shares, names, unsure
 
 
-def _sleep(waits: WaitSamples, times: ThreadTimes, awake: float) -> _Waits:
-    """Return what the sessions slept for, in seconds, where they were `awake` for such a share."""
+def _sleep(waits: WaitSamples, times: ThreadTimes, awake: float) -> tuple[_Waits, float]:
+    """Return what the sessions slept for, in seconds, where they were `awake` for such a share.
+
+    With it comes Account.unsure.
+    """
     looked = asleep(waits.observed)
     if waits.traced is None:
-        return looked
+        return looked, 0.0
     traced = asleep(waits.observed, _traced(waits.traced, times.span))
     sums = sum(looked.values()), sum(traced.values())
     if not waits.counted or not sums[1]:
-        return traced
+        return traced, 0.0
     left = (1.0 - awake) * times.span
     whole = min(max(left, min(sums)), max(sums))
-    return {key: seconds * whole / sums[1] for key, seconds in traced.items()}
+    slept = {key: seconds * whole / sums[1] for key, seconds in traced.items()}
+    return slept, (max(sums) - min(sums)) / times.span
 
 
 def _ran(waits: WaitSamples, times: ThreadTimes, kernel: Split) -> dict[Spent, float]:
@@ -289,11 +295,16 @@ def _notes(window: Window, waits: WaitSamples, made: Account) -> Iterator[str]:
         )
     elif waits.missing:
         yield f"what the sessions waited for is not known by name: {waits.missing}"
-    if abs(made.residue_share) > RESIDUE:
+    if not made.closes:
         met = f"; they slept as long as they were met asleep ({waits.untraced})"
         yield (
             f"the account does not close: {made.residue_share:+.0%} of the sessions' time is in "
             f"none of its parts{met if waits.untraced else ''}"
+        )
+    elif made.rests_on_one:
+        yield (
+            f"how long the sessions slept rests on the kernel's counters alone: looks and traces, "
+            f"which would show an error in them, are {made.unsure:.0%} of their time apart"
         )
     if abs(waits.sessions - window.sessions) > _UNSEEN * window.sessions:
         yield (

@@ -45,6 +45,8 @@ _PASSED_OVER = _any(
     r"clear_page|clear_highpage|kernel_init_pages",
     r"_*free_(unref|pages?|one|frozen|pcp|slab)|release_pages|_*put_page",
     r"_*folio_(put|alloc)",
+    # Shared memory is a file of its own kind: a server's buffers fault it in, programs read it.
+    r"shmem_(get|alloc|add|charge|inode_acct|recalc|swapin)",
     r"_*mem_cgroup|\w*memcg|obj_cgroup|cgroup_",
     r"_*mod_(lruvec|node|zone|memcg|objcg)|_*inc_|_*dec_",
     r"_*percpu_(counter|ref)|_*mem(set|cpy|move|cmp|chr)",
@@ -125,7 +127,7 @@ _TABLE: tuple[tuple[Spent, re.Pattern[str]], ...] = (
             r"page_fault$|async_page_fault|el[01]_[di]a$|handle_(mm|pte)_fault",
             r"_*handle_mm_fault",
             r"do_(anonymous|wp|swap)_page|do_(cow|shared|read|numa)_\w*(fault|page)",
-            r"do_huge_pmd|wp_page_|finish_fault",
+            r"do_huge_pmd|wp_page_|finish_fault|shmem_fault",
             r"filemap_map_|next_uptodate_|set_pte_range|alloc_set_pte",
             r"do_set_p[mt][de]|lock_vma_",
             r"alloc_anon_|_*pte_alloc|_*p[mgu4]+d_alloc|pte_(offset|unmap)",

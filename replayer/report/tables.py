@@ -38,6 +38,8 @@ _SUFFIXES = {
     "_ns": ("", lambda value: show_duration(value / 1e9)),
     "_ms": ("", lambda value: show_duration(value / 1e3)),
     "_us": ("", lambda value: show_duration(value / 1e6)),
+    # PostgreSQL's own views call milliseconds so; a table of replayer's has none of these.
+    "_time": (" time", lambda value: show_duration(value / 1e3)),
     "_percent": ("", lambda value: f"{value:.1f} %"),
 }
 _WHOLE = {"bytes": show_size, "seconds": show_duration, "elapsed": show_duration}

@@ -59,6 +59,17 @@ def on_processor(share):
     return sum(amount for part, amount in share.items() if part not in waits)
 
 
+def test_a_block_of_the_servers_own_buffers_is_not_one_that_it_missed(measured):
+    """It takes a small part of the time, so that accounts of the two are not to be compared."""
+    had = measured(memory="cached", shared_buffers="64M", scale="4M")
+    missed = measured(memory="cached")
+
+    assert had.account.operation == "buffered block"
+    assert missed.account.operation == "block"
+    for step, rate in (had, had.ledger.buffer_hits), (missed, missed.ledger.riops):
+        assert step.account.operations == pytest.approx(rate * step.account.seconds, rel=0.02)
+
+
 def test_cached_sessions_are_on_a_processor_or_in_its_queue(measured):
     """They read what is in memory: nearly all of their time is CPU and run queue."""
     step = measured(memory="cached")

@@ -298,6 +298,24 @@ def test_the_sleep_is_what_the_kernel_leaves_as_far_as_it_is_borne_out(ran, devi
 
     assert parts(made)[Spent.DEVICE] == pytest.approx(device)
     assert made.residue_share == pytest.approx(residue)
+    assert made.unsure == pytest.approx(0.6)
+    assert "rests on the kernel's counters alone" in made.notes[0] or residue
+
+
+def test_looks_and_traces_that_agree_leave_nothing_unsure():
+    """Then an error of the counters would be a residue, and no note is needed."""
+    made = account(
+        window(),
+        watched(
+            seen("R", "IO:DataFileRead", "device", 10.0),
+            seen("D", "IO:DataFileRead", "device", 30.0),
+            ran=10.0, queued=0.0, traced={"R": 0.2, "D": 0.8},
+        ),
+        {},
+    )  # fmt: skip
+
+    assert made.unsure == pytest.approx(0.05)
+    assert not [note for note in made.notes if "kernel's counters" in note]
 
 
 def test_a_sleep_that_no_look_met_has_the_words_of_those_who_had_just_woken():

@@ -72,14 +72,18 @@ def record(spec: Spec, context: Context, window: Window, cold: Cold) -> None:
 
 
 def _watched_window(spec: Spec, window: Window, balance: Ledger) -> findings_of.Window:
-    """Return the window of the account: by blocks that the server missed, else by those it had."""
+    """Return the window of the account: by blocks that the server missed, else by those it had.
+
+    The two are named differently, because a block of one takes many times as long as of the other,
+    and runs that differ in this are not to be compared by it.
+    """
     buffered = balance.verdict is Verdict.BUFFERED
     blocks = balance.buffer_hits if buffered else balance.riops
     return findings_of.Window(
         begin_ns=window.begin_ns,
         end_ns=window.end_ns,
         operations=blocks * window.seconds,
-        operation="block",
+        operation="buffered block" if buffered else "block",
         sessions=spec.sessions,
         whose="server",
     )
