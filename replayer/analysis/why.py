@@ -6,7 +6,7 @@ was not shown is not called unchanged: that is a part whose interval lies within
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import StrEnum
 
 import numpy as np
@@ -72,6 +72,12 @@ class Why(Noun):
     parts: tuple[Part, ...] = ()
     """Those that moved first, by size; the others in an account's order."""
     may_explain: tuple[Difference, ...] = ()
+    windows: tuple[int, int] = (0, 0)
+    """How many accounts each side has."""
+    open: tuple[int, int] = (0, 0)
+    """How many of them do not close."""
+    unsure: tuple[int, int] = (0, 0)
+    """And how many close by the kernel's counters, which nothing else bears out."""
     reason: str = ""
     """Why nothing can be said of any part; "" if it can."""
 
@@ -116,6 +122,9 @@ def why(
             step=step,
             metrics=tuple(metrics[step]),
             operation=_both(sides)[0].operation,
+            windows=_count(sides, lambda _: True),
+            open=_count(sides, lambda account: not account.closes),
+            unsure=_count(sides, lambda account: account.rests_on_one),
             reason=_missing(sides, (base, other)),
         )
         for step, sides in known.items()
@@ -137,6 +146,10 @@ def _accounts(side: Side, step: str) -> list[Account]:
 
 def _both(sides: _Accounts) -> list[Account]:
     return [*sides[0], *sides[1]]
+
+
+def _count(sides: _Accounts, is_so: Callable[[Account], bool]) -> tuple[int, int]:
+    return len(list(filter(is_so, sides[0]))), len(list(filter(is_so, sides[1])))
 
 
 def _is_split(account: Account) -> bool:

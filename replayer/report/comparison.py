@@ -233,7 +233,7 @@ def _why(comparison: Comparison, step: str) -> Iterator[RenderableType]:
         if why.step == step:
             section = words_why.section(why, comparison)
             yield line(f"why: {section.sentence}", "bold")
-            yield from (line(f"may explain: {cause}") for cause in section.may_explain)
+            yield from map(line, section.remarks)
 
 
 def _heading(row: Row) -> str:

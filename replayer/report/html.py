@@ -165,7 +165,7 @@ def _why(
     for why in comparison.why:
         section = words_why.section(why, comparison)
         yield f'<p class="verdict">{escaped(section.sentence)}</p>'
-        yield "".join(f"<p>may explain: {escaped(cause)}</p>" for cause in section.may_explain)
+        yield "".join(f"<p>{escaped(remark)}</p>" for remark in section.remarks)
         if why.parts:
             rows = words_why.rows(why)
             yield table(words_why.headings(comparison, why), rows, numbers=range(1, 6))

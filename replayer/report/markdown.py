@@ -66,8 +66,8 @@ def _why(comparison: Comparison) -> Iterator[str]:
     for why in comparison.why:
         section = words_why.section(why, comparison)
         yield f"**Why: {plain(section.sentence)}**"
-        if section.may_explain:
-            yield "\n".join(f"- may explain: {plain(cause)}" for cause in section.may_explain)
+        if section.remarks:
+            yield "\n".join(f"- {plain(remark)}" for remark in section.remarks)
         if why.parts:
             yield table(words_why.headings(comparison, why), words_why.rows(why))
 

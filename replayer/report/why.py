@@ -23,7 +23,8 @@ class Section(NamedTuple):
     """What is said of a step."""
 
     sentence: str
-    may_explain: tuple[str, ...]
+    remarks: tuple[str, ...]
+    """What may explain it, and what its accounts do not bear out."""
 
 
 def sections(comparison: Comparison) -> Iterator[tuple[str, Section]]:
@@ -37,10 +38,26 @@ def section(why: Why, comparison: Comparison) -> Section:
     row = next(
         row for row in comparison.rows if (row.step, row.metric) == (why.step, why.metrics[0])
     )
-    causes = tuple(_cause(one, comparison) for one in why.may_explain[:_MOST_CAUSES])
+    causes = [_cause(one, comparison) for one in why.may_explain[:_MOST_CAUSES]]
     left = len(why.may_explain) - len(causes)
-    more = (f"and {left} more",) if left else ()
-    return Section(clean(f"{_judged(row)}: {_account(why)}"), (*causes, *more))
+    causes += [f"and {left} more"] if left else []
+    remarks = (*(f"may explain: {cause}" for cause in causes), *_doubts(why, comparison))
+    return Section(clean(f"{_judged(row)}: {_account(why)}"), remarks)
+
+
+def _doubts(why: Why, comparison: Comparison) -> Iterator[str]:
+    """Yield how many accounts of each side do not close, or rest on one count alone."""
+    names = clean(comparison.base.name), clean(comparison.other.name)
+    for words, counts in (
+        ("the account does not close", why.open),
+        ("how long the sessions slept rests on the kernel's counters alone", why.unsure),
+    ):
+        if any(counts):
+            each = ", ".join(
+                f"{count} of {of} windows of {name}"
+                for count, of, name in zip(counts, why.windows, names, strict=True)
+            )
+            yield f"mind: {words} in {each}"
 
 
 def explained(comparison: Comparison) -> list[str]:

@@ -71,6 +71,24 @@ def test_no_line_is_wider_than_the_terminal(sides, width):
     assert max(map(cell_len, text.splitlines())) <= width
 
 
+def test_accounts_that_do_not_close_or_rest_on_one_count_are_told_beside_it(sides):
+    """What is named rests on them; accounts that are borne out are not spoken of."""
+    more = {Spent.ENTRY: 2e-6}
+    usual = " ".join(shown(sides(more)).split())
+    unsure = " ".join(shown(sides(more, unsure=0.2)).split())
+    loose = " ".join(shown(sides(more, residue=3e-6, unsure=0.2)).split())
+
+    each = "in 6 of 6 windows of A, 6 of 6 windows of B"
+    assert "mind: " not in usual
+    assert (
+        f"mind: how long the sessions slept rests on the kernel's counters alone {each}" in unsure
+    )
+    assert f"mind: the account does not close {each}" in loose
+    assert loose.count("mind: ") == unsure.count("mind: ") == 1
+    pair = sides(more, unsure=0.2)
+    assert "\n- mind: how long" in markdown.page(pair, compare(*pair))
+
+
 def test_no_part_explains_it_is_an_answer(sides):
     """All parts a little slower: none of them is shown to be, and it is said."""
     text = shown(sides({part: 0.03 * seconds for part, seconds in USUAL.items()}, noise=0.004))
