@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from fnmatch import fnmatchcase
 
@@ -11,7 +11,17 @@ from pydantic import Field
 
 from replayer.analysis import family, statistics, steadiness
 from replayer.analysis.difference import Difference, Sort, differences
-from replayer.analysis.samples import Key, Samples, Side, Unit, places, take_turns, unit_of
+from replayer.analysis.samples import (
+    Key,
+    Samples,
+    Side,
+    Unit,
+    common,
+    counted,
+    places,
+    take_turns,
+    unit_of,
+)
 from replayer.analysis.why import Why, why
 from replayer.errors import Impossible
 from replayer.model import Better, Measurement, Noun
@@ -130,7 +140,8 @@ def compare(
     unit = unit_of(base.runs, other.runs)
     kept = Samples.of(base, unit), Samples.of(other, unit)
     rows, tested = _rows(*kept, unit=unit, threshold=threshold, metrics=metrics)
-    warnings = [warning for side in kept for warning in side.warnings] + _one_sided(*kept)
+    warnings = [warning for side in kept for warning in side.warnings]
+    warnings += [*_one_sided(*kept), *_unjudged(rows, base, other)]
     return Comparison(
         base=_group(base),
         other=_group(other),
@@ -236,6 +247,7 @@ def _rows(
             f"{other.name} has {_some(other.kinds)}"
         )
     _refuse_other_units(keys, base, other)
+    base, other = _aligned(keys, base, other)
     at = places(unit, base, other)
     drafts = {key: _draft(key, base, other, at) for key in keys}
     judged = _members([draft for draft in drafts.values() if draft.judged])
@@ -300,12 +312,48 @@ def _family_of(draft: _Draft, judged: Sequence[_Draft]) -> tuple[int, float]:
 def _refuse_other_units(keys: Iterable[Key], base: Samples, other: Samples) -> None:
     for key in keys:
         below, above = base.kinds[key], other.kinds[key]
-        if (below.unit, below.better) != (above.unit, above.better):
+        opposed = below.better is not above.better and Better.NEITHER not in {
+            below.better,
+            above.better,
+        }
+        if below.unit != above.unit or opposed:
             raise Impossible(
                 f"{below.metric} is in {below.unit!r} ({below.better.value} is better) in "
                 f"{base.name} and in {above.unit!r} ({above.better.value} is better) in "
                 f"{other.name}: choose other metrics with --metric"
             )
+
+
+def _aligned(keys: Iterable[Key], base: Samples, other: Samples) -> tuple[Samples, Samples]:
+    """Return the sides with one direction for what both have, none where it says nothing in one.
+
+    Such as the blocks that were missed, where the server's own buffers had nearly all in one.
+    """
+    kinds = {key: common(base.kinds[key], other.kinds[key]) for key in keys}
+    below, above = ({**side.kinds, **kinds} for side in (base, other))
+    return replace(base, kinds=below), replace(other, kinds=above)
+
+
+def _unjudged(rows: Iterable[Row], *sides: Side) -> list[str]:
+    """Return a sentence for each metric that says something in a part of the results only."""
+    silent = [(side.name, _silent(side)) for side in sides]
+    sentences = []
+    for row in rows:
+        counts = [(name, *known[row.step, row.metric]) for name, known in silent]
+        if row.better is Better.NEITHER and any(number < of for _, number, of in counts):
+            shares = ", ".join(f"{number} of {of} results of {name}" for name, number, of in counts)
+            sentences.append(f"{row.metric} is not judged: it says nothing in {shares}")
+    return sentences
+
+
+def _silent(side: Side) -> Mapping[Key, tuple[int, int]]:
+    """Return for each metric in how many results it has no good direction, and of how many."""
+    directions: dict[Key, list[Better]] = {}
+    for run in side.runs:
+        for step in counted(run)[0]:
+            for m in step.measurements:
+                directions.setdefault((step.name, m.metric), []).append(m.better)
+    return {key: (all_.count(Better.NEITHER), len(all_)) for key, all_ in directions.items()}
 
 
 def _wanted(metric: str, patterns: Sequence[str]) -> bool:

@@ -173,8 +173,9 @@ def worth(each: int, kernels: int, expected: Expectation | None) -> str:
     if smallest > least:
         needed = statistics.units_to_show(min(shares), 1, each)
         return (
-            f"{each} boots of each kernel can never show a difference: the smallest possible p is "
-            f"{smallest:.2g}, and {least:.2g} is needed; {needed * kernels} boots can."
+            f"{each} boot{'' if each == 1 else 's'} of each kernel can never show a difference: "
+            f"the smallest possible p is {smallest:.2g}, and {least:.2g} is needed; "
+            f"{needed * kernels} boots can."
         )
     if expected is None or not known:
         return (

@@ -136,7 +136,7 @@ def _values(
 ) -> tuple[dict[Key, list[float]], list[str]]:
     """Return the values of some steps by key, and what is said about those that are no numbers.
 
-    What a metric is, is added to `kinds` when it is met for the first time.
+    What a metric is, is added to `kinds`.
     """
     values: dict[Key, list[float]] = {}
     remarks = []
@@ -144,13 +144,20 @@ def _values(
         for m in measured(step):
             key = (step.name, m.metric)
             if math.isfinite(m.value):
-                kinds.setdefault(key, m)
+                kinds[key] = common(kinds.get(key, m), m)
                 values.setdefault(key, []).append(m.value)
             else:
                 remarks.append(
                     f"{m.metric} of repeat {step.repeat} is {m.value} and does not count"
                 )
     return values, remarks
+
+
+def common(one: Measurement, other: Measurement) -> Measurement:
+    """Return what a metric is where it was measured twice: without direction if one has none."""
+    if other.better is Better.NEITHER:
+        return one.model_copy(update={"better": Better.NEITHER})
+    return one
 
 
 def _merge(runs: Sequence[Mapping[Key, list[float]]]) -> dict[Key, tuple[float, ...]]:

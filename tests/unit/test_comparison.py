@@ -217,6 +217,51 @@ def test_what_would_settle_many_metrics_counts_their_correction(run_of):
     assert {row.more for row in found.rows if not row.leading} == {4}
 
 
+def directed(side, better):
+    """Return a side whose runs have these directions of RIOPS, and rates of another metric."""
+    runs = []
+    for run, one in zip(side.runs, better, strict=True):
+        (step,) = run.steps
+        (riops,) = step.measurements
+        work = riops.model_copy(update={"metric": "sessions.operations"})
+        both = (riops.model_copy(update={"better": one}), work)
+        steps = (step.model_copy(update={"measurements": both}),)
+        runs.append(run.model_copy(update={"steps": steps}))
+    return Side(side.name, tuple(runs))
+
+
+@pytest.mark.parametrize(
+    ("base", "other", "said"),
+    [
+        ([Better.MORE] * 6, [Better.NEITHER] * 6, "0 of 6 results of A, 6 of 6 results of B"),
+        ([Better.NEITHER] * 6, [Better.MORE] * 6, "6 of 6 results of A, 0 of 6 results of B"),
+        (
+            [Better.MORE] * 5 + [Better.NEITHER],
+            [Better.MORE] * 6,
+            "1 of 6 results of A, 0 of 6 results of B",
+        ),
+    ],
+)
+def test_a_metric_that_says_nothing_in_some_results_is_not_judged(side, base, other, said):
+    """As the blocks missed, where buffers had nearly all; the others are, and one of them leads."""
+    values = [100.0, 101, 102, 103, 104, 105]
+    a, b = side("A", values), side("B", [value / 2 for value in values])
+
+    found = compare(directed(a, base), directed(b, other))
+
+    assert verdicts(found) == {"sessions.riops": None, "sessions.operations": Verdict.WORSE}
+    assert {row.metric for row in found.rows if row.leading} == {"sessions.operations"}
+    assert f"sessions.riops is not judged: it says nothing in {said}" in found.warnings
+
+
+def test_opposite_directions_are_refused(side):
+    """One of the two is wrong, and nobody knows which."""
+    values = [100.0, 101]
+    sides = directed(side("A", values), [Better.LESS] * 2), side("B", values)
+    with pytest.raises(Impossible, match="less is better"):
+        compare(*sides)
+
+
 def test_boots_with_a_shared_offset_make_no_false_verdicts(run_of):
     """Runs share their boot's offset of 3 percent: boots are the unit, and A against A is quiet."""
     random = np.random.default_rng(4)

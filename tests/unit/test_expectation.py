@@ -70,6 +70,7 @@ def many(run_of, count):
 @pytest.mark.parametrize(
     ("each", "metrics", "words"),
     [
+        (1, 5, "1 boot of each kernel can never show a difference"),
         (3, 5, "3 boots of each kernel can never show a difference"),
         (
             6,
