@@ -24,6 +24,10 @@ _UNTOLD = (
     "the server tells nothing of single statements: have it load pg_stat_statements, or set "
     "performance_schema = ON"
 )
+_SET_BACK = "its counters were set back in the window, by somebody or by a restart of the server"
+_LIVED = "uptime_since_flush_status"
+_SLACK = 2.5
+"""Seconds by which a count of whole seconds, asked for a little late, may be behind."""
 _MOST = 20
 _END_SECONDS = 4.0
 
@@ -80,12 +84,19 @@ class Statistics:
         if not both:
             reasons = "; ".join(dict.fromkeys(self._missing.values()))
             raise ReplayerError(reasons or "the server did not answer in time")
-        tables = {view: differences(before[view], after[view]) for view in both}
+        seconds = (end_ns - begin_ns) / 1e9
+        lost = [view for view in both if set_back(before[view], after[view], seconds)]
+        missing = {view: why for view, why in self._missing.items() if view not in both}
+        missing |= dict.fromkeys(lost, _SET_BACK)
+        if len(lost) == len(both):
+            raise ReplayerError("; ".join(dict.fromkeys(missing.values())))
+        kept = [view for view in both if view not in lost]
+        tables = {view: differences(before[view], after[view]) for view in kept}
         if _STATEMENTS in tables:
             tables[_STATEMENTS] = _heaviest(tables[_STATEMENTS])
         return Seen(
             tables={f"statistics.{view}": rows for view, rows in tables.items() if rows},
-            missing={view: why for view, why in self._missing.items() if view not in both},
+            missing=missing,
         )
 
     def _run(self) -> None:
@@ -119,6 +130,19 @@ class Statistics:
                 self._missing[view] = _UNTOLD
 
 
+def set_back(before: Sequence[Row], after: Sequence[Row], seconds: float) -> bool:
+    """Tell whether a view's counters began anew between marks that are so many seconds apart.
+
+    PostgreSQL dates that, also after a crash; MariaDB and MySQL count the seconds since.  A counter
+    that has grown beyond what it was before would not show it.
+    """
+    dates = [
+        {row["stats_reset"] for row in rows if "stats_reset" in row} for rows in (before, after)
+    ]
+    lived = [row["value"] for rows in (before, after) for row in rows if row.get("name") == _LIVED]
+    return dates[0] != dates[1] or (len(lived) == 2 and lived[1] - lived[0] < seconds - _SLACK)
+
+
 def differences(before: Sequence[Row], after: Sequence[Row]) -> list[Row]:
     """Return what numbers grew by, of the rows with the same texts; what is new grew from 0.
 
@@ -128,6 +152,8 @@ def differences(before: Sequence[Row], after: Sequence[Row]) -> list[Row]:
     earlier = {_key(row): row for row in before}
     rows = []
     for row in after:
+        if row.get("name") == _LIVED:
+            continue
         old = earlier.get(_key(row), {})
         grown = {
             name: _grown(old.get(name), value) for name, value in row.items() if _counts(value)

@@ -5,6 +5,7 @@ No step knows a collector: a step says what its window was (`findings.window`), 
 
 import contextlib
 import os
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,9 @@ from replayer.run.findings import Findings, Window
 from replayer.servers.open import Server
 from replayer.watch.recordings import Recordings
 from replayer.watch.sampler import columns_of
+
+_AT_ONCE = 1.0
+"""Seconds in which a connection fails that was lost before; later it is the server that is slow."""
 
 
 def recordings(
@@ -95,6 +99,18 @@ class _Asking:
 
     def __call__(self, name: str) -> Sequence[Mapping[str, Any]]:
         """Return the rows of a verb; it begins as `replayer profile` does, which is in no way."""
+        before, began = self._database, time.monotonic()
+        try:
+            return self._tried(name)
+        except Skip:
+            raise
+        except ReplayerError:
+            # A step may have restarted the server since the last time, which ended the connection.
+            if before is None or time.monotonic() - began > _AT_ONCE:
+                raise
+            return self._tried(name)
+
+    def _tried(self, name: str) -> Sequence[Mapping[str, Any]]:
         try:
             return self._rows(name)
         except Skip:

@@ -1,6 +1,8 @@
 """What a server's statistics counted in a window, held against what was done in it."""
 
 import contextlib
+import os
+import signal
 import time
 
 import pytest
@@ -12,6 +14,8 @@ from replayer.run import watching
 from replayer.servers.open import open_server
 
 ROWS = 900
+ASKED_SECONDS = 1.5
+"""After a mark: a connection is made first, and all views are asked, on a busy machine too."""
 MAKE = {
     "postgres": "CREATE TABLE replayer.counted AS SELECT i, repeat('x', 100) AS t "
     f"FROM generate_series(1, {ROWS}) AS i",
@@ -37,7 +41,7 @@ def marked(recordings, database, statement):
     """Execute a statement between two marks and return what was seen and what was not."""
     marks = [time.monotonic_ns()]
     recordings.mark(marks[0])
-    time.sleep(0.5)
+    time.sleep(ASKED_SECONDS)
     database.query(statement)
     time.sleep(1.2)
     # A backend of PostgreSQL tells what it did once it has something else to do.
@@ -65,6 +69,53 @@ def test_the_log_and_the_pages_of_a_table_are_counted(server):
     assert sum(row.get("extend_bytes") or 0 for row in extended) > 100 * ROWS
     assert list(missing) == ["statistics.statements"]
     assert "pg_stat_statements" in missing["statistics.statements"]
+
+
+def test_a_connection_that_was_lost_between_the_marks_loses_no_view(server):
+    """As where a step restarts the server for a cold cache: it is asked again by a new one."""
+    others = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid()"
+    with contextlib.closing(Database(server.engine, server.start())) as database:
+        database.query("CREATE TABLE replayer.lost AS SELECT 1 AS i")
+        with watching.recordings(("statistics",), Host(), None, server) as recordings:
+            seen, missing = marked(
+                recordings, database, f"{others} AND backend_type = 'client backend'"
+            )
+        database.query("DROP TABLE replayer.lost")
+
+    assert rows_of(seen, "io")
+    assert list(missing) == ["statistics.statements"]
+
+
+@pytest.mark.parametrize("how", ["reset", "crash"])
+def test_counters_that_were_set_back_in_the_window_are_no_differences(server, how):
+    """Not even those that have grown beyond what they were before."""
+    with (
+        contextlib.closing(Database(server.engine, server.start())) as database,
+        watching.recordings(("statistics",), Host(), None, server) as recordings,
+    ):
+        begin = time.monotonic_ns()
+        recordings.mark(begin)
+        time.sleep(ASKED_SECONDS)
+        if how == "reset":
+            database.query("SELECT pg_stat_reset_shared('io'), pg_stat_reset_shared('wal')")
+        else:
+            crashed(database)
+        time.sleep(0.5)
+        end = time.monotonic_ns()
+        recordings.mark(end)
+        recordings.end()
+        assert recordings.seen(begin, end).get("statistics") is None
+
+    assert "set back in the window" in recordings.failures["statistics"]
+
+
+def crashed(database):
+    """Kill a process of the server, which begins anew then, and wait until it has."""
+    pid = database.fetch(
+        "SELECT pid FROM pg_stat_activity WHERE backend_type = 'walwriter'", verb="test"
+    )[0]["pid"]
+    os.kill(pid, signal.SIGKILL)
+    time.sleep(4)
 
 
 @pytest.mark.slow
@@ -109,6 +160,21 @@ def test_mariadbs_status_counts_its_rows(mariadbd):
     assert status["handler_write"] >= ROWS
     assert status["com_create_table"] == 1
     assert "performance_schema" in missing["statistics.statements"]
+
+
+def test_a_status_of_mariadb_that_was_flushed_in_the_window_is_no_difference(mariadbd):
+    """It sets some counters back and not others, and does not say which."""
+    with open_server(engines.load("mariadb"), bindir=mariadbd.parent) as server:
+        server.start()
+        time.sleep(3)
+        with (
+            contextlib.closing(Database(server.engine, server.start())) as database,
+            watching.recordings(("statistics",), Host(), None, server) as recordings,
+        ):
+            seen, missing = marked(recordings, database, "FLUSH STATUS")
+
+    assert seen is None
+    assert "set back in the window" in missing["statistics"]
 
 
 @pytest.mark.slow

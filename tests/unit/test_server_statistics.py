@@ -2,8 +2,10 @@
 
 from decimal import Decimal
 
+import pytest
+
 from replayer.collectors import Scene, Seen
-from replayer.collectors.statistics import begin, differences
+from replayer.collectors.statistics import begin, differences, set_back
 from replayer.machine.host import Host
 
 
@@ -66,3 +68,18 @@ def test_a_run_without_a_database_has_no_statistics_to_miss(tmp_path):
 
     assert recording.end() == 0.0
     assert recording.cut(1, 2) == Seen()
+
+
+@pytest.mark.parametrize(
+    ("lived", "gone_back"),
+    [((100, 160), False), ((100, 158), False), ((100, 40), True), ((5, 12), True)],
+)
+def test_counters_that_live_shorter_than_the_window_were_set_back(lived, gone_back):
+    """FLUSH STATUS and a restart begin the count of seconds anew, as they do the others."""
+    marks = [
+        [{"name": "uptime_since_flush_status", "value": float(seconds)}, {"name": "a", "value": n}]
+        for n, seconds in enumerate(lived, start=1)
+    ]
+
+    assert set_back(*marks, seconds=60.0) is gone_back
+    assert differences(*marks) == [{"name": "a", "value": 1}]
