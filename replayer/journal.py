@@ -189,6 +189,29 @@ def held(kind: str, give_back: Callable[[], object], **details: Any) -> Iterator
                 note.drop()
 
 
+def remove_file(note: Note, path: Path, beginning: bytes, what: str) -> str:
+    """Remove a file whose writer is gone, which begins so or is empty; return what was done.
+
+    `what` it is comes before its path.  Raises Untrusted for what is no such file.
+    """
+    try:
+        with trusted_path.Folder(path.parent) as folder:
+            if not folder.is_ours(path.name, beginning):
+                raise Untrusted(note, f"{str(path)[:200]!r} is not {what}")
+            folder.forget(path.name)
+        done = "removed"
+    except FileNotFoundError:
+        done = "already gone"
+    except Impossible as error:
+        raise Untrusted(note, str(error)) from error
+    except OSError as error:
+        raise ReplayerError(
+            f"{what} {path} cannot be removed ({error.strerror}): remove it by hand"
+        ) from error
+    note.drop()
+    return f"{what} {path} was {done}"
+
+
 def notes(*kinds: str) -> Iterator[Note]:
     """Yield everything that is taken now, by this process or another, of these kinds or all."""
     for note, _ in _every():

@@ -149,6 +149,16 @@ class Folder:
             return os.stat(name, dir_fd=self.fd, follow_symlinks=False).st_mode
         return 0
 
+    def is_ours(self, name: str, beginning: bytes) -> bool:
+        """Tell whether a file is this user's alone, and begins so, or is empty."""
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        with os.fdopen(os.open(name, flags, dir_fd=self.fd), "rb") as file:
+            about = os.fstat(file.fileno())
+            mine = about.st_uid == os.geteuid() and about.st_nlink == 1
+            if not mine or not stat.S_ISREG(about.st_mode):
+                return False
+            return file.read(len(beginning)) in {b"", beginning}
+
     def forget(self, name: str) -> None:
         """Remove a file or a link, if it is there."""
         with contextlib.suppress(FileNotFoundError):

@@ -86,6 +86,7 @@ class Live:
         With 0 those who look at the page now have it before that ends.
         """
         if seconds == 0:
+            self._leaving = True
             self._open.close()
             with contextlib.suppress(Interrupted):
                 shell.ended(self._process, within=_REPORT_SECONDS)
@@ -107,5 +108,7 @@ class Live:
                 what = "live" if first else "live, for another browser"
                 self._say(f"{what}: {link.strip()}")
                 first = False
-        if first and not self._leaving:
-            self._say("the page of --live could not be started: the run goes on without it")
+        if self._leaving:
+            return
+        became = "could not be started" if first else "was ended by somebody else"
+        self._say(f"the page of --live {became}: the run goes on without it")

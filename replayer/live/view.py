@@ -41,6 +41,11 @@ class View:
         """Tell whether the run is over."""
         return self.reader.run is not None and self.reader.run.status != events.RUNNING
 
+    @property
+    def under_way(self) -> bool:
+        """Tell whether a run has begun whose end was not told yet."""
+        return self.reader.run is not None and not self.ended
+
     def message(self, heard: int) -> tuple[int, str]:
         """Return how many events there are, and what a browser needs that heard so many."""
         whole = not heard or (len(self._recent) == _RECENT and self._recent[0][0] > heard + 1)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import stat
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -103,31 +102,4 @@ def recover(note: Note) -> str:
     named = _NAME.fullmatch(path.name)
     if named is None or [named[1]] != note.owner.split(":")[1:2]:
         raise Untrusted(note, "its path is no draft of its owner's")
-    try:
-        with trusted_path.Folder(path.parent) as folder:
-            if not _made_by_us(folder, path.name):
-                raise Untrusted(note, f"{str(path)[:200]!r} is no unfinished replay file")
-            folder.forget(path.name)
-        done = "removed"
-    except FileNotFoundError:
-        done = "already gone"
-    except Impossible as error:
-        raise Untrusted(note, str(error)) from error
-    except OSError as error:
-        raise ReplayerError(
-            f"the unfinished replay file {path} cannot be removed ({error.strerror}): remove it by "
-            f"hand"
-        ) from error
-    note.drop()
-    return f"the unfinished replay file {path} was {done}"
-
-
-def _made_by_us(folder: trusted_path.Folder, name: str) -> bool:
-    """Tell whether a file is this user's, and begins as a replay file does, or is empty."""
-    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-    with os.fdopen(os.open(name, flags, dir_fd=folder.fd), "rb") as file:
-        about = os.fstat(file.fileno())
-        mine = about.st_uid == os.geteuid() and about.st_nlink == 1
-        if not mine or not stat.S_ISREG(about.st_mode):
-            return False
-        return file.read(len(_MAGIC)) in {b"", _MAGIC}
+    return journal.remove_file(note, path, _MAGIC, "the unfinished replay file")

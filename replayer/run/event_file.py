@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Self
 
 from replayer import journal, signals, trusted_path
-from replayer.errors import Impossible, ReplayerError
-from replayer.journal import Note, Untrusted
+from replayer.journal import Note
 
 NOTES = ("events",)
 _NAME = re.compile(r"\..+\.events", re.DOTALL)
@@ -56,7 +55,10 @@ class EventFile:
 
     def __exit__(self, *exception: object) -> None:
         with signals.shield():
-            os.close(self._fd)
+            # Who writes may be held up by the disk still, and must not write into whatever file has
+            # the number next.
+            fd, self._fd = self._fd, -1
+            os.close(fd)
             with contextlib.suppress(OSError):
                 self._folder.forget(self._name)
             self._note.drop()
@@ -83,6 +85,8 @@ class Follower:
             flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
             with contextlib.suppress(OSError):
                 self._fd = os.open(self._path, flags)
+            if self._fd >= 0 and not stat.S_ISREG(os.fstat(self._fd).st_mode):
+                self.close()
         return self._fd >= 0
 
     def fresh(self) -> bytes:
@@ -102,37 +106,10 @@ def recover(note: Note) -> str:
     Raises Untrusted for what is no such file.
     """
     path = note.path_of("path", _NAME)
-    try:
-        with trusted_path.Folder(path.parent) as folder:
-            if not _ours(folder, path.name):
-                raise Untrusted(note, f"{str(path)[:200]!r} holds no events of a run")
-            folder.forget(path.name)
-        done = "removed"
-    except FileNotFoundError:
-        done = "already gone"
-    except Impossible as error:
-        raise Untrusted(note, str(error)) from error
-    except OSError as error:
-        raise ReplayerError(
-            f"the events of a run in {path} cannot be removed ({error.strerror}): remove them by "
-            f"hand"
-        ) from error
-    note.drop()
-    return f"the events of a run in {path} were {done}"
+    return journal.remove_file(note, path, _BEGINNING, "the file of a run's events")
 
 
 def _forget(folder: trusted_path.Folder, name: str) -> None:
     with contextlib.suppress(FileNotFoundError):
-        if _ours(folder, name):
+        if folder.is_ours(name, _BEGINNING):
             folder.forget(name)
-
-
-def _ours(folder: trusted_path.Folder, name: str) -> bool:
-    """Tell whether a file is this user's, and begins as events do, or is empty."""
-    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-    with os.fdopen(os.open(name, flags, dir_fd=folder.fd), "rb") as file:
-        about = os.fstat(file.fileno())
-        mine = about.st_uid == os.geteuid() and about.st_nlink == 1
-        if not mine or not stat.S_ISREG(about.st_mode):
-            return False
-        return file.read(len(_BEGINNING)) in {b"", _BEGINNING}

@@ -33,6 +33,8 @@ _MOST_POINTS = 1200
 """Of one figure; of more every second one is left out, the older and the newer alike."""
 _MOST_MARKS = 300
 _MOST_SAID = 100
+_LONGEST_LINE = 4 << 20
+"""Bytes of an event; the plan of very many steps has the most."""
 _LONGEST = 400
 """Characters of any text that somebody else may have chosen."""
 RUNNING, TO_COME = "running", "to come"
@@ -357,7 +359,9 @@ class Reader:
 
     def feed(self, data: bytes) -> Iterator[Event]:
         """Take what comes next, and yield the events that are whole; what is none is left out."""
-        *lines, self._rest = (self._rest + data).split(b"\n")
+        *lines, rest = (self._rest + data).split(b"\n")
+        # What is longer is no event, and its end is none either.
+        self._rest = rest if len(rest) <= _LONGEST_LINE else b""
         for one in lines:
             event = parsed(one)
             if event is not None:

@@ -9,9 +9,8 @@ import json
 import re
 import signal
 import socket
-import subprocess
-import sys
 import tempfile
+import threading
 import time
 from pathlib import Path
 
@@ -31,6 +30,7 @@ from replayer.results import store
 from replayer.run import events
 from replayer.run.event_file import EventFile
 from replayer.run.telling import run_state, step_end
+from tests.told import line_with
 
 LINK = re.compile(r"http://([^/]+):(\d+)/\?token=(\S+)")
 EVIL = "</script><script>window.hacked=1</script><img src=x onerror=window.hacked=1>\x1b[31m\u202e"
@@ -156,6 +156,44 @@ def test_a_link_opens_one_browser_and_the_next_link_the_next(links):
     second = Browser(until(lambda: links[1:])[0])
     assert second.open()[0] == 200
     assert second.first()["state"] == first.first()["state"]
+
+
+def test_a_page_that_is_killed_is_told_and_one_that_ends_with_its_run_is_not(told):
+    """The run goes on without it."""
+    said = []
+    with Live(parsed("", "--live"), None, said.append) as live:
+        until(lambda: said)
+        live._process.kill()
+        until(lambda: said[1:])
+        live.follow(told[1])
+        live.stay(0)
+    assert said[1:] == ["the page of --live was ended by somebody else: the run goes on without it"]
+
+    said.clear()
+    with Live(parsed("", "--live"), None, said.append) as live:
+        until(lambda: said)
+        live.stay(0)
+    assert len(said) == 1
+
+
+def test_an_end_that_is_told_late_is_seen(told):
+    """On a busy machine the last events are written after the run's process lets the page go."""
+    run, result, tell = told
+    said = []
+    with Live(parsed("", "--live"), None, said.append) as live:
+        live.follow(result)
+        browser = Browser(until(lambda: said)[0])
+        browser.open()
+        with browser.messages() as messages:
+            message_with(messages, lambda one: one["state"]["run"])
+            leaving = threading.Thread(target=live.stay, args=(0,))
+            leaving.start()
+            time.sleep(3)
+            tell(run_state(run.model_copy(update={"status": Status.DONE}), result))
+            over = message_with(messages, lambda one: one["state"]["run"]["status"] == "done")
+        leaving.join()
+
+    assert over
 
 
 def test_only_what_reads_is_answered_and_only_by_its_own_name(browser):
@@ -368,44 +406,6 @@ def test_a_token_is_nothing_that_ps_shows(words):
 
 
 @pytest.fixture
-def start(tmp_path):
-    """Return a function that starts replayer in a folder of its own; none outlives the test."""
-    started = []
-
-    def call(*arguments):
-        one = subprocess.Popen(
-            [sys.executable, "-m", "replayer", *map(str, arguments)],
-            cwd=tmp_path,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        started.append(one)
-        return one
-
-    yield call
-    for one in started:
-        if one.poll() is None:
-            one.kill()
-        one.communicate(timeout=60)
-
-
-@pytest.fixture
-def cli(start):
-    """Return a function that runs replayer to its end."""
-
-    def call(*arguments, status=0):
-        done = start(*arguments)
-        out, err = done.communicate(timeout=300)
-        assert done.returncode == status, err
-        assert "Traceback" not in err
-        return out, err
-
-    return call
-
-
-@pytest.fixture
 def workload(tmp_path):
     """Return a quick workload's path."""
     path = tmp_path / "w.toml"
@@ -434,7 +434,7 @@ def test_a_real_run_is_seen_in_a_browser_to_its_report(start, workload, chrome, 
     running = start(
         "run", workload, "--live", "--live-for", "10m", "--label", label, "--note", EVIL
     )
-    chrome.get(LINK.search(running.stderr.readline())[0])
+    chrome.get(LINK.search(line_with(running.stderr, LINK))[0])
     wait = WebDriverWait(chrome, 180)
     wait.until(lambda _: chrome.find_elements("css selector", "#steps li.done"))
     chrome.refresh()
@@ -467,8 +467,8 @@ def test_who_looks_on_has_the_report_before_the_page_ends(start, workload, chrom
     # Long enough for a browser on a busy machine to be there before the end.
     workload.write_text(QUICK.replace('"1s"', '"10s"'))
     running = start("run", workload, "--live")
-    chrome.get(LINK.search(running.stderr.readline())[0])
-    wait = WebDriverWait(chrome, 60)
+    chrome.get(LINK.search(line_with(running.stderr, LINK))[0])
+    wait = WebDriverWait(chrome, 180)
     wait.until(lambda _: chrome.find_elements("css selector", "iframe"))
     chrome.switch_to.frame(chrome.find_element("css selector", "iframe"))
     wait.until(lambda _: chrome.find_elements("css selector", "h1"))
@@ -485,7 +485,7 @@ def test_the_page_goes_when_the_run_is_stopped(start, workload, how):
     """After Ctrl-C and after a kill nobody listens any more, and no process is left."""
     workload.write_text(QUICK.replace('"1s"', '"60s"'))
     running = start("run", workload, "--live", "--live-for", "10m")
-    browser = Browser(running.stderr.readline())
+    browser = Browser(line_with(running.stderr, LINK))
     browser.open()
     with browser.messages() as messages:
         message_with(messages, lambda one: one["state"]["tasks"])

@@ -170,6 +170,43 @@ def test_events_are_for_their_owner_and_gone_at_the_end(result):
     assert elsewhere.read_text() == "precious"
 
 
+def test_what_comes_after_the_end_is_in_no_other_file(result, tmp_path):
+    """A disk may hold up who writes until the run is over, and another file has the number."""
+    with EventFile(result) as file:
+        number = file._fd
+    other = os.open(tmp_path / "other", os.O_RDWR | os.O_CREAT)
+    os.dup2(other, number)
+    try:
+        with pytest.raises(OSError, match="Bad file descriptor"):
+            file.write(b"late")
+        assert os.fstat(other).st_size == 0
+    finally:
+        for one in {other, number}:
+            os.close(one)
+
+
+def test_a_pipe_in_the_place_of_events_is_not_read(result):
+    """Somebody who may write in the folder of results can put one there."""
+    os.mkfifo(event_file.path_of(result))
+    held = os.open(event_file.path_of(result), os.O_RDWR)
+    follower = Follower(result)
+
+    assert not follower.there
+    assert follower.fresh() == b""
+    os.close(held)
+
+
+def test_what_has_no_end_is_no_event_and_is_not_kept():
+    """A file without lines costs no more memory than the longest event; what follows is heard."""
+    reader = events.Reader()
+    for _ in range(40):
+        assert list(reader.feed(bytes(1 << 20))) == []
+    assert len(reader._rest) <= 5 << 20
+    (heard,) = reader.feed(b"\n" + events.line(events.Said(at=AT, text="whole")))
+
+    assert heard.text == "whole"
+
+
 def test_events_of_a_killed_run_are_removed(result):
     """By the note; what holds no events is left alone."""
     pid = os.fork()
