@@ -26,7 +26,7 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic_core import from_json
 
-from replayer import __version__, assets, trusted_path
+from replayer import __version__, assets, trusted_path, units
 from replayer.errors import Impossible, NotFound, ReplayerError, nearest
 from replayer.model import Measurement, Run, Series, Status, StepResult
 from replayer.results import upgrades
@@ -41,6 +41,8 @@ _SHORT_HEAD = 8 * 1024
 _HEAD = 32 * 1024
 """What is read of a file to list it: the keys before `steps` come first and fit."""
 _LAST = 16
+_LARGEST = 1 << 30
+"""Bytes of a run, above any that was seen by far: what is larger does not fit into memory."""
 _LISTED = ("format", "id", "label", "started", "status", "workload")
 _HOST = b'\n "host": {\n'
 _HOST_END = b"\n }"
@@ -358,9 +360,16 @@ def _ends(path: Path) -> tuple[bytes, bytes]:
 
 
 def _read(path: Path) -> bytes:
+    """Return a whole file, unless it begins or is as large as no run: others lie there as well."""
     try:
         with assets.open_regular(path) as file:
-            return file.read()
+            start = file.read(_HEAD)
+            if len(start) == _HEAD and not start.lstrip().startswith(b"{"):
+                raise Impossible(f"{path}: it is not a run of replayer")
+            size = os.fstat(file.fileno()).st_size
+            if size > _LARGEST:
+                raise Impossible(f"{path}: it has {units.show_size(size)}, which no run has")
+            return start + file.read()
     except FileNotFoundError as error:
         raise NotFound(f"the run file {path} is not there") from error
     except OSError as error:

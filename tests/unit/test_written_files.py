@@ -96,6 +96,22 @@ def test_a_pipe_without_a_writer_is_not_waited_for(tmp_path):
     assert list(store.with_text(tmp_path, "x")) == []
 
 
+@pytest.mark.parametrize(
+    ("begin", "reason"), [(b"", "it is not a run of replayer"), (b" {", "it has 3.00 GiB, which")]
+)
+def test_a_huge_file_among_the_runs_is_not_read(tmp_path, begin, reason):
+    """Every run looks at all of the folder as it starts: it is not to fill the memory for one."""
+    path = tmp_path / "dump.json"
+    path.write_bytes(begin)
+    os.truncate(path, 3 << 30)
+
+    (listed,) = store.runs(tmp_path)
+
+    assert reason in listed.reason
+    with pytest.raises(Impossible, match=reason):
+        store.load(path)
+
+
 def test_a_series_whose_columns_have_another_length_is_refused(tmp_path, run_of):
     """A column with more or fewer values than there are seconds is named, with both numbers."""
     run = run_of([1.0])
