@@ -141,7 +141,8 @@ class Machine:
         name = self.variables().get("next_entry", "")
         if name and not (self.root / "deaf").exists():
             block = self.root / "boot" / "grub" / "grubenv"
-            subprocess.run(["grub-editenv", block, "unset", "next_entry"], check=True)
+            # As the menu's own script does it, which leaves the variable there, empty.
+            subprocess.run(["grub-editenv", block, "set", "next_entry="], check=True)
         else:
             name = ""
         default = re.search(r"/boot/vmlinuz-(\S+)", menu)[1]

@@ -25,8 +25,11 @@ def environment(system: System, editor: str, block: str) -> dict[str, str]:
 
 
 def forget(system: System, editor: str, block: str) -> None:
-    """Remove the choice for the next boot, if there is one."""
-    if environment(system, editor, block).get(NEXT):
+    """Remove the choice for the next boot, also what GRUB leaves of one: the name without a value.
+
+    GRUB's own menu reads a name without a value as it reads none.
+    """
+    if NEXT in environment(system, editor, block):
         system.call(editor, system.path(block), "unset", NEXT)
 
 

@@ -273,7 +273,9 @@ def test_a_state_that_is_not_believed_starts_nothing(machine, plan, harm):
     assert machine.boots() == 1
     state.parent.chmod(0o700)
     assert boots("stop").returncode in {0, 2}
-    assert left(machine) == []
+    # Where nothing tells any more which loader it was, the name that GRUB left empty stays.
+    assert left(machine) in ([], ["next_entry"])
+    assert not machine.variables().get("next_entry")
 
 
 def test_the_service_writes_through_no_link(machine, plan):

@@ -291,9 +291,10 @@ def second_disk(args, work, releases):
         (folder / "by-hand").touch()
         lab.run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", work / "key")
         shutil.copy(work / "key.pub", folder / "authorized_keys")
-        shutil.copytree(folder, work / "here", ignore=shutil.ignore_patterns("replayer"))
     words = ["plan", "--kernels", ",".join(releases), "--boots", str(args.boots), "./boots.toml"]
     subprocess.run([sys.executable, "-m", "replayer", *words], check=True, cwd=folder)
+    if args.by == "ssh":
+        shutil.copytree(folder, work / "here", ignore=shutil.ignore_patterns("replayer"))
     lab.run("mkfs.ext4", "-q", "-L", "lab", "-d", folder, image, f"{LAB_BYTES >> 20}M")
     return image
 
@@ -437,6 +438,8 @@ def judged(args, work, disk):
         (work / "before").write_text(before)
         (work / "after").write_text(after)
         subprocess.run(["diff", work / "before", work / "after"], check=False)
+    if not (disk / "outcome").exists():
+        raise lab.Failed("the plan did not come to an end")
     outcome = (disk / "outcome").read_text()
     lab.say(outcome)
     wanted = "stopped" if args.panic else "done"
