@@ -425,13 +425,14 @@ def _processor(host: Host) -> dict[str, Fact]:
 
 
 def _allowed(host: Host, threads: int | None) -> str | None:
-    """Return the processors that this process may use, as 0-3,8; None if it may use all."""
+    """Return the processors that this process may use, as 0-3,8, or `all`; None if not known."""
     listed = re.search(r"^Cpus_allowed_list:\s*(\S+)", host.read("proc/self/status"), re.MULTILINE)
     if listed is None or threads is None:
         return None
     ends = [part.partition("-") for part in listed[1].split(",")]
     many = sum(int(last or first) - int(first) + 1 for first, _, last in ends)
-    return listed[1] if many < threads else None
+    # Where there could be more processors than there are, all of those are listed.
+    return listed[1] if many < threads else "all"
 
 
 def _cpu_model(blocks: list[dict[str, str]], first: dict[str, str]) -> str | None:

@@ -299,7 +299,7 @@ def sleep(case: Case) -> Line:
         finding = f"sessions sleep as long as they are met asleep: {error}"
         todo = "the account of their time may not close, above all in a virtual machine"
         return Line("sleep", Answer.LIMITED, finding, todo)
-    return Line("sleep", Answer.OK, "how long sessions sleep is traced, so their account closes")
+    return Line("sleep", Answer.OK, "how long sessions sleep is traced, beside looks at them")
 
 
 # What disturbs
