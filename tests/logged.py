@@ -4,6 +4,7 @@ import contextlib
 import shutil
 import subprocess
 import tempfile
+import time
 from pathlib import Path
 
 from replayer.engines import engine as engines
@@ -48,6 +49,20 @@ class Logged:
         )  # fmt: skip
         return done.stdout
 
+    def wait_for(self, last):
+        """Wait until all up to a statement stands in the log, which a process beside writes."""
+        end = time.monotonic() + 60
+        while not _has_all(self.log.read_text(), last):
+            assert time.monotonic() < end, "the log is not written"
+            time.sleep(0.05)
+
+    def forget(self):
+        """Empty the log of what was done so far."""
+        last = "SELECT 'the last of what is forgotten'"
+        self.run("psql", "-c", last, "postgres")
+        self.wait_for(last)
+        self.log.write_text("")
+
     def restart(self, settings):
         """Start it anew with settings on top."""
         with (self.folder / "data" / "postgresql.conf").open("a") as file:
@@ -59,6 +74,11 @@ class Logged:
         subprocess.run(
             [self.programs / "pg_ctl", *words], check=True, capture_output=True, cwd="/", **who
         )
+
+
+def _has_all(text, last):
+    begun, ended = text.count("connection authorized"), text.count("disconnection: ")
+    return last in text and begun == ended
 
 
 @contextlib.contextmanager

@@ -36,7 +36,7 @@ def measure(results):
     for _ in range(ROUNDS):
         for level in LEVELS:
             replayer(results, "--label", level, "--pg-set", f"wal_level={level}")
-    replayer(results, "--label", "one", "--repeat", "3")
+    replayer(results, "--label", "sample", "--repeat", "3")
 
 
 def neutral(run):
@@ -68,12 +68,12 @@ def write(results):
     runs = [neutral(store.load(path)) for path in sorted(results.glob("*.json"))]
     sides = {
         label: Side(label, tuple(run for run in runs if run.label == label))
-        for label in (*LEVELS, "one")
+        for label in (*LEVELS, "sample")
     }
     two = [sides[level] for level in LEVELS]
     allowed = ["engine.settings.wal_level", "workload.settings.wal_level"]
     pages = {
-        "run.html": html.page([sides["one"]], None),
+        "run.html": html.page([sides["sample"]], None),
         "comparison.html": html.page(two, compare(*two, allowed=allowed, metrics=METRICS)),
     }
     for name, text in pages.items():

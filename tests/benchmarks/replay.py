@@ -95,7 +95,7 @@ def capture(workdir, kind, options, statements, transactions):
     with logging_server() as server:
         server.run("createdb", "bench")
         server.run("pgbench", "-i", "-q", "-s", str(SCALE), "bench")
-        server.log.write_text("")
+        server.forget()
         server.run("pgbench", *map(str, words), "bench")
         convert(server.log, path)
     return path
@@ -165,7 +165,7 @@ def lateness(context, workdir, statements):
     with logging_server() as server:
         server.run("createdb", "bench")
         server.run("pgbench", "-i", "-q", "-s", str(SCALE), "bench")
-        server.log.write_text("")
+        server.forget()
         words = ["-n", "-M", "prepared", "-c", CLIENTS, "-j", 2, "-T", 10, "-R", rate]
         server.run("pgbench", *map(str, words), "bench")
         convert(server.log, path)
@@ -192,7 +192,7 @@ def peer(context, workdir):
     with logging_server(PEER_LOG) as server:
         server.run("createdb", "bench")
         server.run("pgbench", "-i", "-q", "-s", str(SCALE), "bench")
-        server.log.write_text("")
+        server.forget()
         words = ["-n", "-M", "prepared", "-c", CLIENTS, "-t", PEER_TRANSACTIONS]
         server.run("pgbench", *map(str, words), "bench")
         # It knows the older spelling only.
@@ -224,7 +224,7 @@ def changed(context, workdir):
     with logging_server() as server:
         server.run("createdb", "bench")
         server.run("pgbench", "-i", "-q", "-s", str(SCALE), "bench")
-        server.log.write_text("")
+        server.forget()
         server.run(
             "pgbench", "-n", "-M", "prepared", "-c", "8", "-t", "1000", "-f", script, "bench"
         )
@@ -253,7 +253,7 @@ def alike(workdir):
         server.run("createdb", "bench")
         server.run("pgbench", "-i", "-q", "-s", "1", "bench")
         dump.write_text(server.run("pg_dump", "bench"))
-        server.log.write_text("")
+        server.forget()
         server.run("pgbench", "-n", "-M", "prepared", "-c", "8", "-t", "100", "bench")
         convert(server.log, path)
     groups = [alike_group(workdir, path, dump, name) for name in range(2 * PAIRS)]

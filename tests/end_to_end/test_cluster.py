@@ -506,5 +506,5 @@ def test_ctrl_c_ends_the_start_of_agents(family, tmp_path):
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=20)
 
-    assert time.monotonic() - begun < 10
+    assert time.monotonic() - begun < 20
     assert b"stopped by Ctrl-C" in errors

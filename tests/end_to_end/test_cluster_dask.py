@@ -117,8 +117,8 @@ def test_a_scheduler_that_is_killed_ends_the_run(cluster):
             scheduler.kill()
             with pytest.raises(HostLost, match="theirs"):
                 pool.results(timeout=30)
-            assert time.monotonic() - begun < 10
-        while _children() and time.monotonic() - begun < 10:
+            assert time.monotonic() - begun < 20
+        while _children() and time.monotonic() - begun < 30:
             time.sleep(0.1)
         assert not _children()
 

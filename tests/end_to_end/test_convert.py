@@ -14,6 +14,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections import Counter
 from importlib.util import find_spec
 from pathlib import Path
@@ -86,6 +87,16 @@ class Logging:
             yield
         finally:
             self._run("pg_ctl", "stop", "-w", "-m", "fast", "-D", str(self.data))
+            # The process that writes the log outlives it until all is written.
+            end = time.monotonic() + 60
+            while any(map(self._is_of_it, Path("/proc").glob("[0-9]*"))):
+                assert time.monotonic() < end, "the server's processes do not end"
+                time.sleep(0.01)
+
+    def _is_of_it(self, process):
+        with contextlib.suppress(OSError):
+            return (process / "cwd").readlink() == self.data
+        return False
 
     def client(self, program, *words):
         """Return what a client program prints."""

@@ -164,12 +164,14 @@ def stall_shows(loaded, server, window, *, seconds, stall):
         level = loaded(rate=500, seconds=seconds, sessions=4)
     # Whoever waits for the disk is halted when it has answered.
     stall = lasted[0]
-    # Of all that arrive a share of (stall - x) / seconds has to wait for longer than x.
-    expected = stall - 0.01 * seconds
+    # Of all that arrive a share of (stall - x) / seconds has to wait for longer than x, if all who
+    # came meanwhile are answered at once; of (stall - x) / (1 - u) / seconds if they are answered
+    # one after the other, by a server that is busy for a share u of its time without a stall.
+    expected, busy = stall - 0.01 * seconds, stall - 0.01 * seconds * (1 - 0.2)
 
     assert level.sustained, level.reason
     assert within_the_window(level, begun=round(500 * seconds))
-    assert level.response.percentile_ns(99) / 1e9 == pytest.approx(expected, rel=0.15)
+    assert 0.9 * expected < level.response.percentile_ns(99) / 1e9 < 1.08 * busy
     assert level.service.percentile_ns(99) / 1e9 < expected / 10
     assert max(lag.longest for lag in level.lag) == pytest.approx(stall, rel=0.15)
 
@@ -191,20 +193,20 @@ def test_a_rate_that_cannot_be_had_is_not_sustained(loaded):
     mix = Mix(range=1, work_unit=1024)
     most = loaded(sessions=2, mix=mix, seconds=1.0).completed
     began = time.monotonic()
-    level = loaded(sessions=2, mix=mix, rate=3 * most, seconds=3.0, patience=0.5)
+    level = loaded(sessions=2, mix=mix, rate=8 * most, seconds=3.0, patience=0.5)
 
     assert not level.sustained
     assert "the backlog only grew" in level.reason
     assert "were given up" in level.reason
-    assert time.monotonic() - began < 10
-    assert level.begun < level.offered == pytest.approx(3 * most, rel=0.01)
+    assert time.monotonic() - began < 20
+    assert level.begun < level.offered == pytest.approx(8 * most, rel=0.01)
 
 
 def test_a_backlog_is_run_and_not_skipped(loaded):
     """A rate above what there is leaves a backlog, all of which is run after the window."""
     mix = Mix(range=1, work_unit=1024)
     most = loaded(sessions=2, mix=mix, seconds=1.0).completed
-    level = loaded(sessions=2, mix=mix, rate=4 * most, seconds=0.5, patience=60.0)
+    level = loaded(sessions=2, mix=mix, rate=8 * most, seconds=0.5, patience=60.0)
 
     assert not level.sustained
     assert level.begun == level.offered

@@ -20,6 +20,7 @@ from replayer.errors import Impossible
 from replayer.results import store
 from replayer.results.store import FORMAT
 from tests import scraped
+from tests.told import line_with
 
 FIXTURE = Path(__file__).parents[1] / "fixtures" / "runs" / f"format-{FORMAT}.json"
 COMMAND = [sys.executable, "-m", "replayer"]
@@ -45,8 +46,8 @@ def serving(*words):
     command = [*COMMAND, "metrics", *map(str, words), "--listen", "127.0.0.1:0"]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     try:
-        line = process.stderr.readline()
-        yield re.fullmatch(r"metrics: (http://127\.0\.0\.1:\d+/metrics)\n", line)[1], process
+        link = re.compile(r"^metrics: (http://127\.0\.0\.1:\d+/metrics)\n$")
+        yield link.search(line_with(process.stderr, link))[1], process
     finally:
         process.kill()
         process.communicate()

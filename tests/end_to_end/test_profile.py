@@ -22,6 +22,7 @@ from replayer.sizing import session, source
 from tests import servers
 from tests.conftest import missing
 from tests.halting import go_on, halt
+from tests.told import line_with
 
 PGBENCH = Path("/usr/lib/postgresql/15/bin/pgbench")
 BLOCK = 8192
@@ -72,8 +73,7 @@ def profiler(shop, tmp_path):
         )
         process.out = out
         started.append(process)
-        process.first = process.stderr.readline()
-        assert process.first.startswith("profiling postgresql://"), process.first
+        process.first = line_with(process.stderr, re.compile("^profiling postgresql://"))
         return process
 
     yield start
@@ -258,7 +258,8 @@ def test_a_server_that_stands_still_for_seconds_is_one_long_row(server, shop, pr
         loaded, _ = ended(running)
 
     assert loaded.gaps == ()
-    assert 2 < loaded.spans.max() < 6
+    # An answer's time is the middle of its wait, which is of 2 to 3 s.
+    assert 1.8 < loaded.spans.max() < 6
     no_spike(loaded)
     assert loaded.whole_seconds == pytest.approx(loaded.seconds, abs=0.01)
 

@@ -50,7 +50,7 @@ def captured(tmp_path_factory):
     with logging_server() as source:
         source.run("createdb", "bench")
         source.run("psql", "-q", "-c", TABLES, "bench")
-        source.log.write_text("")
+        source.forget()
         scripts = [
             word for name in ("alone", "together") for word in ("-f", folder / f"{name}.sql")
         ]
@@ -59,6 +59,7 @@ def captured(tmp_path_factory):
             *scripts, "bench",
         )  # fmt: skip
         state = source.run("psql", "-A", "-t", "-F", "|", "-c", STATE, "bench").strip()
+        source.wait_for(STATE.strip())
         path = folder / "order.replay"
         subprocess.run(
             [sys.executable, "-m", "replayer", "convert", source.log, "--out", path],

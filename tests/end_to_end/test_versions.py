@@ -110,7 +110,7 @@ mix = "point=60 range=10 update=20 insert=9 scan=1 work_unit=8 cpu=1ms"
 
 
 @pytest.mark.quiet
-@pytest.mark.parametrize("name", servers.NAMES)
+@pytest.mark.parametrize("name", servers.SERVERS)
 def test_a_mix_at_a_rate_is_sustained(name, other_server, own_home, tmp_path):
     """Every kind of statement, the CPU that it burns and what the server counts of it."""
     workload = tmp_path / "rate.toml"

@@ -204,6 +204,6 @@ def test_a_long_text_costs_no_more_than_its_length():
         "/*" * 500_000,
     ):
         for engine in ("postgres", "mysql"):
-            begun = time.monotonic()
+            begun = time.process_time()
             _of(f"select {text}", engine)
-            assert time.monotonic() - begun < 5
+            assert time.process_time() - begun < 5

@@ -291,7 +291,7 @@ def test_accounts_are_read_just_before_an_agreed_start_and_once_where_there_is_n
 
     assert pools.opened(pool, Hosts("a"), accounts) == (2, 7)
     lead = pool.calls[0]
-    assert 0.05 < lead < 1
+    assert 0.05 < lead < 5
     assert pool.calls == [lead, "open"]
     assert read == [[], [lead]]
 
