@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -169,7 +170,8 @@ class PrivateServer:
 
     def last_words(self) -> str:
         """Return the last thing of weight in the server's log since its last start."""
-        return _weightiest(self._said(), self._keys)
+        messages = self._said()
+        return (_weighty(messages, self._keys) or messages or [""])[-1]
 
     def left(self) -> dict[str, Fact]:
         """Return {}: its data lies in a folder of replayer's, which `replayer clean` removes."""
@@ -329,8 +331,9 @@ class PrivateServer:
         )
         end = time.monotonic() + shutdown.PATIENCE
         while time.monotonic() < end:
-            if self._child.poll() is not None:
-                raise ReplayerError("it ended at once")
+            status = self._child.poll()
+            if status is not None:
+                raise ReplayerError(_ended(status))
             if self._answers():
                 return journal.identity(self._child.pid)
             time.sleep(_PAUSE)
@@ -366,7 +369,7 @@ class PrivateServer:
     def _refusal(self, error: ReplayerError) -> ReplayerError:
         """Return why the server did not start, naming the setting that it did not like."""
         messages = self._said()
-        why = _weightiest(messages, self._keys) or str(error)
+        why = _reason(messages, self._keys, error)
         named = settings.named_in(messages, {**self._overrides, **self._base})
         if named is not None:
             name, line = named
@@ -446,11 +449,25 @@ def _messages(log: Path, keys: ServerSpec) -> list[str]:
         text = log.read_text(encoding="utf-8", errors="replace")
     except OSError:
         return []
-    return [
-        line for line in (keys.log_prefix.sub("", raw).strip() for raw in text.splitlines()) if line
-    ]
+    lines = (" ".join(keys.log_prefix.sub("", raw).split()) for raw in text.splitlines())
+    return [line for line in lines if line]
 
 
-def _weightiest(messages: Sequence[str], keys: ServerSpec) -> str:
-    weighty = [line for line in messages if keys.log_weight.search(line)]
-    return " ".join((weighty or list(messages) or [""])[-1].split())
+def _weighty(messages: Sequence[str], keys: ServerSpec) -> list[str]:
+    return [line for line in messages if keys.log_weight.search(line)]
+
+
+def _reason(messages: Sequence[str], keys: ServerSpec, error: ReplayerError) -> str:
+    """Return why a server did not start: its log's word, or what was seen beside its last line."""
+    weighty = _weighty(messages, keys)
+    if weighty:
+        return weighty[-1]
+    last = f"; the last line of its log is: {messages[-1]}" if messages else ""
+    return f"{str(error).rstrip('.')}{last}"
+
+
+def _ended(status: int) -> str:
+    """Return in words how a process ended that should have stayed."""
+    if status < 0:
+        return f"it was killed by {signal.Signals(-status).name}"
+    return f"it ended at once with status {status}"

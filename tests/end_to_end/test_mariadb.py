@@ -582,3 +582,21 @@ def test_sessions_that_update_one_row_wait_for_its_lock(context, database):
 
     assert level.activity.lock_waits > 10
     assert level.lock_waiting > 0.5, level.waits
+
+
+def test_a_server_that_is_killed_while_it_starts_is_told_so(server):
+    """The last line of its log, which was told instead, is whatever it did at that moment."""
+    server.stop()
+
+    def kill():
+        while server._child is None:
+            time.sleep(0.001)
+        server._child.kill()
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    with pytest.raises(ReplayerError, match="MariaDB did not start: it was killed by SIGKILL"):
+        server.start()
+    killer.join()
+    with contextlib.closing(Database(server.engine, server.start())) as own:
+        assert own.query("SELECT 1 AS a") == [{"a": 1}]
