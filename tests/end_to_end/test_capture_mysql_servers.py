@@ -1,5 +1,6 @@
 """Logs of real servers of MySQL and MariaDB: what clients did is what is read of them."""
 
+import re
 import time
 from pathlib import Path
 
@@ -83,6 +84,24 @@ def _emptied(cursor):
         cursor.execute(f"create database {name}")
 
 
+def _is_there(cursor, number):
+    cursor.execute("select count(*) from information_schema.processlist where id = %s", (number,))
+    return cursor.fetchone()[0] > 0
+
+
+def _told_quit(text, number):
+    """Tell whether a log has the end of a connection: after its number, or below a head with it."""
+    below = rf"Id: +{number}\b(?:(?!Id:).)*command: Quit"
+    return re.search(rf"\b{number}\b[ \t]Quit|{below}", text, re.DOTALL) is not None
+
+
+def _until(there):
+    """Wait until a function returns something true, ten seconds at most."""
+    deadline = time.monotonic() + 10
+    while not there() and time.monotonic() < deadline:
+        time.sleep(0.01)
+
+
 def _logged(place, log, settings):
     """Return the work's rows, its log's file, when it slept, and who may do anything."""
     root = connected(place)
@@ -93,18 +112,18 @@ def _logged(place, log, settings):
     for setting in (*settings, "long_query_time = 0", "log_output = 'FILE'"):
         cursor.execute(f"set global {setting}")
     kind = "general_log" if log.startswith("general") else "slow_query_log"
+    # A test of the same name may have had it before.
+    path.unlink(missing_ok=True)
     cursor.execute(f"set global {kind}_file = '{log}'")
     cursor.execute(f"set global {kind} = 1")
     client = connected(place, database="shop", autocommit=False)
     number = client.thread_id()
     began = _work(client)
     client.close()
-    deadline = time.monotonic() + 10
-    cursor.execute("select count(*) from information_schema.processlist where id = %s", (number,))
-    while cursor.fetchone()[0] and time.monotonic() < deadline:
-        cursor.execute(
-            "select count(*) from information_schema.processlist where id = %s", (number,)
-        )
+    _until(lambda: not _is_there(cursor, number))
+    if place.engine.name != "mariadb" or log == "general.log":
+        # A client that is listed no more may still be about to log that it left.
+        _until(lambda: _told_quit(path.read_text(errors="replace"), number))
     cursor.execute(f"set global {kind} = 0")
     return _tables(cursor), path, began, root
 
