@@ -99,6 +99,14 @@ def interruption() -> Interrupted | None:
     return Interrupted(f"stopped by {asked}")
 
 
+def name_of(number: int) -> str:
+    """Return a signal's name; the real-time ones between the first and the last have none."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
 def raised() -> int:
     """Return the number of the signal that stopped replayer, 0 if none did."""
     return _state["raised"]

@@ -5,7 +5,7 @@ import signal
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from replayer import shell
+from replayer import shell, signals
 from replayer.machine import processes
 from replayer.machine.host import Host
 
@@ -38,7 +38,7 @@ class Background:
         """Return how it ended before it was told to, as part of a sentence; "" if it did well."""
         status = self.status or 0
         if status < 0:
-            return f"was ended in the middle of the step by {signal.Signals(-status).name}"
+            return f"was ended in the middle of the step by {signals.name_of(-status)}"
         return "ended in the middle of the step" if status else ""
 
     def charge(self) -> None:

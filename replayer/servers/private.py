@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import signal
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -469,5 +468,5 @@ def _reason(messages: Sequence[str], keys: ServerSpec, error: ReplayerError) -> 
 def _ended(status: int) -> str:
     """Return in words how a process ended that should have stayed."""
     if status < 0:
-        return f"it was killed by {signal.Signals(-status).name}"
+        return f"it was killed by {signals.name_of(-status)}"
     return f"it ended at once with status {status}"

@@ -344,7 +344,7 @@ class _Member:
             return ReplayerError(
                 f"a worker process ended with status {status} in the middle of its work"
             )
-        name = signal.Signals(-status).name
+        name = signals.name_of(-status)
         return ReplayerError(
             f"a worker process was killed with {name} in the middle of its work"
             f"{_HINTS.get(name, '')}"

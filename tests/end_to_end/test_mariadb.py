@@ -584,18 +584,19 @@ def test_sessions_that_update_one_row_wait_for_its_lock(context, database):
     assert level.lock_waiting > 0.5, level.waits
 
 
-def test_a_server_that_is_killed_while_it_starts_is_told_so(server):
+@pytest.mark.parametrize(("number", "name"), [(signal.SIGKILL, "SIGKILL"), (40, "signal 40")])
+def test_a_server_that_is_killed_while_it_starts_is_told_so(server, number, name):
     """The last line of its log, which was told instead, is whatever it did at that moment."""
     server.stop()
 
     def kill():
         while server._child is None:
             time.sleep(0.001)
-        server._child.kill()
+        server._child.send_signal(number)
 
     killer = threading.Thread(target=kill)
     killer.start()
-    with pytest.raises(ReplayerError, match="MariaDB did not start: it was killed by SIGKILL"):
+    with pytest.raises(ReplayerError, match=f"MariaDB did not start: it was killed by {name}"):
         server.start()
     killer.join()
     with contextlib.closing(Database(server.engine, server.start())) as own:
