@@ -4,18 +4,19 @@ import itertools
 import os
 import re
 import shutil
+import signal
 import tempfile
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from replayer.engines import engine as engines
 from replayer.engines.connection import Database
 from replayer.model import Better, EngineFacts, Measurement, Run, Status, StepResult, WorkloadFacts
 from replayer.results import store
-from replayer.servers.open import open_server
-from tests import servers
+from tests import ready_made, servers
+from tests.command import Replayer
+from tests.server_pool import ServerPool
 
 # What watches beside a step is switched on by those tests that are about it.
 os.environ.setdefault("REPLAYER_WITHOUT", "all")
@@ -26,6 +27,23 @@ UNITS = {"riops": ("1/s", Better.MORE), "p99": ("s", Better.LESS), "rows": ("", 
 def pytest_addoption(parser):
     """Add the option that rewrites tests/golden; its diff is reviewed like code."""
     parser.addoption("--update-golden", action="store_true", help="rewrite tests/golden")
+
+
+def pytest_configure(config):
+    """Make the folder of what is made once for all tests, in the main process of pytest-xdist."""
+    # Tests that run in a shell's background, or under nohup, and all their children ignore these.
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    if not hasattr(config, "workerinput"):
+        folder = Path(tempfile.mkdtemp(prefix="replayer-ready-made-", dir="/tmp"))
+        folder.chmod(0o755)
+        os.environ[ready_made.FOLDER] = str(folder)
+
+
+def pytest_unconfigure(config):
+    """Remove what was made once for all tests, when the last has ended."""
+    if not hasattr(config, "workerinput"):
+        shutil.rmtree(os.environ.pop(ready_made.FOLDER), ignore_errors=True)
 
 
 def pytest_collection_modifyitems(items):
@@ -126,18 +144,28 @@ def server_home():
 
 
 @pytest.fixture(scope="session")
-def shared_place(server_home):
-    """Start the private server once for the whole test run."""
-    with open_server(engines.load(engines.default())) as server:
-        server.start()
-        yield server
+def server_pool(server_home):
+    """Return a function that returns a running server by engine, `bindir` and `settings`.
+
+    Each is started once for all tests of a worker, on a data directory that is made once for all.
+    """
+    pool = ServerPool(server_home / "pool")
+    yield pool
+    pool.close()
 
 
 @pytest.fixture
-def server(shared_place):
+def server(server_pool):
     """Return the private server, running with its base settings."""
-    shared_place.start()
-    return shared_place
+    return server_pool()
+
+
+@pytest.fixture
+def replayer(tmp_path):
+    """Return replayer's command line, called in an empty folder; see tests/command.py."""
+    command = Replayer(tmp_path, {"REPLAYER_RESULTS": None})
+    yield command
+    command.end()
 
 
 @pytest.fixture

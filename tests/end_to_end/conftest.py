@@ -13,15 +13,14 @@ import pytest
 
 from replayer import journal
 from replayer.conditions import temperature
-from replayer.engines import engine as engines
 from replayer.machine import processes
 from replayer.machine.host import Host
 from replayer.model import Workload
 from replayer.report.progress import Lines
 from replayer.run.context import Context
-from replayer.servers.open import open_server
 from replayer.tables import persons
 from replayer.watch.sampler import Sampler
+from tests.ready_made import put_data
 
 HOLDER = """
 import sys
@@ -61,20 +60,10 @@ def own_home(monkeypatch):
     assert (left, serving) == ([], [])
 
 
-@pytest.fixture(scope="session")
-def ready_made(server_home):
-    """Return a data directory that was made once, to be copied."""
-    with open_server(engines.load("postgres"), data_dir=server_home / "ready-made") as server:
-        server.start()
-    return server_home / "ready-made"
-
-
 @pytest.fixture
-def made_home(ready_made, own_home):
+def made_home(own_home):
     """Return a home of this test's own whose data directory is made already."""
-    (own_home / "data").mkdir()
-    target = own_home / "data" / "postgres-18"
-    subprocess.run(["cp", "-a", str(ready_made), str(target)], check=True)
+    put_data(own_home)
     return own_home
 
 

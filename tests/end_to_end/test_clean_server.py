@@ -56,17 +56,18 @@ def used(url, folder):
 
 
 @pytest.fixture(scope="module")
-def template(shared_place, tmp_path_factory):
+def template(server_pool, tmp_path_factory):
     """Use a database of somebody else's, with tables of our names; give the run's last line."""
-    own = shared_place.start()
-    with closing(Database(shared_place.engine, own)) as database:
+    shared = server_pool()
+    own = shared.start()
+    with closing(Database(shared.engine, own)) as database:
         database.query("CREATE DATABASE used")
     there = own.set(database="used")
-    with closing(Database(shared_place.engine, there, first=())) as database:
+    with closing(Database(shared.engine, there, first=())) as database:
         for name in ("pgio1", "persons1", "replayer_owned"):
             database.query(f"CREATE TABLE public.{name} (precious int)")
     yield used(there, tmp_path_factory.mktemp("used"))
-    with closing(Database(shared_place.engine, shared_place.start())) as database:
+    with closing(Database(shared.engine, shared.start())) as database:
         database.query("DROP DATABASE used WITH (FORCE)")
 
 

@@ -113,10 +113,9 @@ def test_rows_are_those_of_plain_python(context, database, parallel):
     assert outcome.facts["segments"] == SEGMENTS
 
 
-def test_rows_are_those_of_postgresql(context, database, shared_place, surroundings):
+def test_rows_are_those_of_postgresql(context, database, server_pool, surroundings):
     """Both engines give the same rows for a given count."""
-    shared_place.start()
-    other = surroundings(shared_place)
+    other = surroundings(server_pool("postgres"))
     performed(build, build_of(), context)
     performed(build, build_of(layout="rowstore"), other)
     with other.database() as postgres:

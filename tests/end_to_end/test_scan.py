@@ -17,6 +17,7 @@ from replayer.steps.flush import step as flush
 from replayer.steps.scan import step as scan
 from replayer.tables import persons, relations
 from tests.performed import performed
+from tests.ready_made import copy, ready_data
 
 pytestmark = pytest.mark.alone
 
@@ -25,9 +26,10 @@ SEGMENT_ROWS = 6 << 10
 
 
 @pytest.fixture(scope="module")
-def prepared(server_home, shared_place):
+def prepared(server_home):
     """Build and flush a columnstore on a server of its own, once; return the server."""
-    with open_server(engines.load("postgres"), data_dir=server_home / "scanned") as server:
+    data = copy(ready_data("postgres"), server_home / "scanned")
+    with open_server(engines.load("postgres"), data_dir=data) as server:
         server.start()
         yield server
 
