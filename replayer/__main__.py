@@ -1,7 +1,14 @@
 """argv -> the one command asked for -> exit status; the only place that catches ReplayerError."""
 
-import json
 import sys
+
+from replayer import interpreter
+
+if __name__ == "__main__":
+    # `python -m` has the current folder first in its path: nothing else is imported before.
+    interpreter.isolate()
+
+import json
 from collections.abc import Sequence
 
 from replayer import command_line, errors, signals, streams
@@ -11,6 +18,8 @@ from replayer.errors import Interrupted
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run replayer with these arguments, or the process's own, and return its exit status."""
+    if argv is None:
+        interpreter.isolate()
     # Before a command's module is loaded, which takes its time: `ps` shows what stands there.
     arguments = command_line.hidden(sys.argv[1:] if argv is None else argv)
     # Before anything is opened: it would take the place of a stream that is closed.

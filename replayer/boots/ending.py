@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from replayer import journal, shell, trusted_path
+from replayer import interpreter, journal, shell, trusted_path
 from replayer.analysis import boot_plan
 from replayer.boots import sequence, state, unit, ways
 from replayer.errors import Impossible, NotFound, ReplayerError
@@ -96,6 +96,7 @@ def then_here(current: State) -> None:
 
 def _run_then(current: State, **variables: str) -> None:
     environment = {
+        **interpreter.given(),
         "REPLAYER_BOOTS_PLAN": current.plan,
         "REPLAYER_BOOTS_OUTCOME": current.phase,
         "REPLAYER_BOOTS_REASON": current.reason,

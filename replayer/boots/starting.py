@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from replayer import signals, trusted_path
+from replayer import interpreter, signals, trusted_path
 from replayer.analysis import boot_plan
 from replayer.boots import ending, going, kernels, state, unit, ways
 from replayer.boots.state import State
@@ -197,7 +197,7 @@ def command(system: System) -> tuple[str, ...]:
     """Return the words with which replayer is started on a machine."""
     if system.root != Path("/"):
         return (str(system.path(_PROGRAM)),)
-    return (sys.executable, "-P", "-m", "replayer")
+    return tuple(interpreter.module("replayer"))
 
 
 def _state(intended: Intent) -> State:

@@ -7,7 +7,6 @@ import contextlib
 import math
 import os
 import signal
-import sys
 import threading
 import time
 from dataclasses import dataclass, field
@@ -17,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgpack
 
-from replayer import shell
+from replayer import interpreter, shell
 from replayer.cluster import child, child_process, message
 from replayer.cluster.settings import LEASE_SECONDS
 from replayer.errors import ReplayerError
@@ -194,7 +193,7 @@ class Working:
         self._state = state = _State("preparing", kind, heard=time.monotonic())
         # A program: multiprocessing lets the workers of Dask's nannies have no children.  From this
         # thread: the kernel tells the child of the end of the thread that started it.
-        module = [sys.executable, "-P", "-m", child_process.__name__]
+        module = interpreter.module(child_process.__name__)
         whose = child_process.OURS if self._ours else child_process.SOMEBODYS
         words = [str(theirs.fileno()), str(os.getpid()), whose, *message.PACKAGES]
         try:

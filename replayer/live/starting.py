@@ -3,13 +3,12 @@
 import contextlib
 import json
 import os
-import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Self
 
-from replayer import shell, signals
+from replayer import interpreter, shell, signals
 from replayer.errors import Impossible, Interrupted
 from replayer.listening import Address, bound, is_loopback
 
@@ -55,7 +54,8 @@ class Live:
             os.set_blocking(self._orders, False)
             passed = (self._listening.fileno(), orders, theirs)
             self._process = shell.start(
-                [sys.executable, "-P", "-m", "replayer.live", *map(str, passed)],
+                [*interpreter.module("replayer.live"), *map(str, passed)],
+                folder=Path("/"),
                 passed=passed,
                 bound=True,
             )

@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from replayer import shell
+from replayer import interpreter, shell
 from replayer.metrics import serving
 from replayer.metrics.source import Named, registry
 
@@ -45,7 +45,8 @@ class Beside:
         self._path = path
         number = self._bound.fileno()
         self._process = shell.start(
-            [sys.executable, "-P", "-m", __name__, str(number), path.absolute()],
+            [*interpreter.module(__name__), str(number), path.absolute()],
+            folder=Path("/"),
             passed=(number,),
             bound=True,
         )
