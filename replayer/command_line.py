@@ -30,6 +30,7 @@ PLAIN = frozenset(
         ssl_max_protocol_version sslnegotiation gssencmode channel_binding keepalives
         keepalives_idle keepalives_interval keepalives_count tcp_user_timeout read_default_file
         read_default_group ssl_ca ssl_capath ssl_cert ssl_key ssl_cipher ssl_check_hostname
+        require_auth enable_cleartext_plugin
         """,
     )
 )

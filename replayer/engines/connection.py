@@ -16,7 +16,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, PendingRollbackError, SQLA
 from sqlalchemy.pool import NullPool
 
 from replayer.command_line import SECRET, revealed
-from replayer.engines import driver, watchdog
+from replayer.engines import driver, login, watchdog
 from replayer.engines.credentials import redact, show
 from replayer.engines.driver import Connector, explain
 from replayer.engines.engine import Engine
@@ -309,8 +309,14 @@ def _unclear(text: str, url: URL) -> bool:
 
 
 def _limited(url: URL) -> URL:
-    """Return a URL with limits for a server that is gone, where it says nothing of its own."""
-    limits = driver.limits(url.get_dialect().driver)
+    """Return a URL with limits for a server that is gone, or asks for too much.
+
+    What it says of them itself stays.
+    """
+    module = url.get_dialect().driver
+    limits = dict(driver.limits(module))
+    if module == "psycopg":
+        limits |= login.required(url.query, url.host)
     return url.update_query_dict({k: v for k, v in limits.items() if k not in url.query})
 
 

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from replayer.engines import login
 from replayer.errors import ReplayerError
 
 WIRES = {"postgresql+psycopg": "psycopg", "mysql+pymysql": "pymysql"}
@@ -53,10 +54,12 @@ def opened(module: str, arguments: Mapping[str, Any]) -> Any:
 
     psycopg's connect_timeout is for all of the handshake, PyMySQL's for the first packet only.
     """
-    driver = importlib.import_module(module)
-    if module != "pymysql" or "read_timeout" in arguments:
-        return driver.connect(**arguments)
-    connection = driver.connect(**arguments, read_timeout=_CONNECT_SECONDS)
+    if module != "pymysql":
+        return importlib.import_module(module).connect(**arguments)
+    mysql_login = importlib.import_module("replayer.engines.mysql_login")
+    if "read_timeout" in arguments:
+        return mysql_login.connect(arguments)
+    connection = mysql_login.connect({**arguments, "read_timeout": _CONNECT_SECONDS})
     connection._read_timeout = None  # noqa: SLF001 - from here on a statement may take hours
     end = connection._sock  # noqa: SLF001
     if end.family != socket.AF_UNIX:
@@ -171,4 +174,4 @@ def explain(error: BaseException) -> str:
     """Return a driver's error as part of one sentence: the first line of what the server said."""
     text = str(error.args[-1] if error.args else error).strip() or type(error).__name__
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return lines[0].rstrip(".")
+    return f"{lines[0].rstrip('.')}{login.remedy(lines[0])}"

@@ -16,6 +16,7 @@ from typing import Any
 
 from psycopg import OperationalError, pq
 
+from replayer.engines import login
 from replayer.steps.replay import message
 from replayer.steps.replay.broken import LOST, Gone, Refused
 
@@ -121,7 +122,9 @@ def refusal(words: str) -> Refused:
     fatal = next((line for line in lines if _FATAL.search(line)), "")
     match = _FATAL.search(fatal)
     if match is None:
-        return Refused((lines or ["it said nothing"])[0], passing=True)
+        first = (lines or ["it said nothing"])[0]
+        remedy = login.remedy(first)
+        return Refused(f"{first}{remedy}", passing=not remedy)
     code = match[1] or ""
     said = f"{fatal[: match.start()]}:  {fatal[match.end() :]}"
     passing = code in _PASSING or code.startswith("53")

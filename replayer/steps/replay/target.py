@@ -15,6 +15,7 @@ from typing import IO, TYPE_CHECKING
 from psycopg.conninfo import make_conninfo
 
 from replayer import shell
+from replayer.engines import login
 from replayer.engines.connection import Database, connector_of
 from replayer.engines.verbs import Asked
 from replayer.errors import Impossible, ReplayerError, Skip
@@ -157,12 +158,17 @@ def _load(dump: Path, url: URL, context: Context) -> None:
     arguments = dict(connector_of(url).arguments)
     password = arguments.pop("password", None)
     user = _user(context)
+    variables: dict[str, str] = {}
     with contextlib.ExitStack() as opened:
         file = None if dump.is_dir() else opened.enter_context(_opened(dump))
         if is_mysql(context):
             secret, words = "MYSQL_PWD", _words_of_mysql(dump, file, arguments, context)
         else:
-            where = make_conninfo(**_of_libpq(arguments))
+            plain = _of_libpq(arguments)
+            # Older programs know no such parameter, and pass over such a variable.
+            if login.REQUIRE in plain:
+                variables["PGREQUIREAUTH"] = plain.pop(login.REQUIRE)
+            where = make_conninfo(**plain)
             secret, words = "PGPASSWORD", _words_of_libpq(dump, file, where, context)
         shell.run(
             words,
@@ -170,7 +176,7 @@ def _load(dump: Path, url: URL, context: Context) -> None:
             # Nobody but root may be able to enter the one where replayer was started.
             folder=None if user is None else Path("/"),
             stdin=file,
-            environment={secret: str(password)} if password else None,
+            environment=variables | ({secret: str(password)} if password else {}),
         )
 
 

@@ -1,0 +1,58 @@
+"""When libpq may send a password as it is: only where nobody on the way can read it.
+
+The server, or a machine that has taken its place, chooses how a client logs in, and may ask for the
+password itself.  mysql_login.py is the same for the other wire.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+REQUIRE = "require_auth"
+_ENCRYPTED = frozenset({"require", "verify-ca", "verify-full"})
+_REFUSED = "server requested a cleartext password"
+
+
+def required(query: Mapping[str, Any], host: str | None) -> dict[str, str]:
+    """Return the parameters with which libpq sends no password that others could read.
+
+    `query` are the parameters of a URL.  What the user says of it, there or in libpq's variables,
+    stays; a server of this host may ask for anything.
+    """
+    variables = {"sslmode": "PGSSLMODE", REQUIRE: "PGREQUIREAUTH", "service": "PGSERVICE"}
+    asked = {name: os.environ.get(variable) for name, variable in variables.items()} | dict(query)
+    if asked[REQUIRE] or asked["sslmode"] in _ENCRYPTED:
+        return {}
+    places = asked.get("hostaddr") or asked.get("host") or host
+    places = places or os.environ.get("PGHOSTADDR") or os.environ.get("PGHOST") or ""
+    hosts = places.split(",") if isinstance(places, str) else places
+    # A service may lead to another host.
+    if all(map(is_here, hosts)) and not asked["service"]:
+        return {}
+    return {REQUIRE: "!password"}
+
+
+def remedy(text: str) -> str:
+    """Return what to do where libpq refused to send a password, as the end of a sentence."""
+    if _REFUSED not in text:
+        return ""
+    return (
+        ", which others could read on the way: encrypt the connection with ?sslmode=require, or "
+        "allow it with ?require_auth=password"
+    )
+
+
+def is_here(host: str) -> bool:
+    """Tell whether a host is this one: a folder of sockets, or an address of the loopback."""
+    name = host.partition(":")[0] if host.count(":") == 1 else host
+    if not name or name.startswith(("/", "@")) or name == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(name).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,72 @@
+"""PyMySQL, but for passwords that others could read: those are refused, where PyMySQL sends them.
+
+The server, or a machine that has taken its place, chooses how a client logs in.  Over a connection
+that is not encrypted it may ask for the password itself, or for one that is encrypted with a key
+that it sends along: MySQL's own client gives neither.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pymysql
+from pymysql.constants import CR
+
+from replayer.engines.login import is_here
+from replayer.errors import Impossible
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+ALLOW = "enable_cleartext_plugin"
+"""The parameter of a URL that allows it, called as the option of MySQL's own client."""
+_YES, _NO = frozenset({"1", "true", "yes", "on"}), frozenset({"0", "false", "no", "off"})
+_READABLE = ("mysql_clear_password", "dialog")
+"""Plug-ins that send the password as it is."""
+
+
+class Careful(pymysql.connections.Connection):  # type: ignore[misc]
+    """A connection on which nobody on the way can read the password."""
+
+    _key: Any = None
+    _begun = False
+
+    def __init__(self, **arguments: Any) -> None:
+        super().__init__(**arguments, auth_plugin_map=dict.fromkeys(_READABLE, _refuse))
+
+    @property
+    def server_public_key(self) -> Any:
+        """Return the key with which a password is encrypted where TLS does not do it."""
+        return self._key
+
+    @server_public_key.setter
+    def server_public_key(self, key: Any) -> None:
+        # The first is the user's own, or none; any other came from the other end.
+        if self._begun and not self._secure and not is_here(self.host):
+            raise _refusal("the password, encrypted with a key that it sent along")
+        self._key, self._begun = key, True
+
+
+def connect(arguments: Mapping[str, Any]) -> Any:
+    """Return a connection; raises Impossible, and what PyMySQL does."""
+    given = dict(arguments)
+    allowed = str(given.pop(ALLOW, "0")).lower()
+    if allowed not in _YES | _NO:
+        raise Impossible(f"?{ALLOW}={allowed}: give 1 or 0")
+    return pymysql.connect(**given) if allowed in _YES else Careful(**given)
+
+
+def _refuse(connection: Careful) -> None:
+    """Refuse a plug-in that is asked for; None has PyMySQL do it in its own way."""
+    # Encrypted, or by a Unix socket.
+    if not connection._secure:  # noqa: SLF001
+        raise _refusal("the password as it is")
+
+
+def _refusal(what: str) -> Exception:
+    error: Exception = pymysql.err.OperationalError(
+        CR.CR_AUTH_PLUGIN_ERR,
+        f"it asked for {what}, over a connection that is not encrypted, and did not get it: "
+        f"encrypt that with ?ssl_ca=FILE, use a Unix socket, or allow it with ?{ALLOW}=1",
+    )
+    return error

@@ -1,0 +1,250 @@
+"""A server that asks for the password itself, over a connection that others can read."""
+
+import contextlib
+import select
+import socket
+import struct
+import threading
+from collections.abc import Callable, Iterator
+
+import pymysql
+import pytest
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
+from psycopg.conninfo import make_conninfo
+
+from replayer.engines import driver, login
+from replayer.engines import engine as engines
+from replayer.engines.connection import Database, connector_of, url_of
+from replayer.errors import Impossible, ReplayerError
+from replayer.load import wire
+from replayer.steps.replay import postgres, target
+from replayer.steps.replay.broken import Refused
+
+SECRET = "marlintrout"
+ELSEWHERE = "127.1"
+"""This host, by a name that says so to the resolver alone."""
+POSTGRES, MARIADB = engines.load("postgres"), engines.load("mariadb")
+Answer = Callable[[socket.socket], bytes]
+
+
+class Server:
+    """A server that keeps what comes after it has asked for a password."""
+
+    def __init__(self, answer: Answer, address: str | None = None) -> None:
+        self._answer = answer
+        if address is None:
+            self._listening = socket.create_server(("127.0.0.1", 0))
+            self.port = self._listening.getsockname()[1]
+        else:
+            self._listening = socket.socket(socket.AF_UNIX)
+            self._listening.bind(address)
+            self._listening.listen()
+        self.heard = b""
+        self._thread = threading.Thread(target=self._serve, daemon=True)
+        self._thread.start()
+
+    def _serve(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                client, _ = self._listening.accept()
+                with client, contextlib.suppress(OSError, struct.error):
+                    client.settimeout(5)
+                    self.heard += self._answer(client)
+
+    def close(self) -> None:
+        """Close it."""
+        self._listening.shutdown(socket.SHUT_RDWR)
+        self._listening.close()
+        self._thread.join()
+
+
+@contextlib.contextmanager
+def serving(answer: Answer, address: str | None = None) -> Iterator[Server]:
+    """Give a server that answers so."""
+    server = Server(answer, address)
+    try:
+        yield server
+    finally:
+        server.close()
+
+
+def plain_postgres(client: socket.socket) -> bytes:
+    """Refuse every encryption, and ask for the password itself."""
+    while True:
+        length, code = struct.unpack(">II", client.recv(8))
+        if code >> 16 == 3:
+            client.recv(length - 8)
+            break
+        client.sendall(b"N")
+    client.sendall(b"R" + struct.pack(">II", 8, 3))
+    return client.recv(1 << 12)
+
+
+def mysql_packet(number: int, payload: bytes) -> bytes:
+    """Return a packet of MySQL's."""
+    return struct.pack("<I", len(payload) | number << 24) + payload
+
+
+def handshake(plugin: bytes) -> bytes:
+    """Return how a server of MySQL begins that has no TLS."""
+    flags = 0x0008_A20D
+    low, high = flags & 0xFFFF, flags >> 16
+    return mysql_packet(
+        0,
+        b"\x0a8.0.99\0" + struct.pack("<I", 7) + b"12345678\0" + struct.pack("<H", low)
+        + b"\x21\x02\0" + struct.pack("<HB", high, 21) + bytes(10) + b"123456789012\0"
+        + plugin + b"\0",
+    )  # fmt: skip
+
+
+def switching(
+    plugin: bytes, data: bytes = b"", *, first: bytes = b"mysql_native_password"
+) -> Answer:
+    """Return a server that wants another plug-in than the one that it has announced."""
+
+    def answer(client: socket.socket) -> bytes:
+        client.sendall(handshake(first))
+        client.recv(1 << 12)
+        client.sendall(mysql_packet(2, b"\xfe" + plugin + b"\0" + data))
+        return client.recv(1 << 12)
+
+    return answer
+
+
+def with_own_key(client: socket.socket) -> bytes:
+    """Have the password encrypted with a key that is the server's own."""
+    key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+    public = key.public_key().public_bytes(
+        serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
+    )
+    client.sendall(handshake(b"caching_sha2_password"))
+    client.recv(1 << 12)
+    client.sendall(mysql_packet(2, b"\x01\x04"))
+    if client.recv(1 << 12)[4:] != b"\x02":
+        return b""
+    client.sendall(mysql_packet(4, b"\x01" + public))
+    return SECRET.encode() if len(client.recv(1 << 12)) > 256 else b""
+
+
+MYSQL = {
+    "clear": switching(b"mysql_clear_password"),
+    "clear at once": switching(b"mysql_clear_password", first=b"mysql_clear_password"),
+    "dialog": switching(b"dialog", b"\x04Password: "),
+    "own key": with_own_key,
+}
+
+
+def try_database(text: str) -> None:
+    """Connect as the control does."""
+    engine = MARIADB if text.startswith("mysql") else POSTGRES
+    Database(engine, url_of(text, engine)).close()
+
+
+def try_worker(text: str) -> None:
+    """Connect as a session of a worker does, and one of a load."""
+    engine = MARIADB if text.startswith("mysql") else POSTGRES
+    connector = connector_of(url_of(text, engine))
+    with pytest.raises(ReplayerError):
+        driver.connect(connector)
+    wire.connect(connector, ())
+
+
+def try_replay(text: str) -> None:
+    """Connect as a session of a replay does."""
+    arguments = connector_of(url_of(text, POSTGRES)).arguments
+    connecting = postgres.Connecting(make_conninfo(**target._of_libpq(arguments)))
+    try:
+        while not connecting.go_on():
+            poll = select.poll()
+            poll.register(connecting.fileno(), select.POLLIN | select.POLLOUT)
+            poll.poll(5000)
+    except Refused as error:
+        raise ReplayerError(str(error)) from error
+
+
+@pytest.mark.parametrize("layer", [try_database, try_worker, try_replay])
+def test_postgresql_gets_no_password_that_others_can_read(layer: Callable[[str], None]) -> None:
+    """Neither by the control nor by workers nor by a replay; one sentence says what to do."""
+    with serving(plain_postgres) as server:
+        where = f"postgresql://me:{SECRET}@{ELSEWHERE}:{server.port}/db"
+        with pytest.raises(ReplayerError, match=r"^[^\n]*sslmode=require[^\n]*$"):
+            layer(where)
+        assert SECRET.encode() not in server.heard
+        with contextlib.suppress(ReplayerError):
+            layer(f"{where}?require_auth=password")
+        assert SECRET.encode() in server.heard, "who asks for it has it"
+
+
+@pytest.mark.parametrize(
+    ("query", "host", "free"),
+    [
+        ({}, None, True),
+        ({}, "", True),
+        ({}, "localhost", True),
+        ({}, "127.0.0.1", True),
+        ({}, "::1", True),
+        ({"host": "/run/postgresql"}, None, True),
+        ({"host": "127.0.0.1:5433"}, None, True),
+        ({"host": ("localhost", "/tmp")}, None, True),
+        ({"sslmode": "require"}, "db", True),
+        ({"sslmode": "verify-full"}, "db", True),
+        ({"require_auth": "password"}, "db", True),
+        ({}, "db", False),
+        ({"sslmode": "prefer"}, "db", False),
+        ({"sslmode": "disable"}, "192.0.2.1", False),
+        ({"host": "localhost,db"}, None, False),
+        ({"host": ("localhost", "db:5432")}, None, False),
+        ({"hostaddr": "192.0.2.1"}, "localhost", False),
+        ({"service": "other"}, None, False),
+    ],
+)
+def test_where_libpq_may_show_a_password(
+    monkeypatch: pytest.MonkeyPatch, query: dict[str, str], host: str | None, *, free: bool
+) -> None:
+    """On this host, over what must be TLS, or where the user says so; libpq's variables count."""
+    for name in ("PGSSLMODE", "PGREQUIREAUTH", "PGHOST", "PGHOSTADDR", "PGSERVICE"):
+        monkeypatch.delenv(name, raising=False)
+    assert bool(login.required(query, host)) is not free
+    if not free:
+        monkeypatch.setenv("PGREQUIREAUTH", "password")
+        assert not login.required(query, host)
+    elif not query and not host:
+        monkeypatch.setenv("PGHOST", "db")
+        assert login.required(query, host)
+        monkeypatch.setenv("PGSSLMODE", "require")
+        assert not login.required(query, host)
+
+
+@pytest.mark.parametrize("attack", MYSQL)
+@pytest.mark.parametrize("layer", [try_database, try_worker])
+def test_mysql_gets_no_password_that_others_can_read(
+    attack: str, layer: Callable[[str], None]
+) -> None:
+    """Whatever plug-in it asks for, and whatever key it sends."""
+    with serving(MYSQL[attack]) as server:
+        where = f"mysql://me:{SECRET}@{ELSEWHERE}:{server.port}/db"
+        with pytest.raises(ReplayerError, match=r"^[^\n]*enable_cleartext_plugin=1[^\n]*$"):
+            layer(where)
+    assert SECRET.encode() not in server.heard
+
+
+@pytest.mark.parametrize("attack", MYSQL)
+def test_mysql_gets_the_password_where_the_user_says_so(attack: str) -> None:
+    """The parameter of the URL allows it; it is 1 or 0, and reaches no driver."""
+    with serving(MYSQL[attack]) as server:
+        where = f"mysql://me:{SECRET}@{ELSEWHERE}:{server.port}/db?enable_cleartext_plugin="
+        with contextlib.suppress(ReplayerError):
+            try_database(f"{where}1")
+        assert SECRET.encode() in server.heard
+    with pytest.raises((Impossible, ReplayerError), match="give 1 or 0"):
+        try_database(f"{where}perhaps")
+
+
+def test_mysql_gets_the_password_by_a_socket(tmp_path: object) -> None:
+    """A Unix socket is read by nobody else."""
+    path = f"{tmp_path}/s"
+    with serving(MYSQL["clear"], path) as server:
+        with contextlib.suppress(pymysql.err.Error):
+            driver.opened("pymysql", {"unix_socket": path, "user": "me", "password": SECRET})
+        assert SECRET.encode() in server.heard
