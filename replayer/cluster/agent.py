@@ -54,7 +54,7 @@ def _read_order() -> dict[str, Any]:
         data += piece
     try:
         order: dict[str, Any] = json.loads(data)
-        order["key"], order["certificate"], order["candidates"]
+        order["key"], order["certificate"], order["authority"], order["candidates"]
     except (ValueError, KeyError, TypeError):
         raise refused from None
     return order

@@ -28,7 +28,7 @@ from replayer.cluster.settings import CALL_SECONDS, Secret
 from replayer.errors import HostLost, Impossible, ReplayerError
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
+    from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
     from types import TracebackType
     from typing import Self, TypeVar
 
@@ -48,16 +48,18 @@ _CLEAN_SECONDS = 8.0
 class Passport:
     """What a run that was sent to another host needs to reach its clients."""
 
-    secret: Secret | None = field(repr=False)
-    clients: tuple[tuple[str, str], ...]
-    """Name and address of each agent."""
+    clients: tuple[tuple[str, str, Secret | None], ...] = field(repr=False)
+    """Name and address of each agent, and the pair with which that one is commanded."""
 
 
 class Hosts:
     """The agents of one run."""
 
-    def __init__(self, loop: Loop, members: Sequence[Member], secret: Secret | None) -> None:
-        self._loop, self._secret = loop, secret
+    def __init__(
+        self, loop: Loop, members: Sequence[Member], delegated: Mapping[str, Secret | None]
+    ) -> None:
+        """Take the pairs with which a run elsewhere commands the members, by their names."""
+        self._loop, self._delegated = loop, delegated
         self._members = {member.name: member for member in members}
         self.database: Member | None = self._members.pop(
             next((name for name in self._members if name.startswith(_WATCHED)), ""), None
@@ -112,7 +114,9 @@ class Hosts:
     def passport(self) -> Passport:
         """Return what a run that is sent to the database's host needs to reach the clients."""
         return Passport(
-            self._secret, tuple((one.name, one.address) for one in self._members.values())
+            tuple(
+                (one.name, one.address, self._delegated[one.name]) for one in self._members.values()
+            )
         )
 
     def run(self, work: Callable[..., Any], order: Any, on: str = "") -> RemoteRun:
@@ -259,12 +263,12 @@ def connected(clients: Sequence[str], *, watch: str = "", cluster: str = "") -> 
     _load()
     with contextlib.ExitStack() as stack:
         loop = stack.enter_context(_loop())
-        members, secret = _borrowed(stack, loop, cluster) if cluster else ([], None)
+        members, delegated = _borrowed(stack, loop, cluster) if cluster else ([], {})
         if wanted:
-            agents, own_secret = _launched(stack, loop, wanted)
-            members, secret = [*members, *agents], secret if cluster else own_secret
+            agents, their = _launched(stack, loop, wanted)
+            members, delegated = [*members, *agents], {**delegated, **their}
         joined = stack.enter_context(_joined(loop, members))
-        yield Hosts(loop, joined, secret)
+        yield Hosts(loop, joined, delegated)
 
 
 @contextlib.contextmanager
@@ -272,11 +276,9 @@ def rejoined(passport: Passport) -> Iterator[Hosts]:
     """Give the hosts of a run that was sent here; their agents go on when it has ended."""
     _load()
     with _loop() as loop:
-        members = [
-            _member(loop, name, address, passport.secret) for name, address in passport.clients
-        ]
+        members = [_member(loop, *client) for client in passport.clients]
         with _joined(loop, members, end=False) as joined:
-            yield Hosts(loop, joined, passport.secret)
+            yield Hosts(loop, joined, {name: secret for name, _, secret in passport.clients})
 
 
 def _load() -> None:
@@ -288,26 +290,31 @@ def _load() -> None:
 
 def _launched(
     stack: contextlib.ExitStack, loop: Loop, wanted: Sequence[tuple[str, str]]
-) -> tuple[list[Member], Secret]:
-    """Start agents of our own; return them in the order in which they were wanted."""
+) -> tuple[list[Member], dict[str, Secret | None]]:
+    """Start agents of our own; return them in the order in which they were wanted.
+
+    And the pairs with which a run elsewhere commands them.
+    """
     launch = importlib.import_module("replayer.cluster.launch")
     for _, host in wanted:
         launch.refuse_odd(host)
-    secret = importlib.import_module("replayer.cluster.tls").new_secret()
-    cluster = stack.enter_context(_entered(loop, launch.launched(wanted, secret)))
+    roles = importlib.import_module("replayer.cluster.tls").new_roles(name for name, _ in wanted)
+    cluster = stack.enter_context(_entered(loop, launch.launched(wanted, roles)))
     agents = [(name, cluster.workers[name]) for name, _ in wanted]
     return [
-        _member(loop, name, agent.address, secret, ended=agent.ended) for name, agent in agents
-    ], secret
+        _member(loop, name, agent.address, roles.toward(name), ended=agent.ended)
+        for name, agent in agents
+    ], {name: roles.delegated(name) for name, _ in wanted}
 
 
 def _borrowed(
     stack: contextlib.ExitStack, loop: Loop, cluster: str
-) -> tuple[list[Member], Secret | None]:
+) -> tuple[list[Member], dict[str, Secret | None]]:
     """Have workers of somebody's cluster take part."""
     plugin = importlib.import_module("replayer.cluster.plugin")
     workers, secret = stack.enter_context(_entered(loop, plugin.borrowed(cluster)))
-    return [_member(loop, name, address, secret) for name, address in workers.items()], secret
+    members = [_member(loop, name, address, secret) for name, address in workers.items()]
+    return members, dict.fromkeys(workers, secret)
 
 
 def _wanted(clients: Sequence[str], watch: str) -> list[tuple[str, str]]:

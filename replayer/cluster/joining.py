@@ -28,10 +28,11 @@ async def live(order: dict[str, Any]) -> None:
     loop, left = asyncio.get_running_loop(), asyncio.Event()
     threading.Thread(target=_await_end, args=(loop, left), daemon=True).start()
     tls.without_pickles()
-    security = tls.security(settings.Secret(order["certificate"], order["key"]))
+    own = settings.Secret(order["certificate"], order["key"], order["authority"])
+    security = tls.security(own)
     context = security.get_connection_args("worker")["ssl_context"]
-    scheduler, own = _route(_candidates(order), context)
-    worker = await _joined(scheduler, own, str(order["name"]), security, left.set)
+    scheduler, address = _route(_candidates(order), context)
+    worker = await _joined(scheduler, address, str(order["name"]), security, left.set)
     agent.tell({"address": worker.address})
     _go_silent()
     # A worker closes itself when its scheduler is gone, also while ssh is still there.

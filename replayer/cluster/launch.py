@@ -132,6 +132,7 @@ class SshAgent(ProcessInterface):  # type: ignore[misc]
             "name": self._name,
             "certificate": self._secret.certificate,
             "key": self._secret.key,
+            "authority": self._secret.authority,
             "port": self._port,
             "candidates": calls.addresses(),
             "network": calls.network(),
@@ -188,15 +189,20 @@ class SshAgent(ProcessInterface):  # type: ignore[misc]
 
 
 @contextlib.asynccontextmanager
-async def launched(hosts: Sequence[tuple[str, str]], secret: Secret) -> AsyncIterator[SpecCluster]:
+async def launched(
+    hosts: Sequence[tuple[str, str]], roles: tls.Roles
+) -> AsyncIterator[SpecCluster]:
     """Give a cluster with an agent for each (name, host); they end with it."""
-    security = tls.security(secret)
+    security = tls.security(roles.coordinator)
     talking = ThreadPoolExecutor(_CONVERSATIONS, thread_name_prefix="replayer-ssh")
     # Its extensions are for tasks, and one sends every worker a pickle.
     options = {"extensions": {}, "dashboard": False, "security": security}
     address = {"host": "0.0.0.0", "protocol": "tls", "port": 0}  # noqa: S104 - TLS, by certificate
     agents = {
-        name: {"cls": SshAgent, "options": {"host": host, "secret": secret, "talking": talking}}
+        name: {
+            "cls": SshAgent,
+            "options": {"host": host, "secret": roles.agents[name], "talking": talking},
+        }
         for name, host in hosts
     }
     cluster = SpecCluster(

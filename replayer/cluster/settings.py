@@ -85,9 +85,9 @@ def scratch() -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class Secret:
-    """The certificate of one run and its key: whoever has both belongs to it."""
+    """A certificate and its key, and the other end: one pair for each role in a run."""
 
     certificate: str = field(repr=False)
     key: str = field(repr=False)
     authority: str = field(default="", repr=False)
-    """Who has signed it; "" is itself."""
+    """The certificates that the other end may have, or that have signed its own; "" is this one."""

@@ -3,12 +3,16 @@
 import asyncio
 import contextlib
 import dataclasses
+import importlib
+import json
 import os
 import pickle
 import signal
 import socket
+import ssl
 import subprocess
 import sys
+import threading
 import time
 import uuid
 from pathlib import Path
@@ -19,6 +23,7 @@ import pytest
 from replayer.cluster import hosts as hosts_module
 from replayer.cluster import pool as pool_module
 from replayer.cluster.hosts import connected, rejoined
+from replayer.cluster.settings import Secret
 from replayer.engines.driver import Connector
 from replayer.errors import HostLost, Impossible, ReplayerError
 from replayer.watch.workers import Counter, WorkerPool
@@ -72,7 +77,8 @@ def members(mark):
     for folder in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
             marked = f"{MARK}={mark}".encode() in (folder / "environ").read_bytes()
-            words = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode().strip()
+            line = (folder / "cmdline").read_bytes().replace(b"\0", b" ")
+            words = line.decode(errors="replace").strip()
             own = "resource_tracker" in words and _parent(folder.name) == os.getpid()
             if marked and words and not own and int(folder.name) != os.getpid():
                 found[int(folder.name)] = words
@@ -361,7 +367,7 @@ def test_a_password_is_nowhere_but_in_the_pipe(family):
         hosts.pool(cluster_jobs.wait_for_ever, [connector] * 4, processes=4) as pool,
     ):
         pool.open()
-        key = hosts.passport().secret.key.splitlines()[2]
+        key = hosts.passport().clients[0][2].key.splitlines()[2]
         shown = [repr(hosts), repr(pool), repr(hosts.passport()), repr(pool.shares)]
         seen = []
         for pid in [os.getpid(), *family()]:
@@ -395,7 +401,7 @@ def test_an_agent_runs_no_function_but_replayers(family, tmp_path):
     """With the right certificate, too: every handler of Dask's workers is gone, and its pickles."""
     with connected(["first"]) as hosts, _opened(tmp_path / "harm") as harm:
         address = hosts.members[0].address
-        secret = hosts.passport().secret
+        secret = hosts.passport().clients[0][2]
 
         async def tried():
             arguments = tls.security(secret).get_connection_args("client")
@@ -434,15 +440,14 @@ def test_an_agent_runs_no_function_but_replayers(family, tmp_path):
 
 def test_the_scheduler_takes_no_clients(family, tmp_path):
     """Dask's Client with the right certificate can run, submit and register nothing."""
-    with connected(["first"]) as hosts:
-        secret = hosts.passport().secret
-        scheduler = _cluster().scheduler.address
+    with connected(["first"]):
+        security, scheduler = _cluster().security, _cluster().scheduler.address
 
         async def tried():
             async with asyncio.timeout(8):
                 client = distributed.Client(
                     scheduler,
-                    security=tls.security(secret),
+                    security=security,
                     asynchronous=True,
                     timeout=2,
                 )
@@ -508,3 +513,72 @@ def test_ctrl_c_ends_the_start_of_agents(family, tmp_path):
 
     assert time.monotonic() - begun < 20
     assert b"stopped by Ctrl-C" in errors
+
+
+@pytest.fixture
+def orders(monkeypatch):
+    """Return what each agent is told by ssh, as root of its host can see it, by its name."""
+    launch = importlib.import_module("replayer.cluster.launch")
+    told = {}
+    plain = launch.SshAgent._order
+
+    def order(agent):
+        data = plain(agent)
+        told[agent._name] = json.loads(data)
+        return data
+
+    monkeypatch.setattr(launch.SshAgent, "_order", order)
+    return told
+
+
+def _asked(address, secret):
+    """Ask an agent what it is, with a pair of somebody's."""
+
+    async def tried():
+        arguments = tls.security(secret).get_connection_args("client")
+        there = distributed.rpc(address, connection_args=arguments, timeout=2)
+        try:
+            return await asyncio.wait_for(there.replayer(call="about", arguments={}), 5)
+        finally:
+            await there.close_rpc()
+
+    return asyncio.run(tried())
+
+
+def test_an_agent_cannot_command_another(family, orders):
+    """All that root has on one client leads to no other, and takes nobody's place."""
+    with connected(["first", "second"]) as hosts:
+        first, second = hosts.members
+        stolen = orders["first"]
+        everything = "".join(stolen[name] for name in ("certificate", "authority")) + "".join(
+            orders["second"][name] for name in ("certificate", "authority")
+        )
+        pair = Secret(stolen["certificate"], stolen["key"], everything)
+        assert "PRIVATE" not in everything
+        for address in (first.address, second.address):
+            with pytest.raises((OSError, TimeoutError)):
+                _asked(address, pair)
+        assert "version" in _asked(second.address, hosts.passport().clients[1][2])
+        # Neither is the one taken for the other, whatever address it says it has.
+        with pytest.raises((OSError, TimeoutError)):
+            _asked(second.address, hosts.passport().clients[0][2])
+
+
+def test_an_agent_is_no_coordinator():
+    """An agent obeys nobody who has the place, and not the key, of the one who has started it."""
+    roles = tls.new_roles(["a", "b"])
+    theirs = dataclasses.replace(roles.agents["b"], authority="")
+    server = tls.security(theirs).get_listen_args("scheduler")["ssl_context"]
+    agent = tls.security(roles.agents["a"]).get_connection_args("worker")["ssl_context"]
+    server.verify_mode = ssl.CERT_NONE
+    ends = socket.socketpair()
+    thread = threading.Thread(target=_shaken, args=(server, ends[0]), daemon=True)
+    thread.start()
+    with pytest.raises(ssl.SSLError, match="verify failed"), ends[1]:
+        agent.wrap_socket(ends[1])
+    thread.join()
+
+
+def _shaken(context, end):
+    with contextlib.suppress(OSError), end:
+        context.wrap_socket(end, server_side=True)
