@@ -23,7 +23,7 @@ from replayer.boots import sequence, state
 from replayer.boots.remote import MARK
 from replayer.boots.sequence import Move, Seen
 from replayer.boots.state import Attempt, State
-from replayer.cluster import ssh
+from replayer.cluster import reply, ssh
 from replayer.errors import Impossible, ReplayerError
 from replayer.units import show_duration
 
@@ -39,6 +39,14 @@ _POLL_SECONDS = 2.0
 _WORDS_BYTES = 4096
 _RUN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,200}\.json")
 _ALIVE = ("-o", "ServerAliveInterval=15", "-o", "ServerAliveCountMax=8")
+
+
+_KINDS: Mapping[str, type] = {
+    **dict.fromkeys(("boot", "release", "title", "way", "default", "reason"), str),
+    **dict.fromkeys(("kernels", "arguments", "runs"), dict),
+    "still": list,
+}
+"""What the keys of an answer hold."""
 
 
 class Silent(ReplayerError):
@@ -63,7 +71,7 @@ class Machine:
         try:
             with contextlib.suppress(BrokenPipeError):
                 _write(process.stdin.fileno(), json.dumps({"verb": verb, **request}) + "\n")
-            reply = self._answer(process, patience)
+            answer = self._answer(process, patience)
         finally:
             # A step that still runs there ends when nobody can write to it any more.
             for stream in (process.stdin, process.stdout, process.stderr):
@@ -72,25 +80,23 @@ class Machine:
             if not shell.ended(process, within=2.0):
                 process.kill()
                 process.wait()
-        if "error" in reply:
-            raise ReplayerError(f"{self.host}: {reply['error']}")
-        return reply
+        if "error" in answer:
+            raise ReplayerError(f"{self.host}: {reply.shown(answer['error'])}")
+        for key, kind in _KINDS.items():
+            if key in answer and not isinstance(answer[key], kind):
+                raise ReplayerError(f"{self.host}: its answer has a {key!r} that is none")
+        plain = {key: reply.shown(value) for key, value in answer.items() if isinstance(value, str)}
+        return reply.Reply(answer | plain)
 
-    def _answer(self, process: shell.Conversation, patience: float | None) -> Any:
+    def _answer(self, process: shell.Conversation, patience: float | None) -> reply.Reply:
         assert process.stdout is not None
-        deadline = None if patience is None else time.monotonic() + patience
-        text = b""
-        while True:
-            left = None if deadline is None else max(0.0, deadline - time.monotonic())
-            ready, _, _ = select.select([process.stdout], [], [], left)
-            piece = os.read(process.stdout.fileno(), 1 << 20) if ready else b""
-            text += piece
-            if piece.endswith(b"\n") or not piece:
-                marked = [one for one in text.split(b"\n") if one.startswith(MARK.encode())]
-                if marked:
-                    return json.loads(marked[-1].removeprefix(MARK.encode()))
-            if not piece:
-                raise Silent(f"{self.host} did not answer: {_last_words(process)}")
+        try:
+            answer = reply.read(process.stdout.fileno(), MARK.encode(), patience)
+        except reply.Strange as error:
+            raise ReplayerError(f"{self.host}: {error}") from error
+        if answer is None:
+            raise Silent(f"{self.host} did not answer: {_last_words(process)}")
+        return answer
 
 
 def _write(fd: int, text: str) -> None:
@@ -106,7 +112,7 @@ def _last_words(process: shell.Conversation) -> str:
     if select.select([process.stderr], [], [], 0)[0]:
         text = os.read(process.stderr.fileno(), _WORDS_BYTES)
     lines = text.decode(errors="replace").strip().splitlines()
-    return lines[-1] if lines else "ssh said nothing"
+    return reply.shown(lines[-1]) if lines else "ssh said nothing"
 
 
 @dataclass(frozen=True)
@@ -136,29 +142,29 @@ class Drive:
             way=way,
         )
 
-    def lines(self, reply: Mapping[str, Any], left: int, time: str) -> Iterator[str]:
+    def lines(self, answer: Mapping[str, Any], left: int, time: str) -> Iterator[str]:
         """Yield what will be done."""
         yield f"plan      {self.plan}: {left} of {len(self.schedule.order)} boots are left"
-        yield f"machine   {self.machine.host}, by ssh, which runs {reply['release']}"
-        yield f"kernels   {', '.join(reply['kernels'].values())}"
-        yield f"way       {reply['title']}, for one boot at a time"
-        yield f"default   {reply['default']}: stays as it is"
+        yield f"machine   {self.machine.host}, by ssh, which runs {answer['release']}"
+        yield f"kernels   {', '.join(map(reply.shown, answer['kernels'].values()))}"
+        yield f"way       {answer['title']}, for one boot at a time"
+        yield f"default   {answer['default']}: stays as it is"
         yield (
             f"restarts  {left + 1}: one before each boot's step, and one at the end into the "
             f"default; a boot that fails costs one more, three of them end the plan"
         )
         yield f"time      {time}"
-        for release in reply["still"]:
+        for release in answer["still"]:
             yield (
-                f"remark    {release} would stand still after a panic until somebody restarts it: "
-                f"give it panic=30 on its command line"
+                f"remark    {reply.shown(release)} would stand still after a panic until somebody "
+                f"restarts it: give it panic=30 on its command line"
             )
 
-    def follow(self, reply: Mapping[str, Any], say: Callable[[str], None]) -> State:
+    def follow(self, answer: Mapping[str, Any], say: Callable[[str], None]) -> State:
         """Do the plan to its end, and return the state there."""
-        current = self._state(reply)
+        current = self._state(answer)
         self._give()
-        reason, boot = "", str(reply["boot"])
+        reason, boot = "", str(answer["boot"])
         try:
             while not (reason := sequence.enough(current)):
                 self._fetch()
@@ -206,11 +212,11 @@ class Drive:
         last = f"it is in the same boot as before, and was to start {attempt.release}"
         while time.monotonic() < deadline:
             try:
-                reply = self.machine.ask(
+                answer = self.machine.ask(
                     "look", way=current.way, release=attempt.release, patience=60.0
                 )
-                if reply["boot"] != attempt.chosen_in:
-                    return self._seen(current, reply)
+                if answer["boot"] != attempt.chosen_in:
+                    return self._seen(current, answer)
             except Silent as error:
                 last = str(error)
             time.sleep(_POLL_SECONDS)
@@ -219,12 +225,12 @@ class Drive:
             f"({last}): look at it, and start the plan again"
         )
 
-    def _seen(self, current: State, reply: Mapping[str, Any]) -> Seen:
+    def _seen(self, current: State, answer: Mapping[str, Any]) -> Seen:
         return Seen(
-            boot=reply["boot"],
-            release=reply["release"],
-            came=reply["came"],
-            untaken=reply["untaken"],
+            boot=answer["boot"],
+            release=answer["release"],
+            came=answer["came"],
+            untaken=answer["untaken"],
             finished=frozenset(self._finished()),
             default=current.began_as,
             missing="",
@@ -234,8 +240,8 @@ class Drive:
     def _worked(self, current: State, seen: Seen) -> State:
         assert current.last is not None
         try:
-            reply = self.machine.ask("step", plan=self.name, turn=current.last.turn, patience=None)
-            reason = str(reply["reason"])
+            answer = self.machine.ask("step", plan=self.name, turn=current.last.turn, patience=None)
+            reason = str(answer["reason"])
         except Silent as error:
             # It restarts or lost its power; what comes up then is the next boot's business.
             reason = f"the machine was lost in the middle of the step ({error})"
@@ -275,15 +281,15 @@ class Drive:
     def _fetch(self) -> None:
         """Put the machine's new runs into the plan's folder, each whole or not at all."""
         known = [path.name for path in self._known()]
-        reply = self.machine.ask("runs", plan=self.name, known=known)
+        answer = self.machine.ask("runs", plan=self.name, known=known)
         folder = boot_plan.folder(self.plan)
-        if not reply["runs"]:
+        if not answer["runs"]:
             return
         with trusted_path.steady(folder.parent, "the plan's folder") as parent:
             with contextlib.suppress(FileExistsError):
                 parent.make(folder.name, 0o755)
             with parent.below(folder.name) as runs:
-                for name, text in reply["runs"].items():
+                for name, text in answer["runs"].items():
                     if not _RUN.fullmatch(str(name)) or not isinstance(text, str):
                         raise Impossible(f"{self.machine.host} gave no run but {str(name)[:100]!r}")
                     runs.replace(str(name), text)
@@ -292,17 +298,17 @@ class Drive:
         """Take back what was chosen; return what is not as it was, "" if all is."""
         restarts = restart and any(one.boot for one in current.attempts)
         try:
-            reply = self.machine.ask(
+            answer = self.machine.ask(
                 "end", way=current.way, plan=self.name, done=restart, restart=restarts
             )
         except ReplayerError as error:
             return f"a choice for the next boot could not be taken back ({error})"
-        if reply["default"] != current.default:
-            return f"the default was {current.default} and is {reply['default']} now"
+        if answer["default"] != current.default:
+            return f"the default was {current.default} and is {answer['default']} now"
         return ""
 
-    def _state(self, reply: Mapping[str, Any]) -> State:
-        kernels = {str(kernel): str(release) for kernel, release in reply["kernels"].items()}
+    def _state(self, answer: Mapping[str, Any]) -> State:
+        kernels = {str(kernel): str(release) for kernel, release in answer["kernels"].items()}
         if set(kernels) != set(self.schedule.kernels):
             raise Impossible(f"{self.machine.host} answered about another plan")
         return State(
@@ -310,14 +316,14 @@ class Drive:
             digest="",
             schedule=self.schedule,
             folder=str(Path.cwd()),
-            way=str(reply["way"]),
+            way=str(answer["way"]),
             kernels=kernels,
-            arguments={str(key): str(value) for key, value in reply["arguments"].items()},
-            default=str(reply["default"]),
+            arguments={str(key): str(value) for key, value in answer["arguments"].items()},
+            default=str(answer["default"]),
             mounts=(),
             command=(),
             started=state.now(),
-            began_as=str(reply["release"]),
+            began_as=str(answer["release"]),
             then=self.then,
         )
 

@@ -13,7 +13,7 @@ import shutil
 import socket
 import tempfile
 import time
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -56,12 +56,6 @@ class About:
     addresses: tuple[str, ...]
     realtime_ns: int
     monotonic_ns: int
-
-    @classmethod
-    def of(cls, plain: Mapping[str, Any]) -> About:
-        """Return it from what came over the wire."""
-        known = {one.name: plain[one.name] for one in fields(cls)}
-        return cls(**{**known, "addresses": tuple(plain["addresses"])})
 
 
 def about() -> About:

@@ -23,7 +23,7 @@ from distributed.deploy.spec import ProcessInterface, SpecCluster
 from distributed.scheduler import Scheduler
 
 from replayer import shell
-from replayer.cluster import calls, settings, ssh, tls
+from replayer.cluster import calls, reply, settings, ssh, tls
 from replayer.cluster.agent import MARK
 from replayer.errors import Impossible, ReplayerError
 
@@ -38,6 +38,7 @@ _LAST_WORDS_SECONDS = 0.5
 _WORDS_BYTES = 4096
 _CONVERSATIONS = 32
 """So many hosts are spoken to by ssh at a time, until their agents are there."""
+_ADDRESS = re.compile(r"tls://(\[[0-9A-Fa-f:.]+(%[\w.-]+)?\]|[\w.-]+):\d{1,5}")
 _ASKED = {
     "identity",
     "register-worker",
@@ -122,10 +123,17 @@ class SshAgent(ProcessInterface):  # type: ignore[misc]
             self._end()
             raise
 
-    def _address(self, answer: dict[str, Any]) -> str:
+    def _address(self, answer: reply.Reply) -> str:
         if "error" in answer:
-            raise ReplayerError(f"no agent can work on {self._host}: {answer['error']}")
-        return str(answer["address"])
+            words = reply.shown(answer["error"])
+            raise ReplayerError(f"no agent can work on {self._host}: {words}")
+        address = answer.get("address")
+        if not isinstance(address, str) or not _ADDRESS.fullmatch(address):
+            raise ReplayerError(
+                f"no agent can work on {self._host}: it says that it is reached at "
+                f"{reply.shown(address)!r}, and an agent's address begins with tls://"
+            )
+        return address
 
     def _order(self) -> bytes:
         order = {
@@ -139,25 +147,21 @@ class SshAgent(ProcessInterface):  # type: ignore[misc]
         }
         return json.dumps(order).encode() + b"\n"
 
-    def _answer(self, process: shell.Conversation) -> dict[str, Any]:
+    def _answer(self, process: shell.Conversation) -> reply.Reply:
         """Return what the agent prints; what a login shell prints before it is passed over."""
         assert process.stdout is not None
-        deadline, text = time.monotonic() + settings.START_SECONDS, b""
-        mark = MARK.encode()
-        while True:
-            left = deadline - time.monotonic()
-            ready, _, _ = select.select([process.stdout], [], [], max(0.0, left))
-            piece = os.read(process.stdout.fileno(), 1 << 16) if ready else b""
-            text += piece
-            lines = [line for line in text.split(b"\n")[:-1] if line.startswith(mark)]
-            if lines:
-                answer: dict[str, Any] = json.loads(lines[0].removeprefix(mark))
-                return answer
-            if not piece:
-                waited = "" if ready else f" within {settings.START_SECONDS:.0f} s"
-                raise ReplayerError(
-                    f"no agent could be started on {self._host}{waited}: {self._reason()}"
-                )
+        deadline = time.monotonic() + settings.START_SECONDS
+        try:
+            answer = reply.read(process.stdout.fileno(), MARK.encode(), settings.START_SECONDS)
+        except reply.Strange as error:
+            raise ReplayerError(f"no agent could be started on {self._host}: {error}") from error
+        if answer is None:
+            late = time.monotonic() >= deadline
+            waited = f" within {settings.START_SECONDS:.0f} s" if late else ""
+            raise ReplayerError(
+                f"no agent could be started on {self._host}{waited}: {self._reason()}"
+            )
+        return answer
 
     def _reason(self) -> str:
         """Return the last line of stderr: ssh's, or of what it was to start there."""
@@ -170,7 +174,7 @@ class SshAgent(ProcessInterface):  # type: ignore[misc]
                 break
             self._last_words = (self._last_words + piece)[-_WORDS_BYTES:]
         lines = self._last_words.decode(errors="replace").strip().splitlines()
-        return lines[-1].strip() if lines else "ssh said nothing"
+        return reply.shown(lines[-1].strip()) if lines else "ssh said nothing"
 
     def _end(self) -> None:
         process = self._process

@@ -8,14 +8,15 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
-from replayer.cluster import calls, clock
-from replayer.cluster.calls import About
+from replayer.cluster import answers, calls, clock
+from replayer.cluster.reply import Strange
 from replayer.cluster.settings import CALL_SECONDS, START_SECONDS
 from replayer.errors import HostLost, ReplayerError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from replayer.cluster.calls import About
     from replayer.cluster.clock import Offset
 
 _PAUSE = 0.1
@@ -72,7 +73,7 @@ class Member:
         deadline = time.monotonic() + START_SECONDS
         while self.about is None:
             try:
-                self.about = About.of(await self.ask("about", timeout=START_SECONDS))
+                self.about = answers.about(await self.ask("about", timeout=START_SECONDS))
             except HostLost:
                 # A host on which many start at once may be slow to take a connection.
                 if time.monotonic() > deadline:
@@ -93,7 +94,14 @@ class Member:
             if op != "beat":
                 self._lose(f"the host {self.host} is lost: it does not answer")
             raise HostLost(f"the host {self.host} does not answer") from error
+        except Exception as error:
+            # Dask raises what it makes of an answer that is none.
+            raise self._strange(op) from error
         self.heard_ns = time.monotonic_ns()
+        try:
+            answer = answers.checked(op, answer)
+        except Strange as error:
+            raise self._strange(op) from error
         if "error" in answer:
             raise ReplayerError(f"the host {self.host}: {answer['error']}")
         return answer
@@ -130,6 +138,8 @@ class Member:
             data += piece
             if len(data) >= answer["bytes"]:
                 return data
+            if not piece:
+                raise self._strange("collect")
 
     async def release(self) -> None:
         """End its child, if it has one and can hear."""
@@ -187,6 +197,11 @@ class Member:
                 f"the host {self.host} is lost: it has not answered for {silent:.0f} s, so look "
                 f"whether it still runs and the network reaches it"
             )
+
+    def _strange(self, op: str) -> ReplayerError:
+        return ReplayerError(
+            f"the host {self.host}: what it answered to {op!r} is no answer of this replayer's"
+        )
 
     def _lose(self, sentence: str) -> None:
         self.lost = sentence

@@ -35,6 +35,15 @@ _TEXTS: Mapping[str, tuple[type, Callable[[Any], str], Callable[[str], Any]]] = 
     "path": (Path, str, Path),
 }
 _DTYPES = "biufcSU"
+_NUMBER = (int, float)
+_PLAIN: Mapping[str, type | tuple[type, ...]] = {
+    "int": _NUMBER,
+    "float": _NUMBER,
+    "bool": int,
+    "str": str,
+    "bytes": bytes,
+}
+"""What a field may hold whose type is written so."""
 
 
 def pack(value: Any) -> bytes:
@@ -127,7 +136,7 @@ def _decoded(code: int, data: bytes) -> Any:  # noqa: PLR0911 - one line for eac
     if code == _FIELDS:
         return _with_fields(content[0], content[1:])
     if code == _NAMED:
-        return tuple.__new__(_class(content[0]), content[1:])
+        return _with_items(content[0], content[1:])
     if code == _ENUM:
         return _class(content[0])[content[1]]
     if code == _ARRAY:
@@ -151,8 +160,17 @@ def _with_fields(name: str, values: list[Any]) -> Any:
     kind = _class(name)
     value = object.__new__(kind)
     for field, content in zip(dataclasses.fields(kind), values, strict=True):
+        if not isinstance(content, _PLAIN.get(str(field.type), object)):
+            raise ReplayerError(f"{name} came from another host with a {field.name} of its own")
         object.__setattr__(value, field.name, content)
     return value
+
+
+def _with_items(name: str, values: list[Any]) -> Any:
+    kind = _class(name)
+    if len(values) != len(kind._fields):
+        raise ReplayerError(f"{name} came from another host, and is not whole")
+    return tuple.__new__(kind, values)
 
 
 def _class(name: str) -> Any:

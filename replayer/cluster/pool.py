@@ -194,7 +194,7 @@ class ClusterPool:
         if not all(part.done for part in self._parts):
             packed = self._loop.together([part.member.collected() for part in self._parts])
             for part, data, offset in zip(self._parts, packed, self._offsets(), strict=True):
-                part.done = message.unpack(data)
+                part.done = _whole(message.unpack(data), part)
                 if part.clock is not None:
                     part.clock = Clock(part.clock.first, offset)
         self.usage = (
@@ -296,6 +296,18 @@ async def _open(part: _Part, instant_ns: int, lead: float) -> int:
 def _done(part: _Part) -> tuple[Any, ...]:
     assert part.done is not None, "its results have been gathered"
     return part.done
+
+
+def _whole(done: Any, part: _Part) -> tuple[Any, ...]:
+    """Return what a host has done; raise ReplayerError where it is not what it was asked for."""
+    match done:
+        case (list() as results, int() | None, int() | None, (a, b), int()) if len(results) == len(
+            part.numbers
+        ) and {type(a), type(b)} <= {int, float}:
+            return tuple(done)
+    raise ReplayerError(
+        f"the host {part.member.host}: what it sent are no results of what it was to do"
+    )
 
 
 def _here(part: _Part, ns: int | None) -> int:

@@ -1,0 +1,106 @@
+"""What an agent may answer to each call: checked here, once, before anything else looks at it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+
+from replayer.cluster.calls import About
+from replayer.cluster.reply import Strange, shown
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_Shown = Annotated[str, AfterValidator(shown)]
+_Bytes = list[bytes] | tuple[bytes, ...]
+
+
+class _Answer(BaseModel):
+    model_config = ConfigDict(strict=True, extra="ignore", allow_inf_nan=False)
+
+
+class _About(_Answer):
+    version: _Shown
+    digest: _Shown
+    python: _Shown
+    kernel: _Shown
+    hostname: _Shown
+    boot_id: _Shown
+    machine: _Shown
+    cores: int = Field(ge=1)
+    memory_bytes: int = Field(ge=0)
+    free_bytes: int = Field(ge=0)
+    uid: int = Field(ge=0)
+    may_drop_caches: bool
+    may_make_cgroups: bool
+    addresses: list[_Shown] | tuple[_Shown, ...]
+    realtime_ns: int
+    monotonic_ns: int
+
+
+class _Ping(_Answer):
+    ns: int
+
+
+class _Begun(_Answer):
+    child: int = Field(ge=1)
+
+
+class _Opened(_Answer):
+    opened: int
+
+
+class _Piece(_Answer):
+    piece: bytes
+    size: int = Field(alias="bytes", ge=0, le=1 << 32)
+
+
+class _Nothing(_Answer):
+    """An answer that says only that there is one."""
+
+
+class _Silent(_Answer):
+    child: Literal[0]
+
+
+class _Beat(_Answer):
+    child: int = Field(ge=0)
+    state: Literal["none", "preparing", "ready", "working", "done", "failed"]
+    sentence: _Shown
+    trace: str
+    opened: int
+    reports: _Bytes
+    first: int = Field(ge=0)
+    more: bool
+    silent: float = Field(ge=0)
+    cpu_share: float | None
+    agent_cpu: float | None
+
+
+_ANSWERS: Mapping[str, TypeAdapter[Any]] = {
+    "about": TypeAdapter(_About),
+    "ping": TypeAdapter(_Ping),
+    "begin": TypeAdapter(_Begun),
+    "open": TypeAdapter(_Opened),
+    "collect": TypeAdapter(_Piece),
+    "beat": TypeAdapter(_Beat | _Silent),
+    "interrupt": TypeAdapter(_Nothing),
+    "end": TypeAdapter(_Nothing),
+}
+
+
+def checked(op: str, answer: object) -> dict[str, Any]:
+    """Return an agent's answer to a call, or its {"error": sentence}; raises Strange."""
+    if isinstance(answer, dict) and "error" in answer:
+        return {"error": shown(answer["error"])}
+    try:
+        plain: dict[str, Any] = _ANSWERS[op].validate_python(answer).model_dump(by_alias=True)
+    except ValidationError as error:
+        raise Strange(f"what it answered to {op!r} is no answer of replayer's") from error
+    return plain
+
+
+def about(answer: Mapping[str, Any]) -> About:
+    """Return what a host says of itself."""
+    return About(**{**answer, "addresses": tuple(answer["addresses"])})

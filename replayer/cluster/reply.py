@@ -1,0 +1,74 @@
+"""The line of JSON in which a program on another host answers by ssh, checked before it is used."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import time
+from typing import Any
+
+from replayer.errors import ReplayerError
+
+_MOST_CHATTER = 4 << 20
+"""Bytes of what a login shell prints before it."""
+_MOST = 256 << 20
+_PIECE = 1 << 16
+_LONGEST = 400
+
+
+class Strange(ReplayerError):
+    """What came is no answer of replayer's."""
+
+
+class Reply(dict[str, Any]):
+    """An answer; a key that it lacks is told in a sentence."""
+
+    def __missing__(self, key: str) -> Any:
+        raise Strange(f"the answer has no {key!r}, so that no replayer of this version gave it")
+
+
+def read(fd: int, mark: bytes, seconds: float | None) -> Reply | None:
+    """Return the answer that begins with a mark; None if none came before the end, or in time.
+
+    Raises Strange for what is none, and for a flood of anything else.
+    """
+    deadline = None if seconds is None else time.monotonic() + seconds
+    begun, passed, marked = bytearray(), 0, False
+    while True:
+        left = None if deadline is None else max(0.0, deadline - time.monotonic())
+        if left == 0.0 or not select.select([fd], [], [], left)[0]:
+            return None
+        piece = os.read(fd, _PIECE)
+        if not piece:
+            return None
+        seen = len(begun) if marked else 0
+        begun += piece
+        if not marked:
+            place = 0 if begun.startswith(mark) else begun.find(b"\n" + mark) + 1
+            marked = begun.startswith(mark, place)
+            # Of what is no answer the line stays that may become one.
+            done = place if marked else begun.rfind(b"\n") + 1
+            passed += done
+            del begun[:done]
+        end = begun.find(b"\n", seen) if marked else -1
+        if end >= 0:
+            return _parsed(bytes(begun[len(mark) : end]))
+        if len(begun) + passed > (_MOST if marked else _MOST_CHATTER):
+            raise Strange(f"it sent {len(begun) + passed:,} bytes that are no answer of replayer's")
+
+
+def shown(text: object) -> str:
+    """Return what another host says as part of a sentence: on one line, and not without end."""
+    words = "".join(c if c.isprintable() else " " for c in str(text)[: _LONGEST + 1])
+    return words if len(words) <= _LONGEST else f"{words[:_LONGEST]}…"
+
+
+def _parsed(line: bytes) -> Reply:
+    try:
+        answer = json.loads(line)
+    except (ValueError, RecursionError):
+        answer = None
+    if not isinstance(answer, dict):
+        raise Strange(f"it answered {shown(line.decode(errors='replace')[:60])!r}, which is none")
+    return Reply(answer)
