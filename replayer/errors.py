@@ -67,6 +67,12 @@ class Denied(Skip):
     """This step cannot be done here, as the database user lacks a right that it needs."""
 
 
+def one_line(text: object, most: int = 400) -> str:
+    """Return what a stranger has said as part of a sentence: nothing in it steers a terminal."""
+    words = "".join(c if c.isprintable() else " " for c in str(text)[: most + 1])
+    return words if len(words) <= most else f"{words[:most]}…"
+
+
 def nearest(asked: str, known: Iterable[str]) -> str:
     """Return ' - did you mean X?' or ' (there are: …)', to end the sentence of a NotFound."""
     names = sorted(known)

@@ -24,7 +24,7 @@ from replayer.boots.remote import MARK
 from replayer.boots.sequence import Move, Seen
 from replayer.boots.state import Attempt, State
 from replayer.cluster import reply, ssh
-from replayer.errors import Impossible, ReplayerError
+from replayer.errors import Impossible, ReplayerError, one_line
 from replayer.units import show_duration
 
 if TYPE_CHECKING:
@@ -81,11 +81,11 @@ class Machine:
                 process.kill()
                 process.wait()
         if "error" in answer:
-            raise ReplayerError(f"{self.host}: {reply.shown(answer['error'])}")
+            raise ReplayerError(f"{self.host}: {one_line(answer['error'])}")
         for key, kind in _KINDS.items():
             if key in answer and not isinstance(answer[key], kind):
                 raise ReplayerError(f"{self.host}: its answer has a {key!r} that is none")
-        plain = {key: reply.shown(value) for key, value in answer.items() if isinstance(value, str)}
+        plain = {key: one_line(value) for key, value in answer.items() if isinstance(value, str)}
         return reply.Reply(answer | plain)
 
     def _answer(self, process: shell.Conversation, patience: float | None) -> reply.Reply:
@@ -112,7 +112,7 @@ def _last_words(process: shell.Conversation) -> str:
     if select.select([process.stderr], [], [], 0)[0]:
         text = os.read(process.stderr.fileno(), _WORDS_BYTES)
     lines = text.decode(errors="replace").strip().splitlines()
-    return reply.shown(lines[-1]) if lines else "ssh said nothing"
+    return one_line(lines[-1]) if lines else "ssh said nothing"
 
 
 @dataclass(frozen=True)
@@ -146,7 +146,7 @@ class Drive:
         """Yield what will be done."""
         yield f"plan      {self.plan}: {left} of {len(self.schedule.order)} boots are left"
         yield f"machine   {self.machine.host}, by ssh, which runs {answer['release']}"
-        yield f"kernels   {', '.join(map(reply.shown, answer['kernels'].values()))}"
+        yield f"kernels   {', '.join(map(one_line, answer['kernels'].values()))}"
         yield f"way       {answer['title']}, for one boot at a time"
         yield f"default   {answer['default']}: stays as it is"
         yield (
@@ -156,7 +156,7 @@ class Drive:
         yield f"time      {time}"
         for release in answer["still"]:
             yield (
-                f"remark    {reply.shown(release)} would stand still after a panic until somebody "
+                f"remark    {one_line(release)} would stand still after a panic until somebody "
                 f"restarts it: give it panic=30 on its command line"
             )
 

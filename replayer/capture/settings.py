@@ -72,7 +72,7 @@ def needs(database: Database) -> Needs:
     """Return what must be set on a server for its log to be replayed; Skip where none can be."""
     settings = _settings(database)
     typed = [log_settings.statement(database, s.name, s.wanted) for s in settings if s.changes]
-    about = database.execute(_ABOUT)[0]
+    about = database.row(_ABOUT)
     notes = [str(about["sentence"])] if about["sentence"] else []
     if database.engine.verb(_OVERRIDDEN) is not None:
         notes += [
@@ -141,7 +141,7 @@ def cost(database: Database, seconds: float = _SAMPLE_SECONDS) -> Cost:
     after = _totals(database, schema)
     passed = max(1e-3, time.monotonic() - begin)
     moved = {name: max(0.0, after[name] - before[name]) for name in after if name in before}
-    about = database.execute(_ABOUT)[0]
+    about = database.row(_ABOUT)
     return _estimated(moved, list(starts.values()), passed, about)
 
 
@@ -179,7 +179,7 @@ def _schema(database: Database) -> str:
 def _totals(database: Database, schema: str) -> dict[str, float]:
     row = dict(database.execute(_TOTALS)[0])
     if schema:
-        row |= database.execute(_STATEMENTS, {"schema": schema})[0]
+        row |= database.row(_STATEMENTS, {"schema": schema})
     return {name: float(value) for name, value in row.items() if value is not None}
 
 
@@ -203,9 +203,9 @@ class Place:
 def place(engine: Engine, url: URL) -> Place:
     """Return where a server's log is now, and where on this machine if that is proven."""
     with log_settings.asking(engine, url) as database:
-        prefix = str(database.execute(_ABOUT)[0]["prefix"])
+        prefix = str(database.row(_ABOUT)["prefix"])
         try:
-            row = database.execute(_PLACE)[0]
+            row = database.row(_PLACE)
         except Skip:
             return Place("", None, prefix)
         named = "" if row["file"] is None else str(row["file"])

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from replayer.cluster.calls import About
-from replayer.cluster.reply import Strange, shown
+from replayer.cluster.reply import Strange
+from replayer.errors import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_Shown = Annotated[str, AfterValidator(shown)]
+_Shown = Annotated[str, AfterValidator(one_line)]
 _Bytes = list[bytes] | tuple[bytes, ...]
 
 
@@ -93,7 +94,7 @@ _ANSWERS: Mapping[str, TypeAdapter[Any]] = {
 def checked(op: str, answer: object) -> dict[str, Any]:
     """Return an agent's answer to a call, or its {"error": sentence}; raises Strange."""
     if isinstance(answer, dict) and "error" in answer:
-        return {"error": shown(answer["error"])}
+        return {"error": one_line(answer["error"])}
     try:
         plain: dict[str, Any] = _ANSWERS[op].validate_python(answer).model_dump(by_alias=True)
     except ValidationError as error:

@@ -25,7 +25,7 @@ from distributed.scheduler import Scheduler
 from replayer import shell
 from replayer.cluster import calls, reply, settings, ssh, tls
 from replayer.cluster.agent import MARK
-from replayer.errors import Impossible, ReplayerError
+from replayer.errors import Impossible, ReplayerError, one_line
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
@@ -125,13 +125,13 @@ class SshAgent(ProcessInterface):  # type: ignore[misc]
 
     def _address(self, answer: reply.Reply) -> str:
         if "error" in answer:
-            words = reply.shown(answer["error"])
+            words = one_line(answer["error"])
             raise ReplayerError(f"no agent can work on {self._host}: {words}")
         address = answer.get("address")
         if not isinstance(address, str) or not _ADDRESS.fullmatch(address):
             raise ReplayerError(
                 f"no agent can work on {self._host}: it says that it is reached at "
-                f"{reply.shown(address)!r}, and an agent's address begins with tls://"
+                f"{one_line(address)!r}, and an agent's address begins with tls://"
             )
         return address
 
@@ -174,7 +174,7 @@ class SshAgent(ProcessInterface):  # type: ignore[misc]
                 break
             self._last_words = (self._last_words + piece)[-_WORDS_BYTES:]
         lines = self._last_words.decode(errors="replace").strip().splitlines()
-        return reply.shown(lines[-1].strip()) if lines else "ssh said nothing"
+        return one_line(lines[-1].strip()) if lines else "ssh said nothing"
 
     def _end(self) -> None:
         process = self._process

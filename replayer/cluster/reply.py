@@ -8,13 +8,12 @@ import select
 import time
 from typing import Any
 
-from replayer.errors import ReplayerError
+from replayer.errors import ReplayerError, one_line
 
 _MOST_CHATTER = 4 << 20
 """Bytes of what a login shell prints before it."""
 _MOST = 256 << 20
 _PIECE = 1 << 16
-_LONGEST = 400
 
 
 class Strange(ReplayerError):
@@ -58,17 +57,13 @@ def read(fd: int, mark: bytes, seconds: float | None) -> Reply | None:
             raise Strange(f"it sent {len(begun) + passed:,} bytes that are no answer of replayer's")
 
 
-def shown(text: object) -> str:
-    """Return what another host says as part of a sentence: on one line, and not without end."""
-    words = "".join(c if c.isprintable() else " " for c in str(text)[: _LONGEST + 1])
-    return words if len(words) <= _LONGEST else f"{words[:_LONGEST]}…"
-
-
 def _parsed(line: bytes) -> Reply:
     try:
         answer = json.loads(line)
     except (ValueError, RecursionError):
         answer = None
     if not isinstance(answer, dict):
-        raise Strange(f"it answered {shown(line.decode(errors='replace')[:60])!r}, which is none")
+        raise Strange(
+            f"it answered {one_line(line.decode(errors='replace')[:60])!r}, which is none"
+        )
     return Reply(answer)

@@ -21,25 +21,39 @@ from replayer.engines.credentials import redact, show
 from replayer.engines.driver import Connector, explain
 from replayer.engines.engine import Engine
 from replayer.engines.verbs import Asked, Verb
-from replayer.errors import Denied, Impossible, ReplayerError, Skip
+from replayer.errors import Denied, Impossible, ReplayerError, Skip, one_line
 
 # They log, with a traceback, what interrupts the closing of a connection, and raise it as well:
 # replayer says it itself, in one sentence.
 for _talkative in ("psycopg", "sqlalchemy"):
     logging.getLogger(_talkative).setLevel(logging.CRITICAL)
 
-Row = Mapping[str, Any]
 _RIGHTS = Asked("rights")
 _NOT_PLAIN = ("context",)
 _PREPARED = {"postgresql": "numeric_dollar", "mysql": "qmark"}
 """SQLAlchemy's name of a dialect -> how its server writes the parameters of what it prepares."""
-_NOT_OF_A_DRIVER = (OSError, RuntimeError, TypeError, ValueError)
-"""What drivers raise for a certificate that is not there, a package that they want, or a parameter
-of a URL that they do not know."""
 _sessions: set[int] = set()
 """Of the open connections of this process, as their servers announced them."""
 _opening: set[object] = set()
 """Those that a server may know already, and this process not yet by their numbers."""
+
+
+class Cells(dict[str, Any]):
+    """A row; a column that it lacks is told in a sentence, as another server may answer."""
+
+    def __missing__(self, name: str) -> Any:
+        raise ReplayerError(f"the database answered without a column {name!r}")
+
+    def number(self, name: str) -> int:
+        """Return a cell that is a whole number; raise ReplayerError for anything else."""
+        value = self[name]
+        with contextlib.suppress(ValueError, TypeError, ArithmeticError):
+            if int(value) == float(value):
+                return int(value)
+        raise ReplayerError(f"the database answered with {one_line(repr(value), 80)} as {name!r}")
+
+
+Row = Cells
 
 
 class Database:
@@ -79,9 +93,12 @@ class Database:
                     self._connection.exec_driver_sql(statement)
             self._session = self.announced_process()
             _sessions.add(self._session)
-        except (DBAPIError, *_NOT_OF_A_DRIVER) as error:
-            if self._connection is not None:
-                self.close()
+        except ReplayerError:
+            self._forget()
+            raise
+        except Exception as error:
+            # Also what a driver or SQLAlchemy makes of a greeting or a version that is none.
+            self._forget()
             watchdog.check(self._where)
             reason = redact(explain(getattr(error, "orig", None) or error), url)
             raise ReplayerError(
@@ -90,6 +107,15 @@ class Database:
         finally:
             _opening.discard(self)
         self.engine = engine
+
+    def _forget(self) -> None:
+        """Close what was opened of a connection that could not be used."""
+        if self._connection is not None:
+            self.close()
+        elif self._raw is not None:
+            driver.cut(self._raw)
+            with contextlib.suppress(Exception):
+                self._raw.close()
 
     @property
     def session(self) -> int:
@@ -159,7 +185,8 @@ class Database:
         try:
             with watchdog.Wait(self._where):
                 result = self._connection.execute(clause, wanted)
-                return [dict(row) for row in result.mappings()] if result.returns_rows else []
+                rows = result.mappings() if result.returns_rows else ()
+                return [Cells(row) for row in rows]
         except DBAPIError as error:
             if error.connection_invalidated:
                 self._lost = error.orig
@@ -167,6 +194,10 @@ class Database:
         except PendingRollbackError as error:
             # An earlier statement lost the connection, and somebody could do without its answer.
             raise self._refusal(self._lost or error, verb) from error
+        except ReplayerError:
+            raise
+        except Exception as error:
+            raise self._refusal(error, verb) from error
 
     def fetch(self, statement: str, *, verb: str = "") -> list[Row]:
         """Return the rows of a statement without parameters, as `query` does in a fifth of its CPU.
@@ -178,16 +209,22 @@ class Database:
                 cursor.execute(statement)
                 names = [column[0] for column in cursor.description or ()]
                 return [
-                    dict(zip(names, row, strict=True))
+                    Cells(zip(names, row, strict=True))
                     for row in (cursor.fetchall() if names else ())
                 ]
-        except self._sql.dialect.loaded_dbapi.Error as error:
+        except ReplayerError:
+            raise
+        except Exception as error:
             raise self._refusal(error, verb) from error
 
     def _refusal(self, error: BaseException, verb: str) -> ReplayerError:
         """Return what a failed statement comes to; raise ReplayerError for a silent server."""
         watchdog.check(self._where)
         begin = f"{verb}: " if verb else ""
+        if not isinstance(error, self._sql.dialect.loaded_dbapi.Error | SQLAlchemyError | OSError):
+            # What the driver, or replayer, cannot make anything of.
+            what = f"{type(error).__name__}: {one_line(error)}"
+            return ReplayerError(f"{begin}what the database answered cannot be read ({what})")
         reason = f"{begin}the database said: {explain(error)}"
         if self._is_denied(reason):
             return Denied(f"this database user may not do it: {reason}{self._remedy(verb)}")
@@ -212,6 +249,15 @@ class Database:
         """Return what needs a right that not every user has: verb, what, allowed and grants."""
         verb = self.engine.verb(_RIGHTS)
         return self.execute(verb) if verb is not None else []
+
+    def row(
+        self, verb: Verb | Asked, /, holes: Mapping[str, str | int] | None = None, **parameters: Any
+    ) -> Row:
+        """Return the first row of a verb; raise ReplayerError if it has none."""
+        rows = self.execute(verb, holes, **parameters)
+        if not rows:
+            raise ReplayerError(f"{getattr(verb, 'name', verb)}: the database answered with no row")
+        return rows[0]
 
     def value(
         self, verb: Verb | Asked, /, holes: Mapping[str, str | int] | None = None, **parameters: Any

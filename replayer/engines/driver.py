@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from replayer.engines import login
-from replayer.errors import ReplayerError
+from replayer.errors import ReplayerError, one_line
 
 WIRES = {"postgresql+psycopg": "psycopg", "mysql+pymysql": "pymysql"}
 """The SQLAlchemy scheme of each wire that replayer speaks -> the module of its driver."""
@@ -140,13 +140,15 @@ def connect(connector: Connector, *extra: str) -> Any:
 
     Raises ReplayerError in one sentence when the server refuses or is not there.
     """
-    driver = importlib.import_module(connector.module)
     try:
         connection = opened(connector.module, {**connector.arguments, "autocommit": True})
         with connection.cursor() as cursor:
             for statement in (*connector.first, *extra):
                 cursor.execute(statement)
-    except driver.Error as error:
+    except ReplayerError:
+        raise
+    except Exception as error:
+        # Of the driver, or what it makes of a greeting that is none.
         raise ReplayerError(
             f"the database server refused a connection: {explain(error)}"
         ) from error
@@ -173,5 +175,5 @@ def driver_error(connector: Connector) -> type[Exception]:
 def explain(error: BaseException) -> str:
     """Return a driver's error as part of one sentence: the first line of what the server said."""
     text = str(error.args[-1] if error.args else error).strip() or type(error).__name__
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return f"{lines[0].rstrip('.')}{login.remedy(lines[0])}"
+    lines = [one_line(line).strip() for line in text.splitlines() if line.strip()]
+    return f"{(lines or ['it said nothing'])[0].rstrip('.')}{login.remedy(text)}"

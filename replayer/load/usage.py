@@ -157,12 +157,12 @@ def counted(database: Database) -> Counted:
     verb = database.engine.verb(_ACTIVITY)
     if verb is not None:
         try:
-            more = database.execute(verb)[0]
+            more = database.row(verb)
         except Interrupted:
             raise
         except ReplayerError:
             more = {}
-    row = database.execute(protocol.COUNTERS)[0]
+    row = database.row(protocol.COUNTERS)
     counters = Counters(float(row["clock"]), int(row["hits"]), int(row["reads"]))
     return Counted(counters, more, time.monotonic_ns())
 

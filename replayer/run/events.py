@@ -27,7 +27,7 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 _MOST_POINTS = 1200
 """Of one figure; of more every second one is left out, the older and the newer alike."""
@@ -269,14 +269,29 @@ def line(event: Event) -> bytes:
 def parsed(text: bytes | str) -> Event | None:
     """Return the event of a line; None for what is none, or one of another version."""
     try:
-        return _ANY.validate_json(text)
-    except ValidationError:
+        return _whole(_ANY.validate_json(text))
+    except ValueError:
         return None
 
 
 def of_keys(keys: Mapping[str, Any]) -> Event:
     """Return the event that these keys are of; raise ValueError for none."""
-    return _ANY.validate_python(keys)
+    return _whole(_ANY.validate_python(keys))
+
+
+def _whole(event: Event) -> Event:
+    """Return an event that somebody else has written; raise ValueError for inf or NaN in it."""
+    if not _is_finite(event.model_dump()):
+        raise ValueError("a number of the event is none")
+    return event
+
+
+def _is_finite(value: object) -> bool:
+    if isinstance(value, dict):
+        return all(map(_is_finite, value.values()))
+    if isinstance(value, list | tuple):
+        return all(map(_is_finite, value))
+    return not isinstance(value, float) or math.isfinite(value)
 
 
 class StepState(BaseModel):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
 from replayer.engines.verbs import Asked
-from replayer.errors import Denied, Impossible, Interrupted, ReplayerError, Skip
+from replayer.errors import Denied, Impossible, Interrupted, ReplayerError, Skip, one_line
 from replayer.model import EngineFacts
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ def evict(database: Database) -> str:
     if not rows:
         raise Skip("the server lacks the extension that empties its buffers")
     try:
-        (row,) = database.execute(verb, {"schema": str(rows[0]["schema"])})
+        row = database.row(verb, {"schema": str(rows[0]["schema"])})
     except Interrupted:
         raise
     except ReplayerError as error:
@@ -155,11 +155,14 @@ def prepare(database: Database) -> None:
 
 def facts(database: Database, kind: Kind, known: Mapping[str, Fact]) -> EngineFacts:
     """Return what a server is, asked over a connection, with what is known of it besides."""
-    version = str(database.execute(VERSION)[0]["version"])
+    version = one_line(database.row(VERSION)["version"])
     newest = database.engine.spec.server.newest_tried
     extensions = database.engine.verb(_EXTENSIONS)
     rows = [] if extensions is None else database.execute(extensions)
-    more = {**known, **{f"extension.{row['name']}": str(row["version"]) for row in rows}}
+    more = {
+        **known,
+        **{f"extension.{one_line(row['name'])}": one_line(row["version"]) for row in rows},
+    }
     if newest is not None and (database.engine.version or 0) > newest:
         more["server.newer_than_tried"] = True
     settings = _settings(database, more)

@@ -10,7 +10,7 @@ from replayer.engines import credentials, environment, watchdog
 from replayer.engines.connection import Database, Row, url_of
 from replayer.engines.engine import alike
 from replayer.engines.verbs import Asked
-from replayer.errors import Denied, Impossible, ReplayerError, Skip
+from replayer.errors import Denied, Impossible, ReplayerError, Skip, one_line
 from replayer.machine import processes
 from replayer.servers import protocol, residue
 
@@ -155,7 +155,7 @@ class Remote:
 
     def _look(self) -> tuple[Path, int] | None:
         with contextlib.closing(Database(self.engine, self._where)) as database:
-            row = database.execute(_LOCATION)[0]
+            row = database.row(_LOCATION)
         for folder in environment.folders(self.engine.name, Path(row["directory"])):
             try:
                 here = (folder / row["file"]).read_text(encoding="utf-8", errors="replace")
@@ -431,21 +431,21 @@ def _refuse_pool(engine: Engine, url: URL) -> None:
 def _answer(database: Database, statement: str) -> str:
     """Return what a server says of itself; "" if it does not know the question."""
     try:
-        (row,) = database.query(statement)
+        rows = database.query(statement)
     except ReplayerError:
         return ""
-    return str(next(iter(row.values())))
+    return one_line(next(iter(rows[0].values()), "")) if rows else ""
 
 
 def _version(database: Database) -> int:
-    row: Mapping[str, Any] = database.execute(protocol.VERSION)[0]
-    oldest = database.engine.spec.server.oldest
-    if int(row["major"]) < oldest:
+    row = database.row(protocol.VERSION)
+    major, oldest = row.number("major"), database.engine.spec.server.oldest
+    if major < oldest:
+        version = one_line(row["version"], 80)
         raise Impossible(
-            f"the server is {database.engine.title} {row['version']}: replayer needs {oldest} or "
-            f"later"
+            f"the server is {database.engine.title} {version}: replayer needs {oldest} or later"
         )
-    return int(row["major"])
+    return major
 
 
 def _refuse_foreign(database: Database, name: str) -> None:

@@ -20,5 +20,5 @@ def counted(database: "Database", verb: Asked, column: str) -> tuple[int | None,
         return None, "the extension pg_buffercache is not installed in the server"
     if not rows[0]["allowed"]:
         return None, "this database user may not read pg_buffercache (grant pg_monitor)"
-    (row,) = database.execute(verb, {"schema": str(rows[0]["schema"])})
+    row = database.row(verb, {"schema": str(rows[0]["schema"])})
     return int(row[column]), ""

@@ -76,7 +76,7 @@ def state(database: "Database") -> State | None:
         )
     if not rows:
         return None
-    (row,) = database.execute(_STATE)
+    row = database.row(_STATE)
     shape = Shape(row["layout"], row["compression"], row["segment_rows"])
     return State(shape, row["rows_wanted"], row["doubling"], row["rows"] or 0)
 

@@ -1,5 +1,6 @@
 """What a run tells while it lasts: lines that a reader of any moment makes a state of."""
 
+import json
 import os
 import stat
 import threading
@@ -227,3 +228,22 @@ def test_events_of_a_killed_run_are_removed(result):
         event_file.recover(note)
     note.drop()
     assert path.read_text() == "somebody's"
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"event": "figures", "values": {"riops": NUMBER}}',
+        '{"event": "task", "number": 1, "title": "x", "total": NUMBER}',
+        '{"event": "progress", "number": 1, "done": NUMBER, "total": 1, "note": ""}',
+        '{"event": "plan", "steps": [{"number": 1, "name": "x", "repeat": 1, "seconds": NUMBER}]}',
+    ],
+)
+def test_what_is_no_number_is_no_event(line, number):
+    """Inf and NaN in a file of events reach nobody who reads it: neither a page nor a terminal."""
+    assert events.parsed(line.replace("NUMBER", "1")) is not None
+    assert events.parsed(line.replace("NUMBER", number)) is None
+    keys = json.loads(line.replace("NUMBER", number))
+    with pytest.raises(ValueError, match="number"):
+        events.of_keys(keys)

@@ -248,3 +248,36 @@ def test_mysql_gets_the_password_by_a_socket(tmp_path: object) -> None:
         with contextlib.suppress(pymysql.err.Error):
             driver.opened("pymysql", {"unix_socket": path, "user": "me", "password": SECRET})
         assert SECRET.encode() in server.heard
+
+
+@pytest.mark.parametrize(
+    "greeting",
+    [
+        b"",
+        b"\0",
+        b"\xff\xff\xff\x00" + b"x" * 100,
+        mysql_packet(0, b""),
+        mysql_packet(0, b"\x0a8.0"),
+        mysql_packet(0, b"\x0aeight\0" + bytes(60)),
+        mysql_packet(0, b"\xff\x15\x04#28000\x1b[2J\x1b]0;owned\x07"),
+        handshake(b"\xff\xfe\x1b[2J"),
+        handshake(b"mysql_native_password") + mysql_packet(2, b"\xfe\xff\xfe\0x"),
+        handshake(b"mysql_native_password") + mysql_packet(2, b"\xfe\x1b[2J\0x"),
+        handshake(b"mysql_native_password") + mysql_packet(2, b"\xfeclient_ed25519\0x"),
+        handshake(b"mysql_native_password") + mysql_packet(2, b"\xfe"),
+        handshake(b"caching_sha2_password") + mysql_packet(2, b"\x01\x04") * 3,
+    ],
+    ids=map(str, range(13)),
+)
+@pytest.mark.parametrize("layer", [try_database, try_worker])
+def test_greetings_and_plug_ins_are_checked(greeting: bytes, layer: Callable[[str], None]) -> None:
+    """Whatever a server of MySQL's wire begins with is a sentence that steers no terminal."""
+
+    def answer(client: socket.socket) -> bytes:
+        client.sendall(greeting)
+        return client.recv(1 << 12)
+
+    with serving(answer) as server, pytest.raises(ReplayerError) as raised:
+        layer(f"mysql://me:{SECRET}@{ELSEWHERE}:{server.port}/db")
+    assert str(raised.value).isprintable(), raised.value
+    assert SECRET not in str(raised.value)

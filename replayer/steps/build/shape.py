@@ -103,7 +103,7 @@ def _check_locks(spec: Spec, shape: Shape, database: Database) -> None:
     if verb is None:
         return
     segments = _segments(spec, shape)
-    (row,) = database.execute(verb, segments=segments)
+    row = database.row(verb, segments=segments)
     if row["needed"] > row["available"]:
         raise Impossible(
             f"{segments:,} segments need about {row['needed']:,} locks and the server has "
@@ -130,7 +130,7 @@ def check_space(
     if folder is None or verb is None:
         return
     doublings = len(doubling.doublings(spec.rows))
-    (row,) = database.execute(
+    row = database.row(
         verb,
         rows=doubling.rows_after(doublings),
         lastname_bytes=doubling.average_name(doublings),

@@ -91,7 +91,7 @@ def _scan(spec: Spec, context: Context, files: list[Path], name: str, verb: Aske
         missed = _missed(database)
         first = foreign.point(context.host, foreign.pids_of(context.server))
         begin = context.sampler.mark()
-        (row,) = database.execute(verb)
+        row = database.row(verb)
         end = context.sampler.mark()
         last = foreign.point(context.host, foreign.pids_of(context.server))
         after = residency(files).resident_bytes
@@ -136,7 +136,7 @@ def _missed(database: Database) -> int:
     verb = database.engine.verb(protocol.COUNTERS)
     if verb is None:
         return 0
-    return int(database.execute(verb)[0]["reads"]) * database.engine.block_size
+    return int(database.row(verb)["reads"]) * database.engine.block_size
 
 
 def _after_start(cold: Cold, files: list[Path], database: Database) -> tuple[Cold, int | None]:

@@ -69,7 +69,7 @@ def _counters(database: Database) -> Counters:
 
     That is a handful of catalogue blocks for each poll, against the sessions' hundred thousands.
     """
-    row = database.execute(protocol.COUNTERS)[0]
+    row = database.row(protocol.COUNTERS)
     return Counters(float(row["clock"]), int(row["hits"]), int(row["reads"]))
 
 
@@ -125,7 +125,7 @@ def measure_window(spec: Spec, wanted: TableSet, context: Context, database: Dat
     ) as (pool, hosts):
         with context.progress.task(f"connect {len(jobs)} sessions"):
             pool.ready(timeout=60 + len(jobs))
-        updates = database.execute(_UPDATES)[0]
+        updates = database.row(_UPDATES)
         if database.engine.verb(SETTLE) is not None:
             _settled(database)
         first, opened_ns = pools.opened(pool, context.clients, lambda: _accounts(context, database))
@@ -151,7 +151,7 @@ def measure_window(spec: Spec, wanted: TableSet, context: Context, database: Dat
         # Counted late, but done by then: the last slice's end closes the window.
         ended = max(result.ended for result in window.results)
         window.after = Counters(ended, window.after.hits, window.after.reads)
-    moved = database.execute(_UPDATES)[0]
+    moved = database.row(_UPDATES)
     window.updated = moved["updated"] - updates["updated"]
     window.hot = moved["hot"] - updates["hot"]
     return window
