@@ -2,18 +2,16 @@
 
 import contextlib
 import dataclasses
-import io
 from collections.abc import Callable, Iterator, Mapping
 
-from replayer.report.progress import Lines
+from replayer.report.progress import Silence
 from replayer.run.context import Context, Task
 
 Hooks = Mapping[str, Callable[[], object]]
 
 
-class _Hooked(Lines):
+class _Hooked(Silence):
     def __init__(self, begin: Hooks, end: Hooks) -> None:
-        super().__init__(io.StringIO())
         self._begin, self._end = begin, end
 
     @contextlib.contextmanager

@@ -1,6 +1,7 @@
 """Load on the real server: rates that are kept, stalls that are told, mixes, and what ends them."""
 
 import contextlib
+import math
 import os
 import re
 import select
@@ -17,6 +18,7 @@ import pytest
 from replayer.engines import driver
 from replayer.engines import engine as engines
 from replayer.engines.connection import Database
+from replayer.engines.verbs import Asked as Verb
 from replayer.errors import ReplayerError, Skip
 from replayer.load import burn, dataset, wire
 from replayer.load import level as levels
@@ -78,7 +80,7 @@ def within_the_window(level: Level, begun: int) -> bool:
     """
     answered = round(level.completed * level.seconds)
     mean = level.offered * level.response.percentile_ns(100) / 1e9
-    return 0 <= begun - answered <= 1 + mean + 4 * mean**0.5
+    return 0 <= begun - answered <= 1 + mean + 4 * math.sqrt(mean)
 
 
 def longer(times: Latencies, seconds: float) -> int:
@@ -88,7 +90,7 @@ def longer(times: Latencies, seconds: float) -> int:
 
 def tables_there(database: Database) -> set[str]:
     """Return the names of all tables of the method."""
-    return {row["name"] for row in database.execute("slob/tables")}
+    return {row["name"] for row in database.execute(Verb("slob/tables"))}
 
 
 def test_a_closed_loop_keeps_every_session_busy(loaded):
@@ -275,7 +277,7 @@ def test_every_kind_of_statement_does_what_it_says(loaded, database):
 def test_inserts_are_committed_row_by_row_and_removed(loaded, context, database, monkeypatch):
     """The table for them is there while they are made, and not when they were."""
     seen: list[Mapping[str, Any]] = []
-    place = levels.place_for_inserts
+    place = dataset.place_for_inserts
 
     @contextlib.contextmanager
     def looked_at(within: Database) -> Iterator[None]:
@@ -339,6 +341,7 @@ def test_a_statement_burns_what_it_costs_elsewhere(loaded, context, database):
     for _ in range(3):
         found = burn.calibrate(asked, context, database)
         level = loaded(sessions=2, seconds=3.0, rate=100, mix=mix, burn=found.units)
+        assert found.bare_seconds is not None
         assert found.bare_seconds < 0.001
         assert level.sustained, level.reason
         assert level.use.server is not None

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Generator, Iterator
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -578,7 +579,7 @@ def test_what_an_older_server_cannot_do_is_done_in_the_next_way(
     context = surroundings(server_pool(bindir=postgres15))
     with pytest.raises(Skip, match=r"PostgreSQL 16, and this one is 15; memory = 'cgroup': "):
         sessions.check(spec_of(memory="direct", scale="1M"), context)
-    large = {"num_schemas": 1, "work_unit": 255, "scale": "64M"}
+    large: dict[str, Any] = {"num_schemas": 1, "work_unit": 255, "scale": "64M"}
     outcome = cached(context, **large)
     assert outcome.ledger
     assert outcome.ledger.verdict == Verdict.CACHED
