@@ -2,21 +2,26 @@
 
 import pytest
 
-from replayer.conditions import temperature
+from replayer.conditions.residency import residency
 from replayer.errors import Impossible
+from replayer.run.context import Context
 from replayer.steps.build import step as build
+from replayer.steps.build.spec import Spec
 from replayer.steps.flush import step as flush
 from replayer.tables import relations
 from tests.performed import performed
 
+ROWS = 6 << 9
 
-def built(context, **keys):
+
+def built(context: Context, **keys: object) -> None:
     """Build a small table."""
-    small = {"rows": 6 << 12, "segment_rows": 6 << 9, "sessions": 2}
-    performed(build, build.Spec(step="build", name="build", **{**small, **keys}), context)
+    small = {"rows": ROWS, "segment_rows": ROWS // 8, "sessions": 2}
+    spec = Spec.model_validate({"step": "build", "name": "build", **small, **keys})
+    performed(build, spec, context)
 
 
-def spec():
+def spec() -> flush.Spec:
     """Return the keys of a flush step: it has none."""
     return flush.Spec(step="flush", name="flush")
 
@@ -34,7 +39,7 @@ def test_nothing_is_left_to_write(context, database, layout):
     assert before > 0
     assert outcome.facts["buffers.dirty"] == 0
     assert database.execute("dirty", {"schema": where["schema"]})[0]["dirty"] == 0
-    found = temperature.residency(files)
+    found = residency(files)
     if found.dirty_bytes is None:
         assert outcome.facts["proven"] is False
         assert "not proven" in outcome.notes[0]
@@ -55,7 +60,7 @@ def test_reading_afterwards_writes_nothing(context, database, layout):
     database.execute("table/count")
 
     assert database.execute("dirty", {"schema": where["schema"]})[0]["dirty"] == 0
-    assert not temperature.residency(files).dirty_bytes
+    assert not residency(files).dirty_bytes
 
 
 def test_planner_knows_the_rows_of_the_control(context, database):
@@ -67,7 +72,7 @@ def test_planner_knows_the_rows_of_the_control(context, database):
         "WHERE relname ~ '^persons1_s[0-9]+$' AND relkind = 'r'"
     )
 
-    assert found[0]["rows"] == 6 << 12
+    assert found[0]["rows"] == ROWS
 
 
 def test_arrays_are_not_unpacked_for_statistics(context, database):
@@ -104,7 +109,7 @@ def test_without_a_table_it_is_refused(context, no_table):
 def test_unfinished_table_is_refused(context, database, no_table):
     """What an interrupted build left is no table yet."""
     built(context)
-    database.query("UPDATE persons1_build SET rows_wanted = 6 << 13")
+    database.query("UPDATE persons1_build SET rows_wanted = 6 << 10")
 
-    with pytest.raises(Impossible, match="was interrupted at 24,576 of 49,152 rows"):
+    with pytest.raises(Impossible, match="was interrupted at 3,072 of 6,144 rows"):
         performed(flush, spec(), context)
