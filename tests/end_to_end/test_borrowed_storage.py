@@ -131,7 +131,7 @@ def test_rows_are_those_of_plain_python(socket, borrowed, surroundings, own_home
 def test_an_interrupted_doubling_is_taken_back(socket, borrowed, surroundings, own_home, name):
     """What a doubling that never ended has left is removed, and the build goes on to its end."""
     engine = borrowed(name)
-    spec = _spec(layout="columnstore", segment_rows=384)
+    spec = _spec(layout="columnstore", segment_rows=_ROWS // 2)
     with open_server(engine, url=f"{name}://root@localhost/?unix_socket={socket}") as server:
         context = surroundings(server)
         performed(build, spec, context)

@@ -32,7 +32,7 @@ from tests.ready_made import copy, ready_data
 
 DOUBLINGS = 8
 ROWS = 6 << DOUBLINGS
-SEGMENT_ROWS = ROWS // 8
+SEGMENT_ROWS = ROWS // 4
 METRICS = {
     "build.rows": "rows", "build.elapsed": "s", "build.last_doubling": "s",
     "build.rows_per_second": "rows/s", "build.table_bytes": "bytes", "build.wal_bytes": "bytes",
@@ -79,7 +79,7 @@ def state_of(database: Database) -> State:
 )
 def test_rows_are_those_of_plain_python(context, database, sessions, keys):
     """For 1 and 4 sessions and each layout the rows are the same, each doubling with its time."""
-    performed(build, spec_of(sessions=sessions, **keys), context)
+    performed(build, spec_of(sessions=sessions, segment_rows=ROWS // 8, **keys), context)
 
     assert sorted(stored(database)) == sorted(expected_rows(DOUBLINGS))
     times = database.query('SELECT "time", count(*) AS n FROM persons1 GROUP BY 1 ORDER BY 1')
@@ -89,7 +89,7 @@ def test_rows_are_those_of_plain_python(context, database, sessions, keys):
 def test_columns_have_the_types_of_the_table(context, database):
     """persons1 is (id bigint, lastname varchar(255), time timestamp) in both layouts."""
     for layout in ("columnstore", "rowstore"):
-        performed(build, spec_of(layout=layout), context)
+        performed(build, spec_of(layout=layout, segment_rows=ROWS), context)
         found = database.query(
             "SELECT column_name AS name, data_type AS type, character_maximum_length AS length "
             "FROM information_schema.columns "
@@ -188,7 +188,7 @@ def test_whole_table_is_reused_only_if_it_is_the_same(context, no_table):
 
 def test_whole_table_is_built_again(context, database):
     """By default an earlier table goes, with every relation that belonged to it."""
-    performed(build, spec_of(rows=2 * ROWS), context)
+    performed(build, spec_of(), context)
     performed(build, spec_of(layout="rowstore"), context)
     left = database.query(
         "SELECT relname FROM pg_class WHERE relname ~ '^persons1_s[0-9]+_' AND relkind = 'r'"
@@ -373,8 +373,8 @@ def test_tables_outside_of_our_schema_are_not_met(context, database, no_table):
     """A user's own persons1 stays as it is while ours is built, used and removed."""
     database.query("CREATE TABLE public.persons1 (precious text)")
     try:
-        performed(build, spec_of(), context)
-        performed(build, spec_of(layout="rowstore"), context)
+        performed(build, spec_of(segment_rows=ROWS), context)
+        performed(build, spec_of(segment_rows=ROWS, layout="rowstore"), context)
 
         assert database.query("SELECT count(*) AS n FROM public.persons1") == [{"n": 0}]
     finally:
@@ -450,7 +450,7 @@ def test_lz4_is_refused_where_the_server_lacks_it(context, database):
 
     with pytest.raises(Impossible, match=r"'lz4' is not in this server .* pglz and none"):
         performed(build, spec_of(compression="lz4"), context)
-    assert performed(build, spec_of(), context).facts["compression"] == "pglz"
+    assert performed(build, spec_of(segment_rows=ROWS), context).facts["compression"] == "pglz"
 
 
 def test_unknown_layout_names_the_nearest(context):

@@ -334,23 +334,33 @@ def test_files_of_a_killed_replayer_are_removed_by_the_next_command(workload, st
     assert f"the files of a probe in {left[0]} were removed" in stderr
 
 
-def test_file_deleted_under_the_run_ends_it_with_one_sentence(workload, start, disk):
+def test_file_deleted_under_the_run_ends_it_with_one_sentence(workload, run, disk):
     """Figures of a file that is gone are not kept, and say so at once, not at the end."""
     path = workload('probe = "io"\nname = "io"\nsize = "4M"\nduration = "24h"')
-    process = start(path, disk)
-    (file,) = eventually(lambda: files_in_use(disk, process), process)
-    file.unlink()
-    stdout, stderr = process.communicate(timeout=300)
+    over = threading.Event()
 
-    assert process.returncode == 1
+    def delete() -> None:
+        while not over.wait(0.01):
+            for file in files_in_use(disk):
+                file.unlink()
+
+    deleting = threading.Thread(target=delete)
+    deleting.start()
+    try:
+        status, result, stderr = run(path, disk)
+    finally:
+        over.set()
+        deleting.join()
+
+    assert status == 1
     assert "was deleted by somebody while it was in use" in last_words(stderr)
-    assert json.loads(stdout)["steps"][0]["status"] == "failed"
+    assert result["steps"][0]["status"] == "failed"
 
 
-def files_in_use(disk: Path, process: Process) -> list[Path]:
-    """Return the files of a probe that its workers have open."""
+def files_in_use(disk: Path) -> list[Path]:
+    """Return the files of a probe that its workers, children of this process, have open."""
     opened = set()
-    for worker in processes.family(process.pid)[1:]:
+    for worker in processes.family(os.getpid())[1:]:
         with contextlib.suppress(OSError):
             opened |= {one.readlink() for one in Path(f"/proc/{worker}/fd").iterdir()}
     return sorted(opened & set(disk.glob(f"{PREFIX}*/io-0/file.*")))
