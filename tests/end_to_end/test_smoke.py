@@ -15,12 +15,13 @@ from pathlib import Path
 import pytest
 
 from replayer import journal
-from tests.command import COMMAND, Ended, Replayer
+from tests.command import Ended, Replayer
 from tests.ready_made import put_data
 
 ROOT = Path(__file__).resolve().parents[2]
 ORDINARY = 1234
 SHORT = ("--set", "cached.run_time=1s", "--set", "physical.run_time=1s")
+SMALL = ("--set", "build.rows=24576")
 NAMES = [
     "build.rows",
     "build.elapsed",
@@ -68,22 +69,20 @@ def run(
     monkeypatch: pytest.MonkeyPatch,
 ) -> Callable[..., Ended]:
     """Return a function that runs replayer as this user, or as an ordinary one with own copies."""
-    command: tuple[str, ...] = COMMAND
     environment = {"REPLAYER_HOME": str(folder / "home")}
-    if request.param == "ordinary":
-        if os.geteuid() != 0:
-            pytest.skip("we are an ordinary user already")
-        command, theirs = ordinary(folder)
-        environment |= theirs
-    else:
+    if request.param == "as we are":
         # The other one makes a data directory of its own.
         monkeypatch.setenv("REPLAYER_HOME", environment["REPLAYER_HOME"])
         put_data(journal.home())
-
-    there = dataclasses.replace(replayer, folder=folder, environment=environment)
+        return dataclasses.replace(replayer, folder=folder)
+    if os.geteuid() != 0:
+        pytest.skip("we are an ordinary user already")
+    command, theirs = ordinary(folder)
+    there = dataclasses.replace(replayer, folder=folder, environment=environment | theirs)
 
     def call(*words: object) -> Ended:
-        return there.process(*words, command=command)
+        few = SMALL if "smoke" in words else ()
+        return there.process(*words, *few, command=command)
 
     return call
 

@@ -212,6 +212,7 @@ def test_files_that_others_warm_after_the_proof_are_not_cold(
     context, tree, server_home, monkeypatch, window_with_others
 ):
     """Somebody reads the files after the proof, and the device is busy with as much for others."""
+    read: Read = window_with_others
 
     def warmed(spec: Spec, context: Context, sampler: Sampler, listing: Listing) -> Reading:
         with contextlib.ExitStack() as stack:
@@ -220,7 +221,7 @@ def test_files_that_others_warm_after_the_proof_are_not_cold(
                 file = stack.enter_context(Path(path).open("rb"))
                 view = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)
                 assert sum(stack.enter_context(view)[::BLOCK]) > 0
-            return window_with_others(spec, context, sampler, listing)
+            return read(spec, context, sampler, listing)
 
     monkeypatch.setattr(walk, "read_files", warmed)
     with foreign_reads(server_home):
