@@ -20,6 +20,7 @@ from pathlib import Path
 import pytest
 
 from replayer import journal
+from replayer.boots import via
 from tests import booted
 from tests.booted import DEFAULT, KERNELS, Machine
 from tests.command import Ended, Replayer
@@ -97,7 +98,6 @@ def left(machine: Machine) -> list[str]:
     return files + kinds + [name for name in machine.variables() if name == "next_entry"]
 
 
-@pytest.mark.slow
 def test_a_plan_is_done_by_itself_and_leaves_nothing(machine, boots):
     """Each turn has its kernel, the default comes up at the end, and all is as it was before."""
     plan = booted.plan(machine.root / "boots.plan")
@@ -168,7 +168,6 @@ def test_a_wrong_kernel_twice_ends_the_plan(machine, boots, plan, file, text):
     assert left(machine) == []
 
 
-@pytest.mark.slow
 def test_power_that_is_cut_in_a_step_costs_that_boot_only(machine, boots, plan):
     """The turn is done again on another boot, and the cut one is in the log."""
     boots("start", plan, "--yes")
@@ -197,7 +196,6 @@ def _written(path: Path) -> str:
     raise AssertionError(path)
 
 
-@pytest.mark.slow
 def test_a_step_that_fails_thrice_ends_the_plan_with_its_words(machine, boots, plan):
     """What the step said is the reason, in the log and in the status."""
     machine.write("fails", "")
@@ -212,7 +210,6 @@ def test_a_step_that_fails_thrice_ends_the_plan_with_its_words(machine, boots, p
     assert left(machine) == []
 
 
-@pytest.mark.slow
 def test_stop_in_the_middle_of_a_step(machine, boots, plan):
     """The step ends in order, the service is gone, and the next boot is the default's."""
     boots("start", plan, "--yes")
@@ -238,7 +235,6 @@ def test_stop_takes_the_choice_for_the_next_boot_back(machine, boots, plan):
     assert left(machine) == []
 
 
-@pytest.mark.slow
 def test_a_second_start_is_refused(machine, boots, plan):
     """One machine does one plan at a time; the first goes on undisturbed."""
     boots("start", plan, "--yes")
@@ -440,6 +436,7 @@ def test_a_run_beside_it_leaves_the_service_alone(replayer, machine, boots, plan
 @pytest.fixture
 def by_ssh(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Let this machine stand for another one that ssh reaches."""
+    monkeypatch.setattr(via, "_POLL_SECONDS", 0.05)
     monkeypatch.setenv("REPLAYER_SSH", str(booted.TESTS / "here_ssh.sh"))
     monkeypatch.setenv("REPLAYER_REMOTE", f"{sys.executable} -m replayer boots remote")
     with tempfile.TemporaryDirectory(prefix="replayer-here-", dir="/tmp") as folder:

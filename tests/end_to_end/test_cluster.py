@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import dataclasses
-import itertools
 import os
 import pickle
 import re
@@ -340,8 +339,9 @@ def test_who_only_keeps_an_agent_alive_asks_once_a_second(pair, monkeypatch):
         )
         while len(answers) < 2:
             next(reports)
+        first, second = answers[:2]
 
-    assert all(b - a >= BEAT_SECONDS for a, b in itertools.pairwise(answers))
+    assert second - first >= BEAT_SECONDS
 
 
 def test_another_replayer_is_refused(family, monkeypatch):
