@@ -1,5 +1,6 @@
 """The commands of the documents, run as a reader types them."""
 
+import functools
 import json
 import os
 import re
@@ -141,13 +142,17 @@ def stand_in(request: pytest.FixtureRequest) -> Callable[[str], str]:
     return find
 
 
+def _quoted(word: str, _replaced: re.Match[str]) -> str:
+    return shlex.quote(word)
+
+
 def script_of(block: Block, stand_in: Callable[[str], str]) -> str:
     """Return a block's script with what the test has in place of what a reader has."""
     script = block.script
     for theirs, mine in block.instead:
         script = re.sub(
             rf"(?<=[\s=]){re.escape(theirs)}(?=\s)",
-            lambda _, m=mine: shlex.quote(stand_in(m)),
+            functools.partial(_quoted, stand_in(mine)),
             script,
         )
     return script

@@ -11,6 +11,7 @@ from replayer.model import Status
 from replayer.results import store
 from replayer.run import workload
 from replayer.steps.sessions import step as sessions
+from replayer.steps.sessions.spec import Spec
 from tests.command import Replayer
 from tests.fixture_types import RunOf
 
@@ -37,7 +38,9 @@ def test_bytes_are_what_the_steps_say(replayer):
     foreseen = json.loads(replayer("run", "demo", "--dry-run", "--json").out)
     parts = {part["name"]: part for part in foreseen["parts"]}
     specs = {spec.name: spec for spec in workload.load("demo").steps}
-    cached = sessions.footprint(specs["cached"], 8192).disk_bytes
+    spec = specs["cached"]
+    assert isinstance(spec, Spec)
+    cached = sessions.footprint(spec, 8192).disk_bytes
 
     assert parts["cached"]["disk_bytes"] == parts["physical"]["disk_bytes"] == cached
     assert foreseen["disk_bytes"] == parts["build"]["disk_bytes"] + cached

@@ -14,6 +14,7 @@ from pydantic_core import from_json
 from replayer import journal
 from replayer.model import Run
 from replayer.report import run_list
+from replayer.report.words import clean
 from replayer.results import store
 from tests.command import Ended, Replayer
 
@@ -259,7 +260,7 @@ def test_a_long_label_costs_no_more_to_list_than_a_short_one(tmp_path, monkeypat
     """Of what is cut only the beginning is looked at, whatever characters stand in it."""
     path = tmp_path / "run.json"
     run = store.load(FIXTURES / f"format-{store.FORMAT}.json")
-    entries, clean = [], run_list.clean
+    entries = []
     looked_at: list[str] = []
 
     def watched(text: str) -> str:
@@ -268,7 +269,9 @@ def test_a_long_label_costs_no_more_to_list_than_a_short_one(tmp_path, monkeypat
 
     for length in (300, 1_000_000):
         store.save(path, run.model_copy(update={"label": (ESCAPES * length)[:length]}))
-        entries.append(store.summary(path))
+        entry = store.summary(path)
+        assert isinstance(entry, store.Summary)
+        entries.append(entry)
     monkeypatch.setattr(run_list, "clean", watched)
     short, long = (list(run_list.rows([entry], None)) for entry in entries)
 
