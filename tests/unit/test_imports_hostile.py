@@ -1,14 +1,12 @@
 """No file can hang, crash or confuse an import: one sentence at most, in seconds, and no more."""
 
-import contextlib
 import json
 import os
 import random
 import re
 import shlex
 import threading
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -19,6 +17,7 @@ from replayer.imports import Sheaf
 from replayer.model import Run
 from replayer.results import imported, store
 from tests.command import COMMAND
+from tests.cpu_time import at_once
 
 FILES = Path(__file__).parents[1] / "fixtures" / "imports"
 TOOLS = registry.names("imports")
@@ -141,18 +140,6 @@ def read_or_refused(tool: str, path: Path) -> tuple[Sequence[Run], Sequence[str]
         return read(tool, path)
     except Impossible as error:
         return (), (str(error),)
-
-
-@contextlib.contextmanager
-def at_once(what: object) -> Iterator[None]:
-    """Assert that something takes no more than a hundred times what a loop takes just now."""
-    began = time.process_time()
-    yield
-    passed = time.process_time() - began
-    if passed > 0.5:
-        began = time.process_time()
-        sum(range(2_000_000))
-        assert passed < 100 * (time.process_time() - began), what
 
 
 @pytest.mark.parametrize("tool", TOOLS)
