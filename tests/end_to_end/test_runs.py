@@ -76,7 +76,7 @@ def test_runs_are_filtered_and_sorted(runs, stored):
         stored(number, label=f"l{number}", tags=tags, headline=headline(seconds))
     stored(3, label="other")
 
-    def labels(*arguments):
+    def labels(*arguments: object) -> list[str]:
         return [run["label"] for run in json.loads(runs("list", "--json", *arguments).out)["runs"]]
 
     assert labels() == ["l0", "l1", "l2", "other"]
