@@ -70,7 +70,7 @@ def archives(folder: Path) -> tuple[Path, Path]:
     """Return the wheel and the source archive, made as `make dist` makes them."""
     recipe = called("make", "--dry-run", "--always-make", "-C", ROOT, "dist").splitlines()
     assert recipe[-2].endswith("-m build")
-    build = [sys.executable, "-m", "build", "--outdir", folder / "dist", ROOT]
+    build = [sys.executable, "-m", "build", "--outdir", str(folder / "dist"), str(ROOT)]
     subprocess.run(build, check=True, capture_output=True)
     (wheel,) = (folder / "dist").glob("*.whl")
     (source,) = (folder / "dist").glob("*.tar.gz")
@@ -161,23 +161,25 @@ def test_it_runs_from_another_folder(installed, folder, user):
     work = folder / f"{installed.name}-{user}"
     work.mkdir()
     os.chown(work, user, user)
-    program, home = installed / "bin/replayer", {"REPLAYER_HOME": str(work / "home")}
+    program, home = installed / "bin/replayer", str(work / "home")
 
     assert called(program, "--version", cwd=work, user=user).strip() == (
         f"replayer {replayer.__version__}"
     )
-    listed = json.loads(called(program, "list", "--json", cwd=work, user=user, **home))
+    listed = json.loads(called(program, "list", "--json", cwd=work, user=user, REPLAYER_HOME=home))
     assert {one["name"] for one in listed["workloads"]} == {
         path.stem for path in (ROOT / "workloads").glob("*.toml")
     }
     assert {one["name"] for one in listed["engines"]} == {
         path.parent.name for path in (ROOT / "schemas").glob("*/engine.toml")
     }
-    run = json.loads(called(program, "run", "smoke", "--json", cwd=work, user=user, **home))
+    run = json.loads(
+        called(program, "run", "smoke", "--json", cwd=work, user=user, REPLAYER_HOME=home)
+    )
     assert run["status"] == "done", run["error"]
     assert {step["status"] for step in run["steps"]} == {"done"}
     page = work / "page.html"
-    called(program, "report", "latest", "--html", page, cwd=work, user=user, **home)
+    called(program, "report", "latest", "--html", page, cwd=work, user=user, REPLAYER_HOME=home)
     assert "<html" in page.read_text()
 
 

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import shutil
 import signal
 import time
 from pathlib import Path
@@ -137,13 +138,22 @@ def being_written(run: Run) -> Run:
     return run.model_copy(update={"writer": journal.identity(os.getpid())})
 
 
-@pytest.fixture
-def interrupted(tmp_path: Path, replayer: Replayer) -> Path:
-    """Return the file of a run of three repeats that has two."""
-    (tmp_path / "w.toml").write_text(PROBE)
-    replayer("run", "w.toml")
-    path = stored(tmp_path)
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the file of a run of three repeats."""
+    folder = tmp_path_factory.mktemp("whole")
+    (folder / "w.toml").write_text(PROBE)
+    Replayer(folder, {"REPLAYER_RESULTS": None})("run", "w.toml")
+    path = stored(folder)
     assert path is not None
+    return path
+
+
+@pytest.fixture
+def interrupted(tmp_path: Path, whole: Path) -> Path:
+    """Return the file of a run of three repeats that has two."""
+    shutil.copytree(whole.parents[1], tmp_path, dirs_exist_ok=True)
+    path = tmp_path / "results" / whole.name
     run = store.load(path)
     store.save(path, run.model_copy(update={"steps": run.steps[:3], "status": Status.INTERRUPTED}))
     return path
