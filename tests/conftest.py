@@ -178,7 +178,7 @@ def server(server_pool: ServerPool) -> Server:
 @pytest.fixture
 def replayer(tmp_path: Path) -> Iterator[Replayer]:
     """Return replayer's command line, called in an empty folder; see tests/command.py."""
-    command = Replayer(tmp_path, {"REPLAYER_RESULTS": None})
+    command = Replayer(tmp_path, {"REPLAYER_RESULTS": None, "COLUMNS": None})
     yield command
     command.end()
 
