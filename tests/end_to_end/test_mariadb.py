@@ -438,11 +438,9 @@ def test_deadlock_is_counted_and_tried_again(context, database):
 
         thread = threading.Thread(target=slice_)
         thread.start()
-        waiting = (
-            "SELECT COUNT(*) AS n FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT'"
-        )
-        while not database.query(waiting)[0]["n"] and thread.is_alive():
-            time.sleep(0.2)  # the view is made anew only when nobody read it for 0.1 s
+        waiting = "SHOW GLOBAL STATUS LIKE 'Innodb_row_lock_current_waits'"
+        while not int(database.query(waiting)[0]["Value"]) and thread.is_alive():
+            time.sleep(0.01)
         # It has rows 1 to 100 and waits for 101; now each waits for the other, and it did less.
         cursor.execute("UPDATE pgio1 SET scratch = scratch + 1 WHERE mykey <= 100")
         cursor.execute("ROLLBACK")
@@ -605,13 +603,40 @@ def test_sessions_that_update_one_row_wait_for_its_lock(context, database):
     wanted = TableSet(1, 600, 1)
     dataset.provide_tables(wanted, context)
     one_row = Mix(update=1, hot="0.17%/100%")
-    asked = Asked(
-        sessions=8, seconds=1.0, mix=one_row, tables=wanted, burn=200.0, sample_seconds=0.05
-    )
-    level = measure_level(asked, context, database)
+    asked = Asked(sessions=8, seconds=2.0, mix=one_row, tables=wanted, sample_seconds=0.05)
+    with held_rows(database, 8, asked.seconds):
+        level = measure_level(asked, context, database)
 
-    assert (level.activity.lock_waits or 0) > 10
+    assert (level.activity.lock_waits or 0) >= 8
     assert level.lock_waiting > 0.5, level.waits
+
+
+@contextlib.contextmanager
+def held_rows(database: Database, sessions: int, seconds: float) -> Iterator[None]:
+    """Hold the locks of all rows until so many sessions have waited for them for so long."""
+    over = threading.Event()
+
+    def hold() -> None:
+        with contextlib.closing(driver.connect(database.connector())) as holder:
+            cursor = holder.cursor()
+            cursor.execute("BEGIN")
+            cursor.execute("UPDATE pgio1 SET scratch = scratch + 1")
+            held.set()
+            while not over.wait(0.05):
+                cursor.execute("SHOW GLOBAL STATUS LIKE 'Innodb_row_lock_current_waits'")
+                if int(cursor.fetchone()[1]) >= sessions:
+                    over.wait(seconds)
+                    break
+            cursor.execute("ROLLBACK")
+
+    held, thread = threading.Event(), threading.Thread(target=hold)
+    thread.start()
+    try:
+        held.wait()
+        yield
+    finally:
+        over.set()
+        thread.join()
 
 
 @pytest.mark.parametrize(("number", "name"), [(signal.SIGKILL, "SIGKILL"), (40, "signal 40")])

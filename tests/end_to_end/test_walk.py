@@ -144,7 +144,8 @@ def test_latencies_are_those_of_the_reads(context, tree):
 
     assert histogram.get_total_count() == PRIME * PRIME
     assert 0 < histogram.get_value_at_percentile(50) <= histogram.get_max_value()
-    assert histogram.get_max_value() <= values(outcome)["walk.read.real"] * 1e9
+    longest = histogram.get_lowest_equivalent_value(histogram.get_max_value())
+    assert longest <= values(outcome)["walk.read.real"] * 1e9
 
 
 @pytest.mark.parametrize("mode", ["read", "direct"])
