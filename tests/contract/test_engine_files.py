@@ -2,8 +2,8 @@
 
 import importlib
 import pkgutil
-import subprocess
-import sys
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -11,15 +11,17 @@ import replayer
 from replayer import assets
 from replayer.engines import engine, verbs
 from replayer.errors import Impossible, Skip
+from replayer.machine.host import Host
+from replayer.run import preflight
 from replayer.servers import protocol
 
 
 @pytest.fixture
-def mine(tmp_path, monkeypatch):
+def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
     """Return a function that adds files to an engine `mine` that is like postgres."""
     monkeypatch.setenv("REPLAYER_SCHEMAS", str(tmp_path))
 
-    def write(name="mine", /, **files):
+    def write(name: str = "mine", /, **files: str) -> Path:
         folder = tmp_path / name
         for path, text in {"engine.toml": 'like = "postgres"\n', **files}.items():
             (folder / path).parent.mkdir(parents=True, exist_ok=True)
@@ -127,22 +129,19 @@ def test_a_new_layout_is_asked_for(mine):
     assert "heap" in engine.checked("mine").layouts()
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("words", [("list", "engines"), ("list", "--json"), ("check",)])
-def test_an_engine_that_cannot_be_used_is_told_where_engines_are_listed(mine, words):
+def test_an_engine_that_cannot_be_used_is_told_where_engines_are_listed(mine, replayer, tmp_path):
     """`list` and `check` name the file and the key; other engines go on."""
     mine(**{"engine.toml": 'like = "postgres"\n[server]\npid_fil = "x"\n'})
     mine("good")
-    done = subprocess.run(
-        [sys.executable, "-m", "replayer", *words], capture_output=True, text=True, check=False
-    )
+    for words in (("list", "engines"), ("list", "--json")):
+        listed = replayer(*words, status=2)
+        told = "".join(listed.err.split())
+        assert "pid_fil:thereisnosuchkey-didyoumeanpid_file?" in told
+        assert "good" in listed.out
+    checked = preflight.engines(preflight.Case(Host(), tmp_path))
 
-    assert "Traceback" not in done.stderr
-    told = "".join((done.stdout if words == ("check",) else done.stderr).split())
-    assert "pid_fil:thereisnosuchkey-didyoumeanpid_file?" in told
-    if words[0] == "list":
-        assert done.returncode == 2
-        assert "good" in done.stdout
+    assert checked.answer is preflight.Answer.NO
+    assert "pid_fil: there is no such key - did you mean pid_file?" in checked.found
 
 
 def test_a_part_is_the_asked_engines_own(mine):
@@ -165,11 +164,14 @@ def test_a_part_is_the_asked_engines_own(mine):
     )
     one, two = engine.checked("one"), engine.checked("two")
 
-    assert one.named("table/scan").statements() == ("SELECT 1 AS avg\nFROM one",)
-    assert one.at(18).named("table/scan").statements() == ("SELECT 1 AS avg\nFROM newer",)
-    assert two.at(18).named("table/scan").statements() == ("SELECT 1 AS avg\nFROM two",)
-    inherited = engine.load("postgres").named("prepare").statements()
-    assert two.named("prepare").statements() == ("SELECT 'first'", *inherited)
+    def statements(asked: engine.Engine, name: str) -> tuple[str, ...]:
+        return asked.needs(verbs.Asked.named(name)).statements()
+
+    assert statements(one, "table/scan") == ("SELECT 1 AS avg\nFROM one",)
+    assert statements(one.at(18), "table/scan") == ("SELECT 1 AS avg\nFROM newer",)
+    assert statements(two.at(18), "table/scan") == ("SELECT 1 AS avg\nFROM two",)
+    inherited = statements(engine.load("postgres"), "prepare")
+    assert statements(two, "prepare") == ("SELECT 'first'", *inherited)
     assert "parts/source" not in two.verbs()
 
 

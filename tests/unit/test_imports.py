@@ -3,8 +3,6 @@
 import json
 import re
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -327,15 +325,10 @@ def test_fios_clients_are_steps_without_their_sum(tmp_path):
     assert sheaf.unread == ()
 
 
-def test_what_an_import_does_not_know_is_not_printed(tmp_path):
+def test_what_an_import_does_not_know_is_not_printed(replayer, tmp_path):
     """The report of an imported run says nothing of swap, memory, CPU or device."""
     (run,) = read("fio", FILES / "fio" / "randrw.json").runs
     path = store.reserve(tmp_path, run)
-    done = subprocess.run(
-        [sys.executable, "-m", "replayer", "show", path],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    shown = replayer("show", path).out
 
-    assert not re.search(r"swap|\n *(memory|CPU|device|kernel|host) ", done.stdout)
+    assert not re.search(r"swap|\n *(memory|CPU|device|kernel|host) ", shown)

@@ -2,8 +2,7 @@
 
 import copy
 import json
-import subprocess
-import sys
+import os
 from pathlib import Path
 
 import pytest
@@ -364,12 +363,9 @@ def test_a_machine_that_has_only_a_table_is_not_lost_beside_anothers_csv(tmp_pat
     assert [run.host["host.name"] for run in read("bonnie", path).runs] == ["beta", "alpha"]
 
 
-def test_an_odd_label_is_printed_as_json(tmp_path):
+def test_an_odd_label_is_printed_as_json(replayer, tmp_path):
     """A label in another encoding is printed as JSON, one run a line."""
-    command = [sys.executable, "-m", "replayer", "import", "dd", FILES / "dd" / "gnu.txt", "--json"]
-    done = subprocess.run(
-        [*command, "--results", tmp_path, "--label", b"\xff"], capture_output=True, check=True
-    )
-    (line,) = done.stdout.splitlines()
+    words = ("import", "dd", FILES / "dd" / "gnu.txt", "--json", "--results", tmp_path)
+    (line,) = replayer.process(*words, "--label", os.fsdecode(b"\xff")).out.splitlines()
 
     assert json.loads(line)["workload"]["name"] == "dd"

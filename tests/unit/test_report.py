@@ -5,8 +5,6 @@ import csv
 import io
 import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -31,6 +29,7 @@ from replayer.report import csv as csv_report
 from replayer.report import forms, run, screen, summary, tables
 from replayer.report.words import clean
 from replayer.results import store
+from tests.command import Replayer
 
 PGIO = (
     "DBNAME:  pgio. 4 schemas, 1 threads(each). Run time: 300 seconds. "
@@ -704,26 +703,25 @@ def test_what_was_found_comes_first(stored, width):
     )
 
 
-def on_a_terminal(columns, *words):
+def on_a_terminal(replayer: Replayer, columns: int, *words: object) -> list[str]:
     """Return what replayer writes on a terminal that is this wide."""
     ours, theirs = os.openpty()
-    environment = {**os.environ, "TERM": "xterm", "COLUMNS": str(columns), "NO_COLOR": "1"}
-    command = [sys.executable, "-m", "replayer", *map(str, words)]
-    with subprocess.Popen(command, stdout=theirs, env=environment) as process:
-        os.close(theirs)
-        read = b""
-        with contextlib.suppress(OSError):  # a terminal that nobody holds any more
-            while more := os.read(ours, 65536):
-                read += more
+    environment = {"TERM": "xterm", "COLUMNS": str(columns), "NO_COLOR": "1"}
+    started = replayer.start(*words, popen={"stdout": theirs}, **environment)
+    os.close(theirs)
+    read = b""
+    with contextlib.suppress(OSError):  # a terminal that nobody holds any more
+        while more := os.read(ours, 65536):
+            read += more
     os.close(ours)
-    assert process.returncode == 0
+    assert started.wait() == 0
     return re.sub(r"\x1b\[[\d;]*m", "", read.decode()).splitlines()
 
 
-def test_on_a_terminal_of_80_columns_no_line_is_longer():
+def test_on_a_terminal_of_80_columns_no_line_is_longer(replayer):
     """The command's report of a run fits a terminal as it is, pgio's line broken between words."""
     path = Path(__file__).parents[1] / "fixtures" / "runs" / f"format-{store.FORMAT}.json"
-    lines = on_a_terminal(80, "show", path)
+    lines = on_a_terminal(replayer, 80, "show", path)
 
     assert max(map(cell_len, lines)) <= 80
     assert PGIO in " ".join(lines)
