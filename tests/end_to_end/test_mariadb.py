@@ -238,8 +238,9 @@ def test_what_is_written_while_the_table_is_flushed_is_flushed_as_well(
 ):
     """InnoDB lets a single dirty page lie; another flush takes it, and its time is nobody's."""
     performed(build, build_of(), context)
-    # It would wait ten seconds for what lies.
+    # It would wait ten seconds for what lies; what InnoDB's housekeeping writes meanwhile lies too.
     monkeypatch.setattr("replayer.steps.flush.step._TRIES", 2)
+    monkeypatch.setattr("replayer.steps.flush.step._AGAIN", 100)
     synced: list[list[Path] | None] = []
 
     def sync(files: list[Path] | None) -> None:
@@ -252,8 +253,10 @@ def test_what_is_written_while_the_table_is_flushed_is_flushed_as_well(
     database.query("DROP TABLE meanwhile")
 
     assert outcome.facts["proven"] is True
-    assert len(synced) > 1
-    assert "once more" in outcome.notes[-1]
+    again = len(synced) - 1
+    assert again > 0
+    said = "flushed once more" if again == 1 else f"flushed {again} times more"
+    assert outcome.notes[-1].startswith(said)
 
 
 def test_flush_without_the_checkpoint_statement(context, database):
