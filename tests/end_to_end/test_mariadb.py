@@ -38,6 +38,7 @@ from replayer.steps.walk.spec import Spec as WalkSpec
 from replayer.tables import persons, pgio
 from replayer.tables.pgio import TableSet
 from tests.expected_rows import expected_rows
+from tests.known import known
 from tests.performed import performed
 from tests.repeated import repeat_until
 from tests.server_pool import ServerPool
@@ -237,8 +238,9 @@ def test_what_is_written_while_the_table_is_flushed_is_flushed_as_well(
 ):
     """InnoDB lets a single dirty page lie; another flush takes it, and its time is nobody's."""
     performed(build, build_of(), context)
-    # It would wait ten seconds for what lies.
+    # It would wait ten seconds for what lies; what InnoDB's housekeeping writes meanwhile lies too.
     monkeypatch.setattr("replayer.steps.flush.step._TRIES", 2)
+    monkeypatch.setattr("replayer.steps.flush.step._AGAIN", 100)
     synced: list[list[Path] | None] = []
 
     def sync(files: list[Path] | None) -> None:
@@ -251,8 +253,10 @@ def test_what_is_written_while_the_table_is_flushed_is_flushed_as_well(
     database.query("DROP TABLE meanwhile")
 
     assert outcome.facts["proven"] is True
-    assert len(synced) > 1
-    assert "once more" in outcome.notes[-1]
+    again = len(synced) - 1
+    assert again > 0
+    said = "flushed once more" if again == 1 else f"flushed {again} times more"
+    assert outcome.notes[-1].startswith(said)
 
 
 def test_flush_without_the_checkpoint_statement(context, database):
@@ -274,20 +278,19 @@ def test_walk_is_cold_with_the_server_stopped(context):
     values = {one.metric: one.value for one in outcome.measurements}
 
     assert values["walk.files"] == SEGMENTS + CATALOGUE
-    assert "server stopped" in outcome.cold.method
-    assert outcome.cold.resident_bytes == 0 or outcome.cold.why
+    assert "server stopped" in known(outcome.cold).method
+    assert known(outcome.cold).resident_bytes == 0 or known(outcome.cold).why
 
 
 def test_space_that_innodb_has_only_reserved_is_not_waited_for(context):
     """InnoDB extends its files ahead of the rows: what was never written comes from no disk."""
     performed(build, build_of(rows=6 << 14, segment_rows=6 << 13), context)
     walked = performed(walk, walk_of(), context)
-    cold = walked.cold
+    cold = known(walked.cold)
 
     assert cold.got is Temperature.COLD, cold.why
-    assert cold.own_bytes < 0.95 * cold.file_bytes
-    assert cold.own_bytes >= 0.95 * cold.stored_bytes
-    assert cold.stored_bytes == cold.data_bytes < cold.file_bytes
+    assert 0.95 * known(cold.stored_bytes) <= known(cold.own_bytes) < 0.95 * known(cold.file_bytes)
+    assert known(cold.stored_bytes) == known(cold.data_bytes) < known(cold.file_bytes)
 
 
 def test_scan_reads_all_and_counts_right(context):
@@ -302,7 +305,7 @@ def test_scan_reads_all_and_counts_right(context):
 
     assert float(average["result"]) == pytest.approx(sum(ids) / len(ids), abs=1e-4)
     assert int(count["result"]) == ROWS
-    assert outcome.cold.got is Temperature.COLD or outcome.cold.why
+    assert known(outcome.cold).got is Temperature.COLD or known(outcome.cold).why
     assert all(map(told, (average, count)))
 
 
@@ -320,8 +323,8 @@ def test_what_the_server_has_in_its_own_buffers_is_told(context, read_before_the
     read_before_the_clock("SELECT SUM(id) FROM persons1")
     outcome = performed(scan, scan.Spec(step="scan"), context)
 
-    assert outcome.cold.got is Temperature.LUKEWARM
-    assert "of the table was in the server's own buffers" in outcome.cold.why
+    assert known(outcome.cold).got is Temperature.LUKEWARM
+    assert "of the table was in the server's own buffers" in known(outcome.cold).why
 
 
 # Sessions
@@ -368,13 +371,15 @@ def test_direct_sessions_read_each_page_from_the_device(context):
     outcome = performed(sessions, sessions_of(scale=1000), context)
     values = {one.metric: one.value for one in outcome.measurements}
     touched = sum(row["select_blocks"] for row in outcome.tables["sessions"])
-    seconds = outcome.ledger.window_seconds
+    seconds = known(outcome.ledger).window_seconds
 
-    assert outcome.ledger.verdict in (Verdict.PHYSICAL, Verdict.UNKNOWN, Verdict.MIXED)
+    assert known(outcome.ledger).verdict in (Verdict.PHYSICAL, Verdict.UNKNOWN, Verdict.MIXED)
     assert 0 < values["sessions.riops"] * seconds <= 1.5 * touched
     assert (values["sessions.riops"] + values["sessions.cache_hits"]) * seconds >= touched
     assert outcome.facts["settings.innodb_flush_method"] == "O_DIRECT"
-    assert "mykey" in outcome.facts["sessions.plan"][0]
+    plan = outcome.facts["sessions.plan"]
+    assert isinstance(plan, tuple)
+    assert "mykey" in plan[0]
     selects = sum(row["selects"] for row in outcome.tables["sessions"])
     assert outcome.latency["select"].operations == selects
 
@@ -383,13 +388,13 @@ def test_cached_sessions_read_through_the_page_cache(context):
     """With fsync as the flush method the tables are warmed, and proven to be in the page cache."""
     spec = sessions_of(memory="cached", scale=1000)
     outcome = repeat_until(
-        lambda: performed(sessions, spec, context), lambda it: it.cold.got is Temperature.HOT
+        lambda: performed(sessions, spec, context), lambda it: known(it.cold).got is Temperature.HOT
     )
 
-    assert outcome.cold.got is Temperature.HOT
-    others = "other processes read" in outcome.ledger.note
-    assert outcome.ledger.verdict is Verdict.CACHED or outcome.notes or others
-    assert outcome.ledger.riops > 0
+    assert known(outcome.cold).got is Temperature.HOT
+    others = "other processes read" in known(outcome.ledger).note
+    assert known(outcome.ledger).verdict is Verdict.CACHED or outcome.notes or others
+    assert known(outcome.ledger).riops > 0
     assert outcome.facts["settings.innodb_flush_method"] == "fsync"
 
 
@@ -438,11 +443,9 @@ def test_deadlock_is_counted_and_tried_again(context, database):
 
         thread = threading.Thread(target=slice_)
         thread.start()
-        waiting = (
-            "SELECT COUNT(*) AS n FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT'"
-        )
-        while not database.query(waiting)[0]["n"] and thread.is_alive():
-            time.sleep(0.2)  # the view is made anew only when nobody read it for 0.1 s
+        waiting = "SHOW GLOBAL STATUS LIKE 'Innodb_row_lock_current_waits'"
+        while not int(database.query(waiting)[0]["Value"]) and thread.is_alive():
+            time.sleep(0.01)
         # It has rows 1 to 100 and waits for 101; now each waits for the other, and it did less.
         cursor.execute("UPDATE pgio1 SET scratch = scratch + 1 WHERE mykey <= 100")
         cursor.execute("ROLLBACK")
@@ -571,7 +574,7 @@ def test_a_mix_at_a_rate_is_kept(context, database):
 
 
 def test_a_mix_in_a_closed_loop_burns_cpu_in_the_server(context, database):
-    """Units of CPU cost the server what they are, for each statement; one is always under way."""
+    """Units of CPU cost the server what they are, for each statement; one at most is under way."""
     wanted = TableSet(1, 600, 1)
     dataset.provide_tables(wanted, context)
     asked = Asked(sessions=1, seconds=0.5, mix=Mix(point=1), tables=wanted)
@@ -580,7 +583,8 @@ def test_a_mix_in_a_closed_loop_burns_cpu_in_the_server(context, database):
         for units in (0.0, 1000.0)
     )
 
-    assert 0 < (bare.little or 0) <= 1.001
+    assert 0 < bare.in_flight <= 1
+    assert 0 < burning.in_flight <= 1
     costs = [(level.use.server or 0) / level.completed for level in (bare, burning)]
     assert costs[1] > 3 * costs[0] > 0
 
@@ -605,13 +609,40 @@ def test_sessions_that_update_one_row_wait_for_its_lock(context, database):
     wanted = TableSet(1, 600, 1)
     dataset.provide_tables(wanted, context)
     one_row = Mix(update=1, hot="0.17%/100%")
-    asked = Asked(
-        sessions=8, seconds=1.0, mix=one_row, tables=wanted, burn=200.0, sample_seconds=0.05
-    )
-    level = measure_level(asked, context, database)
+    asked = Asked(sessions=8, seconds=2.0, mix=one_row, tables=wanted, sample_seconds=0.05)
+    with held_rows(database, 8, asked.seconds):
+        level = measure_level(asked, context, database)
 
-    assert (level.activity.lock_waits or 0) > 10
+    assert (level.activity.lock_waits or 0) >= 8
     assert level.lock_waiting > 0.5, level.waits
+
+
+@contextlib.contextmanager
+def held_rows(database: Database, sessions: int, seconds: float) -> Iterator[None]:
+    """Hold the locks of all rows until so many sessions have waited for them for so long."""
+    over = threading.Event()
+
+    def hold() -> None:
+        with contextlib.closing(driver.connect(database.connector())) as holder:
+            cursor = holder.cursor()
+            cursor.execute("BEGIN")
+            cursor.execute("UPDATE pgio1 SET scratch = scratch + 1")
+            held.set()
+            while not over.wait(0.05):
+                cursor.execute("SHOW GLOBAL STATUS LIKE 'Innodb_row_lock_current_waits'")
+                if int(cursor.fetchone()[1]) >= sessions:
+                    over.wait(seconds)
+                    break
+            cursor.execute("ROLLBACK")
+
+    held, thread = threading.Event(), threading.Thread(target=hold)
+    thread.start()
+    try:
+        held.wait()
+        yield
+    finally:
+        over.set()
+        thread.join()
 
 
 @pytest.mark.parametrize(("number", "name"), [(signal.SIGKILL, "SIGKILL"), (40, "signal 40")])

@@ -22,6 +22,7 @@ from replayer.steps.flush import step as flush
 from replayer.steps.scan import step as scan
 from replayer.tables import persons, relations
 from tests.expected_rows import expected_rows
+from tests.known import known
 from tests.performed import performed
 from tests.ready_made import copy, ready_data
 from tests.repeated import repeat_until
@@ -59,14 +60,12 @@ def built(context: Context, **keys: object) -> None:
 def perform(context: Context, **keys: object) -> Outcome:
     """Run a scan step."""
     spec = scan.Spec.model_validate({"step": "scan", "name": "scan", **keys})
-    outcome: Outcome = performed(scan, spec, context)
-    return outcome
+    return performed(scan, spec, context)
 
 
 def cold_of(outcome: Outcome) -> Cold:
     """Return how cold a scan was."""
-    assert outcome.cold is not None
-    return outcome.cold
+    return known(outcome.cold)
 
 
 def files_of(database: Database, data: Path, pattern: str) -> list[Path]:
