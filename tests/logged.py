@@ -56,7 +56,8 @@ class Logged:
             [_path(self.programs, program), "-h", self.folder, "-U", "postgres", *map(str, words)],
             check=check, capture_output=True, text=True, **more,
         )  # fmt: skip
-        return done.stdout + ("" if check else done.stderr)
+        out: str = done.stdout
+        return out + ("" if check else done.stderr)
 
     def wait_for(self, last: str) -> None:
         """Wait until all up to a statement stands in the log, which a process beside writes."""
@@ -87,7 +88,9 @@ class Logged:
             time.sleep(0.01)
 
     def _control(self, word: str, *words: object) -> None:
-        command = [self.programs / "pg_ctl", word, "-D", self.data, "-s", *map(str, words)]
+        command = [
+            str(each) for each in (self.programs / "pg_ctl", word, "-D", self.data, "-s", *words)
+        ]
         subprocess.run(command, check=True, capture_output=True, cwd="/", **self._identity)
 
     def _is_of_it(self, pid: int) -> bool:
@@ -118,9 +121,9 @@ def _make_data(found: Programs, folder: Path) -> None:
     """Make a data directory in a folder that its owner can enter."""
     if found.user is not None:
         shutil.chown(folder, found.user.uid, found.user.gid)
-    words = ["-D", folder / "data", "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-sync"]
+    words = ("-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-sync", "--locale=C")
     subprocess.run(
-        [found.folder / "initdb", *words, "--locale=C"],
+        [found.folder / "initdb", "-D", folder / "data", *words],
         check=True, capture_output=True, cwd="/", **_identity_of(found),
     )  # fmt: skip
 

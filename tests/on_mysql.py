@@ -14,7 +14,7 @@ _INTEGER, _STRING = b"\x08\0", b"\xfd\0"
 def connected(server: Server, **keys: object) -> Any:
     """Return a connection to a server that replayer started."""
     url = server.start()
-    where = {"user": url.username or "root", "password": url.password or ""}
+    where: dict[str, object] = {"user": url.username or "root", "password": url.password or ""}
     where["unix_socket"] = url.query["unix_socket"]
     return pymysql.connect(**{**where, "autocommit": True, "charset": "utf8mb4", **keys})
 

@@ -5,6 +5,8 @@ import os
 import re
 import resource
 import struct
+from pathlib import Path
+from typing import Any, cast
 
 import msgpack
 import pytest
@@ -12,7 +14,7 @@ import zstandard
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from replayer.capture import archive
+from replayer.capture import archive, ordering
 from replayer.capture.action import DOES, UNKNOWN, Action, Place, Session
 from replayer.capture.archive import Reader, Writer
 from replayer.capture.summary import Source
@@ -66,13 +68,13 @@ def _write(path, actions, sessions=(), engine="postgres", **close):
         return writer.close(**close)
 
 
-def _read(path):
+def _read(path: Path) -> Any:
     with Reader(path) as reader:
         return list(reader.actions())
 
 
 @pytest.fixture
-def small(monkeypatch):
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks and a window so small that a few actions fill many."""
     monkeypatch.setattr(archive, "_BLOCK_ROWS", 4)
     monkeypatch.setattr(archive, "_LATE_ROWS", 3)
@@ -216,7 +218,7 @@ def test_a_file_that_is_there_stays_until_another_one_is_whole(tmp_path):
     with Reader(path) as reader:
         before = reader.digest
     with pytest.raises(AttributeError), Writer(path) as writer:
-        writer.add("no action")
+        writer.add(cast("Action", "no action"))
     _write(other, [action])
     for each in (path, other):
         with Reader(each) as reader:
@@ -246,7 +248,7 @@ def test_what_is_longer_than_any_statement_is_counted_and_left_out(tmp_path, mon
     assert summary.statements == 1
 
 
-def _sentence(path):
+def _sentence(path: Path) -> str:
     with pytest.raises(ReplayerError) as caught:
         _read(path)
     text = str(caught.value)
@@ -377,7 +379,8 @@ def test_a_file_made_to_harm_takes_little_memory(tmp_path, last):
 @given(_actions())
 def test_an_order_that_was_written_is_right(tmp_path, small, actions):
     """Whatever sessions did, its places are those of so many actions; of nothing, too."""
-    for written in (actions, []):
+    nothing: list[Action] = []
+    for written in (actions, nothing):
         path = tmp_path / "a.replay"
         _write(path, written)
         with Reader(path) as reader:
@@ -407,7 +410,7 @@ def test_an_order_made_to_harm_is_refused(tmp_path, monkeypatch, place):
     # Each of many chains has places that are some of nine actions', and all of them have 81.
     many = [Place(chain=chain, turn=8) for chain in range(9)]
     places = iter(many if place == "many chains" else [place] * 9)
-    monkeypatch.setattr(archive.Order, "place", lambda *_: next(places))
+    monkeypatch.setattr(ordering.Order, "place", lambda *_: next(places))
     _write(path, [Action(1, "simple", _T0 + number, 5, f"select {number}") for number in range(9)])
 
     with Reader(path) as reader, pytest.raises(Impossible, match=r"is damaged, .*order") as refused:

@@ -11,22 +11,27 @@ import random
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from itertools import pairwise
 
 import pytest
 import zstandard
 
 from replayer.capture import assembly, conversion
+from replayer.capture.action import Action
 from replayer.capture.archive import Reader
-from replayer.capture.assembly import UNKNOWN_STATE
 from replayer.capture.inputs import LONGEST_LINE
 from replayer.errors import Impossible
+from replayer.model import UNKNOWN_STATE
 
 HEAD = "2026-05-16 05:11:{second:06.3f} UTC"
 
 
-def row(second, message, *, detail="", level="LOG", state="00000", query="", context="",
-        session="6a07fca4.3e9", line=1, query_id=0):  # fmt: skip
+def row(
+    second: float, message: str, *, detail: str = "", level: str = "LOG", state: str = "00000",
+    query: str = "", context: str = "", session: str = "6a07fca4.3e9", line: int = 1,
+    query_id: int = 0,
+) -> str:  # fmt: skip
     """Return one record as PostgreSQL 14 and later write it."""
     stamp = HEAD.format(second=second)
     cells = [
@@ -42,7 +47,7 @@ def row(second, message, *, detail="", level="LOG", state="00000", query="", con
     return ",".join(text) + "\n"
 
 
-def as_json(text):
+def as_json(text: str) -> str:
     """Return the same records as a jsonlog."""
     names = (
         *("timestamp", "user", "dbname", "pid", "remote_host", "session_id", "line_num", "ps"),
@@ -63,7 +68,7 @@ def as_json(text):
     return "\n".join(lines) + "\n"
 
 
-def as_stderr(text):
+def as_stderr(text: str) -> str:
     """Return the same records as stderr with %m [%c] %u@%d %e."""
     lines = []
     for cells in csv.reader(io.StringIO(text, newline="\n")):
@@ -76,7 +81,7 @@ def as_stderr(text):
     return "\n".join(lines) + "\n"
 
 
-LAYOUTS = {"csv": str, "json": as_json, "stderr": as_stderr}
+LAYOUTS: dict[str, Callable[[str], str]] = {"csv": str, "json": as_json, "stderr": as_stderr}
 
 
 def converted(folder, content, *, prefix=None, name="postgresql.log"):
@@ -94,7 +99,7 @@ def of(names, folder, prefix=None, *, anonymise=False):
         return made.summary, list(reader.actions()), made.notes
 
 
-def statements(actions):
+def statements(actions: list[Action]) -> list[Action]:
     """Return what was sent."""
     return [one for one in actions if one.does in ("simple", "extended")]
 
@@ -348,7 +353,7 @@ def test_dots_that_a_client_bound_are_not_the_limits(tmp_path):
     assert statements(actions)[0].parameters == ("a long value", "short...")
 
 
-def many(count):
+def many(count: int) -> str:
     """Return a csvlog with statements of one and of several lines."""
     return "".join(
         row(10 + at / 1000, f"duration: 0.500 ms  statement: SELECT {at},\n '2026-05-16 05:11'")
@@ -740,4 +745,5 @@ def test_an_anonymised_file_holds_no_value(tmp_path):
     sent = statements(actions)
     assert summary.source.anonymised
     assert "Grimaldi" not in repr(actions)
+    assert sent[1].parameters is not None
     assert sent[0].text == f"SELECT * FROM t WHERE name = '{sent[1].parameters[0]}'"

@@ -1,6 +1,7 @@
 """What an action waits for: ranks and turns by the order of ends, and never a circle."""
 
 import random
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -28,7 +29,7 @@ def _places(actions, engine="postgres"):
     return places, order
 
 
-def _simple(session, start, duration, text):
+def _simple(session: int, start: int, duration: int, text: str) -> Action:
     return Action(session, "simple" if text else "disconnect", start, duration, text)
 
 
@@ -97,7 +98,7 @@ def test_where_a_transaction_ends(engine, texts, ends):
 
 @st.composite
 def _histories(draw):
-    free = {}
+    free: dict[Any, Any] = {}
     actions = []
     for _ in range(draw(st.integers(1, 80))):
         session = draw(st.integers(0, 6))
@@ -113,7 +114,7 @@ def _histories(draw):
 def test_who_keeps_all_places_never_waits_for_ever(actions, seed):
     """Sessions that run by their places, in any other order, all come to their end."""
     places, order = _places(actions)
-    waiting = {}
+    waiting: dict[Any, Any] = {}
     for number, action in enumerate(actions):
         waiting.setdefault(action.session, []).append(number)
     ended = [False] * order.transactions

