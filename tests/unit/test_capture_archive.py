@@ -5,6 +5,7 @@ import os
 import re
 import resource
 import struct
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, cast
 
@@ -30,7 +31,7 @@ _texts = st.one_of(
 
 
 @st.composite
-def _actions(draw):
+def _actions(draw: st.DrawFn) -> list[Action]:
     """Actions in the order of their ends; those of a session follow one another."""
     free: dict[int, int] = {}
     many = draw(st.integers(1, 60))
@@ -59,7 +60,13 @@ def _actions(draw):
     return sorted(actions, key=lambda each: each.start_ns + max(each.duration_ns, 0))
 
 
-def _write(path, actions, sessions=(), engine="postgres", **close):
+def _write(
+    path: Path,
+    actions: Iterable[Action],
+    sessions: Iterable[Session] = (),
+    engine: str = "postgres",
+    **close: Any,
+) -> Any:
     with Writer(path, engine) as writer:
         for session in sessions:
             writer.describe(session)
@@ -302,7 +309,7 @@ def test_a_file_that_is_not_there_is_named(tmp_path):
     assert "no file" in _sentence(tmp_path / "pipe")
 
 
-def _resealed(path, change):
+def _resealed(path: Path, change: Callable[[bytes], bytes]) -> None:
     """Change a file's bytes and make its digest fit again, as somebody who means harm would."""
     data = change(path.read_bytes())
     body = data[:-40]
@@ -319,7 +326,7 @@ def test_a_file_made_to_harm_is_read_or_refused(tmp_path, data):
     place = data.draw(st.integers(8, size - 41))
     byte = data.draw(st.integers(0, 255))
 
-    def change(whole):
+    def change(whole: bytes) -> bytes:
         changed = bytearray(whole)
         changed[place] = byte
         return bytes(changed)
@@ -331,7 +338,7 @@ def test_a_file_made_to_harm_is_read_or_refused(tmp_path, data):
         assert "\n" not in str(error)  # noqa: PT017 - it may be harmless
 
 
-def _sealed(path, last, before=b""):
+def _sealed(path: Path, last: bytes, before: bytes = b"") -> None:
     """Write a file whose last message is what is given, with an end that fits."""
     packed = zstandard.ZstdCompressor().compress(last)
     body = b"REPLAY1\n" + before
@@ -436,7 +443,7 @@ def test_a_block_that_is_listed_twice_is_refused(tmp_path):
 def test_memory_does_not_grow_with_the_capture(tmp_path):
     """Ten times as many actions, each of another text, need about the same memory."""
 
-    def write(many):
+    def write(many: int) -> Any:
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         with Writer(tmp_path / f"{many}.replay") as writer:
             for number in range(many):

@@ -13,6 +13,8 @@ import sys
 import threading
 from collections.abc import Callable
 from itertools import pairwise
+from pathlib import Path
+from typing import Any
 
 import pytest
 import zstandard
@@ -21,6 +23,7 @@ from replayer.capture import assembly, conversion
 from replayer.capture.action import Action
 from replayer.capture.archive import Reader
 from replayer.capture.inputs import LONGEST_LINE
+from replayer.capture.summary import Summary
 from replayer.errors import Impossible
 from replayer.model import UNKNOWN_STATE
 
@@ -81,17 +84,23 @@ def as_stderr(text: str) -> str:
     return "\n".join(lines) + "\n"
 
 
+Converted = tuple[Summary, list[Action], Any]
+"""The summary, the actions and the notes of a log."""
 LAYOUTS: dict[str, Callable[[str], str]] = {"csv": str, "json": as_json, "stderr": as_stderr}
 
 
-def converted(folder, content, *, prefix=None, name="postgresql.log"):
+def converted(
+    folder: Path, content: str | bytes, *, prefix: str | None = None, name: str = "postgresql.log"
+) -> Converted:
     """Return the summary, the actions and the notes of a log."""
     log = folder / name
     log.write_bytes(content if isinstance(content, bytes) else content.encode())
     return of([str(log)], folder, prefix=prefix)
 
 
-def of(names, folder, prefix=None, *, anonymise=False):
+def of(
+    names: list[str], folder: Path, prefix: str | None = None, *, anonymise: bool = False
+) -> Converted:
     """Return the summary, the actions and the notes of files."""
     wish = conversion.Wish(names, folder / "out.replay", prefix, anonymise)
     made = conversion.convert(conversion.planned(wish), wish, lambda _: None)

@@ -1,6 +1,7 @@
 """What an action waits for: ranks and turns by the order of ends, and never a circle."""
 
 import random
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
@@ -19,7 +20,7 @@ _SQL = (
 )
 
 
-def _places(actions, engine="postgres"):
+def _places(actions: Iterable[Action], engine: str = "postgres") -> Any:
     fingerprints, order = Fingerprints(engine), Order()
     places = []
     for action in actions:
@@ -97,7 +98,7 @@ def test_where_a_transaction_ends(engine, texts, ends):
 
 
 @st.composite
-def _histories(draw):
+def _histories(draw: st.DrawFn) -> list[Action]:
     free: dict[Any, Any] = {}
     actions = []
     for _ in range(draw(st.integers(1, 80))):

@@ -4,7 +4,7 @@ import contextlib
 import dataclasses
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, cast
 
 import numpy as np
@@ -181,11 +181,11 @@ def test_the_password_is_in_no_repr(order):
 class Screen:
     """A progress display that notes what it is told."""
 
-    def __init__(self):
-        self.lines = []
+    def __init__(self) -> None:
+        self.lines: list[tuple[object, ...]] = []
 
     @contextlib.contextmanager
-    def task(self, title, total=None):
+    def task(self, title: str, total: float | None = None) -> Iterator[Any]:
         """Note the beginning and the end."""
         self.lines.append(("task", title, total))
         yield self
@@ -255,15 +255,20 @@ class There:
 
     names = ("c1", "db", "copy")
 
-    def __init__(self, messages=(), error=None, places=None):
+    def __init__(
+        self,
+        messages: Iterable[Any] = (),
+        error: Exception | None = None,
+        places: Any = None,
+    ) -> None:
         self.messages, self.error, self.places = messages, error, places or {}
 
-    def passport(self):
+    def passport(self) -> str:
         """Return what leads to the clients."""
         return "passport"
 
     @contextlib.contextmanager
-    def run(self, work, order, on=""):
+    def run(self, work: Any, order: Any, on: str = "") -> Iterator[Any]:
         """Run nothing."""
         if work is there.owns:
             assert order == ("postgres", URL)
@@ -281,22 +286,22 @@ class There:
         if self.error:
             raise self.error
 
-    def result(self):
+    def result(self) -> Any:
         """Return what is known of a host."""
         return self.places
 
 
-def told(run, before=0):
+def told(run: Run, before: int = 0) -> dict[str, Any]:
     """Return the message that a Run comes in, as the other end sends it."""
     new = run.model_copy(update={"steps": run.steps[before:]})
     return {"kind": "run", "before": before, "run": store.text(new)}
 
 
-def collected(order, agents):
+def collected(order: Order, agents: Any) -> tuple[list[Run], ReplayerError | None]:
     """Return the Runs of a run elsewhere and the error that it ended with."""
     runs = []
     try:
-        for run in execute_there(order, agents, Screen()):
+        for run in execute_there(order, agents, cast("Any", Screen())):
             runs.append(run)  # noqa: PERF402 - what came before an error counts
     except ReplayerError as error:
         return runs, error
@@ -304,7 +309,7 @@ def collected(order, agents):
 
 
 @pytest.fixture
-def run(order, run_of):
+def run(order: Order, run_of: Callable[..., Run]) -> Run:
     """Return a run as the other end has it after its first step."""
     made = run_of([1.0])
     own = {"workload": order_facts(order), "status": Status.RUNNING}
@@ -353,6 +358,7 @@ def test_errors_are_the_same_as_they_would_have_been_here(order, kind):
     runs, error = collected(order, There([{"kind": "ended", "error": what}]))
 
     assert runs == []
+    assert error is not None
     assert type(error) is kind
     assert str(error) == "it cannot be: do that"
     assert error.status == kind.status

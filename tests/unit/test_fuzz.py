@@ -229,26 +229,26 @@ class Case:
     kept: tuple[Path, ...] = ()
 
 
-def spoiled_text(dice: random.Random, data: bytes):
+def spoiled_text(dice: random.Random, data: bytes) -> bytes:
     """Return bytes with one to three places changed: bytes, lines, or a piece moved or lost."""
     for _ in range(dice.randint(1, 3)):
         data = dice.choice(CHANGES)(dice, data, *sorted(dice.randint(0, len(data)) for _ in "ab"))
     return data
 
 
-def _with_numbers_changed(dice: random.Random, data: bytes, *_: object):
+def _with_numbers_changed(dice: random.Random, data: bytes, *_: object) -> bytes:
     numbers = (b"0", b"-1", b"9" * 30, b"1e999", b"x", b"0.5")
     return re.sub(rb"\d+", lambda _: dice.choice(numbers), data, count=dice.randint(1, 5))
 
 
-def _with_a_line_changed(dice: random.Random, data: bytes, *_: object):
+def _with_a_line_changed(dice: random.Random, data: bytes, *_: object) -> bytes:
     lines = data.split(b"\n")
     row = dice.randrange(len(lines))
     lines[row] *= dice.choice((0, 2, 50))
     return b"\n".join(lines)
 
 
-CHANGES = (
+CHANGES: tuple[Callable[..., bytes], ...] = (
     lambda dice, data, at, to: data[:at] + dice.choice(ODD_BYTES) + data[at:],
     lambda dice, data, at, to: data[:at] + data[to:],
     lambda dice, data, at, to: data[:to] + data[at:],
@@ -258,7 +258,7 @@ CHANGES = (
 )
 
 
-def spoiled_toml(dice: random.Random, text: str):
+def spoiled_toml(dice: random.Random, text: str) -> Any:
     """Return TOML with a value replaced, a key misspelt, a line put in, or as any other text."""
     if dice.random() < 0.3:
         return spoiled_text(dice, text.encode("utf-8"))
@@ -275,7 +275,7 @@ def spoiled_toml(dice: random.Random, text: str):
     return "\n".join(lines).encode("utf-8", "surrogatepass")
 
 
-def places(value, path=()):
+def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
     """Yield the path to everything inside a JSON value."""
     yield path
     inner = (
@@ -289,7 +289,7 @@ def places(value, path=()):
         yield from places(one, (*path, key))
 
 
-def spoiled_json(dice: random.Random, keys: Any):
+def spoiled_json(dice: random.Random, keys: Any) -> bytes:
     """Return a run with one to three of its values replaced, taken away or put elsewhere."""
     if dice.random() < 0.15:
         return spoiled_text(dice, json.dumps(keys, indent=1).encode())
@@ -313,12 +313,12 @@ def spoiled_json(dice: random.Random, keys: Any):
     return dumped(keys)
 
 
-def nested(depth: int):
+def nested(depth: int) -> str:
     """Return a text that stands for a list so deep in lists that no encoder would write it."""
     return f"@@{depth}@@"
 
 
-def dumped(keys: object):
+def dumped(keys: object) -> bytes:
     """Return a run as JSON, with what stands for deep lists written out."""
     text = json.dumps(keys)
     deep = re.sub(r'"@@(\d+)@@"', lambda found: "[" * int(found[1]) + "]" * int(found[1]), text)
@@ -335,7 +335,7 @@ def workload_case(dice: random.Random, where: Path) -> Case:
     return Case(source.stem, [["plan", *options, "--", str(path), *words]])
 
 
-def override(dice: random.Random):
+def override(dice: random.Random) -> str:
     """Return what may follow --set, rarely something that is right."""
     step = dice.choice(
         ("walk", "sessions", "build", "cpu", "probe", "", "a.b", dice.choice(ODD_WORDS))

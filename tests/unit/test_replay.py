@@ -5,6 +5,8 @@ import os
 import re
 import struct
 from array import array
+from collections.abc import Iterable
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -25,7 +27,7 @@ from replayer.steps.replay import message, step, target, varying
 from replayer.steps.replay import schedule as schedules
 from replayer.steps.replay.gate import Gate, Sequenced
 from replayer.steps.replay.reading import Reading
-from replayer.steps.replay.schedule import Planner, processes_for, shares
+from replayer.steps.replay.schedule import Planner, Schedule, processes_for, shares
 from replayer.steps.replay.spec import Spec
 from replayer.steps.replay.spool import Spool, records
 from replayer.steps.replay.tally import (
@@ -61,12 +63,18 @@ def action(
     )
 
 
-def scheduled(tmp_path, actions, sessions=(), processes=1, **keys):
+def scheduled(
+    tmp_path: Path,
+    actions: Iterable[Action],
+    sessions: Iterable[Session] = (),
+    processes: int = 1,
+    **keys: object,
+) -> tuple[Schedule, dict[int, list[Any]]]:
     """Return the schedule of a capture of these actions, and the records of each session."""
     path = tmp_path / "some.replay"
     with Writer(path) as writer:
-        for one in sessions:
-            writer.describe(one)
+        for session in sessions:
+            writer.describe(session)
         for one in sorted(actions, key=lambda each: each.start_ns + each.duration_ns):
             writer.add(one)
         writer.close()
@@ -74,8 +82,8 @@ def scheduled(tmp_path, actions, sessions=(), processes=1, **keys):
     planner = Planner(spec, lambda session: f"user={session.user}", processes)
     with Reader(path) as reader:
         for block in reader.blocks():
-            for one in block.sessions:
-                planner.describe(one)
+            for session in block.sessions:
+                planner.describe(session)
             for row in range(len(block)):
                 planner.add(block.action(row), block.statement(row), block.place(row))
     with planner.schedule() as schedule:
@@ -105,7 +113,8 @@ def test_every_action_of_a_session_is_planned_in_its_order_at_its_time(tmp_path)
 def test_a_window_of_the_capture_begins_at_its_own_zero(tmp_path):
     """What is before `from` and from `until` on is left out and counted; sessions are there."""
     capture = [action(1, "simple", number, "SELECT 1") for number in range(10)]
-    schedule, done = scheduled(tmp_path, capture, **{"from": 3, "until": 6})
+    window: dict[str, Any] = {"from": 3, "until": 6}
+    schedule, done = scheduled(tmp_path, capture, **window)
 
     assert [one.start_ns for one in done[1]] == [0, SECOND, 2 * SECOND]
     assert schedule.left_out == {"before from or after until": 7}
@@ -272,7 +281,7 @@ def test_serial_order_has_one_transaction_at_a_time(tmp_path):
     assert (commit[2][0].turn, commit[1][1].turn) == (0, 1)
 
 
-def shared(order, processes):
+def shared(order: Sequenced, processes: int) -> Any:
     """Return what `processes` processes share, with descriptors that stay open for the test."""
     return order.shared(processes)
 
@@ -382,7 +391,7 @@ def test_what_was_answered_otherwise_is_found_where_it_was():
     table = [(n % 2, 0, 0, n, n + 1, 0, 5, 0, -1, where(n % 9, n % 64)) for n in range(400)]
     hashes = array("Q", range(400))
 
-    def places(table, hashes):
+    def places(table: Any, hashes: Any) -> Any:
         counted = tally(rows(*table), hashes, 0, timed=False)
         parts = by_place(counted.by_part, session=False)
         return parts, by_place(counted.by_session, session=True)
