@@ -38,8 +38,8 @@ class Capture:
     def write(self, path: Path, engine: str = "postgres") -> Path:
         """Write the file, in the order in which actions ended, and return its path."""
         with Writer(path, engine) as writer:
-            for one in self.sessions:
-                writer.describe(one)
+            for session in self.sessions:
+                writer.describe(session)
             for one in sorted(
                 self.actions, key=lambda each: each.start_ns + max(0, each.duration_ns)
             ):

@@ -62,7 +62,7 @@ def collecting(request: pytest.FixtureRequest, server_pool: ServerPool) -> Itera
 def source(collecting: Server, own_home: Path) -> Iterator[Server]:
     """Return a server that writes its log itself, with a setting that somebody made."""
     query(collecting, f"ALTER SYSTEM SET {OURS} = '1h'", "SELECT pg_reload_conf()")
-    while dict(query(collecting, NOW))[OURS] != "3600000":
+    while named(query(collecting, NOW))[OURS] != "3600000":
         time.sleep(0.01)
     yield collecting
     own = query(collecting, SET)
@@ -76,6 +76,11 @@ def url_of(server: Server, username: str = "postgres") -> str:
     return url.render_as_string(hide_password=False)
 
 
+def named(rows: Rows) -> dict[str, str]:
+    """Return settings by their names."""
+    return {str(name): str(setting) for name, setting in rows}
+
+
 def settings_of(server: Server) -> tuple[Rows, Rows]:
     """Return what is written down of the settings, and what is in force."""
     return query(server, SET), query(server, NOW)
@@ -85,7 +90,7 @@ def begin(replayer: Replayer, server: Server, *words: object) -> Popen[str]:
     """Start a capture as a user does; return it once the server logs every statement."""
     words = ("capture", url_of(server), "--apply", *words)
     running = replayer.start(*words, command=(sys.executable, "-c", QUICKLY))
-    while dict(query(server, NOW))[OURS] != "0":
+    while named(query(server, NOW))[OURS] != "0":
         assert running.poll() is None, running.communicate()
         time.sleep(0.05)
     return running
@@ -165,14 +170,14 @@ def test_ctrl_c_gives_back_and_keeps_what_ran(source, replayer, tmp_path):
 @pytest.mark.parametrize("how", ["clean", "capture"])
 def test_a_kill_is_made_good_by_the_next_replayer(source, replayer, how):
     """After kill -9 `clean`, or the next capture, gives back what is still as it was set."""
-    before = dict(query(source, SET))
+    before = named(query(source, SET))
 
     running = begin(replayer, source, "--for", "1h")
     running.kill()
     running.communicate()
     # Meanwhile somebody wants one of them as it is theirs.
     query(source, "ALTER SYSTEM SET log_disconnections = off", "SELECT pg_reload_conf()")
-    assert dict(query(source, SET))[OURS] == "0"
+    assert named(query(source, SET))[OURS] == "0"
     (note,) = journal.notes("log_settings")
     assert SECRET not in note.path.read_text()
     if how == "capture":
@@ -181,7 +186,7 @@ def test_a_kill_is_made_good_by_the_next_replayer(source, replayer, how):
         # The server of this test is in use, and `clean` leaves everything alone while that is so.
         assert "given back" in recovered(note)
 
-    assert dict(query(source, SET)) == {**before, "log_disconnections": "off"}
+    assert named(query(source, SET)) == {**before, "log_disconnections": "off"}
     assert not list(journal.notes("log_settings"))
 
 

@@ -166,7 +166,8 @@ def test_a_replay_ends_in_the_state_of_its_source(replay, rows):
 def total(outcome: Outcome, name: str) -> float:
     """Return the sum of all latencies of a kind in seconds, as exact as a histogram is."""
     kept = histogram.decode(outcome.latency[name].payload)
-    return float(kept.get_mean_value()) * kept.total_count / 1e9
+    seconds: float = kept.get_mean_value() * kept.total_count / 1e9
+    return seconds
 
 
 def test_no_statement_begins_before_it_is_due(replay):
@@ -305,7 +306,7 @@ def test_what_follows_from_an_error_is_told_apart_from_it(replay):
 def test_statements_that_are_forgotten_and_renamed_are_prepared_again(replay, rows):
     """DEALLOCATE, DISCARD ALL and another text of the same name leave no consequence."""
     one, two = "INSERT INTO done (who) VALUES ($1)", "INSERT INTO done (what) VALUES ($1)"
-    named = {"name": "S_1", "parameters": ("x",)}
+    named: dict[str, Any] = {"name": "S_1", "parameters": ("x",)}
     capture = Capture().session(1).runs(1, 0.1, one, **named)
     capture.runs(1, 0.2, 'DEALLOCATE "S_1"').runs(1, 0.3, one, **named)
     capture.runs(1, 0.4, two, **named).runs(1, 0.5, "DISCARD ALL").runs(1, 0.6, two, **named)
