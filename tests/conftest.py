@@ -11,6 +11,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import NoReturn
 
+import hypothesis
 import pytest
 
 from replayer.engines.connection import Database
@@ -34,6 +35,12 @@ from tests.server_pool import ServerPool
 
 # What watches beside a step is switched on by those tests that are about it.
 os.environ.setdefault("REPLAYER_WITHOUT", "all")
+
+# An example may take long on a machine that has something else to do.
+hypothesis.settings.register_profile(
+    "any-load", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("any-load")
 
 UNITS = {"riops": ("1/s", Better.MORE), "p99": ("s", Better.LESS), "rows": ("", Better.NEITHER)}
 

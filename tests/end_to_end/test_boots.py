@@ -16,6 +16,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -62,7 +63,7 @@ class Boots:
     def service(self, status: int = 0) -> Ended:
         """Do what the service does after a boot, in the environment that its unit gives it."""
         words, variables = self._machine.command()
-        environment = {**dict.fromkeys(os.environ), **variables}
+        environment: dict[str, Any] = {**dict.fromkeys(os.environ), **variables}
         return self._replayer(*words, status=status, **environment)
 
     def unattended(self, most: int = 20) -> str:
@@ -369,7 +370,7 @@ def small_disk(machine: Machine) -> Iterator[Path]:
     """Return a folder on a disk of its own, on which hardly anything has room."""
     disk = machine.root / "small"
     disk.mkdir()
-    words = ["mount", "-t", "tmpfs", "-o", "size=8m", "small", disk]
+    words = ["mount", "-t", "tmpfs", "-o", "size=8m", "small", str(disk)]
     if subprocess.run(words, check=False, capture_output=True).returncode:
         pytest.skip("no file system can be mounted here")
     yield disk
