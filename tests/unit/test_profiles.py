@@ -1,5 +1,6 @@
 """profiles of other tools: their numbers in our units, gaps where nothing is known."""
 
+import cProfile
 import random
 import re
 import time
@@ -336,15 +337,34 @@ def test_a_changed_file_is_read_or_refused(tool, tmp_path):
     assert kept
 
 
+def reports(folder: Path, many: int) -> Path:
+    """Write so many reports of three devices, one a second, as iostat prints them."""
+    stamps = [f"11/21/2026 {s // 3600:02}:{s // 60 % 60:02}:{s % 60:02}" for s in range(many)]
+    devices = "\n".join(f"{name}  {{i}}.00 8.00 1.00 1.00" for name in ("sda", "sdb", "sdc"))
+    return written(folder, iostat(stamps, devices=devices))
+
+
+@pytest.mark.quiet
 def test_a_day_of_seconds_is_read_in_time(tmp_path):
     """86,400 reports of three devices, as text, within the minute of work that a file may take."""
     many = 4000
-    stamps = [f"11/21/2026 {s // 3600:02}:{s // 60 % 60:02}:{s % 60:02}" for s in range(many)]
-    devices = "\n".join(f"{name}  {{i}}.00 8.00 1.00 1.00" for name in ("sda", "sdb", "sdc"))
-    path = written(tmp_path, iostat(stamps, devices=devices))
+    path = reports(tmp_path, many)
 
     begin = time.process_time()
     made, _ = read("iostat", path)
 
     assert made.ends.size == many - 1
     assert (time.process_time() - begin) * 86400 / many < 45
+
+
+def test_twice_as_many_reports_are_twice_the_work(tmp_path):
+    """Counted in calls of functions: no report is looked at again for those after it."""
+    calls = []
+    for many in (200, 400):
+        path = reports(tmp_path, many)
+        counted = cProfile.Profile()
+        made, _ = counted.runcall(read, "iostat", path)
+        assert made.ends.size == many - 1
+        calls.append(sum(entry.callcount for entry in counted.getstats()))
+
+    assert calls[1] < 2.1 * calls[0]
