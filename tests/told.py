@@ -1,7 +1,10 @@
 """What a process of replayer's that goes on says."""
 
+import re
+from collections.abc import Iterable
 
-def line_with(stream, pattern):
+
+def line_with(stream: Iterable[str], pattern: re.Pattern[str]) -> str:
     """Return the next line in which a compiled pattern is found.
 
     Another test's killed run may have left something, and whoever comes next says first that it

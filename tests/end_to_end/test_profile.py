@@ -164,7 +164,7 @@ def pgbench(shop: URL, *words: str) -> int:
     """Run pgbench on the shop; return how many transactions it made."""
     if not PGBENCH.is_file():
         missing("postgresql-15", f"{PGBENCH} is not there")
-    command = [PGBENCH, *words, typed(shop)]
+    command = [str(PGBENCH), *words, typed(shop)]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=600)
     count = re.search(r"transactions actually processed: (\d+)", done.stdout)
     return int(count[1]) if count else 0
@@ -455,11 +455,16 @@ def test_statements_are_counted_where_their_extension_is(server, shop, owner, pr
     assert mix["other"].calls >= 2 * done
     assert mix["select"].calls >= done
     assert sum(use.share for use in loaded.statements) == pytest.approx(1)
-    assert mix["update"].wal_bytes > 100 * done
+    written = mix["update"].wal_bytes
+    assert written is not None
+    assert written > 100 * done
     (accounts,) = [use for use in loaded.tables if use.name == "public.pgbench_accounts"]
     assert accounts.tuples_written == done
     assert accounts.blocks_hit + accounts.blocks_read > 4 * done
     # Each transaction touches one of 100,000 rows, at random, through the index.
+    assert loaded.working_set is not None
+    assert loaded.working_set.bytes is not None
+    assert loaded.source.database_bytes is not None
     assert 0 < loaded.working_set.bytes < loaded.source.database_bytes
 
 
@@ -517,6 +522,7 @@ def test_every_version_is_profiled(name, other_server, request, own_home, tmp_pa
     if "commits" in made.columns:
         assert total(made, "commits") == pytest.approx(300, abs=25)
     assert total(made, "wal_mbps") > 0.01
+    assert made.source.database_bytes is not None
     assert made.source.database_bytes > 1e6
     assert made.source.device is not None
     assert np.nanmax(made.column("server_cpu_cores")) > 0

@@ -4,6 +4,7 @@ import cProfile
 import random
 import re
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ from replayer.errors import Impossible, NotFound
 from replayer.report import profile as report
 from replayer.report import profile_page
 from replayer.results import imported, profile
+from replayer.results.profile import Profile
 from tests.unit.test_imports_hostile import mutate
 
 FILES = Path(__file__).parents[1] / "fixtures" / "profiles"
@@ -23,20 +25,20 @@ EVERY = [(tool, path) for tool in TOOLS for path in sorted((FILES / tool).iterdi
 CASES = 60
 
 
-def read(tool, path, devices=()):
+def read(tool: str, path: Path, devices: Sequence[str] = ()) -> tuple[Profile, Sequence[str]]:
     """Return the profile of a file, and the sentences about what was not understood."""
     file = imported.opened(path)
     return registry.load("profiles", tool).read(file, devices), file.unread.all()
 
 
-def written(tmp_path, text, name="file"):
+def written(tmp_path: Path, text: str | bytes, name: str = "file") -> Path:
     """Return where a text was written."""
     path = tmp_path / name
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
     return path
 
 
-def csv(tmp_path, text, **how):
+def csv(tmp_path: Path, text: str, **how: Sequence[str]) -> tuple[Profile, Sequence[str]]:
     """Return the profile of a CSV, and what was said."""
     return read("csv", written(tmp_path, text), **how)
 
@@ -111,7 +113,9 @@ Device            r/s     rkB/s     w/s     wkB/s
 """
 
 
-def iostat(stamps, date="11/21/2026", devices="sda  {i}.00 8.00 1.00 1.00"):
+def iostat(
+    stamps: Sequence[str], date: str = "11/21/2026", devices: str = "sda  {i}.00 8.00 1.00 1.00"
+) -> str:
     """Return what iostat prints at these stamps; the first report is since the boot."""
     reports = [
         REPORT.format(stamp=stamp, devices=devices.format(i=i)) for i, stamp in enumerate(stamps)
