@@ -106,6 +106,7 @@ def test_what_a_run_left_is_told_and_removed(postgres, template, replayer):
     """The last line of the run has the size and the command, and that removes all of it."""
     pattern = r"left on the server: ([\d.]+) MiB \((.+)\); `replayer (.+)` removes it"
     told = re.fullmatch(pattern, template)
+    assert told
     command = shlex.split(told[3].replace("/used?", "/somebodys?"))
 
     assert {"persons1", "pgio1", "pgio2"} <= set(told[2].split(", "))
@@ -235,8 +236,7 @@ def test_mariadb_is_cleaned_by_the_same_rules(tmp_path, server_home, mariadbd, r
             }
             database.query("DROP TABLE replayer.pgio77")
             replayer("clean", "--engine", typed, "--yes")
-            there = url.set(database="shop")
-            assert tables(there, "mariadb") == {"shop.pgio1"}
+            assert tables(url.set(database="shop"), "mariadb") == {"shop.pgio1"}
             assert "nothing of replayer's" in replayer("clean", "--engine", typed, "--yes").err
 
 

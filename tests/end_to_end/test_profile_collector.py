@@ -253,7 +253,7 @@ def test_the_shares_of_functions_are_those_of_a_perf_of_ones_own(perf, begun, tm
     }
     assert theirs.samples > 5 * ours.samples
     assert max(own_shares.values()) > 0.03
-    assert max(apart.values()) < 0.03, max(apart, key=apart.get)
+    assert max(apart.values()) < 0.03, apart
 
 
 @pytest.mark.quiet
@@ -263,7 +263,7 @@ def test_it_costs_next_to_nothing(begun):
     with running(sys.executable, "-c", "while True: pass"):
         window(one, 1.0)
 
-        assert 0 <= one.end() < 0.01 * os.cpu_count()
+        assert 0 <= one.end() < 0.01 * (os.cpu_count() or 1)
 
 
 def test_perf_that_is_killed_in_the_middle_is_told(begun):
@@ -571,6 +571,7 @@ def test_a_run_has_the_profile_of_a_step_with_a_window(perf, made_home, monkeypa
     *_, run = runner.execute(order, Lines(io.StringIO()))
     (cached,) = run.steps
 
+    assert cached.profile is not None
     assert {mode for whose, mode in by(cached.profile, 0, 1) if whose == SERVER} == MODES
     assert 2.0 <= cached.profile.seconds <= cached.elapsed
     assert "profile" in cached.costs
