@@ -1,6 +1,7 @@
 """The account of a window: it closes by what was counted, and its residue shows an error."""
 
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -9,12 +10,14 @@ from hypothesis import strategies as st
 from replayer.analysis.account import account, asleep
 from replayer.collectors import Observed, ThreadTimes, WaitSamples
 from replayer.machine.processes import CpuSeconds
-from replayer.model import Spent
+from replayer.model import Account, Spent
 
 SECOND = 10**9
 
 
-def window(*, sessions=4, seconds=10, operations=1000.0):
+def window(
+    *, sessions: int = 4, seconds: float = 10, operations: float = 1000.0
+) -> SimpleNamespace:
     """Return a window in which so many blocks were read."""
     return SimpleNamespace(
         begin_ns=7 * SECOND, end_ns=(7 + seconds) * SECOND, operations=operations,
@@ -22,12 +25,21 @@ def window(*, sessions=4, seconds=10, operations=1000.0):
     )  # fmt: skip
 
 
-def seen(letter, wait, part, seconds, *, still=True):
+def seen(letter: str, wait: str, part: str, seconds: float, *, still: bool = True) -> Observed:
     """Return that threads were seen so for some seconds."""
     return Observed(letter, wait, part, still=still, seconds=seconds)
 
 
-def watched(*observed, ran=0.0, queued=0.0, user=None, system=0.0, sessions=4.0, span=40.0, **more):
+def watched(
+    *observed: Observed,
+    ran: float = 0.0,
+    queued: float = 0.0,
+    user: float | None = None,
+    system: float = 0.0,
+    sessions: float = 4.0,
+    span: float = 40.0,
+    **more: Any,
+) -> WaitSamples:
     """Return what four sessions were seen at for ten seconds."""
     user = ran - system if user is None else user
     times = ThreadTimes(span=span, ran=ran, queued=queued, user=user, system=system)
@@ -35,7 +47,7 @@ def watched(*observed, ran=0.0, queued=0.0, user=None, system=0.0, sessions=4.0,
     return WaitSamples(sessions=sessions, observed=observed, times=times, **keys)
 
 
-def parts(made):
+def parts(made: Account) -> dict[Spent, object]:
     """Return the parts of a session's time as shares of it."""
     whole = made.sessions * made.seconds / made.operations
     return {part: pytest.approx(seconds / whole) for part, seconds in made.session.items()}

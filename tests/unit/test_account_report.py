@@ -1,13 +1,15 @@
 """Where the time went, on the terminal: sums that hold, at any width, whatever is named how."""
 
 import re
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import pytest
 from rich.cells import cell_len
 
 from replayer.analysis import flame
-from replayer.model import Account, Profile, Spent
+from replayer.model import Account, Profile, Run, Spent, StepResult
 from replayer.report import account as account_report
 from replayer.report import screen
 from tests.made import account
@@ -22,17 +24,17 @@ EVIL = [
 
 
 @pytest.fixture
-def cached(stored):
+def cached(stored: Run) -> StepResult:
     """Return the step of the fixture that has an account, a profile and costs."""
     return next(step for step in stored.steps if step.account is not None)
 
 
-def shown(step, width=100):
+def shown(step: StepResult, width: int = 100) -> str:
     """Return what the terminal shows of a step's account."""
     return screen.text(*account_report.parts(step), width=width)
 
 
-def profile(stacks, **changes):
+def profile(stacks: Mapping[str, int], **changes: Any) -> Profile:
     """Return a profile of these stacks."""
     made = {
         "payload": Profile.packed(stacks),

@@ -1,17 +1,22 @@
 """What a device could do, beside what a database got of it."""
 
+from collections.abc import Callable
+
 import pytest
 
 from replayer.analysis import ceiling
-from replayer.model import Reads, Status, StepResult
+from replayer.model import Reads, Run, Status, StepResult
 from replayer.results import upgrades
+from tests.fixture_types import RunOf
 
 
 @pytest.fixture
-def probed(run_of):
+def probed(run_of: RunOf) -> Callable[..., Run]:
     """Return a function that makes a run with a probe of 8 KiB random reads at depth 4."""
 
-    def make(iops, device="vda", depth=4, started="2026-11-20T09:00:00+00:00"):
+    def make(
+        iops: float, device: str = "vda", depth: int = 4, started: str = "2026-11-20T09:00:00+00:00"
+    ) -> Run:
         row = {
             "access": "random",
             "operation": "read",
@@ -37,7 +42,7 @@ def probed(run_of):
     return make
 
 
-def physical(run):
+def physical(run: Run) -> Run:
     """Return a run with a step that read 8 KiB blocks from vda, 4 at a time."""
     reads = Reads(per_second=30_000.0, block_bytes=8192, depth=4, access="random", device="vda")
     step = run.steps[0].model_copy(update={"reads": reads})

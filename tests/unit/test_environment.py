@@ -43,7 +43,7 @@ def test_limits_of_containers(monkeypatch):
 def test_notes_of_an_engine_are_advice_on_its_runs():
     """What an engine's folder says of every number of it is said of every run, and of no other."""
 
-    def told(name):
+    def told(name: str) -> str:
         about = EngineFacts(name=name, version="1", place="url", settings={}, facts={})
         work = {"name": "w", "source": "", "digest": "", "repeat": 1, "settings": {}, "steps": ()}
         run = Run(

@@ -13,7 +13,14 @@ from replayer.report import forms
 from replayer.results import histogram
 
 
-def payload(body=b"\2", *, figures=3, lowest=1, highest=3_600_000_000_000, cookie=0x1C849313):
+def payload(
+    body: bytes = b"\2",
+    *,
+    figures: int = 3,
+    lowest: int = 1,
+    highest: int = 3_600_000_000_000,
+    cookie: int = 0x1C849313,
+) -> str:
     """Return a payload with this header and these counters."""
     packed = zlib.compress(
         struct.pack(">IIIIQQd", cookie, len(body), 0, figures, lowest, highest, 1.0) + body

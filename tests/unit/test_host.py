@@ -11,7 +11,7 @@ from replayer.machine.host import Host
 FIXTURES = Path(__file__).parent.parent / "fixtures"
 
 
-def recorded(kernel):
+def recorded(kernel: str) -> Host:
     """Return a recorded machine."""
     return Host(FIXTURES / kernel / "first")
 
@@ -19,24 +19,24 @@ def recorded(kernel):
 class Tree:
     """A made-up /sys and /proc; every path of the test is on the device `numbers`."""
 
-    def __init__(self, root):
+    def __init__(self, root: Path) -> None:
         self.root = root
         self.numbers = (8, 1)
         self.mounts = []
 
-    def write(self, path, text=""):
+    def write(self, path: str, text: str = "") -> None:
         """Write a file."""
         target = self.root / path
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(text)
 
-    def link(self, path, target):
+    def link(self, path: str, target: str) -> None:
         """Make a symbolic link."""
         link = self.root / path
         link.parent.mkdir(parents=True, exist_ok=True)
         link.symlink_to(target)
 
-    def disk(self, name, numbers, *slaves, parent=""):
+    def disk(self, name: str, numbers: str, *slaves: str, parent: str = "") -> None:
         """Make a block device as sysfs shows it: a disk, a partition of `parent`, or on others."""
         where = f"sys/devices/pci/block/{f'{parent}/' if parent else ''}{name}"
         self.write(f"{where}/dev", numbers)
@@ -47,7 +47,16 @@ class Tree:
         self.link(f"sys/dev/block/{numbers}", f"../../{where.removeprefix('sys/')}")
         self.link(f"sys/class/block/{name}", f"../../{where.removeprefix('sys/')}")
 
-    def mount(self, point, kind, source, *, options="rw", numbers="0:50", root="/"):
+    def mount(
+        self,
+        point: Path | str,
+        kind: str,
+        source: str,
+        *,
+        options: str = "rw",
+        numbers: str = "0:50",
+        root: str = "/",
+    ) -> None:
         """Add a line to mountinfo."""
         number = len(self.mounts) + 20
         self.mounts.append(
@@ -55,13 +64,13 @@ class Tree:
         )
         self.write("proc/self/mountinfo", "\n".join(self.mounts) + "\n")
 
-    def host(self):
+    def host(self) -> Host:
         """Return the machine, on which every path has the device number that was set."""
         return Host(self.root, stat=lambda _: SimpleNamespace(st_dev=os.makedev(*self.numbers)))
 
 
 @pytest.fixture
-def tree(tmp_path):
+def tree(tmp_path: Path) -> Tree:
     """Return an empty machine."""
     return Tree(tmp_path)
 

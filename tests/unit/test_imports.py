@@ -10,18 +10,19 @@ from hdrh.histogram import HdrHistogram
 
 from replayer import registry
 from replayer.errors import Impossible
-from replayer.model import Status
+from replayer.imports import Sheaf
+from replayer.model import Status, StepResult
 from replayer.results import imported, store
 
 FILES = Path(__file__).parents[1] / "fixtures" / "imports"
 
 
-def read(tool, path, label=""):
+def read(tool: str, path: Path, label: str = "") -> Sheaf:
     """Return what an import makes of a file."""
     return registry.load("imports", tool).read(imported.opened(path), label)
 
 
-def values(step):
+def values(step: StepResult) -> dict[str, float]:
     """Return metric -> value."""
     return {m.metric: m.value for m in step.measurements}
 

@@ -3,23 +3,26 @@
 import copy
 import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
 from replayer import registry
+from replayer.imports import Sheaf
+from replayer.model import StepResult
 from replayer.results import imported
 
 FILES = Path(__file__).parents[1] / "fixtures" / "imports"
 MIB = 1 << 20
 
 
-def read(tool, path, label=""):
+def read(tool: str, path: Path, label: str = "") -> Sheaf:
     """Return what an import makes of a file."""
     return registry.load("imports", tool).read(imported.opened(Path(path)), label)
 
 
-def values(step):
+def values(step: StepResult) -> dict[str, float]:
     """Return metric -> value."""
     return {m.metric: m.value for m in step.measurements}
 
@@ -250,7 +253,7 @@ def test_the_walk_of_measure_reads_is_a_walk():
     assert run.steps[0].facts == {"threads": 50, "directory_entries": 10050}
 
 
-def fio(**changed):
+def fio(**changed: object) -> dict[str, object]:
     """Return a report of fio with one job of 10 s, and keys of the report or job changed."""
     side = {"total_ios": 1000, "iops": 100.0, "bw": 800, "bw_bytes": 819200, "runtime": 10000}
     job = {"jobname": "a", "error": 0, "elapsed": 10, "job_runtime": 10000, "read": side}
@@ -260,7 +263,7 @@ def fio(**changed):
     return copy.deepcopy(report)
 
 
-def write(path, *reports):
+def write(path: Path, *reports: Mapping[str, object]) -> Path:
     """Write reports one after another, as fio does, and return the path."""
     path.write_text("\n".join(json.dumps(report, indent=1) for report in reports))
     return path

@@ -9,7 +9,7 @@ from replayer.watch.sampler import DeviceDelta
 BLOCK = 8192
 
 
-def device(reads, *, block=BLOCK, writes=0):
+def device(reads: int, *, block: int = BLOCK, writes: int = 0) -> DeviceDelta:
     """Return what a device did that read whole blocks."""
     return DeviceDelta(10.0, reads, reads * block, writes, writes * 4096)
 

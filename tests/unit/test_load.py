@@ -1,22 +1,27 @@
 """Mixes, intended starts, requests and counts of a load, without a server."""
 
+from typing import Any
+
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from pydantic import ValidationError
 from scipy import stats
 
 from replayer.load import burn
 from replayer.load import mix as mixes
 from replayer.load.arrivals import starts
-from replayer.load.mix import Mix
+from replayer.load.mix import Hot, Mix
 from replayer.load.requests import Keys, Packing, Requests, Statement
 from replayer.load.tally import Tally, Tallying
 from replayer.model import Better, Measurement, Status, StepResult
 
+Numbers = NDArray[Any]
+
 SECOND = 10**9
 
 
-def drawn(rate, seconds, arrivals, seed=1):
+def drawn(rate: float, seconds: float, arrivals: str, seed: int = 1) -> Numbers:
     """Return all intended starts of a window."""
     random = np.random.Generator(np.random.PCG64(seed))
     return np.concatenate(list(starts(rate, seconds, arrivals, random)))
@@ -118,14 +123,21 @@ def test_cpu_is_carried_by_the_probes_that_both_machines_ran():
     assert burn.cpu_here(Mix(point=1, cpu="2ms"), [probe]) == (0.002, "")
 
 
-def unpacked(payload):
+def unpacked(payload: bytes) -> list[int]:
     """Return the numbers of a request, each of which has the wire's prefix."""
     cells = [payload[start : start + 12] for start in range(0, len(payload), 12)]
     assert all(cell.startswith(b"len:") for cell in cells)
     return [int.from_bytes(cell[4:], "big", signed=True) for cell in cells]
 
 
-def requests_of(*statements, rows=1000, hot=None, process=0, seed=1, number=40_000):
+def requests_of(
+    *statements: Statement,
+    rows: int = 1000,
+    hot: Hot | None = None,
+    process: int = 0,
+    seed: int = 1,
+    number: int = 40_000,
+) -> tuple[Numbers, list[list[int]]]:
     """Return the places of many requests, and their parameters as rows of numbers."""
     made = Requests(statements, Keys(rows, hot), process, seed, Packing(">", b"len:"))
     places, numbers = [], []
@@ -136,7 +148,13 @@ def requests_of(*statements, rows=1000, hot=None, process=0, seed=1, number=40_0
     return np.array(places), numbers
 
 
-def statement(kind="range", names=("first", "last", "burn"), weight=1.0, span=1, burn=0.0):
+def statement(
+    kind: str = "range",
+    names: tuple[str, ...] = ("first", "last", "burn"),
+    weight: float = 1.0,
+    span: int = 1,
+    burn: float = 0.0,
+) -> Statement:
     """Return a statement without a text."""
     return Statement(kind, "", names, weight, span, burn)
 

@@ -1,5 +1,8 @@
 """What can be bounded on recorded machines, and what is given back after a kill."""
 
+from collections.abc import Mapping
+from pathlib import Path
+
 import pytest
 
 from replayer import journal
@@ -8,7 +11,7 @@ from replayer.errors import ReplayerError
 from replayer.machine.host import Host
 
 
-def machine(root, files):
+def machine(root: Path, files: Mapping[str, str]) -> Host:
     """Write a machine's files below a folder and return it as a host."""
     for path, text in files.items():
         (root / path).parent.mkdir(parents=True, exist_ok=True)

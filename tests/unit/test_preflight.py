@@ -1,6 +1,7 @@
 """The preflight check: each line says how much is possible, what was found and what to do."""
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,10 +15,10 @@ MACHINES = ("proc-3.10", "proc-5.4", "proc-6.18")
 
 
 @pytest.fixture
-def recorded(tmp_path):
+def recorded(tmp_path: Path) -> Callable[..., Case]:
     """Return a function that makes a case of a recorded machine, its data in an empty folder."""
 
-    def make(name, **files):
+    def make(name: str, **files: str) -> Case:
         root = tmp_path / name
         if files:
             shutil.copytree(FIXTURES / name / "first", root)

@@ -3,6 +3,7 @@
 import os
 import re
 import zlib
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import accumulate, islice, pairwise
 from types import SimpleNamespace
@@ -14,7 +15,7 @@ from pydantic import ValidationError
 from replayer import registry
 from replayer.analysis.ceiling import Ceiling, ceiling, share
 from replayer.errors import Impossible, NotFound
-from replayer.model import Reads, Series, Status, StepResult
+from replayer.model import Reads, Run, Series, Status, StepResult
 from replayer.probes import bonnie, cpu, orion
 from replayer.report.run import render
 from replayer.report.screen import text
@@ -28,7 +29,9 @@ from replayer.watch.histogram import Latencies, bin_of
 from tests.benchmarks import storage as bench
 
 
-def result_of(iops, latency_us=100, block_size=8192, threads=1):
+def result_of(
+    iops: float, latency_us: float = 100, block_size: int = 8192, threads: int = 1
+) -> IoResult:
     """Return a result of one second with so many reads of the same latency."""
     ns = latency_us * 1000
     bins = {int(bin_of(np.array([ns]))[0]): iops}
@@ -37,7 +40,7 @@ def result_of(iops, latency_us=100, block_size=8192, threads=1):
     return IoResult(job, 1.0, seen, Latencies({}), iops, 0, (iops,), 0)
 
 
-def orion_points():
+def orion_points() -> list[orion._Point]:
     """Return two small points and one large one."""
     return [
         orion._Point(1, 0, result_of(8000, 124), None),
@@ -97,7 +100,7 @@ def test_orion_matrix_is_csv_with_a_head_line():
     assert findings.printed["mbps.csv"][2] == "2, 120.00, , "
 
 
-def bonnie_line(**values):
+def bonnie_line(**values: float) -> bonnie._Line:
     """Return a table line of bonnie with every phase, or with those given."""
     seen = Latencies({}, 1, 4_815_000, 0.0, 1, 4_815_000)
     every = (*bonnie._PHASES, *(f"{o}_{v}" for o in ("seq", "ran") for v in bonnie._VERBS))
@@ -205,7 +208,13 @@ def test_label_says_what_was_done():
     assert label(job) == "8 KiB random reads at depth 4"
 
 
-def probed(run, rows, *, device="vda", status=Status.DONE):
+def probed(
+    run: Run,
+    rows: Sequence[Mapping[str, object]],
+    *,
+    device: str = "vda",
+    status: Status = Status.DONE,
+) -> Run:
     """Return a run with a probe step that has these rows of the io table."""
     step = StepResult(
         step="probe",
@@ -221,7 +230,7 @@ def probed(run, rows, *, device="vda", status=Status.DONE):
     return run.model_copy(update={"steps": (step,)})
 
 
-def row(iops, **keys):
+def row(iops: float, **keys: object) -> dict[str, object]:
     """Return a row of the io table: 8 KiB random direct reads at depth 4."""
     plain = {
         "access": "random", "operation": "read", "client": "1", "block_bytes": 8192, "depth": 4,
@@ -314,7 +323,7 @@ def test_threads_share_an_interpreter_with_few(monkeypatch):
         assert io_run._processes(threads) == processes
 
 
-def watched(*intervals):
+def watched(*intervals: tuple[float | None, ...]) -> SimpleNamespace:
     """Return a sampler that saw intervals of (length, %idle, %iowait) of the processors."""
     ends = tuple(accumulate(length for length, _, _ in intervals))
     columns = {

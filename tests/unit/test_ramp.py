@@ -2,6 +2,7 @@
 
 import io
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from pydantic import ValidationError
@@ -40,7 +41,7 @@ LEVEL = {
 }
 
 
-def result_of(step, **changed):
+def result_of(step: str, **changed: Any) -> StepResult:
     """Return a result of a step; its contents can be set."""
     plain = {
         "step": step,
@@ -54,7 +55,7 @@ def result_of(step, **changed):
     return StepResult(**{**plain, **changed})
 
 
-def shown(result):
+def shown(result: StepResult) -> str:
     """Return what the terminal shows of a result's form."""
     console = Console(file=io.StringIO(), width=100, color_system=None)
     for part in forms.of(result).parts:
@@ -63,7 +64,7 @@ def shown(result):
     return console.file.getvalue()
 
 
-def levels_of(*throughputs):
+def levels_of(*throughputs: tuple[float, float]) -> tuple[dict[str, Any], ...]:
     """Return rows of a ramp's levels 1, 2, 4 ..."""
     return tuple(
         {

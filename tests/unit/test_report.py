@@ -5,7 +5,9 @@ import csv
 import io
 import os
 import re
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rich.cells import cell_len
@@ -20,6 +22,7 @@ from replayer.model import (
     Measurement,
     Profile,
     Reads,
+    Run,
     Series,
     Status,
     StepResult,
@@ -41,22 +44,25 @@ LEDGER = (
 )
 
 
-def shown(found, width=100, path=None):
+Change = Callable[[StepResult], dict[str, object]]
+
+
+def shown(found: Run, width: int = 100, path: str | None = None) -> str:
     """Return a run's report as plain text."""
     return screen.text(run.render(found, path), width=width)
 
 
-def with_steps(found, *steps, **changes):
+def with_steps(found: Run, *steps: StepResult, **changes: object) -> Run:
     """Return a run of just these steps."""
     return found.model_copy(update={"steps": steps, **changes})
 
 
-def step(found, name):
+def step(found: Run, name: str) -> StepResult:
     """Return a run's step of that name."""
     return next(one for one in found.steps if one.name == name)
 
 
-def repeated(found, changes):
+def repeated(found: Run, changes: Sequence[Change]) -> Run:
     """Return a run with its sessions repeated, each repeat with its own changes."""
     sessions = found.steps[-2:]
     steps = [
@@ -68,10 +74,10 @@ def repeated(found, changes):
     return with_steps(found, found.steps[0], *steps, workload=workload)
 
 
-def faster(factor):
+def faster(factor: float) -> Change:
     """Return a change that multiplies RIOPS."""
 
-    def change(one):
+    def change(one: StepResult) -> dict[str, object]:
         measurements = [
             m.model_copy(update={"value": m.value * factor}) if m.metric == "sessions.riops" else m
             for m in one.measurements
@@ -81,7 +87,7 @@ def faster(factor):
     return change
 
 
-def failed(_):
+def failed(_: StepResult) -> dict[str, object]:
     """Return a change that makes a repeat a failed one."""
     return {
         "status": Status.FAILED,
@@ -308,7 +314,7 @@ def test_words_of_others_cannot_steer_the_terminal(evil):
 def test_every_string_of_a_run_is_cleaned(stored):
     """A run in which every string is hostile is shown with every escape written out."""
 
-    def poison(value):
+    def poison(value: Any) -> Any:
         if isinstance(value, str) and value not in {"build", "walk", "sessions"}:
             return value + "\x1b[2J\u202e[bold]"
         if isinstance(value, dict):

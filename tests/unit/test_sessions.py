@@ -1,6 +1,7 @@
 """The keys of a sessions step, its histogram, and pgio's line, without a server."""
 
 import math
+from collections.abc import Sequence
 from types import SimpleNamespace
 
 import pytest
@@ -10,6 +11,8 @@ from replayer.model import Steadiness, Verdict
 from replayer.steps.sessions import outcome as sessions_outcome
 from replayer.steps.sessions import step as sessions
 from replayer.steps.sessions import window as sessions_window
+from replayer.steps.sessions.spec import Spec
+from replayer.steps.sessions.window import Window
 from replayer.tables import pgio
 from replayer.tables.pgio import SessionResult, TableSet
 from replayer.watch.histogram import Latencies
@@ -20,12 +23,12 @@ BLOCK = 8192
 MIB = 1 << 20
 
 
-def spec_of(**keys):
+def spec_of(**keys: object) -> Spec:
     """Return a spec with these keys."""
     return sessions.Spec(step="sessions", name="sessions", **keys)
 
 
-def window_of(rates):
+def window_of(rates: Sequence[float]) -> Window:
     """Return a window of one session that read so many blocks in each second."""
     result = SessionResult(1, "pgio1", 255, 8)
     for second, rate in enumerate(rates):
@@ -36,7 +39,7 @@ def window_of(rates):
     )
 
 
-def slice_of(**own):
+def slice_of(**own: object) -> dict[str, object]:
     """Return what the server says of a slice."""
     return {
         "selects": 3, "updates": 2, "deadlocks": 1, "began": 100.0, "ended": 100.5, "reads": 10,

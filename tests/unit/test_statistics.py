@@ -1,6 +1,7 @@
 """The statistics are tested for truth: promised shares of right and wrong, over seeded draws."""
 
 import math
+from collections.abc import Iterator
 from itertools import permutations
 
 import numpy as np
@@ -10,7 +11,9 @@ from scipy import stats as scipy_stats
 from replayer.analysis import statistics
 
 
-def two(random, size, shift=1.0, noise=0.03):
+def two(
+    random: np.random.Generator, size: int, shift: float = 1.0, noise: float = 0.03
+) -> Iterator[list[float]]:
     """Return two samples of a value a unit, the second off by a shift, with that much noise."""
     return (np.exp(random.normal(0, noise, size)) * m for m in (100, 100 * shift))
 

@@ -2,11 +2,14 @@
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from replayer.analysis import steadiness
 
 
-def noise(random, draws, seconds, level, alike=0.0):
+def noise(
+    random: np.random.Generator, draws: int, seconds: int, level: float, alike: float = 0.0
+) -> NDArray[np.float64]:
     """Return draws x seconds around 1, each of which resembles the one before it by a share."""
     fresh = random.normal(0, 1, (seconds + 30, draws))
     made = [fresh[0]]
@@ -15,7 +18,7 @@ def noise(random, draws, seconds, level, alike=0.0):
     return 1 + level * np.array(made[30:]).T
 
 
-def told(series):
+def told(series: NDArray[np.float64]) -> float:
     """Return the share of the series that are said to move."""
     return np.mean([steadiness.trend(values) is not None for values in series])
 

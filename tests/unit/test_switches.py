@@ -1,5 +1,7 @@
 """How long threads slept, of what the scheduler's events tell, in both of the forms they have."""
 
+from collections.abc import Mapping
+
 import pytest
 
 from replayer.collectors.waits.switches import RUNS, Step, Trace, joined, parsed
@@ -23,20 +25,27 @@ LIBRARY = """\
 """
 
 
-def slept(*steps, letters, looked=None, begin=0, end=4, watcher=LOOKER):
+def slept(
+    *steps: Step,
+    letters: Mapping[int, str],
+    looked: Mapping[str, float] | None = None,
+    begin: float = 0,
+    end: float = 4,
+    watcher: int = LOOKER,
+) -> dict[str, float]:
     """Return the shares of one trace of some milliseconds, in which the looker worked."""
     trace = Trace((begin - 1) * MS, begin * MS, end * MS, letters, watcher, "server")
     woke = Step(end * MS - 1, LOOKER, RUNS, woken=True)
     return joined([trace], sorted([*steps, woke]), looked or shares(letters))
 
 
-def shares(letters):
+def shares(letters: Mapping[int, str]) -> dict[str, float]:
     """Return state -> share of threads."""
     states = list(letters.values())
     return {state: states.count(state) / len(states) for state in states}
 
 
-def step(at, state, *, tid=READER, woken=False):
+def step(at: float, state: str, *, tid: int = READER, woken: bool = False) -> Step:
     """Return what happened to the reader after so many milliseconds."""
     return Step(round(at * MS), tid, state, woken=woken)
 
@@ -100,7 +109,7 @@ def test_a_trace_that_lacks_the_looker_is_none():
     assert joined([], [], {}) is None
 
 
-def traces(letters, seen):
+def traces(letters: str, seen: str) -> tuple[list[Trace], list[Step]]:
     """Return traces, 100 ms apart, of a reader that held or was seen in these states."""
     made, steps = [], []
     for number, (held, met) in enumerate(zip(letters, seen, strict=True)):

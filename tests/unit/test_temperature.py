@@ -3,7 +3,9 @@
 import mmap
 import os
 import subprocess
+from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -21,7 +23,7 @@ STRANGER = 1234
 
 
 @pytest.fixture
-def folder(server_home, tmp_path_factory):
+def folder(server_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Return a folder on a disk; skip where the folder for temporary files is memory."""
     made = server_home / tmp_path_factory.mktemp("cache").name
     made.mkdir()
@@ -33,7 +35,7 @@ def folder(server_home, tmp_path_factory):
 
 
 @pytest.fixture
-def files(folder):
+def files(folder: Path) -> list[Path]:
     """Return ten files of 64 pages, on the disk and in memory."""
     paths = [folder / f"file-{number}" for number in range(10)]
     for path in paths:
@@ -43,7 +45,7 @@ def files(folder):
 
 
 @pytest.fixture(params=["cachestat", "mincore"])
-def method(request, monkeypatch):
+def method(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Measure with one system call, then with the other."""
     if request.param == "cachestat" and not page_cache.has_cachestat():
         pytest.skip("this kernel has no cachestat")
@@ -53,7 +55,7 @@ def method(request, monkeypatch):
 
 
 @contextmanager
-def held(path):
+def held(path: Path) -> Iterator[None]:
     """Keep a file's pages in memory: mapped and touched pages cannot be dropped."""
     with (
         path.open("rb") as file,
@@ -64,7 +66,7 @@ def held(path):
 
 
 @contextmanager
-def stranger(paths):
+def stranger(paths: list[Path]) -> Iterator[None]:
     """Be an ordinary user who owns the files."""
     for path in {*paths, *(path.parent for path in paths)}:
         os.chown(path, STRANGER, STRANGER)
@@ -78,7 +80,7 @@ def stranger(paths):
 class Powerless(Host):
     """A machine on which nobody may drop caches."""
 
-    def cannot_write(self, path):
+    def cannot_write(self, path: str) -> str:
         """Refuse."""
         return "Permission denied"
 
@@ -232,7 +234,7 @@ def test_warm_names_the_file_that_cannot_be_read(folder, files):
         temperature.warm([*files, folder])
 
 
-def cold_of(**keys):
+def cold_of(**keys: object) -> Cold:
     """Return what was achieved before a read of 1,000,000 bytes."""
     known = {"asked": "cold", "got": "cold", "method": "m", "proof": "p", "resident_bytes": 0}
     return Cold(**{**known, "file_bytes": 1_000_000, **keys})

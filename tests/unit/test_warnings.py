@@ -1,14 +1,17 @@
 """Each warning is given for its reason, with what to do, and not otherwise."""
 
 import inspect
+from collections.abc import Callable, Sequence
 
 import pytest
 
 from replayer.analysis import warnings
 from replayer.model import (
     Cold,
+    Fact,
     Foreign,
     Measurement,
+    Run,
     Series,
     Status,
     Steadiness,
@@ -16,6 +19,7 @@ from replayer.model import (
     Temperature,
     Verdict,
 )
+from tests.fixture_types import RunOf
 from tests.made import ledger
 
 CALM = {
@@ -34,12 +38,12 @@ CALM = {
 }
 
 
-def cold(got=Temperature.COLD, size=1 << 30):
+def cold(got: Temperature = Temperature.COLD, size: int = 1 << 30) -> Cold:
     """Return what a step that asked for cold got."""
     return Cold(asked=Temperature.COLD, got=got, method="m", proof="cachestat", file_bytes=size)
 
 
-def series(seconds=(1, 2, 3, 4, 5), **columns):
+def series(seconds: Sequence[float] = (1, 2, 3, 4, 5), **columns: float) -> Series:
     """Return a series in which every column has one value throughout."""
     names = {name.replace("__", "."): value for name, value in columns.items()}
     return Series(
@@ -49,7 +53,9 @@ def series(seconds=(1, 2, 3, 4, 5), **columns):
     )
 
 
-def step(name="walk", *, repeat=1, status=Status.DONE, **more):
+def step(
+    name: str = "walk", *, repeat: int = 1, status: Status = Status.DONE, **more: object
+) -> StepResult:
     """Return a finished step."""
     return StepResult(
         step=more.pop("step", name),
@@ -65,10 +71,10 @@ def step(name="walk", *, repeat=1, status=Status.DONE, **more):
 
 
 @pytest.fixture
-def run(run_of):
+def run(run_of: RunOf) -> Callable[..., Run]:
     """Return a function that makes a run of these steps on a calm machine."""
 
-    def make(*steps, repeats=10, **facts):
+    def make(*steps: StepResult, repeats: int = 10, **facts: Fact | None) -> Run:
         many = [one.model_copy(update={"repeat": n + 1}) for n in range(repeats) for one in steps]
         return run_of([1.0]).model_copy(update={"steps": tuple(many), "host": {**CALM, **facts}})
 

@@ -1,23 +1,27 @@
 """Why a metric differs: planted causes are named, nothing else is, and chance explains nothing."""
 
 import json
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import pytest
 
-from replayer.analysis.comparison import Verdict, compare
+from replayer.analysis.comparison import Comparison, Verdict, compare
 from replayer.analysis.samples import Side, Unit
 from replayer.analysis.why import Change, why
-from replayer.model import Spent
+from replayer.model import Account, Spent
 from replayer.results import store
+from tests.fixture_types import RunOf
 from tests.made import USUAL, account
 
 
 @pytest.fixture
-def side(run_of):
+def side(run_of: RunOf) -> Callable[..., Side]:
     """Return a function that makes a side of runs with these accounts, one boot each."""
 
-    def make(name, accounts, *, boots=True, **more):
+    def make(
+        name: str, accounts: Sequence[Account | None], *, boots: bool = True, **more: object
+    ) -> Side:
         runs = []
         for number, one in enumerate(accounts):
             rate = one.operations / one.seconds if one else 1.0
@@ -29,7 +33,13 @@ def side(run_of):
     return make
 
 
-def pair(side, random, parts=None, count=6, **more):
+def pair(
+    side: Callable[..., Side],
+    random: np.random.Generator,
+    parts: Mapping[Spent, float] | None = None,
+    count: int = 6,
+    **more: object,
+) -> tuple[Side, Side]:
     """Return two sides, the second with these parts."""
     return (
         side("A", [account(random) for _ in range(count)]),
@@ -37,7 +47,7 @@ def pair(side, random, parts=None, count=6, **more):
     )
 
 
-def named(comparison):
+def named(comparison: Comparison) -> set[Spent]:
     """Return the parts that are named as moved, of all steps."""
     return {part.part for one in comparison.why for part in one.moved}
 

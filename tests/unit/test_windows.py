@@ -2,29 +2,33 @@
 
 import itertools
 import random
+from collections.abc import Sequence
 from math import isfinite
+from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from replayer.analysis import usage, windows
+from replayer.analysis.windows import Signal
 from replayer.results.profile import Profile, Source, WorkingSet
 
 START = 1_795_000_000.0
 
 
-def signal(rows, start=START):
+def signal(rows: Sequence[tuple[float, float, float]], start: float = START) -> Signal:
     """Return a signal of (end, span, value)."""
     ends, spans, values = (np.array(column, dtype=float) for column in zip(*rows, strict=True))
     return windows.signal(ends + start, spans, values)
 
 
-def seconds(values, start=START):
+def seconds(values: Sequence[float] | NDArray[np.float64], start: float = START) -> Signal:
     """Return a signal of a value each second."""
     return signal([(i + 1.0, 1.0, value) for i, value in enumerate(values)], start)
 
 
-def random_rows(draw, many):
+def random_rows(draw: random.Random, many: int) -> list[tuple[float, float, float]]:
     """Return rows of many lengths, some of them not known, with gaps between some."""
     at, rows = 0.0, []
     for _ in range(many):
@@ -35,7 +39,9 @@ def random_rows(draw, many):
     return rows
 
 
-def brute(rows, low, high):
+def brute(
+    rows: Sequence[tuple[float, float, float]], low: float, high: float
+) -> tuple[float, float]:
     """Return a mean over a time, and how much of it is known, in steps that divide every row."""
     step = 0.25
     known = []
@@ -179,7 +185,7 @@ def test_any_rows_at_all_give_windows_or_none(many):
                 assert max(spread.percentiles) <= spread.most <= one.values.max()
 
 
-def profile(seconds_=120, **columns):
+def profile(seconds_: int = 120, **columns: Any) -> Profile:
     """Return a profile of seconds."""
     return Profile(
         Source(kind="live", averaged_seconds=1.0),
@@ -242,7 +248,7 @@ FULL = dict.fromkeys(
 )
 
 
-def day(**columns):
+def day(**columns: Any) -> Profile:
     """Return a profile of a day in minutes."""
     many = 1440
     return Profile(

@@ -1,5 +1,8 @@
 """Workload files: what is understood, and the one sentence for what is not."""
 
+from collections.abc import Callable
+from pathlib import Path
+
 import pytest
 
 from replayer.errors import Impossible, NotFound
@@ -7,10 +10,10 @@ from replayer.run import workload as workload_file
 
 
 @pytest.fixture
-def write(tmp_path):
+def write(tmp_path: Path) -> Callable[[str], str]:
     """Return a function that writes a workload file and returns its path as text."""
 
-    def written(text):
+    def written(text: str) -> str:
         path = tmp_path / "mine.toml"
         path.write_text(text)
         return str(path)
