@@ -7,10 +7,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from replayer.analysis.account import account, asleep
+from replayer.analysis import account as accounts
+from replayer.analysis.account import asleep
 from replayer.collectors import Observed, ThreadTimes, WaitSamples
 from replayer.machine.processes import CpuSeconds
 from replayer.model import Account, Spent
+from tests.known import known
 
 SECOND = 10**9
 
@@ -45,6 +47,11 @@ def watched(
     times = ThreadTimes(span=span, ran=ran, queued=queued, user=user, system=system)
     keys = {"whose": "server", "moments": 100, "threads": 4, "observations": 400, **more}
     return WaitSamples(sessions=sessions, observed=observed, times=times, **keys)
+
+
+def account(*seen: Any, **more: Any) -> Account:
+    """Return the account of a window, which there is."""
+    return known(accounts.account(*seen, **more))
 
 
 def parts(made: Account) -> dict[Spent, object]:
@@ -255,8 +262,8 @@ def test_without_waits_there_is_the_cpu_alone():
     assert made.session == {}
     assert made.residue_share == 0.0
     assert made.cpu["server"][Spent.KERNEL] == pytest.approx(0.006)
-    assert account(window(), None, {}) is None
-    assert account(window(operations=0.0), watched(ran=1.0), {}) is None
+    assert accounts.account(window(), None, {}) is None
+    assert accounts.account(window(operations=0.0), watched(ran=1.0), {}) is None
 
 
 def test_a_window_that_was_too_short_has_no_parts():
@@ -348,7 +355,7 @@ def test_a_sleep_that_no_look_met_has_the_words_of_those_who_had_just_woken():
 
 def test_an_account_of_looks_alone_that_does_not_close_says_why_it_had_no_more():
     """Half of the sleep was missed: that perf may not trace is told with it, and only then."""
-    keys = {"ran": 10.0, "untraced": "perf is not installed"}
+    keys: dict[str, Any] = {"ran": 10.0, "untraced": "perf is not installed"}
     made = account(window(), watched(seen("D", "", "", 20.0), **keys), {})
     closed = account(window(), watched(seen("D", "", "", 30.0), **keys), {})
 

@@ -12,6 +12,7 @@ from replayer.analysis import flame
 from replayer.model import Account, Profile, Run, Spent, StepResult
 from replayer.report import account as account_report
 from replayer.report import screen
+from tests.known import known
 from tests.made import account
 
 EVIL = [
@@ -48,7 +49,7 @@ def profile(stacks: Mapping[str, int], **changes: Any) -> Profile:
 
 def test_the_sessions_are_the_sum_of_where_they_were(cached):
     """Little's law, with the residue: as rounded as it is shown."""
-    law = re.search(r"sessions +(.*?)\(", " ".join(shown(cached).split()))[1]
+    law = known(re.search(r"sessions +(.*?)\(", " ".join(shown(cached).split())))[1]
     whole, *parts = (float(number) for number in re.findall(r"[\d.]+", law))
 
     assert whole == 4.0
@@ -69,8 +70,8 @@ def test_cpu_is_split_by_whose_and_by_what_the_kernel_did(cached):
     """User and kernel of server and client; the server's kernel time adds up."""
     text = " ".join(shown(cached).split())
     server = re.search(r"server ([\d.]+) us \(user ([\d.]+), kernel ([\d.]+)\)", text)
-    whole, user, kernel = map(float, server.groups())
-    split = re.search(r"server's kernel (.*?) waits", text)[1]
+    whole, user, kernel = map(float, known(server).groups())
+    split = known(re.search(r"server's kernel (.*?) waits", text))[1]
 
     assert user + kernel == pytest.approx(whole, abs=0.02)
     assert "client 1.92 us (user 1.42" in text
@@ -143,7 +144,7 @@ def test_the_middle_repeat_is_shown(cached):
     ]
     without = cached.model_copy(update={"repeat": 4, "account": None})
 
-    assert account_report.middle([*repeats, without]).repeat == 3
+    assert known(account_report.middle([*repeats, without])).repeat == 3
     assert account_report.middle([without]) is None
 
 

@@ -1,6 +1,7 @@
 """What a device could do, beside what a database got of it."""
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -75,15 +76,15 @@ def test_step_that_read_no_device_has_no_ceiling(run_of, probed):
     assert ceiling.beside(run, [probed(50_000.0)]) is run
 
 
-LEDGER = {"verdict": "physical", "device": "vda"}
-OLD = {
+LEDGER: dict[str, Any] = {"verdict": "physical", "device": "vda"}
+OLD: dict[str, Any] = {
     "step": "sessions",
     "measurements": [{"metric": "sessions.riops", "value": 900.0}],
     "facts": {"block_size_bytes": 8192, "sessions.steady": "never steady", "pgio.line": "DBNAME:"},
     "spec": {"num_schemas": 4, "num_threads": 2, "update_pct": 0},
     "ledger": LEDGER,
 }
-WALK = {
+WALK: dict[str, Any] = {
     **OLD,
     "step": "walk",
     "measurements": [{"metric": "walk.iops", "value": 900.0}],

@@ -1,6 +1,6 @@
 """What a plan says before it begins: how long it takes, and whether so many boots suffice."""
 
-from collections.abc import Mapping
+from typing import Any
 
 import pytest
 
@@ -13,7 +13,7 @@ from tests.fixture_types import RunOf
 SPEC = {"step": "sessions", "name": "sessions", "num_threads": 4}
 
 
-def asked(*specs: Mapping[str, object], repeat: int = 1, digest: str = "new") -> WorkloadFacts:
+def asked(*specs: dict[str, Any], repeat: int = 1, digest: str = "new") -> WorkloadFacts:
     """Return a workload of these steps."""
     return WorkloadFacts(
         name="demo", source="", digest=digest, repeat=repeat, settings={}, steps=specs or (SPEC,)

@@ -15,9 +15,10 @@ from replayer.model import KERNEL_FRAME, Profile, Spent
 FIXTURE = Path(__file__).parents[1] / "fixtures" / "call-chains.txt"
 
 
-def chains() -> Iterator[str]:
+def chains() -> Iterator[tuple[str, Spent]]:
     """Yield the chains of the fixture, each with the part of an account that it belongs to."""
-    words, spent = {}, None
+    words: dict[str, str] = {}
+    spent = None
     for line in FIXTURE.read_text().splitlines():
         if line.startswith("["):
             spent = Spent(line.strip("[]"))

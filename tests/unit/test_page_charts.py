@@ -12,6 +12,7 @@ from replayer.model import Latency, Run, Series
 from replayer.report import charts
 from replayer.report.comparison import verdict_first
 from tests.fixture_types import RunOf
+from tests.known import known
 
 ORDER = [Verdict.WORSE, Verdict.BETTER, Verdict.UNCLEAR, Verdict.SAME]
 
@@ -58,7 +59,7 @@ def compared(run_of: RunOf) -> Comparison:
 
 def test_the_ratios_are_sorted_worst_first_with_their_directions(compared):
     """From the top: worse, then better, then what was not shown; each says which way is good."""
-    chart = charts.intervals(compared)
+    chart = known(charts.intervals(compared))
     titles = [title.partition(" (")[0] for title in reversed(chart["layout"]["categories"])]
     verdict = {row.title: row.verdict for row in compared.rows}
     places = [ORDER.index(verdict[title]) for title in titles]
@@ -74,7 +75,7 @@ def test_the_ratios_are_sorted_worst_first_with_their_directions(compared):
 
 def test_a_ratio_far_out_is_a_mark_at_the_edge_with_its_value(compared):
     """60 times as much does not stretch the axis: all others are seen, and it is told in words."""
-    chart = charts.intervals(compared)
+    chart = known(charts.intervals(compared))
     low, high = chart["layout"]["range_x"]
     (beyond,) = [trace for trace in chart["traces"] if trace["name"] == "beyond the axis"]
     ratios = [ratio for trace in chart["traces"] if trace is not beyond for ratio in trace["x"]]

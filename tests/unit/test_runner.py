@@ -44,7 +44,7 @@ def run_steps(
             if kind != "steps":
                 return real(kind, name)
             module = SimpleNamespace(run=steps[name], needs_database=lambda _spec: False)
-            if name in (checks or {}):
+            if checks and name in checks:
                 module.check = checks[name]
             return module
 

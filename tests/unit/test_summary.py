@@ -31,7 +31,8 @@ def with_step(run: Run, name: str, **changes: object) -> Run:
 
 def cold(got: str) -> Cold:
     """Return how cold it was where cold was asked for."""
-    return Cold(asked="cold", got=got, method="", proof="", file_bytes=100, resident_bytes=0)
+    keys = {"asked": "cold", "got": got, "method": "", "proof": ""}
+    return Cold.model_validate({**keys, "file_bytes": 100, "resident_bytes": 0})
 
 
 @pytest.mark.parametrize(

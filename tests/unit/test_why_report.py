@@ -18,6 +18,7 @@ from replayer.report import csv as csv_report
 from replayer.report import markdown, screen
 from replayer.report import why as why_report
 from tests.fixture_types import RunOf
+from tests.known import known
 from tests.made import USUAL, account
 
 EVIL = "=1+1</script><img src=x onerror=alert(1)>\x1b[2J\x07\u202e|\n" + "x" * 10_000
@@ -109,7 +110,7 @@ def test_a_part_that_explains_little_is_not_told_as_the_reason(sides):
     """A tenth of the difference is named, and that most of it is in no part that was shown."""
     compared = compare(*sides({Spent.ENTRY: 2e-6}))
     why = compared.why[0]
-    wider = why.whole.model_copy(update={"shift": 20e-6})
+    wider = known(why.whole).model_copy(update={"shift": 20e-6})
     words = why_report.section(why.model_copy(update={"whole": wider}), compared).sentence
 
     assert "where the most of it is was not shown" in words
