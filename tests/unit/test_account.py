@@ -1,5 +1,6 @@
 """The account of a window: it closes by what was counted, and its residue shows an error."""
 
+from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any
 
@@ -8,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from replayer.analysis import account as accounts
-from replayer.analysis.account import asleep
+from replayer.analysis.account import Split, asleep
 from replayer.collectors import Observed, ThreadTimes, WaitSamples
 from replayer.machine.processes import CpuSeconds
 from replayer.model import Account, Spent
@@ -17,9 +18,7 @@ from tests.known import known
 SECOND = 10**9
 
 
-def window(
-    *, sessions: int = 4, seconds: float = 10, operations: float = 1000.0
-) -> SimpleNamespace:
+def window(*, sessions: int = 4, seconds: float = 10, operations: float = 1000.0) -> Any:
     """Return a window in which so many blocks were read."""
     return SimpleNamespace(
         begin_ns=7 * SECOND, end_ns=(7 + seconds) * SECOND, operations=operations,
@@ -49,9 +48,14 @@ def watched(
     return WaitSamples(sessions=sessions, observed=observed, times=times, **keys)
 
 
-def account(*seen: Any, **more: Any) -> Account:
+def account(
+    window: accounts.Window,
+    waits: WaitSamples | None,
+    used: Mapping[str, CpuSeconds],
+    kernel: Split | None = None,
+) -> Account:
     """Return the account of a window, which there is."""
-    return known(accounts.account(*seen, **more))
+    return known(accounts.account(window, waits, used, kernel))
 
 
 def parts(made: Account) -> dict[Spent, object]:
