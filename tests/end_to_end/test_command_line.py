@@ -203,7 +203,7 @@ def test_a_run_is_watched_from_elsewhere(replayer, running, toml):
     """Its steps are told as they come, and at its end it is over; then none is under way."""
     run = running(toml(QUICK.replace("200ms", "2s")))
     out, err = replayer.process("watch")
-    run.communicate(timeout=120)
+    run.communicate()
 
     assert run.returncode == 0
     assert err.count("): done; in ") == 2
@@ -220,9 +220,9 @@ def test_a_run_that_was_killed_ends_the_watching(running, watching, toml, tmp_pa
     (path,) = (tmp_path / "results").glob("2*.json")
     watch = watching()
     run.kill()
-    run.communicate(timeout=60)
+    run.communicate()
     before = path.read_bytes()
-    _, err = watch.communicate(timeout=60)
+    _, err = watch.communicate()
 
     assert watch.returncode == 1
     assert "is gone: `replayer run --resume" in err
@@ -235,7 +235,7 @@ def test_ctrl_c_ends_the_watching_alone(running, watching, toml):
     run = running(toml(LONG))
     watch = watching()
     watch.send_signal(signal.SIGINT)
-    watch.communicate(timeout=60)
+    watch.communicate()
 
     assert watch.returncode == 130
     assert run.poll() is None

@@ -68,7 +68,7 @@ def cut(
         with contextlib.suppress(ReplayerError):
             found = 0 if path is None else len(store.load(path).steps)
     started.send_signal(number)
-    started.communicate(timeout=300)
+    started.communicate()
     return path, store.load(path)
 
 
@@ -192,7 +192,7 @@ def test_what_was_asked_for_is_not_asked_again(replayer, interrupted):
 def test_two_who_take_up_one_run_do_not_both_write_it(replayer, interrupted):
     """One of them goes on, and the other is refused or finds nothing missing any more."""
     both = [replayer.start("run", "--resume", interrupted) for _ in range(2)]
-    ends = [(one.communicate(timeout=300)[1], one.returncode) for one in both]
+    ends = [(one.communicate()[1], one.returncode) for one in both]
     after = store.load(interrupted)
 
     assert sorted(status for _, status in ends) == [0, 2], ends

@@ -104,6 +104,7 @@ def test_a_huge_file_among_the_runs_is_not_read(tmp_path, begin, reason):
 
     (listed,) = store.runs(tmp_path)
 
+    assert isinstance(listed, store.Unreadable)
     assert reason in listed.reason
     with pytest.raises(Impossible, match=reason):
         store.load(path)
