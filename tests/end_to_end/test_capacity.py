@@ -70,7 +70,7 @@ def test_objective_that_nothing_keeps_is_out_of_reach(context):
 @pytest.mark.quiet
 def test_failure_beside_others_is_void_and_run_again(context):
     """Loops on every processor: what fails beside them is tried twice again, and that is said."""
-    with beside("while :; do :; done", many=os.cpu_count()):
+    with beside("while :; do :; done", many=os.cpu_count() or 1):
         outcome = performed(capacity, spec_of(slo="p50=100ns", least=1, trials=2), context)
     endings = [row["ended"] for row in outcome.tables["trials"]]
 

@@ -27,7 +27,7 @@ num_threads = 2
 scale = "64M"
 run_time = "{SECONDS}s"
 """
-ISO = {"env": {"LC_ALL": "C", "S_TIME_FORMAT": "ISO", "PATH": "/usr/sbin:/usr/bin:/sbin:/bin"}}
+ISO = {"LC_ALL": "C", "S_TIME_FORMAT": "ISO", "PATH": "/usr/sbin:/usr/bin:/sbin:/bin"}
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +60,7 @@ def measured(
         "1",
         stdout=subprocess.PIPE,
         text=True,
-        **ISO,
+        env=ISO,
     )
     try:
         words = (
