@@ -363,7 +363,8 @@ def test_a_server_that_is_stopped_in_the_window_ends_no_step(made_home):
 def test_those_who_only_watch_are_no_sessions(server):
     """A collector's connection that is made, or asks at the same moment, is none of the step's."""
     with recording(server, "waits", "statistics") as recordings:
-        statistics = cast("Statistics", recordings._under_way["statistics"])
+        statistics = recordings._under_way["statistics"]
+        assert isinstance(statistics, Statistics)
         marks = [begin(recordings)]
         while not statistics._said.get(marks[0]):
             time.sleep(0.01)
