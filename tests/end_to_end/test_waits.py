@@ -14,6 +14,7 @@ import pytest
 
 from replayer.analysis.account import account
 from replayer.collectors import WaitSamples
+from replayer.collectors.statistics import Statistics
 from replayer.collectors.waits.collector import Waits
 from replayer.engines import driver
 from replayer.engines import engine as engines
@@ -361,14 +362,17 @@ def test_a_server_that_is_stopped_in_the_window_ends_no_step(made_home):
 
 def test_those_who_only_watch_are_no_sessions(server):
     """A collector's connection that is made, or asks at the same moment, is none of the step's."""
-    with (
-        contextlib.closing(Database(server.engine, server.start())),
-        recording(server, "waits", "statistics") as recordings,
-    ):
-        marks = []
+    with recording(server, "waits", "statistics") as recordings:
+        statistics = recordings._under_way["statistics"]
+        assert isinstance(statistics, Statistics)
+        marks = [begin(recordings)]
+        while not statistics._said.get(marks[0]):
+            time.sleep(0.01)
         for _ in range(10):
+            # What it read is counted when it ends.
+            with contextlib.closing(Database(server.engine, server.start())) as other:
+                other.query("SELECT count(*) FROM pg_class")
             marks.append(begin(recordings))
-            time.sleep(0.05)
         recordings.end()
         seen = recordings.seen(marks[0], marks[-1])
 
