@@ -34,7 +34,7 @@ from replayer.run.forecast import forecast, plan
 from replayer.run.keeping import Kept
 from replayer.run.ordering import ordered
 from replayer.run.recovery import give_back
-from replayer.run.runner import turns
+from replayer.run.workload import turns
 from replayer.servers import residue
 from replayer.units import show_size
 from replayer.watch import recordings
