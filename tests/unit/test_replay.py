@@ -13,7 +13,7 @@ from psycopg.conninfo import conninfo_to_dict
 from sqlalchemy.engine import make_url
 
 from replayer.analysis import divergence
-from replayer.capture import archive
+from replayer.capture import fingerprint
 from replayer.capture.action import Action, Fingerprint, Session, Statement
 from replayer.capture.archive import Reader, Writer
 from replayer.engines import engine as engines
@@ -225,7 +225,7 @@ def test_read_only_replays_believe_the_text_and_not_the_file(tmp_path, monkeypat
     """A file that calls a DELETE a SELECT has it left out all the same."""
     forged = Fingerprint(1, "SELECT ?", "select")
     monkeypatch.setattr(
-        archive.Fingerprints, "statement", lambda _, text, *__: Statement(text, forged)
+        fingerprint.Fingerprints, "statement", lambda _, text, *__: Statement(text, forged)
     )
     path = tmp_path / "forged.replay"
     with Writer(path) as writer:
