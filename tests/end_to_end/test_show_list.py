@@ -210,28 +210,3 @@ def test_the_examples_of_the_help_work(cli, results, tmp_path, command):
         arguments = shlex.split(line.partition("  ")[0])
         arguments = [str(results) if word.startswith("/mnt/") else word for word in arguments]
         cli(*arguments)
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [["list"], ["list", "runs", "-v"], ["list", "workloads", "-v"], ["show", "latest"], ["--help"]],
-)
-def test_nothing_slow_is_loaded(results, tmp_path, arguments):
-    """Neither lists nor reports nor help load a database driver or a numerical library."""
-    program = (
-        "import sys; from replayer.__main__ import main\n"
-        "try: main(sys.argv[1:])\n"
-        "except SystemExit: pass\n"
-        "slow = {'sqlalchemy', 'numpy', 'scipy', 'psycopg', 'pymysql'} & set(sys.modules)\n"
-        "sys.exit(f'loaded: {slow}' if slow else 0)"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", program, *arguments],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
-
-    assert done.returncode == 0, done.stderr
