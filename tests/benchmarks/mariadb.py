@@ -134,7 +134,7 @@ def building(server: Server, workdir: Path) -> list[Row]:
             outcome = performed(build, build_of(ROWS), here)
             pairs.append((theirs, value(outcome, "build.last_doubling")))
             with here.database() as database:
-                database.execute(Asked.named("flush"))
+                database.execute(Asked("flush"))
     title = f"rowstore: times faster, doubling to {ROWS:,} rows"
     return [row(title, "one client session, plain INSERT..SELECT", ">= 1.4", pairs)]
 
@@ -151,7 +151,7 @@ def plain(here: Context) -> float:
             database.query(
                 f"INSERT INTO plain SELECT id, lastname, `time` FROM persons1_s{segment}"
             )
-        database.execute(Asked.named("flush"))
+        database.execute(Asked("flush"))
         clock = "SELECT CAST(UNIX_TIMESTAMP(SYSDATE(6)) AS DOUBLE) AS clock"
         began = database.query(clock)[0]["clock"]
         database.query(PLAIN)
@@ -159,7 +159,7 @@ def plain(here: Context) -> float:
         rows = database.query("SELECT COUNT(*) AS n FROM plain")[0]["n"]
         assert rows == ROWS, rows
         database.query("DROP TABLE plain")
-        database.execute(Asked.named("flush"))
+        database.execute(Asked("flush"))
     return float(ended - began)
 
 

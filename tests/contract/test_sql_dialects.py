@@ -133,8 +133,8 @@ def _asked_elsewhere(verb: str) -> set[str] | None:
 def test_singlestore_ddl_has_its_keys():
     """The native layout has SORT KEY and SHARD KEY, MemSQL 5's a clustered columnstore."""
     known = engine.load("singlestore")
-    (native,) = known.needs(Asked.named("columnstore/create")).statements()
-    (legacy,) = known.needs(Asked.named("memsql5/create")).statements()
+    (native,) = known.needs(Asked("columnstore/create")).statements()
+    (legacy,) = known.needs(Asked("memsql5/create")).statements()
     assert "SORT KEY (id)" in native
     assert "SHARD KEY (n)" in native
     assert "CLUSTERED" not in native

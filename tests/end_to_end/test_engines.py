@@ -512,8 +512,8 @@ def test_added_engine_is_listed_and_measured(parallel, made_home, replayer):
     run, _ = result_of(replayer(*words))
     assert run["engine"]["name"] == "postgres-parallel"
     assert run["engine"]["settings"]["max_parallel_workers_per_gather"] == "4"
-    engine, count = engines.load("postgres-parallel"), Asked.named("table/count")
-    assert "largest" in engine.needs(Asked.named("table/scan")).text
+    engine, count = engines.load("postgres-parallel"), Asked("table/count")
+    assert "largest" in engine.needs(Asked("table/scan")).text
     assert engine.needs(count) == engines.load("postgres").needs(count)
 
 

@@ -52,7 +52,7 @@ def test_a_role_without_rights_is_told_the_grants_that_help(server, limited, rep
             closing(Database(there.engine, there.start())) as database,
             pytest.raises(Denied, match=r"may not do it: flush: .*GRANT pg_checkpoint TO limited"),
         ):
-            database.execute(Asked.named("flush"))
+            database.execute(Asked("flush"))
 
     before = rights_of(url, replayer)
     assert [answer for answer, _ in before] == ["limited", "limited", "limited", "ok"]
@@ -64,7 +64,7 @@ def test_a_role_without_rights_is_told_the_grants_that_help(server, limited, rep
     with open_server(engines.of_url(url), url=url) as there:
         assert there.data_directory() == server.data_directory()
         with closing(Database(there.engine, there.start())) as database:
-            database.execute(Asked.named("flush"))
+            database.execute(Asked("flush"))
 
 
 def test_a_role_that_may_make_nothing_is_refused_with_the_grant(server, limited):

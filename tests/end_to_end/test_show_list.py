@@ -4,7 +4,6 @@ import argparse
 import json
 import re
 import shlex
-import sys
 from pathlib import Path
 
 import pytest
@@ -183,24 +182,3 @@ def test_the_examples_of_the_help_work(replayer, results, tmp_path, command):
         arguments = shlex.split(line.partition("  ")[0])
         arguments = [str(results) if word.startswith("/mnt/") else word for word in arguments]
         replayer(*arguments)
-
-
-LOADED = """
-import sys
-from replayer.__main__ import main
-for words in sys.argv[1:]:
-    try:
-        main(words.split())
-    except SystemExit:
-        pass
-    slow = {"sqlalchemy", "numpy", "scipy", "psycopg", "pymysql"} & set(sys.modules)
-    if slow:
-        sys.exit(f"{words} loaded {slow}")
-"""
-
-
-def test_nothing_slow_is_loaded(replayer, results):
-    """Neither lists nor reports nor help load a database driver or a numerical library."""
-    words = ("--help", "list", "list runs -v", "list workloads -v", "show latest")
-
-    replayer.process(*words, command=(sys.executable, "-c", LOADED))

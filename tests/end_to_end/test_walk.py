@@ -495,7 +495,7 @@ def test_any_table_can_be_walked(context):
         files = relations.files(
             database,
             context.data_directory(),
-            Asked.named("slob/files"),
+            Asked("slob/files"),
             name="pg_catalog.pg_attribute",
         )
     found = values(performed(walk, spec_of(table="pg_catalog.pg_attribute"), context))

@@ -65,5 +65,5 @@ def test_a_verb_taken_away_says_why():
     citus = engine.load("citus")
     assert citus.named("slob/slice") is None
     assert citus.named("slob/layout") is not None
-    assert "append-only" in citus.why_not(Asked.named("slob/slice"))
-    assert "no nowhere.sql" in citus.why_not(Asked.named("nowhere"))
+    assert "append-only" in citus.why_not(Asked("slob/slice"))
+    assert "no nowhere.sql" in citus.why_not(Asked("nowhere"))

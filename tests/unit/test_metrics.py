@@ -15,7 +15,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from prometheus_client.registry import Collector
 
 from replayer.errors import Impossible
-from replayer.metrics import latency, serving, source
+from replayer.metrics import address, latency, serving, source
 from replayer.metrics.families import Families
 from replayer.model import Better, Measurement, Run, Status, StepResult
 from replayer.report.tables import mean
@@ -216,12 +216,12 @@ def test_what_is_no_number_is_left_out(stored):
 
 @pytest.mark.parametrize("public", [False, True])
 @pytest.mark.parametrize(
-    "address", ["65536", "127.0.0.1:x", "127.0.0.1:65536", "[::1:1", "127.0.0.1:-1", "no.invalid:1"]
+    "wrong", ["65536", "127.0.0.1:x", "127.0.0.1:65536", "[::1:1", "127.0.0.1:-1", "no.invalid:1"]
 )
-def test_what_is_no_address_is_refused(address, public):
+def test_what_is_no_address_is_refused(wrong, public):
     """One sentence says what it must be."""
     with pytest.raises(Impossible, match=r"--listen .*127\.0\.0\.1") as refused:
-        serving.listening(address, "--listen", public=public)
+        address.listening(wrong, "--listen", public=public)
 
     assert "\n" not in str(refused.value)
 
@@ -229,8 +229,8 @@ def test_what_is_no_address_is_refused(address, public):
 def test_others_are_let_in_only_if_it_is_asked_for():
     """An address that others reach wants --metrics-public."""
     with pytest.raises(Impossible, match="--metrics-public"):
-        serving.listening("0.0.0.0:0", "--metrics", public=False)
-    serving.listening("0.0.0.0:0", "--metrics", public=True).close()
+        address.listening("0.0.0.0:0", "--metrics", public=False)
+    address.listening("0.0.0.0:0", "--metrics", public=True).close()
 
 
 @pytest.mark.parametrize(

@@ -256,7 +256,7 @@ def test_what_the_collectors_counted_is_a_few_lines(stored):
 
 def test_a_pipe_gets_the_plain_report(stored, capsys):
     """Without a terminal there is no escape sequence, and pgio's line stands alone on its line."""
-    screen.show(stored)
+    screen.write(run.render(stored))
 
     out = capsys.readouterr().out
     assert "\x1b" not in out
@@ -283,7 +283,7 @@ def test_an_ascii_terminal_gets_ascii(stored, monkeypatch):
     raw = io.BytesIO()
     stream = io.TextIOWrapper(raw, encoding="ascii")
     monkeypatch.setattr("sys.stdout", stream)
-    screen.show(stored.model_copy(update={"label": "ядро"}))
+    screen.write(run.render(stored.model_copy(update={"label": "ядро"})))
     stream.flush()
 
     text = raw.getvalue().decode("ascii")
