@@ -3,23 +3,26 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 
-.PHONY: demo test test-slow test-quiet lint bench lab-test kernel-lab packages sample plotly dist clean
+.PHONY: demo test test-slow test-quiet lint bench lab-test kernel-lab packages sample plotly dist wheel-smoke clean
 
 # With LIVE=1 a page follows it in a browser, and with LIVE=ADDR:PORT it is served there.
 demo: $(VENV)/.ready
 	$(BIN)/replayer run demo $(if $(LIVE),--live $(filter-out 1,$(LIVE)))
 
-# Three files of tests at a time, as they wait for servers half of it; then, one by one, the tests
-# that count what the whole machine does.
+# Several files of tests at a time, as they wait for servers half of it; then, one by one, the tests
+# that count what the whole machine does.  Each closes with the thirty that took longest.
+PYTEST := $(BIN)/pytest --durations=30 --durations-min=1
+BESIDE := -n 4 --dist loadfile
+
 test: $(VENV)/.ready-dev
-	$(BIN)/pytest -n 3 --dist loadfile -m "not slow and not quiet and not alone"
-	$(BIN)/pytest -m "alone and not slow and not quiet"
+	$(PYTEST) $(BESIDE) -m "not slow and not quiet and not alone"
+	$(PYTEST) -m "alone and not slow and not quiet"
 
 # What takes long, and servers of other versions, which are installed into a cache folder first.
 test-slow: $(VENV)/.ready-dev
 	$(BIN)/python -m tests.servers
-	$(BIN)/pytest -n 3 --dist loadfile -m "slow and not quiet and not alone"
-	$(BIN)/pytest -m "slow and alone and not quiet"
+	$(PYTEST) $(BESIDE) -m "slow and not quiet and not alone"
+	$(PYTEST) -m "slow and alone and not quiet"
 
 # Verdicts about this machine under limits: they want it for themselves, as `make bench` does.
 test-quiet: $(VENV)/.ready-dev
@@ -56,6 +59,15 @@ lab-test: $(VENV)/.ready-dev
 dist: $(VENV)/.ready-dev
 	rm -rf dist
 	$(BIN)/python -m build
+
+# The wheel in a bare environment, run from a folder that has nothing else.
+wheel-smoke: $(VENV)/.ready-dev
+	folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT && chmod 755 $$folder && \
+	$(BIN)/python -m build --wheel --outdir $$folder && \
+	$(PYTHON) -m venv $$folder/venv && \
+	$$folder/venv/bin/python -m pip install --quiet $$folder/*.whl && \
+	cd $$folder && export REPLAYER_HOME=$$folder/home && \
+	venv/bin/replayer run smoke && venv/bin/replayer show latest >/dev/null && venv/bin/replayer list
 
 # A page of one run and one of a comparison, to look at before anything is run: some 20 minutes.
 sample: $(VENV)/.ready-dev

@@ -24,8 +24,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = command_line.hidden(sys.argv[1:] if argv is None else argv)
     # Before anything is opened: it would take the place of a stream that is closed.
     with streams.guarded():
-        signals.install()
         try:
+            signals.install()
             return _performed(arguments)
         except BrokenPipeError:
             # The reader of our output went away (`| head`): nothing is left to say to it.

@@ -7,13 +7,12 @@ file's name: `import_.py`.
 
 import ast
 import functools
-import importlib
 import keyword
 import pkgutil
 from pathlib import Path
 from types import ModuleType
 
-from replayer import signals
+from replayer import later
 from replayer.errors import NotFound, nearest
 
 _HERE = Path(__file__).parent
@@ -59,21 +58,14 @@ def load(kind: str, name: str) -> ModuleType:
     if name not in known:
         raise NotFound(f"there is no {_one(kind)} {name!r}{nearest(name, known)}")
     module = part(kind, name, _one(kind))
-    return module or _imported(f"replayer.{kind}.{_module(name)}")
+    return module or later.load(f"replayer.{kind}.{_module(name)}")
 
 
 def part(kind: str, name: str, module: str) -> ModuleType | None:
     """Import a part of a plug-in; None if it has none of that name, or is not there."""
     if name not in names(kind) or not (_folder(kind) / _module(name) / f"{module}.py").is_file():
         return None
-    return _imported(f"replayer.{kind}.{_module(name)}.{module}")
-
-
-def _imported(module: str) -> ModuleType:
-    # What a signal raises in the middle of an import, a library's C code may turn into a fault of
-    # its own, or ignore.
-    with signals.shield():
-        return importlib.import_module(module)
+    return later.load(f"replayer.{kind}.{_module(name)}.{module}")
 
 
 def _folder(kind: str) -> Path:

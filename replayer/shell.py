@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
+from replayer import signals
 from replayer.errors import ReplayerError
 
 Conversation = subprocess.Popen[bytes]
@@ -76,9 +77,7 @@ def run(
     except subprocess.TimeoutExpired as error:
         raise ReplayerError(f"{command[0]} did not end within {timeout:.0f} s") from error
     if done.returncode:
-        raise ReplayerError(
-            f"{Path(command[0]).name} failed: {_last_words(done.stderr or done.stdout)}"
-        )
+        raise _failure(command, done.returncode, done.stderr or done.stdout)
     return done.stdout
 
 
@@ -157,8 +156,8 @@ def printed(
             raise ReplayerError(f"{command[0]} did not end within {timeout:.0f} s")
         if process.returncode:
             errors.seek(0)
-            words = _last_words(errors.read().decode(errors="replace"))
-            raise ReplayerError(f"{Path(command[0]).name} failed: {words}")
+            printed_errors = errors.read().decode(errors="replace")
+            raise _failure(command, process.returncode, printed_errors)
 
 
 def ended(process: Conversation, *, within: float) -> bool:
@@ -192,6 +191,11 @@ def _identity(user: User | None) -> dict[str, Any]:
     return {"user": user.uid, "group": user.gid, "extra_groups": []}
 
 
-def _last_words(text: str) -> str:
+def _failure(command: Sequence[str], status: int, text: str) -> ReplayerError:
+    """Return the error of a program that failed: what killed it, or the last that it printed."""
+    name = Path(command[0]).name
+    if status < 0:
+        return ReplayerError(f"{name} was killed by {signals.name_of(-status)}")
     lines = [line.strip() for line in text.strip().splitlines() if line.strip()]
-    return "; ".join(lines[-3:]) or "it said nothing"
+    words = "; ".join(lines[-3:]) or f"it ended with status {status} and printed nothing"
+    return ReplayerError(f"{name} failed: {words}")

@@ -36,8 +36,16 @@ _wakeups: list[int] = []
 
 
 def install() -> None:
-    """Turn the first Ctrl-C, SIGTERM or SIGHUP into Interrupted, raised in the main thread."""
+    """Turn the first Ctrl-C, SIGTERM or SIGHUP into Interrupted, raised in the main thread.
+
+    Raises Interrupted at its end for one that came meanwhile.
+    """
     _state.update(depth=0, pending=0, raised=0, heard=0)
+    with shield():
+        _install()
+
+
+def _install() -> None:
     _same_until.clear()
     # Under nohup SIGHUP is ignored from the start, and stays so.
     hung_up = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN

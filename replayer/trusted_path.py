@@ -58,6 +58,9 @@ class Folder:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        # What is done below a descriptor fails under a bare name, or under none.
+        if isinstance(error, OSError) and not os.path.isabs(error.filename or ""):  # noqa: PTH117
+            error.filename = str(self.path / (error.filename or ""))
         self.close()
 
     def close(self) -> None:

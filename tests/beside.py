@@ -5,10 +5,11 @@ import os
 import shlex
 import signal
 import subprocess
+from collections.abc import Iterator
 
 
 @contextlib.contextmanager
-def beside(command, many=1):
+def beside(command: str, many: int = 1) -> Iterator[None]:
     """Run shell commands beside a test that are no children of it, and end them."""
     # Not a session's leader by itself, so that setsid keeps the process id.
     one = f"setsid sh -c {shlex.quote(command)} >/dev/null 2>&1 & echo $!"

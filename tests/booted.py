@@ -12,7 +12,11 @@ import shutil
 import subprocess
 import sys
 import uuid
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Self
+
+from tests.told import matched
 
 TESTS = Path(__file__).parent
 KERNELS = ("6.1.0-56-cloud-amd64", "6.12.117+deb12-cloud-amd64")
@@ -69,11 +73,18 @@ exec {python} -m tests.booted {root} step "$2"
 class Machine:
     """The root folder of a machine with GRUB."""
 
-    def __init__(self, root):
+    def __init__(self, root: Path) -> None:
         self.root = root
 
     @classmethod
-    def made(cls, root, *, default="0", kernels=KERNELS, extra="panic=30"):
+    def made(
+        cls,
+        root: Path,
+        *,
+        default: str = "0",
+        kernels: Sequence[str] = KERNELS,
+        extra: str = "panic=30",
+    ) -> Self:
         """Make a machine that runs its default kernel."""
         machine = cls(root)
         for folder in ("boot/grub", "etc/systemd/system", "run/systemd/system", "usr/bin"):
@@ -93,38 +104,38 @@ class Machine:
             program.write_text(text.format(root=shlex.quote(str(root)), python=python))
             program.chmod(0o755)
         for name in ("grub-reboot", "grub-editenv"):
-            (root / "usr" / "bin" / name).symlink_to(shutil.which(name))
+            (root / "usr" / "bin" / name).symlink_to(shutil.which(name) or "")
         return machine
 
     @property
-    def menu(self):
+    def menu(self) -> Path:
         """Return GRUB's menu."""
         return self.root / "boot" / "grub" / "grub.cfg"
 
     @property
-    def unit(self):
+    def unit(self) -> Path:
         """Return the service's file."""
         return self.root / "etc" / "systemd" / "system" / "replayer-boots.service"
 
-    def write(self, path, text):
+    def write(self, path: str, text: str) -> None:
         """Write a file below the root."""
         file = self.root / path
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)
 
-    def read(self, path):
+    def read(self, path: str) -> str:
         """Return a file's text, "" if it is not there."""
         file = self.root / path
         return file.read_text().strip() if file.exists() else ""
 
-    def runs(self, release, *words):
+    def runs(self, release: str, *words: str) -> None:
         """Be another boot, of that kernel."""
         self.write("proc/sys/kernel/osrelease", f"{release}\n")
         self.write("proc/sys/kernel/random/boot_id", f"{uuid.uuid4()}\n")
         line = f"BOOT_IMAGE=/boot/vmlinuz-{release} root=UUID=1 ro quiet"
         self.write("proc/cmdline", " ".join([line, *words]) + "\n")
 
-    def variables(self):
+    def variables(self) -> dict[str, str]:
         """Return GRUB's environment block."""
         block = self.root / "boot" / "grub" / "grubenv"
         if not block.exists():
@@ -132,7 +143,7 @@ class Machine:
         text = subprocess.check_output(["grub-editenv", block, "list"], text=True)
         return dict(line.partition("=")[::2] for line in text.splitlines())
 
-    def restart(self):
+    def restart(self) -> None:
         """Do what firmware and GRUB do: take the choice for one boot, forget it, start a kernel.
 
         A kernel that is named in the file `panics` falls back to the default.
@@ -145,7 +156,7 @@ class Machine:
             subprocess.run(["grub-editenv", block, "set", "next_entry="], check=True)
         else:
             name = ""
-        default = re.search(r"/boot/vmlinuz-(\S+)", menu)[1]
+        default = matched(re.compile(r"/boot/vmlinuz-(\S+)"), menu)[1]
         (release,) = re.findall(r"^gnulinux-advanced-1>gnulinux-(.+)-advanced-1$", name) or [
             default
         ]
@@ -153,7 +164,7 @@ class Machine:
             release = default
         self.runs(self.read("instead") or release)
 
-    def step(self, plan):
+    def step(self, plan: Path) -> None:
         """Leave a finished run of this boot in the plan's folder, as `replayer step` does."""
         from replayer.results import store  # noqa: PLC0415 - a restart need not wait for it
 
@@ -167,29 +178,28 @@ class Machine:
         folder.mkdir(exist_ok=True)
         (folder / f"{made.id}.json").write_text(store.text(made))
 
-    def boots(self):
+    def boots(self) -> int:
         """Return how often it restarted."""
         return self.read("calls").split("\n").count("reboot")
 
-    def service(self):
-        """Run what the service runs after a boot, in the environment that its unit gives it."""
-        words, variables = self.command()
-        return subprocess.run(
-            words, env=variables, capture_output=True, text=True, check=False, timeout=60
-        )
-
-    def command(self):
-        """Return the service's words and its environment, as its unit has them."""
+    def command(self) -> tuple[list[str], dict[str, str]]:
+        """Return what the service has replayer do, and its environment, as its unit has them."""
         text = self.unit.read_text()
         (line,) = re.findall(r"^ExecStart=(.+)$", text, re.MULTILINE)
         assigned = re.findall(r"^Environment=(.+)$", text, re.MULTILINE)
         variables = dict(shlex.split(one)[0].partition("=")[::2] for one in assigned)
         program, *words = shlex.split(line)
         assert program == str(self.root / "usr" / "bin" / "replayer")
-        return [sys.executable, "-m", "replayer", *words], variables
+        return words, variables
 
 
-def plan(path, *, boots=4, kernels=KERNELS, arguments=("smoke",)):
+def plan(
+    path: Path,
+    *,
+    boots: int = 4,
+    kernels: Sequence[str] = KERNELS,
+    arguments: Sequence[str] = ("smoke",),
+) -> Path:
     """Write a plan of alternating boots."""
     order = [*kernels, *reversed(kernels)] * boots
     text = {

@@ -5,15 +5,21 @@ import os
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any, NoReturn
 
 import numpy as np
+import numpy.typing as npt
 
 from replayer.cluster import message
+from replayer.cluster.child import Elsewhere
 from replayer.errors import ReplayerError
-from replayer.watch.workers import distributable
+from replayer.watch.workers import Barrier, distributable
 
 message.PACKAGES.add("tests")
+
+Report = Callable[[Any], None]
 
 ROOT = Path(__file__).resolve().parents[1]
 AGENT = f"exec env PYTHONPATH={ROOT} {sys.executable} -m tests.cluster_jobs"
@@ -25,25 +31,25 @@ class Drawn:
     """What a job has drawn from its seed, and when."""
 
     number: int
-    draws: np.ndarray
+    draws: npt.NDArray[np.int64]
     at_ns: int
 
-    def moved(self, by_ns):
+    def moved(self, by_ns: int) -> "Drawn":
         """Return it by another clock."""
         return dataclasses.replace(self, at_ns=self.at_ns + by_ns)
 
 
 @distributable
-def draw(job, barrier, report):
+def draw(job: tuple[int, int], barrier: Barrier, report: Report) -> Drawn:
     """Draw from the seed of the job, having said so."""
     number, seed = job
     barrier.wait()
-    report(Drawn(number, np.zeros(0), time.monotonic_ns()))
+    report(Drawn(number, np.zeros(0, np.int64), time.monotonic_ns()))
     return Drawn(number, np.random.default_rng(seed).integers(0, 1 << 60, 100), time.monotonic_ns())
 
 
 @distributable
-def wait_for_ever(job, barrier, report):
+def wait_for_ever(job: Any, barrier: Barrier, report: Report) -> NoReturn:
     """Never be done, and say so now and then."""
     barrier.wait()
     while True:
@@ -52,7 +58,7 @@ def wait_for_ever(job, barrier, report):
 
 
 @distributable
-def say_and_wait(order, elsewhere):
+def say_and_wait(order: str, elsewhere: Elsewhere) -> None:
     """Say what was ordered, and wait until somebody stops it."""
     try:
         elsewhere.say(order)
@@ -62,7 +68,7 @@ def say_and_wait(order, elsewhere):
 
 
 @distributable
-def say_and_return(order, elsewhere):
+def say_and_return(order: list[Any], elsewhere: Elsewhere) -> int:
     """Say each of the order's values, and return how many there were."""
     for value in order:
         elsewhere.say(value)
@@ -72,7 +78,7 @@ def say_and_return(order, elsewhere):
 
 
 @distributable
-def one_raises(job, barrier, report):
+def one_raises(job: int, barrier: Barrier, report: Report) -> None:
     """Fail where the job says so."""
     barrier.wait()
     if job == 1:
@@ -80,7 +86,7 @@ def one_raises(job, barrier, report):
     threading.Event().wait()
 
 
-def not_marked(job, barrier, report):
+def not_marked(job: int, barrier: Barrier, report: Report) -> None:
     """Not be for other hosts."""
 
 

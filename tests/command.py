@@ -1,6 +1,7 @@
 """Replayer's command line as tests call it: the fixture `replayer` is one of these.
 
-It is called in this process, which saves each test the start of an interpreter.  Where the process
+It is called in this process, which saves each test the start of an interpreter, on a machine that
+does not change during a run, which saves the wait for one that does not.  Where the process
 is the subject (signals, streams, what `ps` shows, workers that must not outlive it) there is
 `process`, and `start` for one that goes on.
 """
@@ -19,6 +20,7 @@ import pytest
 
 from replayer import signals
 from replayer.__main__ import main
+from replayer.watch import calibration
 
 COMMAND = (sys.executable, "-m", "replayer")
 _LONGEST = 300.0
@@ -140,6 +142,8 @@ class Replayer:
             patch.setattr(sys, "stdin", io.StringIO(typed))
             # Signals are those of the process of the tests.
             patch.setattr(signals, "install", _nothing)
+            # On a busy machine it takes many seconds, and says what it says: busy.
+            patch.setattr(calibration, "measure", _still)
             yield
 
 
@@ -154,6 +158,13 @@ def _status(words: tuple[object, ...]) -> int:
 def _captured(out: io.StringIO, err: io.StringIO) -> Iterator[None]:
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         yield
+
+
+def _still(when: str, _before: calibration.Control | None = None) -> dict[str, tuple[float, ...]]:
+    """Return the control of a machine that stays as it is."""
+    values = tuple(1e9 + 1e6 * number for number in range(calibration.PROCESSES))
+    named = {f"{name}.{when}": values for name in calibration.NAMES}
+    return {**named, "processes": (float(calibration.PROCESSES),)}
 
 
 def _nothing() -> None:

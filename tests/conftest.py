@@ -6,30 +6,51 @@ import re
 import shutil
 import signal
 import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
+from typing import NoReturn
 
+import hypothesis
 import pytest
 
 from replayer.engines.connection import Database
-from replayer.model import Better, EngineFacts, Measurement, Run, Status, StepResult, WorkloadFacts
+from replayer.engines.engine import Engine
+from replayer.model import (
+    Better,
+    EngineFacts,
+    Fact,
+    Measurement,
+    Run,
+    Status,
+    StepResult,
+    WorkloadFacts,
+)
 from replayer.results import store
+from replayer.servers.open import Server
 from tests import ready_made, servers
 from tests.command import Replayer
+from tests.fixture_types import RunOf
 from tests.server_pool import ServerPool
 
 # What watches beside a step is switched on by those tests that are about it.
 os.environ.setdefault("REPLAYER_WITHOUT", "all")
 
+# An example may take long on a machine that has something else to do.
+hypothesis.settings.register_profile(
+    "any-load", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("any-load")
+
 UNITS = {"riops": ("1/s", Better.MORE), "p99": ("s", Better.LESS), "rows": ("", Better.NEITHER)}
 
 
-def pytest_addoption(parser):
+def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the option that rewrites tests/golden; its diff is reviewed like code."""
     parser.addoption("--update-golden", action="store_true", help="rewrite tests/golden")
 
 
-def pytest_configure(config):
+def pytest_configure(config: pytest.Config) -> None:
     """Make the folder of what is made once for all tests, in the main process of pytest-xdist."""
     # Tests that run in a shell's background, or under nohup, and all their children ignore these.
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
@@ -40,13 +61,13 @@ def pytest_configure(config):
         os.environ[ready_made.FOLDER] = str(folder)
 
 
-def pytest_unconfigure(config):
+def pytest_unconfigure(config: pytest.Config) -> None:
     """Remove what was made once for all tests, when the last has ended."""
     if not hasattr(config, "workerinput"):
         shutil.rmtree(os.environ.pop(ready_made.FOLDER), ignore_errors=True)
 
 
-def pytest_collection_modifyitems(items):
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Refuse names that differ from run to run, which tests that are run side by side cannot have.
 
     An address, or the head of a gzip, which holds the time.
@@ -57,27 +78,28 @@ def pytest_collection_modifyitems(items):
 
 
 @pytest.fixture
-def run_of():
+def run_of() -> RunOf:
     """Return a function that makes a run with these values, one per repeat, of each metric."""
     numbers = itertools.count(1)
 
     def make(
-        values=(),
+        values: Sequence[float] = (),
         *,
-        label="",
-        kernel="6.1.0",
-        boot=None,
-        host=None,
-        engine=None,
-        spec=None,
-        status=Status.DONE,
-        control=None,
-        workload="demo",
-        **metrics,
-    ):
+        label: str = "",
+        kernel: str = "6.1.0",
+        boot: str | None = None,
+        host: Mapping[str, Fact] | None = None,
+        engine: EngineFacts | None = None,
+        spec: Mapping[str, object] | None = None,
+        status: Status = Status.DONE,
+        control: Mapping[str, tuple[float, ...]] | None = None,
+        workload: str = "demo",
+        **metrics: Sequence[float],
+    ) -> Run:
         metrics = {"sessions.riops": values, **metrics}
         number = next(numbers)
         repeats = range(max(map(len, metrics.values())))
+        asked = dict(spec or {"step": "sessions", "name": "sessions", "num_threads": 4})
         steps = tuple(
             StepResult(
                 step="sessions",
@@ -86,7 +108,7 @@ def run_of():
                 status=Status.DONE,
                 started="2026-11-20T10:00:00+00:00",
                 elapsed=1.0,
-                spec=spec or {"step": "sessions", "name": "sessions", "num_threads": 4},
+                spec=asked,
                 measurements=tuple(
                     Measurement(metric=name, value=series[index], unit=unit, better=better)
                     for name, series in metrics.items()
@@ -118,17 +140,17 @@ def run_of():
                 digest="d",
                 repeat=len(repeats),
                 settings={},
-                steps=(spec or {"step": "sessions", "name": "sessions", "num_threads": 4},),
+                steps=(asked,),
             ),
             steps=steps,
-            control=control or {},
+            control=dict(control or {}),
         )
 
     return make
 
 
 @pytest.fixture(scope="session", autouse=True)
-def server_home():
+def server_home() -> Iterator[Path]:
     """Keep all that replayer writes for itself away from the machine's; return that folder."""
     # pytest's own tmp_path is closed to other users, and root's server runs as another user.
     home = Path(tempfile.mkdtemp(prefix="replayer-test-", dir="/tmp"))
@@ -144,7 +166,7 @@ def server_home():
 
 
 @pytest.fixture(scope="session")
-def server_pool(server_home):
+def server_pool(server_home: Path) -> Iterator[ServerPool]:
     """Return a function that returns a running server by engine, `bindir` and `settings`.
 
     Each is started once for all tests of a worker, on a data directory that is made once for all.
@@ -155,34 +177,34 @@ def server_pool(server_home):
 
 
 @pytest.fixture
-def server(server_pool):
+def server(server_pool: ServerPool) -> Server:
     """Return the private server, running with its base settings."""
     return server_pool()
 
 
 @pytest.fixture
-def replayer(tmp_path):
+def replayer(tmp_path: Path) -> Iterator[Replayer]:
     """Return replayer's command line, called in an empty folder; see tests/command.py."""
-    command = Replayer(tmp_path, {"REPLAYER_RESULTS": None})
+    command = Replayer(tmp_path, {"REPLAYER_RESULTS": None, "COLUMNS": None})
     yield command
     command.end()
 
 
 @pytest.fixture
-def engine(server):
+def engine(server: Server) -> Engine:
     """Return the engine at the version of the private server."""
     return server.engine
 
 
 @pytest.fixture
-def database(server):
+def database(server: Server) -> Iterator[Database]:
     """Connect to the private server's database."""
     with closing(Database(server.engine, server.start())) as found:
         yield found
 
 
 @pytest.fixture(scope="session")
-def postgres15():
+def postgres15() -> Path:
     """Return the folder of Debian's PostgreSQL 15; skip, or fail if it is required, without it."""
     folder = Path("/usr/lib/postgresql/15/bin")
     if not (folder / "postgres").is_file():
@@ -191,7 +213,7 @@ def postgres15():
 
 
 @pytest.fixture(scope="session")
-def mariadbd():
+def mariadbd() -> Path:
     """Return the path of MariaDB's server; skip, or fail if it is required, without it."""
     found = shutil.which("mariadbd", path=f"/usr/sbin:/usr/libexec:{os.environ['PATH']}")
     if found is None:
@@ -200,10 +222,10 @@ def mariadbd():
 
 
 @pytest.fixture(scope="session")
-def other_server():
+def other_server() -> Callable[[str], Path]:
     """Return a function that returns the programs' folder of a server of `make test-slow`."""
 
-    def find(name):
+    def find(name: str) -> Path:
         if not servers.programs(name).is_dir():
             missing(name, "python -m tests.servers installs it")
         return servers.programs(name)
@@ -212,15 +234,15 @@ def other_server():
 
 
 @pytest.fixture(scope="session")
-def chromium():
+def chromium() -> tuple[str, str]:
     """Return the paths of Chromium and its driver; skip, or fail if required, without them."""
-    found = [shutil.which(name) for name in ("chromium", "chromedriver")]
-    if None in found:
+    browser, driver = shutil.which("chromium"), shutil.which("chromedriver")
+    if browser is None or driver is None:
         missing("chromium", "apt-get install chromium chromium-driver")
-    return found
+    return browser, driver
 
 
-def missing(name, reason):
+def missing(name: str, reason: str) -> NoReturn:
     """Skip a test that needs something; fail it where $REPLAYER_REQUIRE names that thing."""
     required = os.environ.get("REPLAYER_REQUIRE", "").split(",")
     # A package may be named more closely, as mariadb-server is.

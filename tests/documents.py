@@ -11,6 +11,7 @@ A is a word or one of @postgres and @disk, which the test that runs it has.
 """
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -42,17 +43,17 @@ class Block:
     """(what stands in the document, what is run in its place)."""
 
     @property
-    def name(self):
+    def name(self) -> str:
         """Return what a test of it is called."""
         return f"{self.document.stem}-{self.line}"
 
 
-def text_of(document):
+def text_of(document: Path) -> str:
     """Return a document's text."""
     return document.read_text(encoding="utf-8")
 
 
-def blocks(document):
+def blocks(document: Path) -> Iterator[Block]:
     """Yield a document's blocks of commands."""
     text = text_of(document)
     for fence in _FENCE.finditer(text):
@@ -61,7 +62,7 @@ def blocks(document):
             yield _block(document, text.count("\n", 0, fence.start(4)), script, fence[1] or "")
 
 
-def _block(document, line, script, comment):
+def _block(document: Path, line: int, script: str, comment: str) -> Block:
     mark = _MARK.fullmatch(comment)
     if mark is None:
         return Block(document, line, script, "")
@@ -71,32 +72,32 @@ def _block(document, line, script, comment):
     return Block(document, line, script, mark[1], "", tuple((b, a) for a, b in pairs))
 
 
-def fenced(document, language):
+def fenced(document: Path, language: str) -> list[str]:
     """Return what is fenced in a document as of a language."""
     return [fence[4] for fence in _FENCE.finditer(text_of(document)) if fence[3] == language]
 
 
-def files_shown(document):
+def files_shown(document: Path) -> dict[str, str]:
     """Return path -> text of the files that a document shows, each below a line of its name."""
     return dict(_SHOWN.findall(text_of(document)))
 
 
-def prose(document):
+def prose(document: Path) -> str:
     """Return a document without its fenced blocks and comments."""
     return re.sub(r"<!--.*?-->", "", _FENCE.sub("", text_of(document)), flags=re.DOTALL)
 
 
-def spans(document):
+def spans(document: Path) -> list[str]:
     """Return what stands between backquotes in a document's prose, each on one line."""
     return [" ".join(span.split()) for span in _SPAN.findall(prose(document))]
 
 
-def links(document):
+def links(document: Path) -> list[str]:
     """Return where a document's links lead."""
     return _LINK.findall(prose(document))
 
 
-def anchors(document):
+def anchors(document: Path) -> set[str]:
     """Return the names that headings get where Markdown is shown."""
     titles = _HEADING.findall(_FENCE.sub("", text_of(document)))
     return {re.sub(r"[^\w\- ]", "", title.lower()).strip().replace(" ", "-") for title in titles}

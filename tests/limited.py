@@ -5,11 +5,13 @@ import os
 import subprocess
 import threading
 import time
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
 
 from replayer.machine.host import Host
+from replayer.servers.open import Server
 
 _CPU = Path("/sys/fs/cgroup/cpu")
 _BLKIO = Path("/sys/fs/cgroup/blkio")
@@ -29,7 +31,7 @@ int fdatasync(int fd)
 
 
 @contextlib.contextmanager
-def limited(server, *, cores=None, **io):
+def limited(server: Server, *, cores: float | None = None, **io: int) -> Iterator[None]:
     """Keep a server's processes in cgroups of version 1, also those that it starts meanwhile.
 
     `cores` is a CPU quota; `read_iops`, `write_bps` and the like are limits of its data's disk.
@@ -57,8 +59,10 @@ def limited(server, *, cores=None, **io):
             _dissolve(group)
 
 
-def _limit_disk(group, server, limits):
-    device = Host().device_of(server.data_directory())
+def _limit_disk(group: Path, server: Server, limits: Mapping[str, int]) -> None:
+    folder = server.data_directory()
+    assert folder is not None
+    device = Host().device_of(folder)
     number = Path(f"/sys/class/block/{device}/dev").read_text().strip()
     for limit, most in limits.items():
         file = group / f"blkio.throttle.{limit}_device"
@@ -68,7 +72,7 @@ def _limit_disk(group, server, limits):
             pytest.skip(f"{file.name} cannot be set here: {error}")
 
 
-def _follow(server, groups, stop):
+def _follow(server: Server, groups: Sequence[Path], stop: threading.Event) -> None:
     """Move whatever processes the server has, until told to stop."""
     while not stop.wait(0.05):
         with contextlib.suppress(OSError):
@@ -78,14 +82,14 @@ def _follow(server, groups, stop):
                     _move(pid, group)
 
 
-def _move(pid, group):
+def _move(pid: int | str, group: Path) -> None:
     # A session that ended in the meantime is nowhere.
     with contextlib.suppress(ProcessLookupError):
         (group / "cgroup.procs").write_text(str(pid))
 
 
-def _dissolve(group):
-    deadline = time.monotonic() + 10
+def _dissolve(group: Path) -> None:
+    deadline = time.monotonic() + 300
     while group.is_dir():
         try:
             for pid in (group / "cgroup.procs").read_text().split():
@@ -96,7 +100,7 @@ def _dissolve(group):
             time.sleep(0.05)
 
 
-def slow_flushes(folder, seconds):
+def slow_flushes(folder: Path, seconds: float) -> Path:
     """Return the path of a library that makes every fdatasync of who preloads it so much slower."""
     source, library = folder / "slow.c", folder / "slow.so"
     source.write_text(_SLOW % round(seconds * 1e6))

@@ -1,14 +1,20 @@
 """A server of a test's own that logs all that it does, as a source of captures."""
 
 import contextlib
+import os
 import shutil
 import subprocess
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from replayer.engines import engine as engines
+from replayer.machine import processes
 from replayer.servers import programs
+from replayer.servers.programs import Programs
+from tests.ready_made import FOLDER, copy, ready_made
 
 SETTINGS = """
 listen_addresses = ''
@@ -35,77 +41,120 @@ checkpoint_timeout = '1h'
 class Logged:
     """A server that runs, and where its log is."""
 
-    def __init__(self, folder, found):
+    def __init__(self, folder: Path, found: Programs) -> None:
         self.folder = folder
+        self.data = folder / "data"
         self.programs = found.folder
+        self.major = found.major
         self.user = found.user
         self.log = folder / "log" / "postgresql.csv"
+        self._identity = _identity_of(found)
 
-    def run(self, program, *words, **more):
+    def run(self, program: str, *words: object, check: bool = True, **more: Any) -> str:
         """Run one of the server's programs against it, and return what it printed."""
         done = subprocess.run(
-            [self.programs / program, "-h", self.folder, "-U", "postgres", *words],
-            check=True, capture_output=True, text=True, **more,
+            [_path(self.programs, program), "-h", self.folder, "-U", "postgres", *map(str, words)],
+            check=check, capture_output=True, text=True, **more,
         )  # fmt: skip
-        return done.stdout
+        out: str = done.stdout
+        return out + ("" if check else done.stderr)
 
-    def wait_for(self, last):
+    def wait_for(self, last: str) -> None:
         """Wait until all up to a statement stands in the log, which a process beside writes."""
-        end = time.monotonic() + 60
         while not _has_all(self.log.read_text(), last):
-            assert time.monotonic() < end, "the log is not written"
             time.sleep(0.05)
 
-    def forget(self):
+    def forget(self) -> None:
         """Empty the log of what was done so far."""
         last = "SELECT 'the last of what is forgotten'"
         self.run("psql", "-c", last, "postgres")
         self.wait_for(last)
         self.log.write_text("")
 
-    def restart(self, settings):
+    def start(self) -> None:
+        """Start it."""
+        self._control("start", "-w", "-l", self.folder / "first")
+
+    def restart(self, settings: str) -> None:
         """Start it anew with settings on top."""
-        with (self.folder / "data" / "postgresql.conf").open("a") as file:
+        with (self.data / "postgresql.conf").open("a") as file:
             file.write(settings)
-        who = {}
-        if self.user is not None:
-            who = {"user": self.user.uid, "group": self.user.gid, "extra_groups": []}
-        words = ["restart", "-D", self.folder / "data", "-w", "-s", "-l", self.folder / "first"]
-        subprocess.run(
-            [self.programs / "pg_ctl", *words], check=True, capture_output=True, cwd="/", **who
-        )
+        self._control("restart", "-w", "-l", self.folder / "first")
+
+    def stop(self, mode: str = "fast") -> None:
+        """Stop it, and wait for the process that writes its log, which outlives it."""
+        self._control("stop", "-w", "-m", mode)
+        while any(map(self._is_of_it, processes.every())):
+            time.sleep(0.01)
+
+    def _control(self, word: str, *words: object) -> None:
+        command = [
+            str(each) for each in (self.programs / "pg_ctl", word, "-D", self.data, "-s", *words)
+        ]
+        subprocess.run(command, check=True, capture_output=True, cwd="/", **self._identity)
+
+    def _is_of_it(self, pid: int) -> bool:
+        with contextlib.suppress(OSError):
+            return Path(f"/proc/{pid}/cwd").readlink() == self.data
+        return False
 
 
-def _has_all(text, last):
+def _path(folder: Path, program: str) -> str:
+    """Return the path of a server's program, or of the system's where it brings none."""
+    found = shutil.which(program, path=f"{folder}:{os.environ['PATH']}")
+    assert found is not None, f"there is no {program}"
+    return found
+
+
+def _has_all(text: str, last: str) -> bool:
     begun, ended = text.count("connection authorized"), text.count("disconnection: ")
     return last in text and begun == ended
 
 
-@contextlib.contextmanager
-def logging_server(settings="", bindir=None):
-    """Start a new server; at the end it is stopped and its folder removed."""
-    spec = engines.load("postgres").spec.server
-    found = programs.find("PostgreSQL", spec, bindir)
-    folder = Path(tempfile.mkdtemp(prefix="replayer-logged-", dir="/tmp"))
-    who = {}
+def _identity_of(found: Programs) -> dict[str, Any]:
+    if found.user is None:
+        return {}
+    return {"user": found.user.uid, "group": found.user.gid, "extra_groups": []}
+
+
+def _make_data(found: Programs, folder: Path) -> None:
+    """Make a data directory in a folder that its owner can enter."""
     if found.user is not None:
         shutil.chown(folder, found.user.uid, found.user.gid)
-        who = {"user": found.user.uid, "group": found.user.gid, "extra_groups": []}
-    folder.chmod(0o755)
-    data = folder / "data"
+    words = ("-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-sync", "--locale=C")
+    subprocess.run(
+        [found.folder / "initdb", "-D", folder / "data", *words],
+        check=True, capture_output=True, cwd="/", **_identity_of(found),
+    )  # fmt: skip
 
-    def call(*words):
-        subprocess.run(words, check=True, capture_output=True, cwd="/", **who)
 
+def _put_data(found: Programs, folder: Path) -> None:
+    """Put a data directory into a folder: among tests a copy, as one is made for all of them."""
+    if FOLDER not in os.environ:
+        _make_data(found, folder)
+        return
+    made = ready_made(f"initdb-{found.version}", lambda target: _make_data(found, target))
+    copy(made / "data", folder / "data")
+
+
+@contextlib.contextmanager
+def logging_server(settings: str = "", bindir: Path | None = None) -> Iterator[Logged]:
+    """Start a new server; at the end it is stopped and its folder removed."""
+    found = programs.find("PostgreSQL", engines.load("postgres").spec.server, bindir)
+    folder = Path(tempfile.mkdtemp(prefix="replayer-logged-", dir="/tmp"))
     try:
-        initdb = [found.folder / "initdb", "-D", data, "-U", "postgres", "-A", "trust"]
-        call(*initdb, "-E", "UTF8", "--locale=C", "--no-sync")
-        with (data / "postgresql.conf").open("a") as file:
+        if found.user is not None:
+            shutil.chown(folder, found.user.uid, found.user.gid)
+        folder.chmod(0o755)
+        _put_data(found, folder)
+        with (folder / "data" / "postgresql.conf").open("a") as file:
             file.write(SETTINGS.format(folder=folder) + settings)
-        call(found.folder / "pg_ctl", "start", "-D", data, "-w", "-l", folder / "first", "-s")
+        server = Logged(folder, found)
+        server.start()
         try:
-            yield Logged(folder, found)
+            yield server
         finally:
-            call(found.folder / "pg_ctl", "stop", "-D", data, "-m", "immediate", "-s")
+            if (server.data / "postmaster.pid").exists():
+                server.stop("immediate")
     finally:
         shutil.rmtree(folder)

@@ -3,6 +3,8 @@
 import base64
 import gzip
 import re
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
@@ -25,9 +27,9 @@ SAMPLES = 2000
 """That a part's share is known by, as of a profile of 5 s on 4 processors at 99 Hz."""
 
 
-def ledger(verdict=Verdict.PHYSICAL, **changed):
+def ledger(verdict: Verdict = Verdict.PHYSICAL, **changed: Any) -> Ledger:
     """Return the ledger of 30 s of physical reads of 8 KiB blocks, with this verdict."""
-    plain = {
+    plain: dict[str, Any] = {
         "asked": Verdict.PHYSICAL,
         "verdict": verdict,
         "window_seconds": 30.0,
@@ -42,7 +44,12 @@ def ledger(verdict=Verdict.PHYSICAL, **changed):
     return Ledger(**{**plain, **changed})
 
 
-def account(random, parts=None, noise=0.015, **changes):
+def account(
+    random: np.random.Generator,
+    parts: Mapping[Spent, float] | None = None,
+    noise: float = 0.015,
+    **changes: Any,
+) -> Account:
     """Return the account of one window: noise that all parts share, and that of sampling."""
     exact = parts or USUAL
     whole = sum(exact.values()) * np.exp(random.normal(0, noise))
@@ -50,7 +57,7 @@ def account(random, parts=None, noise=0.015, **changes):
     drawn = random.multinomial(SAMPLES, shares) / SAMPLES
     residue = random.normal(0, 0.01) * whole
     seconds, sessions = 5.0, 4.0
-    made = {
+    made: dict[str, Any] = {
         "operation": "block",
         "operations": sessions * seconds / whole,
         "sessions": sessions,
@@ -62,7 +69,8 @@ def account(random, parts=None, noise=0.015, **changes):
     return Account(**{**made, **changes})
 
 
-def drawn_in(page):
+def drawn_in(page: str) -> str:
     """Return the JSON of what the script of a page's text draws."""
-    packed = re.search(r'id="data">([^<]*)<', page)[1]
-    return gzip.decompress(base64.b64decode(packed)).decode()
+    packed = re.search(r'id="data">([^<]*)<', page)
+    assert packed is not None
+    return gzip.decompress(base64.b64decode(packed[1])).decode()

@@ -23,7 +23,9 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -87,10 +89,21 @@ _ENVIRONMENT = {
 PASSWORD = "not-in-any-log"
 
 
+class Started(subprocess.Popen[Any]):
+    """A command of a host that goes on."""
+
+    inside = 0
+    """Its own process, a child of this one, which enters the host; 0 if it has ended already."""
+    file: Path
+    """Where a run that was started has its result."""
+
+
 class Host:
     """One host of a rig."""
 
-    def __init__(self, name, number, folder, held):
+    switch: int
+
+    def __init__(self, name: str, number: int, folder: Path, held: "subprocess.Popen[str]") -> None:
         self.name = name
         self.address = f"{_NETWORK}.{number}"
         self.port = f"p{number}"
@@ -99,9 +112,8 @@ class Host:
         """Its /srv, seen from outside."""
         self.held = held
         self.first = _child(held.pid)
-        self.switch = None
 
-    def command(self, *words, user=None):
+    def command(self, *words: object, user: str | None = None) -> list[str]:
         """Return what runs a command in this host."""
         enter = ["nsenter", "--target", self.first, "--all"]
         change = ["setpriv", "--reuid", user, "--regid", user, "--clear-groups"] if user else []
@@ -113,28 +125,37 @@ class Host:
         ]
         return [str(word) for word in (*enter, *change, *variables, *words)]
 
-    def run(self, *words, user=None, check=True, timeout=60, **options):
+    def run(
+        self,
+        *words: object,
+        user: str | None = None,
+        check: bool = True,
+        timeout: float = 300,
+        **options: Any,
+    ) -> "subprocess.CompletedProcess[str]":
         """Run a command to its end and return it, with what it printed."""
-        done = subprocess.run(
+        usual = {"capture_output": True, "text": True}
+        done: subprocess.CompletedProcess[str] = subprocess.run(
             self.command(*words, user=user),
-            **{"capture_output": True, "text": True, **options},
+            **{**usual, **options},
             check=False,
             timeout=timeout,
         )
         assert not check or done.returncode == 0, (words, done.returncode, done.stdout, done.stderr)
         return done
 
-    def start(self, *words, user=None, **options):
+    def start(self, *words: object, user: str | None = None, **options: Any) -> Started:
         """Start a command; `inside` is its own process, a child of what is returned."""
-        started = subprocess.Popen(self.command(*words, user=user), **options)
-        deadline = time.monotonic() + 10
+        started = Started(self.command(*words, user=user), **options)
+        deadline = time.monotonic() + 120
+        inside = 0
         while started.poll() is None and not (inside := _child(started.pid, missing=0)):
             assert time.monotonic() < deadline, f"{words} did not start"
             time.sleep(0.001)
         started.inside = inside if started.poll() is None else 0
         return started
 
-    def processes(self):
+    def processes(self) -> dict[int, str]:
         """Return the command lines of all processes but the first and sshd, by their pid outside.
 
         A process that has ended and was not waited for has no command line, and is left out.
@@ -146,46 +167,49 @@ class Host:
             if words and words[0] != _SSHD and not words[0].startswith("sshd: ")
         }
 
-    def cut(self):
+    def cut(self) -> None:
         """Take the host's cable out."""
         self._switched("set", self.port, "down")
 
-    def mend(self):
+    def mend(self) -> None:
         """Put the cable in again."""
         self._switched("set", self.port, "up")
 
-    def stop(self):
+    def stop(self) -> None:
         """Stop every process of the host but the first, as if the host hung."""
         self._signal(signal.SIGSTOP)
 
-    def go_on(self):
+    def go_on(self) -> None:
         """Let them all go on."""
         self._signal(signal.SIGCONT)
 
-    def end(self):
+    def end(self) -> None:
         """Kill everything in the host at once, as if its power were cut."""
         with contextlib.suppress(ProcessLookupError):
             os.kill(self.first, signal.SIGKILL)
-        self.held.wait(timeout=30)
-        self.held.stdout.close()
+        _wait(self.held)
 
-    def _switched(self, *words):
+    def _switched(self, *words: object) -> None:
         call("nsenter", "--target", self.switch, "--net", "ip", "link", *words)
 
-    def _signal(self, number):
+    def _signal(self, number: int) -> None:
         for pid in self._all():
             if pid != self.first:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, number)
 
-    def _all(self):
+    def _all(self) -> list[int]:
         mine = _namespace(self.first)
         every = [int(path.name) for path in Path("/proc").glob("[0-9]*")]
         return [pid for pid in every if mine and _namespace(pid) == mine]
 
 
 @contextlib.contextmanager
-def rig(*names, clocks=None, delays=None):
+def rig(
+    *names: str,
+    clocks: Mapping[str, int] | None = None,
+    delays: Mapping[str, float] | None = None,
+) -> Iterator[dict[str, Host]]:
     """Yield hosts by name; `clocks` says by how many whole seconds whose clocks are ahead.
 
     `delays` says whose cable takes how many milliseconds each way.  Skips where that is impossible.
@@ -199,7 +223,7 @@ def rig(*names, clocks=None, delays=None):
         _write_files(folder, names)
         switch = _held("--net", script=_SWITCH)
         stack.callback(_ended, switch)
-        hosts = {}
+        hosts: dict[str, Host] = {}
         for number, name in enumerate(names, 1):
             hosts[name] = host = _host(name, number, folder, (clocks or {}).get(name, 0))
             stack.callback(host.end)
@@ -210,7 +234,7 @@ def rig(*names, clocks=None, delays=None):
         yield hosts
 
 
-def needed():
+def needed() -> None:
     """Skip, or fail if it is required, where a rig cannot be made."""
     if os.geteuid():
         pytest.skip("only root can make network namespaces")
@@ -221,7 +245,7 @@ def needed():
         missing("openssh-server", f"{_SSHD} is not there")
 
 
-def sweep():
+def sweep() -> None:
     """Remove the folders of rigs whose process is gone."""
     for folder in Path("/tmp").glob(f"{_PREFIX}*-*-*"):
         _, _, pid, age, _ = folder.name.split("-", 4)
@@ -229,10 +253,11 @@ def sweep():
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def postgres(host, *settings, port=5432, password=PASSWORD):
+def postgres(host: Host, *settings: str, port: int = 5432, password: str = PASSWORD) -> str:
     """Start a PostgreSQL in a host, which takes connections from all others; return its URL."""
     engine = engines.load("postgres")
     own = programs.find(engine.title, engine.spec.server)
+    assert own.user is not None, "root has another user serve"
     user, data = own.user.name, f"/srv/postgres-{port}"
     outside = host.own / f"postgres-{port}"
     outside.mkdir()
@@ -255,16 +280,16 @@ def postgres(host, *settings, port=5432, password=PASSWORD):
     return f"postgresql://app:{password}@{host.name}:{port}/postgres"
 
 
-def call(*words, **options):
+def call(*words: object, **options: Any) -> str:
     """Run a command of this machine's and return what it printed."""
-    done = subprocess.run(
+    done: subprocess.CompletedProcess[str] = subprocess.run(
         [str(w) for w in words], capture_output=True, text=True, check=False, **options
     )
     assert done.returncode == 0, (words, done.returncode, done.stderr)
     return done.stdout
 
 
-def _write_files(folder, names):
+def _write_files(folder: Path, names: tuple[str, ...]) -> None:
     for name in ("key", "host_key"):
         call("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", name, "-f", folder / name)
     kind, public, _ = (folder / "host_key.pub").read_text().split()
@@ -276,7 +301,7 @@ def _write_files(folder, names):
     (folder / "sshd_config").write_text(_SSHD_CONFIG.format(rig=folder, environment=environment))
 
 
-def _host(name, number, folder, seconds):
+def _host(name: str, number: int, folder: Path, seconds: int) -> Host:
     own = folder / name
     (own / "tmp").mkdir(parents=True)
     (own / "tmp").chmod(0o1777)
@@ -286,12 +311,14 @@ def _host(name, number, folder, seconds):
     return Host(name, number, folder, _held(*kinds, *clock, script=script))
 
 
-def _held(*kinds, script):
+def _held(*kinds: str, script: str) -> "subprocess.Popen[str]":
     """Return the process that holds new namespaces, once its script says that it is ready."""
     held = subprocess.Popen(
         [*_HELD, *kinds, "--", "sh", "-c", script],
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
+    assert held.stdout is not None
+    assert held.stderr is not None
     if held.stdout.readline() != "ready\n":
         held.kill()
         pytest.skip(f"no namespaces can be made here: {held.communicate()[1].strip()}")
@@ -299,14 +326,19 @@ def _held(*kinds, script):
     return held
 
 
-def _ended(held):
+def _ended(held: "subprocess.Popen[str]") -> None:
     held.kill()
-    held.wait(timeout=30)
-    held.stdout.close()
+    _wait(held)
+
+
+def _wait(held: "subprocess.Popen[str]") -> None:
+    held.wait(timeout=120)
+    if held.stdout is not None:
+        held.stdout.close()
 
 
 @contextlib.contextmanager
-def _cable(host, milliseconds):
+def _cable(host: Host, milliseconds: float) -> Iterator[None]:
     """Lead a host's eth0 to the switch: by a pair of devices, or through what delays each frame."""
     if not milliseconds:
         host._switched(
@@ -319,6 +351,7 @@ def _cable(host, milliseconds):
     words = ("setpriv", "--pdeathsig", "KILL", sys.executable, "-I", _WIRE, *between)
     wire = subprocess.Popen([str(word) for word in words], stdout=subprocess.PIPE, text=True)
     try:
+        assert wire.stdout is not None
         assert wire.stdout.readline() == "ready\n", "the cable that delays did not start"
         _plugged(host)
         yield
@@ -326,37 +359,37 @@ def _cable(host, milliseconds):
         _ended(wire)
 
 
-def _plugged(host):
+def _plugged(host: Host) -> None:
     host._switched("set", host.port, "master", "br0", "up")
     inside = ("nsenter", "--target", host.first, "--net", "ip")
     call(*inside, "address", "add", f"{host.address}/24", "dev", "eth0")
     call(*inside, "link", "set", "eth0", "up")
 
 
-def _sshd(host, folder):
+def _sshd(host: Host, folder: Path) -> None:
     """Start sshd in a host, and return when it listens."""
     with (folder / f"{host.name}.sshd").open("ab") as log:
         call(*host.command(_SSHD, "-f", folder / "sshd_config", "-E", log.name))
 
 
-def _child(pid, missing=None):
+def _child(pid: int, missing: int | None = None) -> int:
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     return int(children[0]) if children or missing is None else missing
 
 
-def _words(pid):
+def _words(pid: int) -> list[str]:
     with contextlib.suppress(OSError):
         line = Path(f"/proc/{pid}/cmdline").read_text(errors="replace").rstrip("\0")
         return line.split("\0") if line else []
     return []
 
 
-def _namespace(pid):
+def _namespace(pid: int) -> str:
     with contextlib.suppress(OSError):
         return str(Path(f"/proc/{pid}/ns/pid").readlink())
     return ""
 
 
-def _age(pid=None):
+def _age(pid: int | None = None) -> str:
     """Return when a process began, in ticks of this boot; "" if it is gone."""
     return journal.identity(pid or os.getpid()).rpartition(":")[2]

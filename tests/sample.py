@@ -12,9 +12,10 @@ from pathlib import Path
 from replayer.analysis import warnings
 from replayer.analysis.comparison import compare
 from replayer.analysis.samples import Side
-from replayer.model import Profile
+from replayer.model import Profile, Run, StepResult
 from replayer.report import html
 from replayer.results import store
+from tests.command import COMMAND
 
 ROOT = Path(__file__).resolve().parents[1]
 HERE = ROOT / "docs" / "sample"
@@ -25,13 +26,13 @@ METRICS = ("build.*", "flush.*", "*.riops")
 PRIVATE = ("kernel.cmdline", "kernel.version")
 
 
-def replayer(results, *words):
+def replayer(results: Path, *words: str) -> None:
     """Run the sample's workload."""
-    command = [sys.executable, "-m", "replayer", "run", str(HERE / "sample.toml"), "-q"]
-    subprocess.run([*command, "--results", str(results), *words], check=True, cwd=ROOT)
+    command = [*COMMAND, "run", str(HERE / "sample.toml"), "-q", "--results", str(results), *words]
+    subprocess.run(command, check=True, cwd=ROOT)
 
 
-def measure(results):
+def measure(results: Path) -> None:
     """Make the runs of the comparison in turns, and the one of three repeats."""
     for _ in range(ROUNDS):
         for level in LEVELS:
@@ -39,7 +40,7 @@ def measure(results):
     replayer(results, "--label", "sample", "--repeat", "3")
 
 
-def neutral(run):
+def neutral(run: Run) -> Run:
     """Return a run that does not tell where it was made."""
     text = run.model_dump_json().replace(str(ROOT), "/opt/replayer")
     run = type(run).model_validate_json(text)
@@ -50,11 +51,11 @@ def neutral(run):
     return run.model_copy(update={"advice": warnings.on(run)})
 
 
-def alone(step):
+def alone(step: StepResult) -> StepResult:
     """Return a step in whose profile what other programs did is one frame."""
     if step.profile is None:
         return step
-    stacks = {}
+    stacks: dict[str, int] = {}
     for stack, count in step.profile.stacks().items():
         kind, mode, *_ = stack.split(";")
         name = f"others;{mode};others;[other programs]" if kind == "others" else stack
@@ -63,7 +64,7 @@ def alone(step):
     return step.model_copy(update={"profile": profile})
 
 
-def write(results):
+def write(results: Path) -> None:
     """Write both pages of the runs in a folder."""
     runs = [neutral(store.load(path)) for path in sorted(results.glob("*.json"))]
     sides = {

@@ -3,11 +3,10 @@
 import contextlib
 import json
 import os
-import subprocess
-import sys
 import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -15,6 +14,7 @@ import pytest
 from replayer.machine.host import Host
 from replayer.results import profile
 from replayer.results.profile import Profile, Source, WorkingSet
+from tests.command import COMMAND, Replayer
 
 CPU = Path("/sys/fs/cgroup/cpu")
 BLKIO = Path("/sys/fs/cgroup/blkio")
@@ -26,25 +26,29 @@ class Sized(NamedTuple):
     """What one call of `replayer size` came to."""
 
     status: int
-    verdict: dict
+    verdict: dict[str, Any]
     said: str
     """On stderr."""
 
 
-def save_profile(path, *, working_set=None, seconds=120, **columns):
+def save_profile(
+    path: Path, *, working_set: int | None = None, seconds: int = 120, **columns: float
+) -> Path:
     """Write a profile whose columns are the same in every second, and return its path."""
     made = Profile(
         source=Source(kind="csv", place="made.csv", averaged_seconds=1, block_bytes=8192),
         ends=1_760_000_000 + np.arange(1, seconds + 1, dtype=float),
         spans=np.ones(seconds),
         columns={name: np.full(seconds, float(value)) for name, value in columns.items()},
-        working_set=working_set and WorkingSet(bytes=working_set, method="told by the test"),
+        working_set=WorkingSet(bytes=working_set, method="told by the test")
+        if working_set
+        else None,
     )
     profile.save(path, made)
     return path
 
 
-def of_cpu(path, *, rate, cores):
+def of_cpu(path: Path, *, rate: float, cores: float) -> Path:
     """Write a profile of reads of one row that cost so many cores, and fit into the buffers."""
     return save_profile(
         path,
@@ -62,14 +66,16 @@ def of_cpu(path, *, rate, cores):
     )
 
 
-def of_reads(path, *, rate):
+def of_reads(path: Path, *, rate: float) -> Path:
     """Write a profile of a device that was read so many times a second, as iostat knows it."""
     return save_profile(path, read_iops=rate, write_iops=0, read_mbps=rate * 8192 / 1e6,
                         write_mbps=0)  # fmt: skip
 
 
 @contextlib.contextmanager
-def caged(folder, *, cores=None, read_iops=None):
+def caged(
+    folder: Path, *, cores: float | None = None, read_iops: float | None = None
+) -> Iterator[Sequence[str]]:
     """Yield what makes a command run in a cgroup of version 1 with such limits; `folder` is data's.
 
     Skips the test where there can be none.
@@ -96,12 +102,12 @@ def caged(folder, *, cores=None, read_iops=None):
             _removed(group)
 
 
-def _made(group):
+def _made(group: Path) -> Path:
     group.mkdir()
     return group
 
 
-def _removed(group):
+def _removed(group: Path) -> None:
     deadline = time.monotonic() + 20
     while group.is_dir():
         try:
@@ -111,13 +117,20 @@ def _removed(group):
             time.sleep(0.1)
 
 
-def size(made, folder, *words, cage=(), data="data", timeout=900):
+def size(
+    made: Path,
+    folder: Path,
+    *words: object,
+    cage: Sequence[str] = (),
+    data: str | None = "data",
+) -> Sized:
     """Run `replayer size` on a profile with its data in a folder, and return what it came to."""
-    words = (*(("--data-dir", folder / data) if data else ()), *words)
-    command = [*cage, sys.executable, "-m", "replayer", "size", made, "--json",
-               "--results", folder / "results", *words]  # fmt: skip
-    ended = subprocess.run(
-        list(map(str, command)), capture_output=True, text=True, check=False, timeout=timeout
+    where = ("--data-dir", folder / data) if data else ()
+    ended = Replayer(folder).process(
+        *("size", made, "--json", "--results", folder / "results", *where, *words),
+        command=(*cage, *COMMAND),
+        status=None,
+        timeout=900,
     )
-    verdict = json.loads(ended.stdout) if ended.stdout.strip() else {}
-    return Sized(ended.returncode, verdict, ended.stderr)
+    verdict = json.loads(ended.out) if ended.out.strip() else {}
+    return Sized(ended.status, verdict, ended.err)

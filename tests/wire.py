@@ -15,6 +15,7 @@ import struct
 import sys
 import time
 from pathlib import Path
+from typing import NoReturn
 
 _CLONE_NEWNET = 0x40000000
 _TUNSETIFF = 0x400454CA
@@ -24,7 +25,7 @@ _PR_SET_TIMERSLACK = 29
 _LIBC = ctypes.CDLL(None, use_errno=True)
 
 
-def device(pid, name):
+def device(pid: int, name: str) -> int:
     """Make a TAP device in the network of a process and return its descriptor."""
     with Path(f"/proc/{pid}/ns/net").open("rb") as network:
         if _LIBC.setns(network.fileno(), _CLONE_NEWNET):
@@ -34,10 +35,10 @@ def device(pid, name):
     return tap
 
 
-def carry(one, other, seconds):
+def carry(one: int, other: int, seconds: float) -> NoReturn:
     """Carry frames for as long as this process lives."""
     ends = {one: other, other: one}
-    under_way = collections.deque()
+    under_way: collections.deque[tuple[float, int, bytes]] = collections.deque()
     while True:
         wait = max(0.0, under_way[0][0] - time.monotonic()) if under_way else None
         readable, _, _ = select.select(ends, (), (), wait)
@@ -48,7 +49,7 @@ def carry(one, other, seconds):
             send(end, frame)
 
 
-def received(end):
+def received(end: int) -> bytes:
     """Return a frame, b"" where the device is down."""
     try:
         return os.read(end, _LONGEST)
@@ -57,7 +58,7 @@ def received(end):
         return b""
 
 
-def send(end, frame):
+def send(end: int, frame: bytes) -> None:
     """Pass a frame on; one that the device does not take is lost, as on any cable."""
     with contextlib.suppress(OSError):
         os.write(end, frame)

@@ -8,9 +8,17 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.special import ndtr
+
+from replayer.later import Later
+
+if TYPE_CHECKING:
+    from scipy import special
+else:
+    # Few commands search a capacity, and it takes a fifth of a second to load.
+    special = Later("scipy.special")
 
 _NOISES = {0.005: 18, 0.01: 18, 0.02: 18, 0.04: 16, 0.08: 13, 0.16: 11, 0.25: 6}
 """How much a capacity may differ from trial to trial, with how likely that is at first."""
@@ -282,7 +290,7 @@ def _believed(trials: Sequence[tuple[float, Trial]]) -> tuple[float, float]:
     noises, weights = np.array(list(_NOISES)), np.array(list(_NOISES.values()))
     chances = np.repeat(np.log(weights)[:, None], _POINTS, axis=1)
     for at, ended in known:
-        holds = ndtr((capacities - at) / noises[:, None])
+        holds = special.ndtr((capacities - at) / noises[:, None])
         holds = _FLUKE / 2 + (1 - _FLUKE) * holds
         chances += np.log(holds if ended is Trial.HELD else 1 - holds)
     belief = np.exp(chances - chances.max()).sum(axis=0)

@@ -9,13 +9,19 @@ bounds the throughput, what must be agreed on between each two (coherency) makes
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import curve_fit
-from scipy.stats import norm, t
 
 from replayer.errors import ReplayerError
+from replayer.later import Later
+
+if TYPE_CHECKING:
+    from scipy import optimize, special
+else:
+    # Few commands fit a curve, and they take half a second to load.
+    optimize, special = Later("scipy.optimize"), Later("scipy.special")
 
 Floats = NDArray[np.float64]
 
@@ -91,7 +97,8 @@ def fit(
         raise ReplayerError("the scalability law needs loads and throughputs above zero")
     best = _coefficients(x, y, _START)
     samples = _bootstrap(x, y, best, np.random.default_rng(seed), redrawn)
-    wider = float(t.ppf((1 + _LEVEL) / 2, x.size - _PARAMETERS) / norm.ppf((1 + _LEVEL) / 2))
+    upper = (1 + _LEVEL) / 2
+    wider = float(special.stdtrit(x.size - _PARAMETERS, upper) / special.ndtri(upper))
     scale, contention, coherency = (
         _interval(float(value), samples[:, column], wider, most)
         for column, (value, most) in enumerate(zip(best, (math.inf, 1.0, 1.0), strict=True))
@@ -109,7 +116,7 @@ def _coefficients(x: Floats, y: Floats, near: Floats | tuple[float, float]) -> F
     """Return scale, contention and coherency of the least squares, the last two from near these."""
     # In its own units each is near 1, whatever the throughput is counted in.
     units = (float(np.max(y / x)), *_START)
-    fitted, _ = curve_fit(
+    fitted, _ = optimize.curve_fit(
         _law,
         x,
         y,

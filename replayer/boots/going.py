@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from replayer import shell
+from replayer import shell, signals
 from replayer.analysis import boot_plan
 from replayer.boots import ending, sequence, state, unit, ways
 from replayer.boots.kernels import Entry
@@ -189,8 +189,10 @@ def performed(
     if not process.returncode:
         return ""
     text = output.read_text(encoding="utf-8", errors="replace").strip()
-    words = text.splitlines()[-1].removeprefix("replayer: error: ") if text else "it said nothing"
-    return f"the step failed with status {process.returncode}: {words}"
+    if process.returncode < 0:
+        return f"the step was killed by {signals.name_of(-process.returncode)}"
+    last = text.splitlines()[-1].removeprefix("replayer: error: ") if text else "it printed nothing"
+    return f"the step failed with status {process.returncode}: {last}"
 
 
 def _spacious(inner: Folder, current: State) -> None:

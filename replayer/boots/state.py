@@ -130,8 +130,11 @@ def locked(inner: trusted_path.Folder) -> Iterator[None]:
             raise Busy(f"another replayer{_who(inner)} works on the started plan") from error
         os.ftruncate(fd, 0)
         os.write(fd, journal.identity(os.getpid()).encode())
-        yield
-        os.ftruncate(fd, 0)
+        try:
+            yield
+        finally:
+            # A process that failed with it goes on, and is not to be stopped for it.
+            os.ftruncate(fd, 0)
     finally:
         os.close(fd)
 

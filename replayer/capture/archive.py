@@ -38,7 +38,6 @@ from pydantic import ValidationError
 
 from replayer.capture.action import DOES, UNKNOWN, Action, Session
 from replayer.capture.block import Block, Columns, Row
-from replayer.capture.fingerprint import Fingerprints
 from replayer.capture.ordering import Order
 from replayer.capture.summary import Source, Summary
 from replayer.capture.tally import Tally
@@ -85,6 +84,8 @@ class Writer:
 
     def __init__(self, path: Path, engine: str = "postgres") -> None:
         """Begin a file; raise Impossible where it cannot be written."""
+        from replayer.capture.fingerprint import Fingerprints  # noqa: PLC0415 - no reader parses SQL
+
         self._file = _Messages(Path(path))
         self._fingerprints = Fingerprints(engine)
         self._order = Order()

@@ -31,7 +31,7 @@ _TOTALS = Asked("capture/totals")
 _STATEMENTS = Asked("capture/statements")
 _ACTIVITY = Asked("capture/activity")
 _EXTENSION = Asked("profile/extension")
-_SAMPLE_SECONDS = 3.0
+SAMPLE_SECONDS = 3.0
 _EVERY = 0.1
 _EFFECT_SECONDS = 5.0
 _UNKNOWN_BYTES = 100.0
@@ -127,7 +127,7 @@ class Cost:
     """With a line for each message that drivers may send for one."""
 
 
-def cost(database: Database, seconds: float = _SAMPLE_SECONDS) -> Cost:
+def cost(database: Database, seconds: float) -> Cost:
     """Watch the running load for some seconds, and estimate what logging it would write."""
     schema = _schema(database)
     before = _totals(database, schema)

@@ -89,7 +89,7 @@ def run(args: argparse.Namespace) -> int:
             needs = settings.needs(database)
             undoing = log_settings.undoing(database, needs.changes)
             reloading = log_settings.reloading(database) if needs.changes else []
-            cost = settings.cost(database)
+            cost = settings.cost(database, settings.SAMPLE_SECONDS)
         place = settings.place(*source)
         lines = [*_needed(needs, undoing, reloading), *_costs(cost, seconds, place)]
         _print([source.title, *lines])

@@ -21,8 +21,7 @@ from replayer.errors import Impossible
 from replayer.machine.host import Host
 from replayer.report import screen
 from replayer.report.words import clean
-from replayer.run import host_check, preflight
-from replayer.servers import remote
+from replayer.run import preflight
 
 if TYPE_CHECKING:
     import argparse
@@ -85,6 +84,8 @@ def _rights(url: str) -> Iterator[Line]:
     """Yield a line for each right on a running server that not every user has."""
     if not url:
         return
+    from replayer.servers import remote  # noqa: PLC0415 - few checks ask a server
+
     if "://" not in url:
         raise Impossible(f"--engine {url}: check asks a running server, so give its URL")
     for right in remote.rights(engine.of_url(url), url):
@@ -96,9 +97,11 @@ def _rights(url: str) -> Iterator[Line]:
 
 def _clients(args: argparse.Namespace) -> Sequence[Line]:
     """Return the lines of the client hosts that are asked about."""
-    names = [name.strip() for name in (args.clients or "").split(",")]
     if not args.clients:
         return []
+    from replayer.run import host_check  # noqa: PLC0415 - few checks ask other hosts
+
+    names = [name.strip() for name in args.clients.split(",")]
     if not all(names):
         raise Impossible(f"--clients {args.clients} is no list of hosts: HOST,HOST")
     url = args.engine or ""

@@ -77,11 +77,7 @@ def run(args: argparse.Namespace) -> int:
     kinds = [args.kind] if args.kind else [*_things(), "runs"]
     where = store.folder(args.results)
     details = args.verbose or args.json
-    things = {
-        kind: _entries(kind, details=details, alone=bool(args.kind))
-        for kind in kinds
-        if kind != "runs"
-    }
+    things = {kind: _entries(kind, details=details) for kind in kinds if kind != "runs"}
     runs = store.runs(where) if "runs" in kinds else []
     if args.json:
         sys.stdout.write(_as_json(things, runs, with_runs="runs" in kinds))
@@ -110,11 +106,11 @@ def _things() -> list[str]:
     return ["workloads", "engines", *(kind for kind in registry.KINDS if kind != "commands")]
 
 
-def _entries(kind: str, *, details: bool, alone: bool) -> list[Entry]:
+def _entries(kind: str, *, details: bool) -> list[Entry]:
     if kind == "workloads":
         return [_workload(name, path) for name, path in assets.workloads().items()]
     if kind == "engines":
-        return _engines(details=details, whole=alone)
+        return _engines(details=details)
     return [_plugin(kind, name, details=details) for name in registry.names(kind)]
 
 
@@ -128,17 +124,13 @@ def _workload(name: str, path: Path) -> Entry:
     return {"name": name, "about": about, "text": text, "path": str(path)}
 
 
-def _engines(*, details: bool, whole: bool) -> list[Entry]:
-    """Return the engines; one that cannot be used has the reason as its `error`.
-
-    `whole` looks into every verb file, too, for which all that asks for verbs has to be loaded.
-    """
-    read = engine.checked if whole else engine.load
+def _engines(*, details: bool) -> list[Entry]:
+    """Return the engines; one that cannot be used has the reason as its `error`."""
     usable: list[Engine] = []
     unusable: list[Entry] = []
     for name in assets.engines():
         try:
-            usable.append(read(name))
+            usable.append(engine.checked(name))
         except ReplayerError as error:
             unusable.append(
                 {"name": name, "about": "cannot be used", "text": "", "error": str(error)}

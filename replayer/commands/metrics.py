@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from prometheus_client import generate_latest
 
 from replayer.errors import Impossible
-from replayer.metrics import serving
+from replayer.metrics import address, serving
 from replayer.metrics.source import Named, Newest, registry
 from replayer.metrics.textfile import put
 from replayer.report.words import clean
@@ -77,8 +77,8 @@ def run(args: argparse.Namespace) -> int:
     if args.listen is None:
         put(args.out, generate_latest(registry(source)).decode())
         return 0
-    with serving.listening(args.listen, "--listen", public=args.metrics_public) as bound:
-        print(f"metrics: {clean(serving.link(bound))}", file=sys.stderr, flush=True)  # noqa: T201
+    with address.listening(args.listen, "--listen", public=args.metrics_public) as bound:
+        print(f"metrics: {clean(address.link(bound))}", file=sys.stderr, flush=True)  # noqa: T201
         serving.serve(bound, registry(source))
     return 0
 

@@ -14,6 +14,7 @@ from replayer.analysis.selection import choose, no_column, pair
 from replayer.errors import Impossible
 from replayer.report import files, screen
 from replayer.report.charts import needs
+from replayer.report.run import render
 from replayer.report.words import clean
 from replayer.results import store
 
@@ -59,7 +60,7 @@ def run(args: argparse.Namespace) -> int:
     if not (args.html or args.csv or args.markdown):
         for side in chosen.sides:
             for one in side.runs:
-                screen.show(one)
+                screen.write(render(one))
         return 0
     comparison, refused = _compared(chosen)
     written = files.write(

@@ -23,6 +23,7 @@ from replayer.live.starting import Live
 from replayer.metrics import beside
 from replayer.report import forecast as foretold
 from replayer.report import screen, voices
+from replayer.report.run import render
 from replayer.report.voices import Voice
 from replayer.report.words import clean
 from replayer.results import editing, store, tags
@@ -33,7 +34,7 @@ from replayer.run.forecast import forecast, plan
 from replayer.run.keeping import Kept
 from replayer.run.ordering import ordered
 from replayer.run.recovery import give_back
-from replayer.run.runner import turns
+from replayer.run.workload import turns
 from replayer.servers import residue
 from replayer.units import show_size
 from replayer.watch import recordings
@@ -410,7 +411,7 @@ def _tell(args: argparse.Namespace, voice: Voice, run: Run, path: Path | None) -
         if args.json:
             print(store.text(run), end="")  # noqa: T201
         elif not args.quiet:
-            screen.show(run)
+            screen.write(render(run))
         sys.stdout.flush()
     finally:
         voice.ended(run, path, _left(run, args.engine or ""))

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from replayer.capture.summary import ENDING, SIGN
 from replayer.errors import Impossible
 from replayer.report import screen
+from replayer.report.run import render
 from replayer.report.words import clean
 from replayer.results import store
 
@@ -65,7 +66,7 @@ def run(args: argparse.Namespace) -> int:
         return 0
     if stored.sizing is not None:
         _verdict(stored)
-    screen.show(stored, path)
+    screen.write(render(stored, path))
     return 0
 
 

@@ -1,19 +1,13 @@
 """Talk to a database: URLs, the control connection, what raw connections need.
 
-The only module that imports SQLAlchemy; it is never in a timed loop.
+The only module that imports SQLAlchemy, when a database is met; it is never in a timed loop.
 """
 
 import contextlib
 import logging
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
-
-import sqlalchemy
-from sqlalchemy import event
-from sqlalchemy.engine import URL, make_url
-from sqlalchemy.exc import ArgumentError, DBAPIError, PendingRollbackError, SQLAlchemyError
-from sqlalchemy.pool import NullPool
+from typing import TYPE_CHECKING, Any
 
 from replayer.command_line import SECRET, revealed
 from replayer.engines import driver, login, watchdog
@@ -22,6 +16,15 @@ from replayer.engines.driver import Connector, explain
 from replayer.engines.engine import Engine
 from replayer.engines.verbs import Asked, Verb
 from replayer.errors import Denied, Impossible, ReplayerError, Skip, one_line
+from replayer.later import Later
+
+if TYPE_CHECKING:
+    import sqlalchemy
+    from sqlalchemy import event, exc
+    from sqlalchemy.engine import URL
+else:
+    # It takes a tenth of a second to load, and many commands meet no database.
+    sqlalchemy, event, exc = map(Later, ("sqlalchemy", "sqlalchemy.event", "sqlalchemy.exc"))
 
 # They log, with a traceback, what interrupts the closing of a connection, and raise it as well:
 # replayer says it itself, in one sentence.
@@ -62,7 +65,7 @@ class Database:
     def __init__(
         self,
         engine: Engine,
-        url: URL,
+        url: "URL",
         *,
         first: Sequence[str] | None = None,
         title: str = "",
@@ -74,7 +77,7 @@ class Database:
         self.url = url
         self._where = watchdog.address(url)
         self._sql = sqlalchemy.create_engine(
-            _limited(url), poolclass=NullPool, pool_reset_on_return=None,
+            _limited(url), poolclass=sqlalchemy.NullPool, pool_reset_on_return=None,
             isolation_level="AUTOCOMMIT",
         )  # fmt: skip
         event.listen(self._sql, "do_connect", self._open)
@@ -155,7 +158,7 @@ class Database:
     def close(self) -> None:
         """Close the connection; closing twice is fine, and so is a server that is gone."""
         # SQLAlchemy first asks for a rollback, and lets go of a connection that cannot do one.
-        with contextlib.suppress(SQLAlchemyError), watchdog.Wait(self._where):
+        with contextlib.suppress(exc.SQLAlchemyError), watchdog.Wait(self._where):
             self._connection.close()
         with contextlib.suppress(self._sql.dialect.loaded_dbapi.Error):
             self._raw.close()
@@ -187,11 +190,11 @@ class Database:
                 result = self._connection.execute(clause, wanted)
                 rows = result.mappings() if result.returns_rows else ()
                 return [Cells(row) for row in rows]
-        except DBAPIError as error:
+        except exc.DBAPIError as error:
             if error.connection_invalidated:
                 self._lost = error.orig
             raise self._refusal(error.orig or error, verb) from error
-        except PendingRollbackError as error:
+        except exc.PendingRollbackError as error:
             # An earlier statement lost the connection, and somebody could do without its answer.
             raise self._refusal(self._lost or error, verb) from error
         except ReplayerError:
@@ -221,7 +224,9 @@ class Database:
         """Return what a failed statement comes to; raise ReplayerError for a silent server."""
         watchdog.check(self._where)
         begin = f"{verb}: " if verb else ""
-        if not isinstance(error, self._sql.dialect.loaded_dbapi.Error | SQLAlchemyError | OSError):
+        if not isinstance(
+            error, self._sql.dialect.loaded_dbapi.Error | exc.SQLAlchemyError | OSError
+        ):
             # What the driver, or replayer, cannot make anything of.
             what = f"{type(error).__name__}: {one_line(error)}"
             return ReplayerError(f"{begin}what the database answered cannot be read ({what})")
@@ -297,7 +302,7 @@ def opening() -> int:
     return len(_opening)
 
 
-def connector_of(url: URL, first: Sequence[str] = ()) -> Connector:
+def connector_of(url: "URL", first: Sequence[str] = ()) -> Connector:
     """Return how a raw connection to a URL is made, which executes `first` then."""
     dialect = url.get_dialect()
     positional, named = dialect().create_connect_args(_limited(url))
@@ -307,7 +312,7 @@ def connector_of(url: URL, first: Sequence[str] = ()) -> Connector:
     return Connector(dialect.import_dbapi().__name__, plain, tuple(first))
 
 
-def url_of(text: str, engine: Engine) -> URL:
+def url_of(text: str, engine: Engine) -> "URL":
     """Return the SQLAlchemy URL that a user's URL means, on the engine's wire.
 
     The last @ before the host ends the password, which may have others in it.
@@ -319,8 +324,8 @@ def url_of(text: str, engine: Engine) -> URL:
         f"(in a password write %40 for @, %3A for :, %2F for /, %3F for ? and %26 for &)"
     )
     try:
-        url = make_url(_one_at_sign(text))
-    except (ArgumentError, ValueError):
+        url = sqlalchemy.make_url(_one_at_sign(text))
+    except (exc.ArgumentError, ValueError):
         raise refusal from None
     if _unclear(text, url):
         raise refusal
@@ -341,7 +346,7 @@ def _one_at_sign(text: str) -> str:
     return f"{scheme}{slashes}{user}{at}{host}{after[path.start() :]}"
 
 
-def _unclear(text: str, url: URL) -> bool:
+def _unclear(text: str, url: "URL") -> bool:
     """Tell whether a part of a password may have been taken for something else."""
     rest = text.partition("://")[2]
     path = re.search(r"[/?].*", rest.partition("@")[2], re.DOTALL)
@@ -354,7 +359,7 @@ def _unclear(text: str, url: URL) -> bool:
     return secret and not all("=" in one for one in parameters)
 
 
-def _limited(url: URL) -> URL:
+def _limited(url: "URL") -> "URL":
     """Return a URL with limits for a server that is gone, or asks for too much.
 
     What it says of them itself stays.

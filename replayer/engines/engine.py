@@ -11,7 +11,7 @@ includes its own name gets the one that it hides.  `parts/` has what is only eve
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -67,8 +67,7 @@ class Engine:
 
     def verbs(self) -> list[str]:
         """Return the sorted names of all verbs, inherited ones included."""
-        names = {name for folder in self.folders for name, _ in _sql_files(folder)}
-        return sorted(name for name in names if not name.startswith(_PARTS))
+        return sorted(name for name in self._files if not name.startswith(_PARTS))
 
     def verb(self, name: Asked) -> Verb | None:
         """Return the verb for this server's version, or None if the engine does not have it."""
@@ -76,16 +75,19 @@ class Engine:
 
     def named(self, name: str) -> Verb | None:
         """Return what the files of a name say on this server's version, as `verb` does."""
-        files = self._files(name)
+        return self._find(name, self.version or 0)
+
+    def _find(self, name: str, version: int) -> Verb | None:
+        files = self._files_on(version, name)
         if not files:
             return None
-        text = self._text(name)
+        text = self._text(name, version)
         # A file without SQL takes an inherited verb away: the engine cannot do it.
         return Verb(name, files[0], text) if has_sql(text) else None
 
     def since(self, name: str) -> int | None:
         """Return the first major version on which there is the verb, 0 for all, None for none."""
-        return next((number for number in self._versions if self.at(number).named(name)), None)
+        return next((number for number in self._versions if self._find(name, number)), None)
 
     def needs(self, name: Asked) -> Verb:
         """Return the verb; raise Skip with the reason when the engine does not have it.
@@ -99,7 +101,9 @@ class Engine:
 
     def why_not(self, name: Asked) -> str:
         """Return why the engine does not have a verb, as part of one sentence."""
-        reason = _comments(self._text(name)) if self._files(name) else ""
+        version = self.version or 0
+        known = self._files_on(version, name)
+        reason = _comments(self._text(name, version)) if known else ""
         return (
             f"{self.title}: {reason}"
             if reason
@@ -115,10 +119,10 @@ class Engine:
         self._check_layouts(layouts)
         for version in self._versions:
             for name in self.verbs():
-                self.at(version).named(name)
-        files = {path for folder in self.folders for _, path in _sql_files(folder)}
-        included = {name for path in files for name in _INCLUDE.findall(assets.text(path))}
-        for name, path in _sql_files(self.folders[0]):
+                self._find(name, version)
+        paths = [path for files in self._files.values() for _, path in files]
+        included = {name for path in paths for name in _INCLUDE.findall(assets.text(path))}
+        for name, _, path in _sql_files(self.folders[0]):
             if name.startswith(_PARTS) and name not in included:
                 raise Impossible(f"{path}: no verb includes {name}{nearest(name, included)}")
             if not name.startswith(_PARTS) and not verbs.is_declared(name, layouts):
@@ -139,44 +143,40 @@ class Engine:
     @cached_property
     def _versions(self) -> list[int]:
         """Return 0 and every major version from which on some file is another."""
-        names = (path.name for folder in self.folders for _, path in _sql_files(folder))
-        numbers = {int(number[1]) for name in names if (number := _SINCE.search(name))}
-        return sorted({0, *numbers})
+        return sorted({0, *(number for files in self._files.values() for number, _ in files)})
 
-    def _text(self, name: str, place: int = 0, above: tuple[tuple[str, int], ...] = ()) -> str:
-        """Return a file's text with all that it includes; `place` counts in `_files`."""
-        path = self._files(name)[place]
+    def _text(
+        self, name: str, version: int, place: int = 0, above: tuple[tuple[str, int], ...] = ()
+    ) -> str:
+        """Return a file's text with all that it includes; `place` counts in `_files_on`."""
+        path = self._files_on(version, name)[place]
         here = (*above, (name, place))
 
         def part(line: re.Match[str]) -> str:
             wanted = line[1]
             # Its own name is the file that it hides.
             one = (wanted, place + 1 if wanted == name else 0)
-            if len(self._files(wanted)) <= one[1]:
-                known = nearest(wanted, {known for f in self.folders for known, _ in _sql_files(f)})
+            if len(self._files_on(version, wanted)) <= one[1]:
+                known = nearest(wanted, self._files)
                 raise Impossible(f"{path}: it includes {wanted}, which is not there{known}")
             if one in here:
                 raise Impossible(f"{path}: it includes {wanted}, which includes it again")
-            return self._text(*one, here).rstrip("\n")
+            return self._text(wanted, version, one[1], here).rstrip("\n")
 
         return _INCLUDE.sub(part, assets.text(path))
 
-    def _files(self, name: str) -> list[Path]:
-        """Return the files of a name for this server's version; each hides those after it."""
-        return [path for folder in self.folders for path in self._files_in(folder, name)]
+    def _files_on(self, version: int, name: str) -> Sequence[Path]:
+        """Return the files of a name for a server's version; each hides those after it."""
+        return [path for number, path in self._files.get(name, ()) if number <= version]
 
-    def _files_in(self, folder: Path, name: str) -> Iterator[Path]:
-        newer = [
-            (int(number[1]), path)
-            for path in folder.glob(f"{name}.*.sql")
-            if (number := _SINCE.search(path.name))
-        ]
-        yield from (
-            path for number, path in sorted(newer, reverse=True) if number <= (self.version or 0)
-        )
-        plain = folder / f"{name}.sql"
-        if plain.is_file():
-            yield plain
+    @cached_property
+    def _files(self) -> Mapping[str, Sequence[tuple[int, Path]]]:
+        """Return name -> its files and their first versions, each before what it hides."""
+        known: dict[str, list[tuple[int, Path]]] = {}
+        for folder in self.folders:
+            for name, number, path in _sql_files(folder):
+                known.setdefault(name, []).append((number, path))
+        return known
 
 
 def load(name: str) -> Engine:
@@ -210,7 +210,7 @@ def _inherited(name: str, heirs: tuple[str, ...]) -> tuple[tuple[Path, ...], dic
 
 
 def checked(name: str) -> Engine:
-    """Return the engine of that name after a look at all its files, which takes a second.
+    """Return the engine of that name after a look at all its files.
 
     Raises what `load` and `Engine.check` raise.
     """
@@ -290,12 +290,18 @@ def _merge(base: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
     return merged
 
 
-def _sql_files(folder: Path) -> list[tuple[str, Path]]:
-    """Return every SQL file of an engine's folder with its name: the path without .18 and .sql."""
-    return [
-        (_SINCE.sub(".sql", path.relative_to(folder).as_posix()).removesuffix(".sql"), path)
-        for path in sorted(folder.rglob("*.sql"))
-    ]
+def _sql_files(folder: Path) -> list[tuple[str, int, Path]]:
+    """Return every SQL file of an engine's folder, of each name the newest first.
+
+    The name is the path without .18 and .sql; the number is that of the first version, 0 for all.
+    """
+    found = []
+    # A layout may be a link to a folder, which rglob passes over.
+    for path in {*folder.rglob("*.sql"), *folder.glob("*/*.sql")}:
+        number = _SINCE.search(path.name)
+        name = _SINCE.sub(".sql", path.relative_to(folder).as_posix()).removesuffix(".sql")
+        found.append((name, int(number[1]) if number else 0, path))
+    return sorted(found, key=lambda one: (one[0], -one[1], one[2]))
 
 
 def _comments(text: str) -> str:

@@ -177,6 +177,8 @@ class ServerSpec(Noun):
     log_prefix: _Pattern = re.compile("^")
     log_weight: _Pattern = re.compile("$^")
     """Lines of the log that say why something failed."""
+    log_end: _Pattern = re.compile("$^")
+    """Lines of the log that say why the server itself ended."""
     socket_folders: tuple[str, ...] = ()
     socket_name: str = ""
     database: str = ""

@@ -1,56 +1,49 @@
 """What an engine is told: which verbs there are, and one in an engine's own words.
 
 Each verb is declared where it is asked for, as a constant of that module.  A verb file that nobody
-asks for is an error, so that a misspelt one is not passed over.
+asks for is an error, so that a misspelt one is not passed over.  Which verbs there are is read from
+the modules' sources, as importing all of them takes seconds; a contract test does, and compares.
 """
 
 import functools
-import importlib
-import pkgutil
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
 
 import replayer
-from replayer import registry
 from replayer.errors import Impossible, ReplayerError
 
-_ASKING = ("servers", "tables", "load", "capture", "steps", "sizing")
-"""The packages that talk to databases; a contract test holds that no other declares a verb."""
+_ASKING = ("servers", "tables", "load", "capture", "steps", "sizing", "engines")
+"""The packages that talk to databases."""
+_IMPORT = re.compile(
+    rf"^from {re.escape(__name__)} import (?:\([^)]*?|.*?)\bAsked\b(?: as (\w+))?", re.MULTILINE
+)
+_LIST = re.compile(r"^VERBS\b[^=\n]*=\s*[(\[]([^)\]]*)", re.MULTILINE)
+"""The verbs of a collector, which lies too low to know what a verb is."""
+_QUOTED = r"""["']([^"'\n]+)["']"""
 _HOLE = re.compile(r"\{\{(\w+)\}\}")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
 _SEPARATOR = re.compile(r"^-- then\s*$", re.MULTILINE)
 _WORD = re.compile(r"\{(\w+)\}")
-_declared: set["Asked"] = set()
 
 
 class Asked(str):
     """The name of a verb that engines are asked for, such as `table/scan` or `{layout}/double`.
 
     `{layout}` stands for the folder of any table layout, and any other word in braces for what the
-    engine itself names so; `of` puts it in.
+    engine itself names so; `of` puts it in.  A call with a text in quotes declares a verb.
     """
 
     __slots__ = ()
 
-    def __new__(cls, name: str) -> Self:
-        """Declare a verb."""
-        asked = super().__new__(cls, name)
-        _declared.add(asked)
-        return asked
-
-    @classmethod
-    def named(cls, name: str) -> "Asked":
-        """Return a verb by a name that was declared elsewhere."""
-        return super().__new__(cls, name)
-
     def of(self, **words: str) -> "Asked":
         """Return the verb of one layout, or of another thing that the name has braces for."""
-        return super().__new__(Asked, self.format(**words))
+        return Asked(self.format(**words))
 
     def is_for(self, name: str, layouts: list[str]) -> bool:
         """Tell whether a verb file of that name, in an engine with these layouts, is asked for."""
+        if "{" not in self:
+            return self == name
         words = {"layout": "|".join(map(re.escape, layouts)) or "$^"}
         parts = _WORD.split(self)
         pattern = "".join(
@@ -86,16 +79,19 @@ class Verb:
 
 @functools.cache
 def declared() -> frozenset[Asked]:
-    """Return every verb that any module asks for; imports the modules that may."""
+    """Return every verb that any module asks for, without importing the modules."""
+    root = Path(replayer.__file__).parent
+    found: set[str] = set()
     for package in _ASKING:
-        folder = Path(replayer.__file__).parent / package
-        for module in pkgutil.walk_packages([str(folder)], f"replayer.{package}."):
-            importlib.import_module(module.name)
-    for name in registry.names("collectors"):
-        # They lie too low to know what a verb is.
-        for verb in getattr(registry.load("collectors", name), "VERBS", ()):
-            Asked(verb)
-    return frozenset(_declared)
+        for path in (root / package).rglob("*.py"):
+            source = path.read_text(encoding="utf-8")
+            if imported := _IMPORT.search(source):
+                called = imported[1] or Asked.__name__
+                found.update(re.findall(rf"\b{called}\(\s*{_QUOTED}", source))
+    for path in (root / "collectors").rglob("*.py"):
+        for listed in _LIST.findall(path.read_text(encoding="utf-8")):
+            found.update(re.findall(_QUOTED, listed))
+    return frozenset(map(Asked, found))
 
 
 def is_declared(name: str, layouts: list[str]) -> bool:

@@ -75,8 +75,9 @@ async def _serve(listening: socket.socket, orders: int, words: int) -> None:
         await asyncio.sleep(_LOOK_SECONDS)
     looking.cancel()
     view.look()
-    # So that every browser hears the end.
-    await asyncio.sleep(_LAST_SECONDS)
+    if access.is_used:
+        # So that every browser hears the end.
+        await asyncio.sleep(_LAST_SECONDS)
     begun = loop.time()
     while rooms.is_awaited(soon=loop.time() - begun < _ASKED_SECONDS):
         if loop.time() > last:

@@ -36,6 +36,11 @@ class Access:
         # A token that somebody chose is known to those who need it, and stays out of the log.
         return f"http://{where}/?token={'TOKEN' if self._chosen else self._token}"
 
+    @property
+    def is_used(self) -> bool:
+        """Tell whether any browser has opened a link."""
+        return bool(self._browsers)
+
     def is_ours(self, host: str) -> bool:
         """Tell whether a request was meant for this page, and did not come by somebody's own name.
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _SECONDS = 0.5
 """Between two messages to a browser."""
 _QUIET_SECONDS = 10.0
-"""After which a browser is told that nothing is new, which also shows whether it is there."""
+"""After which a browser is told that nothing is new, which also shows whether its host is there."""
 _MOST_READERS = 32
 _POLICY = re.compile(r'http-equiv="Content-Security-Policy" content="([^"]*)"')
 _COMMON = {
@@ -174,6 +174,13 @@ class _Page(_Guarded):
 class _Events(_Guarded):
     """What is known of the run, and from then on what is new, while the browser listens."""
 
+    def initialize(self, rooms: Rooms) -> None:
+        super().initialize(rooms)
+        self._closed = asyncio.Event()
+
+    def on_connection_close(self) -> None:
+        self._closed.set()
+
     async def get(self) -> None:
         if self.rooms.readers >= _MOST_READERS:
             self._refuse(503, "too many browsers look at this run already")
@@ -195,7 +202,9 @@ class _Events(_Guarded):
                 self.write(f"data: {message}\n\n")
                 # Waits for a slow browser, which then gets what is so at that time.
                 await self.flush()
-            await asyncio.sleep(_SECONDS)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._closed.wait(), _SECONDS)
+                return
             silent += _SECONDS
 
 

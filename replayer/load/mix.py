@@ -71,6 +71,9 @@ class Mix(Noun):
     @classmethod
     def _of_text(cls, value: Any) -> Any:
         table = _table(value) if isinstance(value, str) else value
+        if not isinstance(table, Mapping):
+            # No TypeError, which pydantic would not report as the user's.
+            raise ValueError(f"{value!r} is no mix: give a table or a text, as point=70 scan=1")  # noqa: TRY004
         unknown = [name for name in table if name not in cls.model_fields] if table else []
         if unknown:
             raise ValueError(f"{unknown[0]} is unknown{nearest(unknown[0], cls.model_fields)}")

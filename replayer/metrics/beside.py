@@ -7,20 +7,16 @@ and starts the other, which inherits that socket and reads the run's file as it 
 from __future__ import annotations
 
 import contextlib
-import os
-import socket
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from replayer import interpreter, shell
-from replayer.metrics import serving
-from replayer.metrics.source import Named, registry
+from replayer.metrics import address
 
 if TYPE_CHECKING:
+    import socket
     from collections.abc import Iterator
 
-_NICE = 10
 _PATIENCE = 5.0
 
 
@@ -35,7 +31,7 @@ class Beside:
     @property
     def link(self) -> str:
         """Return where the metrics are; "" where nobody serves any."""
-        return serving.link(self._bound) if self._bound else ""
+        return address.link(self._bound) if self._bound else ""
 
     def follow(self, path: Path | None) -> None:
         """Serve the metrics of the run in this file from now on."""
@@ -45,7 +41,7 @@ class Beside:
         self._path = path
         number = self._bound.fileno()
         self._process = shell.start(
-            [*interpreter.module(__name__), str(number), path.absolute()],
+            [*interpreter.module(str(__package__)), str(number), path.absolute()],
             folder=Path("/"),
             passed=(number,),
             bound=True,
@@ -59,29 +55,17 @@ class Beside:
 
 
 @contextlib.contextmanager
-def served(address: str | None, *, public: bool) -> Iterator[Beside]:
+def served(wanted: str | None, *, public: bool) -> Iterator[Beside]:
     """Give who serves the metrics at an address until the `with` ends; None is nowhere.
 
-    Raises Impossible as `serving.listening` does.
+    Raises Impossible as `address.listening` does.
     """
-    if address is None:
+    if wanted is None:
         yield Beside(None)
         return
-    with serving.listening(address, "--metrics", public=public) as bound:
+    with address.listening(wanted, "--metrics", public=public) as bound:
         beside = Beside(bound)
         try:
             yield beside
         finally:
             beside.end()
-
-
-def main(number: str, path: str) -> None:
-    """Serve the metrics of the run in a file on a socket that was inherited, until killed."""
-    # What is measured goes first.
-    os.nice(_NICE)
-    with socket.socket(fileno=int(number)) as bound:
-        serving.serve(bound, registry(Named((Path(path),))))
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])

@@ -27,7 +27,6 @@ from replayer.model import Status
 from replayer.report.tables import mean
 from replayer.report.words import clean
 from replayer.run import workload as workload_file
-from replayer.run.runner import turns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -329,7 +328,7 @@ def _instant(stamp: str) -> float | None:
 def _planned(run: Run) -> int | None:
     """Return how many steps a run has; None where its capture or a plug-in is not here."""
     with contextlib.suppress(ReplayerError):
-        return len(list(turns(workload_file.of_facts(run.workload))))
+        return len(list(workload_file.turns(workload_file.of_facts(run.workload))))
     return None
 
 

@@ -18,6 +18,7 @@ from replayer.analysis.comparison import Comparison, Row, Verdict
 from replayer.analysis.samples import Side
 from replayer.model import Better, Measurement, Run, Series, Status, StepResult
 from replayer.report import packed, watching
+from replayer.report.forms import UNLIKE_A_STEPS
 from replayer.report.words import clean
 from replayer.results import histogram
 from replayer.run import display
@@ -366,7 +367,11 @@ def of_steps(sides: Sequence[Side]) -> Iterator[tuple[str, Chart]]:
             for side in sides
         ]
         name = next(one.name for side in results for _, one in side)
-        yield from ((name, _drawn(chart, sides)) for chart in shown.charts(results))
+        try:
+            drawn = [_drawn(chart, sides) for chart in shown.charts(results)]
+        except UNLIKE_A_STEPS:
+            continue  # its form says so
+        yield from ((name, chart) for chart in drawn)
 
 
 def _drawn(chart: display.Chart, sides: Sequence[Side]) -> Chart:

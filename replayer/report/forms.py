@@ -32,10 +32,23 @@ _PERCENTILES = (50, 95, 99, 99.9)
 _STYLES = {Tone.PLAIN: "", Tone.QUIET: "dim", Tone.GOOD: "green", Tone.BAD: "bold red"}
 
 
+UNLIKE_A_STEPS = (LookupError, TypeError, ValueError, ArithmeticError, AttributeError)
+"""What a display meets in a file that somebody edited: the format leaves a step's tables open."""
+
+
 def of(result: StepResult) -> Form:
     """Return the form of a result: its step's own, or an empty one."""
     display = registry.part("steps", result.step, "display")
-    form: Form = display.form(result) if display is not None else Form()
+    if display is None:
+        return Form()
+    try:
+        form: Form = display.form(result)
+        if hasattr(display, "charts"):
+            list(display.charts([[("", result)]]))
+    except UNLIKE_A_STEPS as error:
+        why = f"{type(error).__name__}: {error}"
+        text = f"the numbers in this result are not as the step {result.step} writes them ({why})"
+        return Form([Sentence(text, Tone.BAD)])
     return form
 
 

@@ -5,13 +5,9 @@ A pipe has 100 columns whatever COLUMNS says, so that programs find lines as the
 
 import io
 import sys
-from pathlib import Path
 from typing import Any, TextIO
 
 from rich.console import Console, RenderableType
-
-from replayer.model import Run
-from replayer.report import run as report
 
 WIDTH = 100
 
@@ -58,8 +54,3 @@ def write(*renderables: RenderableType) -> None:
         return
     for renderable in renderables:
         console.print(renderable)
-
-
-def show(run: Run, path: Path | None = None) -> None:
-    """Print the report of a run on stdout, with where its file is."""
-    write(report.render(run, path))

@@ -19,7 +19,8 @@ from replayer.machine.host import Host
 from replayer.model import Run, StepSpec
 from replayer.run import footprint, workload
 from replayer.run.events import Plan, Planned
-from replayer.run.runner import Order, turns
+from replayer.run.runner import Order
+from replayer.run.workload import turns
 from replayer.servers import remote
 
 _SAID = frozenset({"step", "name", "once", "probe"})

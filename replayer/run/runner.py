@@ -2,7 +2,7 @@
 
 import contextlib
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -132,7 +132,7 @@ def execute(order: Order, progress: Progress) -> Generator[Run]:
             taken_up = False
             yield run
             try:
-                planned = resumption.missing(run, turns(order.workload))
+                planned = resumption.missing(run, workload_file.turns(order.workload))
                 while (turn := next(planned, None) or _following(order, run)) is not None:
                     repeat, spec = turn
                     result, error = _perform(spec, stage, run, repeat)
@@ -186,12 +186,6 @@ def _controlled(run: Run, when: str) -> Run:
     return run.model_copy(
         update={"control": {**run.control, **calibration.measure(when, run.control)}}
     )
-
-
-def turns(workload: Workload) -> Iterator[tuple[int, StepSpec]]:
-    """Yield what a workload does, in order: the number of the repeat, and the step."""
-    for repeat in range(1, workload.repeat + 1):
-        yield from ((repeat, spec) for spec in workload.steps if repeat == 1 or not spec.once)
 
 
 def _following(order: Order, run: Run) -> tuple[int, StepSpec] | None:

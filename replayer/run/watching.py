@@ -122,7 +122,7 @@ class _Asking:
     def _rows(self, name: str) -> Sequence[Mapping[str, Any]]:
         database = self._connected()
         if name not in self._statements:
-            self._statements[name] = database.engine.needs(Asked.named(name)).statements()
+            self._statements[name] = database.engine.needs(Asked(name)).statements()
         rows: Sequence[Mapping[str, Any]] = []
         for statement in self._statements[name]:
             rows = database.fetch(statement, verb=name)

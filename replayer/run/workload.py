@@ -15,7 +15,7 @@ import difflib
 import hashlib
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -124,6 +124,12 @@ def of_facts(known: WorkloadFacts) -> Workload:
         settings=dict(known.settings),
         steps=specs,
     )
+
+
+def turns(workload: Workload) -> Iterator[tuple[int, StepSpec]]:
+    """Yield what a workload does, in order: the number of the repeat, and the step."""
+    for repeat in range(1, workload.repeat + 1):
+        yield from ((repeat, spec) for spec in workload.steps if repeat == 1 or not spec.once)
 
 
 def _of_capture(name: str) -> str:

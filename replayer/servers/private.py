@@ -184,8 +184,15 @@ class PrivateServer:
     def _gone(self) -> str:
         if not self._identity or self.running():
             return ""
-        words = self.last_words()
-        return f"the database server went away{f' ({words})' if words else ' without a word'}"
+        return f"the database server went away ({self._why_gone()})"
+
+    def _why_gone(self) -> str:
+        """Return how a server ended that nobody asked to: its exit status, or its log's word."""
+        status = None if self._child is None else self._child.poll()
+        if status is not None:
+            return _ended(status)
+        ends = [line for line in self._said() if self._keys.log_end.search(line)]
+        return ends[-1] if ends else "it was killed or crashed: its log says nothing of an end"
 
     def _checked(self, asked: Mapping[str, str]) -> dict[str, str]:
         """Return a step's settings; raise Impossible for one that only a new data directory has."""
@@ -469,4 +476,4 @@ def _ended(status: int) -> str:
     """Return in words how a process ended that should have stayed."""
     if status < 0:
         return f"it was killed by {signals.name_of(-status)}"
-    return f"it ended at once with status {status}"
+    return f"it ended with status {status}"

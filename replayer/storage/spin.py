@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from replayer.errors import ReplayerError
+from replayer.units import show_duration
 from replayer.watch.histogram import Latencies, Recorder
 from replayer.watch.workers import WorkerPool, distributable
 
@@ -47,6 +49,11 @@ def spin(work: Work, processes: int) -> Spun:
     with WorkerPool(_work, [work] * processes, processes=processes) as pool:
         pool.open()
         parts: list[tuple[int, Latencies]] = pool.results(timeout=work.seconds + 120)
+    if not any(many for many, _ in parts):
+        raise ReplayerError(
+            f"none of {processes} processes ended one pass within {show_duration(work.seconds)}: "
+            f"give a longer duration, or a machine that is less busy"
+        )
     return Spun(
         operations=sum(many for many, _ in parts),
         seconds=work.seconds,

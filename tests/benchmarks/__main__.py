@@ -25,23 +25,24 @@ from rich.console import Console
 from rich.table import Table
 
 from replayer.machine.host import Host
+from tests.benchmarks import Row
 
 HERE = Path(__file__).parent
 OPERATORS = {">=": operator.ge, "<=": operator.le}
 
 
-def names():
+def names() -> list[str]:
     """Return the benchmarks of this folder in alphabetical order."""
     return sorted(found.name for found in pkgutil.iter_modules([str(HERE)]) if found.name[0] != "_")
 
 
-def _usual():
+def _usual() -> list[str]:
     """Return the benchmarks that are run when none is named: those that take hours are not."""
     modules = {name: importlib.import_module(f"tests.benchmarks.{name}") for name in names()}
     return [name for name, module in modules.items() if not getattr(module, "ASKED_FOR", False)]
 
 
-def verdict(row):
+def verdict(row: Row) -> str:
     """Return met, MISSED or skipped for a row."""
     if row.get("skipped"):
         return f"skipped: {row['skipped']}"
@@ -50,7 +51,7 @@ def verdict(row):
     return "met" if met else "MISSED"
 
 
-def table(rows):
+def table(rows: list[Row]) -> Table:
     """Return the rows as a table of at most 100 columns."""
     shown = Table(title="ratios, medians of one run on this machine")
     for title in ("what", "against", "bar", "ratio", "verdict"):
@@ -61,7 +62,7 @@ def table(rows):
     return shown
 
 
-def main():
+def main() -> int:
     """Run, print, store; exit 1 when a bar was missed."""
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__)
     parser.add_argument(

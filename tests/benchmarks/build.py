@@ -1,18 +1,22 @@
 """Building against one psql session that runs the plain doubling statement on a heap table."""
 
-import contextlib
 import os
 import re
 import statistics
 import subprocess
 import sys
+from pathlib import Path
 
 from replayer.engines import engine as engines
+from replayer.engines.connection import Database
 from replayer.machine.host import Host
-from replayer.run.context import Context
-from replayer.servers.open import open_server
+from replayer.servers.open import Server, open_server
 from replayer.steps.build import step as build
+from replayer.steps.build.spec import Spec
 from replayer.watch.sampler import Sampler
+from tests.benchmarks import Row, programs
+from tests.benchmarks.sessions import context_of
+from tests.known import known
 from tests.performed import performed
 
 NAME = "build"
@@ -29,36 +33,15 @@ KINDS = {
 }
 
 
-class Quiet:
-    """A conversation without words."""
-
-    @contextlib.contextmanager
-    def task(self, title, total=None):
-        """Show nothing."""
-        yield self
-
-    def advance(self, done):
-        """Show nothing."""
-
-    def update(self, **shown):
-        """Show nothing."""
-
-    def say(self, text):
-        """Show nothing."""
-
-    def tell(self, event):
-        """Show nothing."""
+Found = dict[str, tuple[list[float], list[float]]]
 
 
-def context(server, host, sampler, folder):
-    """Return what a build step needs."""
-    return Context(
-        host=host, workload=None, progress=Quiet(), sampler=sampler, storage=folder,
-        database_server=server,
-    )  # fmt: skip
+def spec_of(**keys: object) -> Spec:
+    """Return the keys of a step that builds."""
+    return Spec.model_validate({"step": "build", **keys})
 
 
-def plain(server, database, rows):
+def plain(server: Server, database: Database, rows: int) -> tuple[float, float]:
     """Double a heap table of `rows` rows in psql; return its seconds and the table's bytes."""
     database.query("DROP TABLE IF EXISTS plain")
     database.query('CREATE TABLE plain (id bigint, lastname varchar(255), "time" timestamp)')
@@ -67,28 +50,29 @@ def plain(server, database, rows):
     database.query("CHECKPOINT")
     url = server.start()
     command = [
-        server.programs.folder / "psql", "-X", "-q", "-h", url.query["host"], "-U", url.username,
-        "-c", "SET search_path = replayer", "-c", r"\timing on", "-c", PLAIN, url.database,
+        str(programs(server) / "psql"), "-X", "-q",
+        "-h", str(url.query["host"]), "-U", str(url.username),
+        "-c", "SET search_path = replayer", "-c", r"\timing on", "-c", PLAIN, str(url.database),
     ]  # fmt: skip
     said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    seconds = float(re.search(r"Time: ([\d.]+) ms", said)[1]) / 1000
+    seconds = float(known(re.search(r"Time: ([\d.]+) ms", said))[1]) / 1000
     size = database.query("SELECT pg_total_relation_size('plain') AS bytes")[0]["bytes"]
     database.query("DROP TABLE plain")
     database.query("CHECKPOINT")
     return seconds, size
 
 
-def samples(workdir):
+def samples(workdir: Path) -> Found:
     """Return seconds and bytes of every kind, measured in turn."""
-    found = {kind: ([], []) for kind in ("plain", *KINDS)}
+    found: Found = {kind: ([], []) for kind in ("plain", *KINDS)}
     host = Host()
     with (
         open_server(engines.load(engines.default()), data_dir=workdir / "server") as server,
         Sampler(host, None) as sampler,
     ):
-        here = context(server, host, sampler, workdir)
+        here = context_of(server, host, sampler)
         with here.database() as database:
-            base = build.Spec(step="build", rows=ROWS // 2, layout="rowstore")
+            base = spec_of(rows=ROWS // 2, layout="rowstore")
             performed(build, base, here)
             database.query("CREATE SCHEMA IF NOT EXISTS bench")
             database.query("DROP TABLE IF EXISTS bench.base")
@@ -98,7 +82,7 @@ def samples(workdir):
                 database.query("CREATE OR REPLACE VIEW bench.persons1_base AS TABLE bench.base")
                 kept(found, "plain", *plain(server, database, ROWS // 2))
                 for kind, keys in KINDS.items():
-                    outcome = performed(build, build.Spec(step="build", rows=ROWS, **keys), here)
+                    outcome = performed(build, spec_of(rows=ROWS, **keys), here)
                     values = {m.metric: m.value for m in outcome.measurements}
                     kept(found, kind, values["build.last_doubling"], values["build.table_bytes"])
                     database.query("CHECKPOINT")
@@ -106,14 +90,14 @@ def samples(workdir):
     return found
 
 
-def kept(found, kind, seconds, size):
+def kept(found: Found, kind: str, seconds: float, size: float) -> None:
     """Keep one sample."""
     print(f"  {kind}: {seconds:.2f} s, {size:,} bytes", file=sys.stderr, flush=True)
     found[kind][0].append(seconds)
     found[kind][1].append(size)
 
 
-def run(workdir):
+def run(workdir: Path) -> list[Row]:
     """Return the rows of the table: how often faster, what share of the time and of the bytes."""
     found = samples(workdir)
     seconds = {kind: statistics.median(times) for kind, (times, _) in found.items()}
@@ -121,7 +105,7 @@ def run(workdir):
     what = f"doubling to {ROWS:,} rows"
     against = "one psql session, plain INSERT..SELECT"
 
-    def row(name, bar, ratio, kind, which):
+    def row(name: str, bar: str, ratio: float, kind: str, which: int) -> Row:
         return {
             "what": f"{name} {what}", "against": against, "bar": bar, "ratio": ratio,
             "samples": {kind: found[kind][which], "plain": found["plain"][which]},

@@ -6,10 +6,13 @@ these are the costs of control alone.
 
 import os
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
-from replayer.cluster.hosts import connected
+from replayer.cluster.hosts import Hosts, connected
 from replayer.storage import spin
+from tests.benchmarks import Row
+from tests.known import known
 
 NAME = "several hosts"
 HOSTS = (1, 2, 4, 8, 16)
@@ -18,7 +21,7 @@ SECONDS = 10.0
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def run(workdir):
+def run(workdir: Path) -> list[Row]:
     """Return the rows: what all numbers of hosts cost, and the shares of what they may cost."""
     os.environ["REPLAYER_SSH"] = str(ROOT / "tests" / "here_ssh.sh")
     print(
@@ -28,7 +31,7 @@ def run(workdir):
     return [row for many in (*HOSTS, MANY) for row in _of(many)]
 
 
-def _of(many):
+def _of(many: int) -> Iterator[Row]:
     begin = time.monotonic()
     with connected([f"host{number}" for number in range(many)]) as hosts:
         started = time.monotonic() - begin
@@ -59,24 +62,24 @@ def _of(many):
         yield _row(f"CPU of {of} in a window, the busiest", "1 % of a core", window[2] / 0.01)
 
 
-def _row(what, against, ratio):
+def _row(what: str, against: str, ratio: float) -> Row:
     return {"what": what, "against": against, "bar": "<= 1", "ratio": ratio, "samples": [ratio]}
 
 
-def _window(hosts):
+def _window(hosts: Hosts) -> tuple[float, float, float]:
     """Return the spread of starts and its bound in ms, and the CPU share of the busiest agent."""
     jobs = [spin.Work("cpu", 5.0, 4096)] * len(hosts.names)
     with hosts.pool(spin._work, jobs, processes=len(jobs)) as pool:
         pool.ready(120)
         pool.open()
         pool.results()
-        starts = [share.start_us for share in pool.shares]
-        bound = sum(sorted(share.bound_us for share in pool.shares)[-2:])
-        agent = max(share.agent_cpu_s / share.last_s for share in pool.shares)
+        starts = [known(share.start_us) for share in pool.shares]
+        bound = sum(sorted(known(share.bound_us) for share in pool.shares)[-2:])
+        agent = max(known(share.agent_cpu_s) / known(share.last_s) for share in pool.shares)
     return (max(starts) - min(starts)) / 1e3, bound / 1e3, agent
 
 
-def _agents():
+def _agents() -> list[int]:
     """Return the process ids of the agents that this process has started."""
     own = []
     for folder in Path("/proc").glob("[0-9]*"):
@@ -90,7 +93,7 @@ def _agents():
     return own
 
 
-def _pss(pid):
+def _pss(pid: int) -> int:
     """Return a process's memory in bytes, with its share of what it shares."""
     for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
         if line.startswith("Pss:"):
@@ -98,7 +101,7 @@ def _pss(pid):
     raise AssertionError
 
 
-def _cpu(pids):
+def _cpu(pids: list[int]) -> float:
     """Return the CPU seconds of processes so far."""
     ticks = 0
     for pid in pids:
@@ -107,7 +110,7 @@ def _cpu(pids):
     return ticks / os.sysconf("SC_CLK_TCK")
 
 
-def _loopback():
+def _loopback() -> int:
     """Return the bytes that the loopback has carried; others may use it as well."""
     for line in Path("/proc/self/net/dev").read_text().splitlines():
         if line.strip().startswith("lo:"):

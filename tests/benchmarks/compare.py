@@ -6,12 +6,14 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 from hdrh.histogram import HdrHistogram
-from selenium import webdriver
 from selenium.webdriver.chrome.options import Options
 from selenium.webdriver.chrome.service import Service
+from selenium.webdriver.chrome.webdriver import WebDriver as Chrome
 
 from replayer.analysis.samples import Side
 from replayer.model import (
@@ -23,10 +25,12 @@ from replayer.model import (
     Series,
     Status,
     StepResult,
+    Verdict,
     WorkloadFacts,
 )
 from replayer.report import html
 from replayer.results import store
+from tests.benchmarks import Row
 
 NAME = "compare"
 SAMPLES = 3
@@ -44,7 +48,7 @@ COLUMNS = (
 )
 
 
-def run(workdir):
+def run(workdir: Path) -> list[Row]:
     """Measure compare of 2 x 100 runs, a page of 100, and how fast a large page opens."""
     folder = workdir / "results"
     folder.mkdir()
@@ -64,7 +68,7 @@ def run(workdir):
     ]
 
 
-def _row(what, samples, limit):
+def _row(what: str, samples: list[float], limit: float) -> Row:
     return {
         "what": what,
         "against": f"{limit:g} s",
@@ -74,7 +78,7 @@ def _row(what, samples, limit):
     }
 
 
-def _times(command):
+def _times(command: list[str]) -> list[float]:
     samples = []
     for _ in range(SAMPLES):
         begin = time.monotonic()
@@ -83,7 +87,7 @@ def _times(command):
     return samples
 
 
-def _run(random, label, number, level):
+def _run(random: np.random.Generator, label: str, number: int, level: float) -> Run:
     """Return a run of two steps of 5 repeats, 60 s each, with 78 columns of series."""
     columns = [*COLUMNS, *(f"vmstat.column{i}" for i in range(72))]
     steps = []
@@ -109,14 +113,16 @@ def _run(random, label, number, level):
     return _of(f"20261120-{number:06d}-{label}", label, f"{label}-{number}", steps)
 
 
-def _latency(random):
+def _latency(random: np.random.Generator) -> Latency:
     histogram = HdrHistogram(1, 10**11, 3)
     for value in random.lognormal(13, 0.5, 1000):
         histogram.record_value(int(value))
     return Latency(payload=histogram.encode().decode(), operations=1000)
 
 
-def _series(random, columns, seconds, level):
+def _series(
+    random: np.random.Generator, columns: Sequence[str], seconds: int, level: float
+) -> Series:
     return Series(
         started="",
         seconds=tuple(float(i + 1) for i in range(seconds)),
@@ -126,10 +132,16 @@ def _series(random, columns, seconds, level):
     )
 
 
-def _step(name, repeat, measurements, series, latency):
+def _step(
+    name: str,
+    repeat: int,
+    measurements: tuple[Measurement, ...],
+    series: Series,
+    latency: Latency | None,
+) -> StepResult:
     ledger = Ledger(
         asked=None,
-        verdict="physical",
+        verdict=Verdict.PHYSICAL,
         window_seconds=60,
         riops=1.0,
         buffer_hits=1.0,
@@ -154,7 +166,7 @@ def _step(name, repeat, measurements, series, latency):
     )
 
 
-def _of(identity, label, boot, steps):
+def _of(identity: str, label: str, boot: str, steps: list[StepResult]) -> Run:
     return Run(
         format=store.FORMAT,
         id=identity,
@@ -177,10 +189,10 @@ def _of(identity, label, boot, steps):
     )
 
 
-def _opened(workdir):
+def _opened(workdir: Path) -> Row:
     """Return the row of a page with 1,000 repeats of 600 s, until all its charts are drawn."""
     what = "page of 1,000 repeats of 600 s: opened in Chromium"
-    row = {"what": what, "against": "3 s", "bar": "<= 1.0", "ratio": None, "samples": []}
+    row: Row = {"what": what, "against": "3 s", "bar": "<= 1.0", "ratio": None, "samples": []}
     chromium, driver = shutil.which("chromium"), shutil.which("chromedriver")
     if not chromium or not driver:
         return {**row, "skipped": "chromium and chromium-driver are missing"}
@@ -202,7 +214,7 @@ def _opened(workdir):
     }
 
 
-def _open(chromium, driver, page):
+def _open(chromium: str, driver: str, page: Path) -> float:
     options = Options()
     options.binary_location = chromium
     with tempfile.TemporaryDirectory(prefix="replayer-chromium-") as profile:
@@ -218,7 +230,7 @@ def _open(chromium, driver, page):
             f"--user-data-dir={profile}",
         ):
             options.add_argument(flag)
-        browser = webdriver.Chrome(options=options, service=Service(driver))
+        browser = Chrome(options=options, service=Service(driver))
         try:
             begin = time.monotonic()
             browser.get(f"file://{page}")

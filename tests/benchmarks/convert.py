@@ -11,7 +11,11 @@ import statistics
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from tests.benchmarks import Row
 
 NAME = "convert"
 BYTES = int(os.environ.get("REPLAYER_BENCH_LOG_BYTES", str(1 << 30)))
@@ -30,7 +34,7 @@ SCRIPT = (
 BEGIN = datetime(2026, 5, 16, 5, tzinfo=UTC)
 
 
-def run(workdir, seed=1):
+def run(workdir: Path, seed: int = 1) -> list[Row]:
     """Return the speed of a conversion for each peer, and its memory for two sizes."""
     log, part = workdir / "server.csv", workdir / "part.csv"
     write(part, BYTES // 4, random.Random(seed))
@@ -52,7 +56,7 @@ def run(workdir, seed=1):
     return [speed, _memory(memory)]
 
 
-def _row(ratio, samples):
+def _row(ratio: float | None, samples: Sequence[float]) -> Row:
     return {
         "what": f"convert, speed with a csvlog of {BYTES / (1 << 20):,.0f} MiB",
         "against": "pgbadger -j 1",
@@ -62,7 +66,7 @@ def _row(ratio, samples):
     }
 
 
-def _memory(largest):
+def _memory(largest: list[int]) -> Row:
     return {
         "what": "convert, memory at most",
         "against": "300 MiB",
@@ -72,19 +76,19 @@ def _memory(largest):
     }
 
 
-def _convert(log, workdir):
+def _convert(log: Path, workdir: Path) -> tuple[float, int]:
     """Return the seconds and the largest memory of a conversion."""
     out = workdir / "out.replay"
     return _seconds([sys.executable, "-m", "replayer", "convert", str(log), "--out", str(out)])
 
 
-def _badger(log, workdir):
+def _badger(log: Path, workdir: Path) -> float:
     """Return the seconds that pgBadger took."""
     words = ["--pid-dir", str(workdir), "-q", "-j", "1", "-f", "csv", "-x", "json"]
     return _seconds(["pgbadger", *words, "-o", str(workdir / "out.json"), str(log)])[0]
 
 
-def _seconds(command):
+def _seconds(command: list[str]) -> tuple[float, int]:
     """Return how long a command took, and the largest memory of its process."""
     begin = time.monotonic()
     started = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -94,7 +98,7 @@ def _seconds(command):
     return time.monotonic() - begin, usage.ru_maxrss << 10
 
 
-def write(path, size, chance):
+def write(path: Path, size: int, chance: random.Random) -> int:
     """Write a csvlog of eight sessions of pgbench -M prepared, and half of them -M simple."""
     line = microseconds = written = 0
     with path.open("w") as file:
@@ -121,7 +125,7 @@ def write(path, size, chance):
     return written
 
 
-def _logged(number, text, values, client):
+def _logged(number: int, text: str, values: list[int], client: int) -> tuple[str, str]:
     """Return the message and the detail of a statement, bound or not."""
     if client % 2:
         for place, value in enumerate(values, start=1):

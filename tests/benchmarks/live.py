@@ -10,6 +10,7 @@ import re
 import statistics
 import threading
 import time
+from pathlib import Path
 
 from replayer.engines import engine
 from replayer.listening import parsed
@@ -18,14 +19,17 @@ from replayer.machine import processes
 from replayer.machine.host import Host
 from replayer.report.progress import Silence
 from replayer.run import events
+from replayer.run.context import Context
 from replayer.run.event_file import EventFile
 from replayer.run.findings import Findings
 from replayer.run.pulse import pulse
 from replayer.run.telling import Telling
-from replayer.servers.open import open_server
+from replayer.servers.open import Server, open_server
 from replayer.steps.sessions import step as sessions
 from replayer.watch.sampler import Sampler
-from tests.benchmarks.sessions import TABLES, context_of, value
+from tests.benchmarks import Pairs, Row
+from tests.benchmarks.sessions import TABLES, context_of, spec_of, value
+from tests.known import known
 
 NAME = "live"
 ROUNDS = 10
@@ -37,49 +41,52 @@ _AT_ONCE = 512
 """Bytes that the browser reads in a second."""
 
 
-def run(workdir):
+def run(workdir: Path) -> list[Row]:
     """Return the row; one server and one set of tables."""
     with open_server(engine.load("postgres"), data_dir=workdir / "data") as server:
         plain(server, 2)
-        pairs, cpu = [], []
+        pairs: Pairs = []
+        cpu: list[float] = []
         for number in range(ROUNDS):
             # Who is first changes from round to round, so that what drifts is nobody's.
             if number % 2:
                 both = followed(server, workdir, cpu), plain(server)
             else:
-                both = tuple(reversed((plain(server), followed(server, workdir, cpu))))
+                alone = plain(server)
+                both = followed(server, workdir, cpu), alone
             pairs.append(both)
     return [
         {
             "what": "RIOPS followed by a page and one slow browser; cached",
             "against": "the same sessions, followed by nobody",
             "bar": BAR,
-            "ratio": statistics.median(live / alone for live, alone in pairs),
+            "ratio": statistics.median(mine / theirs for mine, theirs in pairs),
             "samples": pairs,
         },
         {
             "what": "CPU of the page's process while it is followed",
             "against": "all processors, for as long",
             "bar": CPU_BAR,
-            "ratio": statistics.median(cpu) / os.cpu_count(),
+            "ratio": statistics.median(cpu) / (os.cpu_count() or 1),
             "samples": cpu,
         },
     ]
 
 
-def plain(server, seconds=SECONDS):
+def plain(server: Server, seconds: float = SECONDS) -> float:
     """Return the RIOPS of some seconds of which nobody is told."""
     host = Host()
-    with Sampler(host, host.device_of(server.data_directory())) as sampler:
+    with Sampler(host, host.device_of(known(server.data_directory()))) as sampler:
         return riops(context_of(server, host, sampler), seconds)
 
 
-def followed(server, workdir, cpu):
+def followed(server: Server, workdir: Path, cpu: list[float]) -> float:
     """Return the RIOPS of some seconds that a page follows, which a slow browser looks at.
 
     The processors that the page's process used are added to `cpu`.
     """
-    host, telling, links = Host(), Telling(Silence()), []
+    host, telling = Host(), Telling(Silence())
+    links: list[str] = []
     result = workdir / "followed.json"
     with EventFile(result) as file, Live(parsed("", "--live"), None, links.append) as live:
         telling.add(file.write)
@@ -90,7 +97,7 @@ def followed(server, workdir, cpu):
         gone = threading.Event()
         browser = threading.Thread(target=look, args=(links[0], gone))
         browser.start()
-        with Sampler(host, host.device_of(server.data_directory())) as sampler:
+        with Sampler(host, host.device_of(known(server.data_directory()))) as sampler:
             context = context_of(server, host, sampler)
             page, began = [live._process.pid], time.monotonic()
             before = sum(processes.cpu_seconds(page))
@@ -104,17 +111,17 @@ def followed(server, workdir, cpu):
     return per_second
 
 
-def riops(context, seconds):
+def riops(context: Context, seconds: float) -> float:
     """Return the RIOPS of some seconds."""
     keys = {**TABLES, "num_threads": 1, "memory": "cached", "run_time": f"{seconds}s"}
     context = dataclasses.replace(context, findings=Findings())
-    sessions.run(sessions.Spec(step="sessions", name="sessions", **keys), context)
+    sessions.run(spec_of(**keys), context)
     return value(context.findings.outcome(), "sessions.riops")
 
 
-def look(link, gone):
+def look(link: str, gone: threading.Event) -> None:
     """Open a link and read a little of what the page is told, once a second."""
-    host, path = _LINK.search(link).groups()
+    host, path = known(_LINK.search(link)).groups()
     opened = http.client.HTTPConnection(host)
     opened.request("GET", path)
     answer = opened.getresponse()

@@ -2,11 +2,14 @@
 
 import io
 import statistics
+from pathlib import Path
+from typing import Any
 
 from replayer import shell
 from replayer.engines import engine
+from replayer.engines.connection import Database
 from replayer.load import dataset
-from replayer.load.level import Asked, measure_level
+from replayer.load.level import Asked, Level, measure_level
 from replayer.load.mix import Mix
 from replayer.machine.host import Host
 from replayer.model import Workload
@@ -15,6 +18,7 @@ from replayer.run.context import Context
 from replayer.servers.open import open_server
 from replayer.tables.pgio import TableSet
 from replayer.watch.sampler import Sampler
+from tests.benchmarks import Pairs, Row, programs
 
 NAME = "load"
 SAMPLES = 3
@@ -27,7 +31,7 @@ SESSIONS = 8
 PINNED = "-c plan_cache_mode=force_generic_plan -c enable_seqscan=off -c enable_bitmapscan=off"
 
 
-def run(workdir):
+def run(workdir: Path) -> list[Row]:
     """Return all rows; one server with all tables in its buffers."""
     host = Host()
     with (
@@ -48,15 +52,15 @@ def run(workdir):
             return [*costs(context, database), *agreement(context, database, workdir)]
 
 
-def level(context, database, **keys):
+def level(context: Context, database: Database, **keys: Any) -> Level:
     """Measure one level."""
     asked = Asked(seconds=SECONDS, tables=TABLES, **{"sessions": SESSIONS, **keys})
     return measure_level(asked, context, database)
 
 
-def costs(context, database):
+def costs(context: Context, database: Database) -> list[Row]:
     """Return the CPU of the clients, at once and each 2 ms, and how well the rate was kept."""
-    used = {0.0: [], 0.002: []}
+    used: dict[float, list[float]] = {0.0: [], 0.002: []}
     kept = []
     for _ in range(SAMPLES):
         for resolution, cores in used.items():
@@ -73,17 +77,17 @@ def costs(context, database):
     ]  # fmt: skip
 
 
-def agreement(context, database, workdir):
+def agreement(context: Context, database: Database, workdir: Path) -> list[Row]:
     """Hold response times against those of pgbench -R with the same statement, in turn."""
     what = {"p50": 50, "p99": 99}
     peer = f"pgbench -M prepared -R {PEER_RATE}"
     bar = ">= 0.90, <= 1.10"
-    pgbench = shell.find("pgbench", context.server.programs.folder)
+    pgbench = shell.find("pgbench", programs(context.server))
     if pgbench is None:
         return [{"what": "response time", "against": peer, "bar": bar, "ratio": None,
                  "samples": [], "skipped": "pgbench is not installed"}]  # fmt: skip
     mix = Mix(range=1, work_unit=WORK_UNIT)
-    pairs = {name: [] for name in what}
+    pairs: dict[str, Pairs] = {name: [] for name in what}
     for number in range(SAMPLES + 2):
         theirs = peer_times(pgbench, context, database, workdir)
         ours = level(context, database, rate=PEER_RATE, mix=mix, seed=number + 1)
@@ -98,7 +102,7 @@ def agreement(context, database, workdir):
     ]  # fmt: skip
 
 
-def peer_times(pgbench, context, database, workdir):
+def peer_times(pgbench: Path, context: Context, database: Database, workdir: Path) -> list[float]:
     """Return pgbench's times from the intended start in seconds, sorted."""
     script = workdir / "peer.sql"
     script.write_text(

@@ -5,23 +5,30 @@ import json
 import re
 import statistics
 import sys
+from collections.abc import Iterator
+from pathlib import Path
 
 from replayer import shell
 from replayer.engines import engine as engines
 from replayer.engines.connection import Database
+from replayer.engines.verbs import Asked
 from replayer.errors import ReplayerError
 from replayer.machine import page_cache
 from replayer.machine.host import Host
-from replayer.model import Workload
+from replayer.model import Outcome, Workload
 from replayer.report.progress import conversation
 from replayer.run.context import Context
-from replayer.servers.open import open_server
+from replayer.servers.open import Server, open_server
 from replayer.steps.build import step as build
+from replayer.steps.build.spec import Spec as BuildSpec
 from replayer.steps.sessions import feasibility as sessions_feasibility
 from replayer.steps.sessions import preparation as sessions_preparation
 from replayer.steps.sessions import step as sessions
 from replayer.steps.sessions import window as sessions_window
 from replayer.watch.sampler import Sampler
+from tests.benchmarks import Pairs, Row
+from tests.benchmarks.sessions import spec_of, value
+from tests.known import known
 from tests.performed import performed
 
 NAME = "mariadb"
@@ -60,7 +67,7 @@ end
 """
 
 
-def run(workdir):
+def run(workdir: Path) -> list[Row]:
     """Return all rows; a server that is not installed is said."""
     engine = engines.load("mariadb")
     try:
@@ -79,11 +86,16 @@ def run(workdir):
                  "skipped": str(error)}]  # fmt: skip
 
 
+def build_of(rows: int) -> BuildSpec:
+    """Return the keys of a step that builds."""
+    return BuildSpec.model_validate({"step": "build", "rows": rows})
+
+
 @contextlib.contextmanager
-def surroundings(server, workdir):
+def surroundings(server: Server, workdir: Path) -> Iterator[Context]:
     """Yield a step's context on the server."""
     host = Host()
-    device = host.device_of(server.data_directory())
+    device = host.device_of(known(server.data_directory()))
     with Sampler(host, device) as sampler, conversation() as progress:
         yield Context(
             host=host,
@@ -95,12 +107,7 @@ def surroundings(server, workdir):
         )
 
 
-def value(outcome, metric):
-    """Return one measurement of an outcome."""
-    return next(m.value for m in outcome.measurements if m.metric == metric)
-
-
-def row(what, against, bar, pairs):
+def row(what: str, against: str, bar: str, pairs: Pairs) -> Row:
     """Return a row with the median of the ratios of (one, other)."""
     ratios = [one / other for one, other in pairs]
     for pair, ratio in zip(pairs, ratios, strict=True):
@@ -109,7 +116,7 @@ def row(what, against, bar, pairs):
             "samples": pairs}  # fmt: skip
 
 
-def skipped(what, against, bar, why):
+def skipped(what: str, against: str, bar: str, why: str) -> Row:
     """Return a row of what could not be compared."""
     return {"what": what, "against": against, "bar": bar, "ratio": None, "samples": [],
             "skipped": why}  # fmt: skip
@@ -118,33 +125,33 @@ def skipped(what, against, bar, why):
 # Building
 
 
-def building(server, workdir):
+def building(server: Server, workdir: Path) -> list[Row]:
     """Compare the last doubling with one session that runs the plain statement."""
     pairs = []
     with surroundings(server, workdir) as here:
         for _ in range(SAMPLES):
             theirs = plain(here)
-            outcome = performed(build, build.Spec(step="build", rows=ROWS), here)
+            outcome = performed(build, build_of(ROWS), here)
             pairs.append((theirs, value(outcome, "build.last_doubling")))
             with here.database() as database:
-                database.execute("flush")
+                database.execute(Asked("flush"))
     title = f"rowstore: times faster, doubling to {ROWS:,} rows"
     return [row(title, "one client session, plain INSERT..SELECT", ">= 1.4", pairs)]
 
 
-def plain(here):
+def plain(here: Context) -> float:
     """Return the seconds of the plain statement on a plain table of half the rows."""
     with here.database() as database:
         database.query("DROP TABLE IF EXISTS plain")
         database.query(
             "CREATE TABLE plain (id bigint, lastname varchar(255), `time` timestamp(6) NULL)"
         )
-        performed(build, build.Spec(step="build", rows=ROWS // 2), here)
+        performed(build, build_of(ROWS // 2), here)
         for segment in range(1, ROWS // 2 // 786_432 + 1):
             database.query(
                 f"INSERT INTO plain SELECT id, lastname, `time` FROM persons1_s{segment}"
             )
-        database.execute("flush")
+        database.execute(Asked("flush"))
         clock = "SELECT CAST(UNIX_TIMESTAMP(SYSDATE(6)) AS DOUBLE) AS clock"
         began = database.query(clock)[0]["clock"]
         database.query(PLAIN)
@@ -152,21 +159,22 @@ def plain(here):
         rows = database.query("SELECT COUNT(*) AS n FROM plain")[0]["n"]
         assert rows == ROWS, rows
         database.query("DROP TABLE plain")
-        database.execute("flush")
-    return ended - began
+        database.execute(Asked("flush"))
+    return float(ended - began)
 
 
 # Sessions
 
 
-def step(server, workdir, **keys):
+def step(server: Server, workdir: Path, **keys: object) -> Outcome:
     """Run one step with these keys and return its outcome."""
     keys = {**TABLES, "run_time": f"{SECONDS}s", **keys}
     with surroundings(server, workdir) as here:
-        return performed(sessions, sessions.Spec(step="sessions", name="sessions", **keys), here)
+        found: Outcome = performed(sessions, spec_of(**keys), here)
+        return found
 
 
-def cached(server, workdir):
+def cached(server: Server, workdir: Path) -> list[Row]:
     """Compare pages read per second with sysbench running the same statement."""
     what, against, bar = (
         "MariaDB cached sessions, 4 sessions",
@@ -184,9 +192,9 @@ def cached(server, workdir):
     return [row(what, against, bar, pairs)]
 
 
-def peer_reads(server, workdir, program):
+def peer_reads(server: Server, workdir: Path, program: Path) -> float:
     """Return the pages per second that sysbench reads with the step's settings and tables."""
-    spec = sessions.Spec(step="sessions", name="sessions", memory="cached", **TABLES)
+    spec = spec_of(memory="cached", **TABLES)
     script = workdir / "step.lua"
     numbers = {"ROWS": str(spec.rows(PAGE)), "UNIT": str(spec.work_unit)}
     script.write_text(re.sub("ROWS|UNIT", lambda found: numbers[found[0]], LUA))
@@ -205,13 +213,13 @@ def peer_reads(server, workdir, program):
                  f"--mysql-db={url.database}", "run"],
             )  # fmt: skip
             after = sessions_window._counters(database)
-    done = int(re.search(r"total number of events:\s+(\d+)", said)[1])
-    seconds = float(re.search(r"total time:\s+([\d.]+)s", said)[1])
+    done = int(known(re.search(r"total number of events:\s+(\d+)", said))[1])
+    seconds = float(known(re.search(r"total time:\s+([\d.]+)s", said))[1])
     assert done > 0
     return (after.reads - before.reads) / seconds
 
 
-def physical(server, workdir):
+def physical(server: Server, workdir: Path) -> list[Row]:
     """Compare physical reads with fio's on files of the same size."""
     what, against = "MariaDB physical sessions, 4 sessions", "fio psync direct 16 KiB randread"
     bar, program = ">= 0.75", shell.find("fio")

@@ -12,9 +12,9 @@ import re
 import shutil
 import statistics
 import subprocess
-import sys
 import time
 from contextlib import closing
+from pathlib import Path
 
 from replayer import shell
 from replayer.analysis import divergence
@@ -22,13 +22,17 @@ from replayer.engines import engine
 from replayer.engines.connection import Database
 from replayer.errors import ReplayerError
 from replayer.machine.host import Host
-from replayer.model import Workload
+from replayer.model import Outcome, Workload
 from replayer.report.progress import Lines
 from replayer.run.context import Context
 from replayer.servers.open import open_server
 from replayer.steps.replay import step
 from replayer.steps.replay.spec import Spec
 from replayer.watch.sampler import Sampler
+from tests.benchmarks import Row, programs
+from tests.benchmarks.sessions import value
+from tests.command import COMMAND
+from tests.known import known
 from tests.logged import logging_server
 from tests.performed import performed
 
@@ -60,7 +64,7 @@ log_min_error_statement = log
 """
 
 
-def run(workdir):
+def run(workdir: Path) -> list[Row]:
     """Return all rows: captures are made on one server, and replayed on another."""
     workdir.chmod(0o755)
     host = Host()
@@ -87,7 +91,9 @@ def run(workdir):
     return [*rows, *alike(workdir)]
 
 
-def capture(workdir, kind, options, statements, transactions):
+def capture(
+    workdir: Path, kind: str, options: tuple[str, ...], statements: int, transactions: int
+) -> Path:
     """Return a replay file of pgbench on a server that logs everything."""
     del statements
     path = workdir / f"{kind}.replay"
@@ -101,26 +107,26 @@ def capture(workdir, kind, options, statements, transactions):
     return path
 
 
-def convert(log, path):
+def convert(log: Path, path: Path) -> None:
     """Make a replay file of a log."""
     subprocess.run(
-        [sys.executable, "-m", "replayer", "convert", log, "--out", path],
+        [*COMMAND, "convert", str(log), "--out", str(path)],
         check=True, capture_output=True,
     )  # fmt: skip
 
 
-def pgbench(context, database, *words):
+def pgbench(context: Context, database: str, *words: object) -> str:
     """Run pgbench on a database of the private server, and return what it printed."""
     server = context.server
     url = server.start()
-    program = shell.find("pgbench", server.programs.folder)
+    program = known(shell.find("pgbench", programs(server)))
     return shell.run(
-        [program, "-h", url.query["host"], "-p", str(url.query.get("port", 5432)),
+        [program, "-h", str(url.query["host"]), "-p", str(url.query.get("port", 5432)),
          "-U", "postgres", *map(str, words), database]
     )  # fmt: skip
 
 
-def speed(context, kind, path):
+def speed(context: Context, kind: str, path: Path) -> list[Row]:
     """Return statements a second of replays at speed 0 over those of pgbench, in turn."""
     options, statements, transactions = KINDS[kind]
     pairs = []
@@ -130,7 +136,7 @@ def speed(context, kind, path):
             context, "bench_copy", "-n", "-M", "prepared", "-c", CLIENTS, "-j", 2,
             "-t", transactions, *options,
         )  # fmt: skip
-        theirs = float(re.search(r"tps = ([\d.]+)", said)[1]) * statements
+        theirs = float(known(re.search(r"tps = ([\d.]+)", said))[1]) * statements
         ours = value(replay(context, path, speed=0), "replay.statements")
         pairs.append((ours, theirs))
     return [
@@ -140,25 +146,21 @@ def speed(context, kind, path):
     ]  # fmt: skip
 
 
-def fresh(context):
+def fresh(context: Context) -> None:
     """Make a database as the capture began."""
     with closing(Database(context.engine, context.server.start())) as control:
         control.query("DROP DATABASE IF EXISTS bench_copy WITH (FORCE)")
         control.query(f"CREATE DATABASE bench_copy TEMPLATE {SOURCE}")
 
 
-def replay(context, path, **keys):
+def replay(context: Context, path: Path, **keys: object) -> Outcome:
     """Return what a replay found."""
     spec = {"step": "replay", "file": str(path), "restore": SOURCE, **keys}
-    return performed(step, Spec.model_validate(spec), context)
+    found: Outcome = performed(step, Spec.model_validate(spec), context)
+    return found
 
 
-def value(outcome, metric):
-    """Return a measurement."""
-    return next(one.value for one in outcome.measurements if one.metric == metric)
-
-
-def lateness(context, workdir, statements):
+def lateness(context: Context, workdir: Path, statements: float) -> list[Row]:
     """Return the lag of starts at half of the capacity, at the capture's own speed."""
     path = workdir / "half.replay"
     rate = max(1, round(statements / 7))
@@ -181,10 +183,10 @@ def lateness(context, workdir, statements):
     return rows
 
 
-def peer(context, workdir):
+def peer(context: Context, workdir: Path) -> list[Row]:
     """Return our statements a second over those of pgreplay, which replays the same log."""
     what = f"replay at speed 0, {CLIENTS} sessions, TPC-B-like: statements/s"
-    row = {"what": what, "against": "pgreplay -j", "bar": ">= 5", "ratio": None, "samples": []}
+    row: Row = {"what": what, "against": "pgreplay -j", "bar": ">= 5", "ratio": None, "samples": []}
     program = shutil.which("pgreplay")
     if program is None:
         return [{**row, "skipped": "pgreplay is not installed"}]
@@ -205,10 +207,10 @@ def peer(context, workdir):
             control.query("DROP DATABASE IF EXISTS bench WITH (FORCE)")
             control.query(f"CREATE DATABASE bench TEMPLATE {SOURCE}")
         began = time.monotonic()
-        words = ["-c", "-j", "-s", "1000", "-h", url.query["host"], "-p", "5432", str(log)]
+        options = ["-c", "-j", "-s", "1000", "-h", str(url.query["host"]), "-p", "5432", str(log)]
         # One that does not come to its end had at most so many in the time that it was given.
         with contextlib.suppress(ReplayerError):
-            shell.run([program, *words], timeout=PEER_SECONDS)
+            shell.run([program, *options], timeout=PEER_SECONDS)
         seconds = time.monotonic() - began
         theirs = 7 * CLIENTS * PEER_TRANSACTIONS / seconds
         pairs.append((value(replay(context, path, speed=0), "replay.statements"), theirs))
@@ -216,7 +218,7 @@ def peer(context, workdir):
     return [{**row, "ratio": ratio, "samples": pairs}]
 
 
-def changed(context, workdir):
+def changed(context: Context, workdir: Path) -> list[Row]:
     """Return whether just the fingerprint that reads changed rows diverges."""
     script, path = workdir / "reads.sql", workdir / "reads.replay"
     head = f"\\set aid random(1, {100_000 * SCALE})\n"
@@ -246,7 +248,7 @@ def changed(context, workdir):
     ]  # fmt: skip
 
 
-def alike(workdir):
+def alike(workdir: Path) -> list[Row]:
     """Return how many pairs of groups of replays of one capture on the same data are told apart."""
     path, dump = workdir / "alike.replay", workdir / "alike.dump"
     with logging_server() as server:
@@ -274,7 +276,7 @@ def alike(workdir):
     ]  # fmt: skip
 
 
-def alike_group(workdir, path, dump, name):
+def alike_group(workdir: Path, path: Path, dump: Path, name: int) -> str:
     """Replay some times as one run, and return its label."""
     replayer(
         "run", path, "--engine", "postgres", "--data-dir", workdir / "alike", "--label", f"g{name}",
@@ -285,7 +287,7 @@ def alike_group(workdir, path, dump, name):
     return f"g{name}"
 
 
-def replayer(*words):
+def replayer(*words: object) -> str:
     """Run replayer, and return what it printed."""
-    command = [sys.executable, "-m", "replayer", *map(str, words)]
+    command = [*COMMAND, *map(str, words)]
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout

@@ -15,15 +15,18 @@ from replayer.engines import engine
 from replayer.engines.connection import Database
 from replayer.machine import page_cache, processes
 from replayer.machine.host import Host
-from replayer.model import Workload
+from replayer.model import Outcome, Workload
 from replayer.report.progress import Lines
 from replayer.run.context import Context
-from replayer.servers.open import open_server
+from replayer.servers.open import Server, open_server
 from replayer.steps.sessions import feasibility as sessions_feasibility
 from replayer.steps.sessions import preparation as sessions_preparation
 from replayer.steps.sessions import step as sessions
 from replayer.steps.sessions import window as sessions_window
+from replayer.steps.sessions.spec import Spec
 from replayer.watch.sampler import Sampler
+from tests.benchmarks import Pairs, Row, programs
+from tests.known import known
 from tests.performed import performed
 
 NAME = "sessions"
@@ -32,7 +35,7 @@ SECONDS = 6
 TABLES = {"num_schemas": 4, "scale": "256M"}
 
 
-def run(workdir):
+def run(workdir: Path) -> list[Row]:
     """Return all rows; one server and one set of tables for all of them."""
     rows = []
     with open_server(engine.load("postgres"), data_dir=workdir / "data") as server:
@@ -43,34 +46,38 @@ def run(workdir):
     return rows + own_memory(workdir)
 
 
-def step(server, **keys):
+def spec_of(**keys: object) -> Spec:
+    """Return the keys of a step of sessions."""
+    return Spec.model_validate({"step": "sessions", "name": "sessions", **keys})
+
+
+def step(server: Server, **keys: object) -> Outcome:
     """Run one step with these keys and return its outcome."""
     host = Host()
-    spec = sessions.Spec(
-        step="sessions", name="sessions", **{**TABLES, "run_time": f"{SECONDS}s", **keys}
-    )
-    with Sampler(host, host.device_of(server.data_directory())) as sampler:
-        return performed(sessions, spec, context_of(server, host, sampler))
+    spec = spec_of(**{**TABLES, "run_time": f"{SECONDS}s", **keys})
+    with Sampler(host, host.device_of(known(server.data_directory()))) as sampler:
+        found: Outcome = performed(sessions, spec, context_of(server, host, sampler))
+        return found
 
 
-def context_of(server, host, sampler):
+def context_of(server: Server, host: Host, sampler: Sampler) -> Context:
     """Return a step's surroundings."""
     return Context(
         host=host,
         workload=Workload(name="bench", source="", description="", comment="", steps=()),
         progress=Lines(io.StringIO()),
         sampler=sampler,
-        storage=server.data_directory(),
+        storage=known(server.data_directory()),
         database_server=server,
     )
 
 
-def value(outcome, metric):
+def value(outcome: Outcome, metric: str) -> float:
     """Return one measurement of an outcome."""
     return next(m.value for m in outcome.measurements if m.metric == metric)
 
 
-def row(what, against, bar, pairs, unit=""):
+def row(what: str, against: str, bar: str, pairs: Pairs, unit: str = "") -> Row:
     """Return a row with the median of the ratios of (ours, theirs)."""
     ratios = [ours / theirs for ours, theirs in pairs]
     return {
@@ -79,10 +86,10 @@ def row(what, against, bar, pairs, unit=""):
     }  # fmt: skip
 
 
-def cached(server, workdir):
+def cached(server: Server, workdir: Path) -> list[Row]:
     """Compare block reads per second with pgbench running the same statement."""
     server.start()
-    pgbench = shell.find("pgbench", server.programs.folder)
+    pgbench = shell.find("pgbench", programs(server))
     title, peer, bar = "cached sessions, access=index, 4 sessions", "pgbench -M prepared", ">= 0.97"
     if pgbench is None:
         return [{"what": title, "against": peer, "bar": bar, "ratio": None, "samples": [],
@@ -95,10 +102,10 @@ def cached(server, workdir):
     return [row(title, peer, bar, pairs)]
 
 
-def peer_reads(server, workdir, pgbench):
+def peer_reads(server: Server, workdir: Path, pgbench: Path) -> float:
     """Return the block reads per second of pgbench with the settings and tables of the step."""
-    spec = sessions.Spec(step="sessions", name="sessions", memory="cached", num_threads=1, **TABLES)
-    context = context_of(server, Host(), None)
+    spec = spec_of(memory="cached", num_threads=1, **TABLES)
+    context = context_of(server, Host(), Sampler(Host(), None))
     settings = sessions_preparation.settings_of(spec, context)
     rows = spec.rows(8192)
     scripts = []
@@ -125,42 +132,43 @@ def peer_reads(server, workdir, pgbench):
             environment={"PGOPTIONS": options},
         )  # fmt: skip
         after = sessions_window._counters(database)
-    done = int(re.search(r"transactions actually processed: (\d+)", said)[1])
-    rate = float(re.search(r"tps = ([\d.]+)", said)[1])
+    done = int(known(re.search(r"transactions actually processed: (\d+)", said))[1])
+    rate = float(known(re.search(r"tps = ([\d.]+)", said))[1])
     return rate * (after.reads - before.reads) / done
 
 
-def physical(server, workdir, count):
+def physical(server: Server, workdir: Path, count: int) -> list[Row]:
     """Compare physical reads with fio's on a file of the same size, and with the device's count."""
     title = f"physical sessions, memory=direct, {count} sessions"
     fio = shell.find("fio")
-    pairs, counted = [], []
+    pairs: Pairs = []
+    counted: Pairs = []
     step(server, memory="direct", num_threads=count // 4, run_time="1s")
     for _ in range(SAMPLES):
         outcome = step(server, memory="direct", num_threads=count // 4)
         ours = value(outcome, "sessions.riops")
-        counted.append((outcome.ledger.device_reads or 0.0, ours))
+        counted.append((known(outcome.ledger).device_reads or 0.0, ours))
         if fio is not None:
             pairs.append((ours, fio_iops(fio, workdir, count)))
     within = row(f"device reads / RIOPS, {count} sessions", "itself", ">= 0.98, <= 1.02", counted)
     peer, bar = "fio psync direct 8 KiB randread", ">= 0.80"
     if fio is None:
-        missing = {"what": title, "against": peer, "bar": bar, "ratio": None, "samples": []}
+        missing: Row = {"what": title, "against": peer, "bar": bar, "ratio": None, "samples": []}
         return [{**missing, "skipped": "fio is not installed"}, within]
     return [row(title, peer, bar, pairs), within]
 
 
-def fio_iops(fio, workdir, jobs):
+def fio_iops(fio: Path, workdir: Path, jobs: int) -> float:
     """Return fio's IOPS on a file as large as the tables, on the same file system."""
     said = shell.run(
         [fio, "--name=peer", f"--filename={workdir / 'fio'}", "--size=1G", "--ioengine=psync",
          "--direct=1", "--bs=8k", "--rw=randread", f"--numjobs={jobs}", f"--runtime={SECONDS}",
          "--time_based", "--group_reporting", "--output-format=json", "--randrepeat=0"],
     )  # fmt: skip
-    return json.loads(said[said.index("{") :])["jobs"][0]["read"]["iops"]
+    return float(json.loads(said[said.index("{") :])["jobs"][0]["read"]["iops"])
 
 
-def own_cpu(server):
+def own_cpu(server: Server) -> list[Row]:
     """Return the CPU that replayer uses beside 64 sessions, in cores."""
     used = [
         value(step(server, memory="cached", num_threads=16, run_time="15s"), "sessions.client_cpu")
@@ -171,7 +179,7 @@ def own_cpu(server):
              "ratio": statistics.median(used), "samples": used}]  # fmt: skip
 
 
-def own_memory(workdir):
+def own_memory(workdir: Path) -> list[Row]:
     """Return the peak memory of all of replayer's processes with 256 sessions, in MB (PSS)."""
     workload = workdir / "many.toml"
     workload.write_text(
@@ -200,19 +208,19 @@ def own_memory(workdir):
     ]
 
 
-def _of_replayer(pid):
+def _of_replayer(pid: int) -> list[int]:
     """Return the processes of a run that are Python, not the server."""
     return [member for member in processes.family(pid) if "python" in _program(member)]
 
 
-def _program(pid):
+def _program(pid: int) -> str:
     try:
         return Path(f"/proc/{pid}/exe").readlink().name
     except OSError:
         return ""
 
 
-def _pss(pid):
+def _pss(pid: int) -> int:
     """Return a process's share of memory in bytes; 0 when it is gone."""
     try:
         text = Path(f"/proc/{pid}/smaps_rollup").read_text()

@@ -8,7 +8,11 @@ REPLAYER_SIZING_TARGETS and REPLAYER_SIZING_PAIRS (20 each) make it shorter.
 import itertools
 import os
 import statistics
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
 
+from tests.benchmarks import Row
 from tests.sizing_runs import caged, of_cpu, of_reads, size
 
 NAME = "sizing"
@@ -27,7 +31,7 @@ KINDS = {
 }
 
 
-def run(workdir):
+def run(workdir: Path) -> Iterator[Row]:
     """Size targets of known strengths, then one target twice, and count what is right."""
     workdir.chmod(0o755)
     required = {kind: _required(kind, workdir) for kind in KINDS}
@@ -35,26 +39,28 @@ def run(workdir):
     yield from _pairs(required, workdir)
 
 
-def _sized(kind, strength, growth, workdir):
+def _sized(kind: str, strength: float, growth: float, workdir: Path) -> dict[str, Any]:
     make, limit, _ = KINDS[kind]
     made = workdir / f"{kind}.profile"
     made = made if made.exists() else make(made)
     with caged(workdir, **{kind: strength * limit}) as cage:
-        return size(made, workdir, *WORDS, "--growth", f"{growth:.6f}", cage=cage).verdict
+        sized = size(made, workdir, *WORDS, "--growth", f"{growth:.6f}", cage=cage)
+        return dict(sized.verdict)
 
 
-def _required(kind, workdir):
+def _required(kind: str, workdir: Path) -> float:
     """Return the growth of a profile that a target of strength 1 meets exactly."""
-    return statistics.median(_sized(kind, 1.0, 1.0, workdir)["multiple"] for _ in range(SEARCHES))
+    found = [float(_sized(kind, 1.0, 1.0, workdir)["multiple"]) for _ in range(SEARCHES)]
+    return statistics.median(found)
 
 
-def _right(strength, verdict):
+def _right(strength: float, verdict: Mapping[str, Any]) -> bool:
     if strength == 1.0:
-        return verdict["fit"] != "fits" or verdict["multiple"] < WITH_ROOM
-    return verdict["fit"] == ("fits" if strength > 1 else "does not fit")
+        return bool(verdict["fit"] != "fits" or verdict["multiple"] < WITH_ROOM)
+    return bool(verdict["fit"] == ("fits" if strength > 1 else "does not fit"))
 
 
-def _targets(required, workdir):
+def _targets(required: Mapping[str, float], workdir: Path) -> Iterator[Row]:
     cases = itertools.islice(itertools.cycle(itertools.product(STRENGTHS, KINDS)), TARGETS)
     right, knees, first = [], [], []
     for strength, kind in cases:
@@ -82,7 +88,7 @@ def _targets(required, workdir):
     }  # fmt: skip
 
 
-def _pairs(required, workdir):
+def _pairs(required: Mapping[str, float], workdir: Path) -> Iterator[Row]:
     same, inside = [], []
     for kind, strength in itertools.islice(
         itertools.cycle(itertools.product(KINDS, (0.8, 1.25))), PAIRS
@@ -102,6 +108,6 @@ def _pairs(required, workdir):
     }  # fmt: skip
 
 
-def _within(one, two):
+def _within(one: Mapping[str, Any], two: Mapping[str, Any]) -> bool:
     high = float("inf") if two["high"] is None else two["high"]
     return one["multiple"] is not None and (two["low"] or 0.0) <= one["multiple"] <= high

@@ -4,17 +4,24 @@ import contextlib
 import math
 import os
 import random
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from statistics import median
+from typing import Any, TypeVar
 
 from replayer.conditions import memory_bound
 from replayer.errors import ReplayerError
 from replayer.machine.host import Host
 from replayer.storage import reference_tools
 from replayer.storage.files import Workspace
-from replayer.storage.io_job import MIB, Access, IoJob, Sync
+from replayer.storage.io_job import MIB, Access, IoJob, Sync, Target
 from replayer.storage.io_run import run_io
+from tests.benchmarks import Pairs, Row
+
+Drawn = tuple[str, int, int, int]
+"""Kind, block size, depth, percent of reads."""
+_Given = TypeVar("_Given")
 
 NAME = "storage"
 GRID = 12
@@ -34,7 +41,7 @@ PINGS = 100
 PING_ROUNDS = 15
 
 
-def run(workdir: Path, seed: int) -> list[dict]:
+def run(workdir: Path, seed: int) -> list[Row]:
     """Return a row for each bar; a tool that is missing gives rows that say so."""
     with Workspace(workdir) as workspace:
         target = workspace.files("file", 1, SIZE, block_size=8192)
@@ -48,22 +55,25 @@ def run(workdir: Path, seed: int) -> list[dict]:
 
 
 @contextlib.contextmanager
-def _little_memory():
+def _little_memory() -> Iterator[str]:
     """Reserve all memory but KEPT_MEMORY as huge pages; yield why not, "" if it is so."""
     host = Host()
+    no_server: Any = None
     with contextlib.ExitStack() as stack:
-        why = memory_bound.refusal("hugepages", host)
+        why = str(memory_bound.refusal("hugepages", host) or "")
         if not why:
             try:
                 stack.enter_context(
-                    memory_bound.bound("hugepages", None, host, keep_bytes=KEPT_MEMORY)
+                    memory_bound.bound("hugepages", no_server, host, keep_bytes=KEPT_MEMORY)
                 )
             except ReplayerError as error:
                 why = str(error)
         yield why
 
 
-def _alternate(ours, theirs, rounds=ROUNDS):
+def _alternate(
+    ours: Callable[[], _Given], theirs: Callable[[], _Given], rounds: int = ROUNDS
+) -> list[tuple[_Given, _Given]]:
     """Return what both gave in so many rounds, A B then B A, and so on."""
     pairs = []
     for turn in range(rounds):
@@ -76,7 +86,7 @@ def _alternate(ours, theirs, rounds=ROUNDS):
     return pairs
 
 
-def _row(what, against, bar, pairs, unit):
+def _row(what: str, against: str, bar: str, pairs: Pairs, unit: str) -> Row:
     """Return a row whose ratio is the median of those of the rounds, halves of one moment."""
     return {
         "what": what,
@@ -88,7 +98,7 @@ def _row(what, against, bar, pairs, unit):
     }
 
 
-def _missing(tool, *rows, why=""):
+def _missing(tool: str, *rows: tuple[str, str], why: str = "") -> list[Row]:
     why = why or f"no {tool} here"
     return [
         {"what": what, "against": tool, "bar": bar, "ratio": None, "skipped": why}
@@ -96,11 +106,11 @@ def _missing(tool, *rows, why=""):
     ]
 
 
-def _job(**keys):
+def _job(**keys: Any) -> IoJob:
     return IoJob(name="bench", **keys)
 
 
-def _random(target):
+def _random(target: Target) -> list[Row]:
     depths = (1, 4, 16, 50)
     if reference_tools.installed("fio") is None:
         return _missing("fio psync", *((f"random reads, depth {d}", ">= 0.95") for d in depths))
@@ -108,12 +118,12 @@ def _random(target):
     for depth in depths:
         job = _job(threads=depth, block_size=8192, seconds=SECONDS, warmup=WARM_UP)
 
-        def ours(job=job):
+        def ours(job: IoJob = job) -> tuple[float, float, float]:
             found = run_io([job], [target])
             result = found.of()
             return result.iops, result.latencies.percentile_ns(99), found.cpu_per_operation
 
-        def theirs(depth=depth):
+        def theirs(depth: int = depth) -> tuple[float, float, float]:
             found = reference_tools.fio(
                 target.paths[0],
                 mode="randread",
@@ -136,7 +146,7 @@ def _random(target):
     return rows
 
 
-def draw(seed):
+def draw(seed: int) -> list[Drawn]:
     """Return points that nobody chose: (kind, block size, depth, percent of reads).
 
     Each kind is as frequent as the others; block sizes and depths are uniform in their logarithm.
@@ -150,7 +160,7 @@ def draw(seed):
     return points
 
 
-def _grid(target, seed):
+def _grid(target: Target, seed: int) -> list[Row]:
     """Compare points of the grid, on buffers as fio has them: small pages on both sides."""
     points = draw(seed)
     if reference_tools.installed("fio") is None:
@@ -158,12 +168,12 @@ def _grid(target, seed):
     return [_point(target, *point) for point in points]
 
 
-def _what(kind, block, depth, reads):
+def _what(kind: str, block: int, depth: int, reads: int) -> str:
     words = {"mixed": f"{reads} % reads", "dsync": "O_DSYNC writes"}.get(kind, kind)
     return f"grid: {block >> 10} KiB random {words}, depth {depth}"
 
 
-def _point(target, kind, block, depth, reads):
+def _point(target: Target, kind: str, block: int, depth: int, reads: int) -> Row:
     job = _job(
         threads=depth,
         block_size=block,
@@ -175,14 +185,14 @@ def _point(target, kind, block, depth, reads):
     )
     runs = []
 
-    def ours():
-        before = []
+    def ours() -> float:
+        before: list[float] = []
         run = run_io([job], [target], opened=lambda: before.append(_idle_seconds()))
-        whole = os.cpu_count() * (run.done_ns - run.opened_ns) / 1e9
+        whole = (os.cpu_count() or 1) * (run.done_ns - run.opened_ns) / 1e9
         runs.append(replace(run, idle=(_idle_seconds() - before[0]) / whole))
         return run.of().iops
 
-    def theirs():
+    def theirs() -> float:
         return reference_tools.fio(
             target.paths[0],
             mode={100: "randread", 0: "randwrite"}.get(reads, "randrw"),
@@ -203,13 +213,13 @@ def _point(target, kind, block, depth, reads):
     return _row(what, "fio psync", ">= 0.95", pairs, "IOPS")
 
 
-def _idle_seconds():
+def _idle_seconds() -> float:
     """Return for how long all processors together have been idle, or waited for I/O, since boot."""
     ticks = Path("/proc/stat").read_text().split(maxsplit=6)[4:6]
     return sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK")
 
 
-def _sequential(target, *, huge=False, why=""):
+def _sequential(target: Target, *, huge: bool = False, why: str = "") -> list[Row]:
     """Compare streams as each has them; with `huge`, fio's buffers lie on huge pages as well."""
     cases = [(mode, streams) for mode in ("read", "write") for streams in (1, 8)]
     pages = ", both on huge pages" if huge else ""
@@ -227,10 +237,10 @@ def _sequential(target, *, huge=False, why=""):
             warmup=WARM_UP,
         )
 
-        def ours(job=job):
+        def ours(job: IoJob = job) -> float:
             return run_io([job], [target]).of().throughput / 1e6
 
-        def theirs(mode=mode, streams=streams):
+        def theirs(mode: str = mode, streams: int = streams) -> float:
             found = reference_tools.fio(
                 target.paths[0],
                 mode=mode,
@@ -249,7 +259,7 @@ def _sequential(target, *, huge=False, why=""):
     return rows
 
 
-def _ioping(target):
+def _ioping(target: Target) -> list[Row]:
     what, bar = "ioping-write: mean", ">= 0.9, <= 1.1"
     if reference_tools.installed("ioping") is None:
         return _missing("ioping -WWW", (what, bar))
@@ -267,10 +277,10 @@ def _ioping(target):
         working_set=size,
     )
 
-    def ours():
+    def ours() -> float:
         return run_io([job], [target]).of().latencies.mean_ns / 1e3
 
-    def theirs():
+    def theirs() -> float:
         found = reference_tools.ioping(
             target.paths[0], write=True, size=size, block_size=4096, count=PINGS, interval=interval
         )
@@ -279,7 +289,7 @@ def _ioping(target):
     return [_row(what, "ioping -WWW", bar, _alternate(ours, theirs, PING_ROUNDS), "us")]
 
 
-def _sysbench(workspace):
+def _sysbench(workspace: Workspace) -> list[Row]:
     modes = {"seqwr": 0.0, "seqrd": 1.0, "rndrd": 1.0, "rndwr": 0.0, "rndrw": 0.6}
     bar = ">= 0.9, <= 1.1"
     if reference_tools.installed("sysbench") is None:
@@ -300,14 +310,14 @@ def _sysbench(workspace):
             seconds=SECONDS,
         )
 
-        def ours(mode=mode, job=job):
+        def ours(mode: str = mode, job: IoJob = job) -> float:
             if mode == "seqwr":
                 workspace.empty(target)
             else:
                 workspace.refill(target)
             return run_io([job], [target]).of().throughput / 1e6
 
-        def theirs(mode=mode):
+        def theirs(mode: str = mode) -> float:
             found = reference_tools.sysbench_fileio(folder, mode=mode, seconds=SECONDS, **shape)
             return found.throughput / 1e6
 
@@ -318,7 +328,7 @@ def _sysbench(workspace):
     return rows
 
 
-def _bonnie(workspace, why):
+def _bonnie(workspace: Workspace, why: str) -> list[Row]:
     phases = ("put_block", "rewrite", "get_block")
     bar = ">= 0.85, <= 1.15"
     if why or reference_tools.installed("bonnie++") is None:
@@ -326,7 +336,7 @@ def _bonnie(workspace, why):
     folder = workspace.folder / "bonnie"
     folder.mkdir()
 
-    def ours():
+    def ours() -> list[float]:
         target = workspace.files("ours", 1, BONNIE_SIZE, block_size=8192, filled=False)
         figures = []
         for phase in phases:
@@ -345,7 +355,7 @@ def _bonnie(workspace, why):
         workspace.forget(target)
         return figures
 
-    def theirs():
+    def theirs() -> list[float]:
         fields = reference_tools.bonnie(folder, size=BONNIE_SIZE, chunk=8192, files=0)
         return [float(fields[phase].strip("+") or "nan") for phase in phases]
 

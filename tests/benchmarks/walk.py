@@ -5,7 +5,7 @@ fio reports each thread's CPU time in whole milliseconds, rounded down, which lo
 file that stops after one read of each thread.
 """
 
-import contextlib
+import io
 import json
 import os
 import random
@@ -13,12 +13,18 @@ import resource
 import shutil
 import statistics
 import subprocess
+from pathlib import Path
 
 from replayer.conditions import temperature
 from replayer.machine.host import Host
+from replayer.model import Workload
+from replayer.report.progress import Lines
 from replayer.run.context import Context
 from replayer.steps.walk import step as walk
+from replayer.steps.walk.spec import Spec
 from replayer.watch.sampler import Sampler
+from tests.benchmarks import Row
+from tests.known import known
 from tests.performed import performed
 
 NAME = "walk"
@@ -29,28 +35,10 @@ GRAIN = 128 << 10
 """File sizes are multiples of it, for fio leaves out the end of a file that is no whole block."""
 
 
-class Quiet:
-    """A conversation without words."""
-
-    @contextlib.contextmanager
-    def task(self, title, total=None):
-        """Show nothing."""
-        yield self
-
-    def advance(self, done):
-        """Show nothing."""
-
-    def update(self, **shown):
-        """Show nothing."""
-
-    def say(self, text):
-        """Show nothing."""
-
-    def tell(self, event):
-        """Show nothing."""
+Found = dict[str, tuple[list[float], list[float]]]
 
 
-def tree(folder):
+def tree(folder: Path) -> None:
     """Make files of random bytes, of about 0.25 to 1.1 MB."""
     folder.mkdir()
     draw = random.Random(1)
@@ -61,21 +49,26 @@ def tree(folder):
     os.sync()
 
 
-def ours(folder, spec, workdir):
+def ours(folder: Path, spec: Spec, workdir: Path) -> tuple[float, float, float]:
     """Walk once; return MB/s, CPU seconds and bytes."""
     host = Host()
     with Sampler(host, host.device_of(folder)) as sampler:
         here = Context(
-            host=host, workload=None, progress=Quiet(), sampler=sampler, storage=workdir,
-        )  # fmt: skip
+            host=host,
+            workload=Workload(name="bench", source="", description="", comment="", steps=()),
+            progress=Lines(io.StringIO()),
+            sampler=sampler,
+            storage=workdir,
+        )
         outcome = performed(walk, spec, here)
-    assert outcome.cold.got == outcome.cold.asked, outcome.cold.why
+    cold = known(outcome.cold)
+    assert cold.got == cold.asked, cold.why
     found = {m.metric: m.value for m in outcome.measurements}
     cpu = found["walk.read.user"] + found["walk.read.system"]
     return found["walk.throughput"] / 1e6, cpu, found["walk.bytes"]
 
 
-def job_file(folder, spec, path, *more):
+def job_file(folder: Path, spec: Spec, path: Path, *more: str) -> None:
     """Write a job file whose threads share the files as evenly as can be."""
     files = [entry.path for entry in os.scandir(folder)]
     lines = ["[global]", "ioengine=psync", "rw=read", "thread", "invalidate=0", *more]
@@ -85,7 +78,7 @@ def job_file(folder, spec, path, *more):
     path.write_text("\n".join(lines) + "\n")
 
 
-def fio(folder, spec, workdir, *more):
+def fio(folder: Path, spec: Spec, workdir: Path, *more: str) -> tuple[float, float, float]:
     """Run fio once from cold; return MB/s, CPU seconds of the process and bytes."""
     path = workdir / "walk.fio"
     job_file(folder, spec, path, *more)
@@ -102,9 +95,9 @@ def fio(folder, spec, workdir, *more):
     return read / seconds / 1e6, cpu, read
 
 
-def samples(folder, spec, workdir):
+def samples(folder: Path, spec: Spec, workdir: Path) -> Found:
     """Return MB/s and CPU seconds of both, measured in turn."""
-    found = {"ours": ([], []), "fio": ([], [])}
+    found: Found = {"ours": ([], []), "fio": ([], [])}
     for _ in range(SAMPLES):
         speed, cpu, read = ours(folder, spec, workdir)
         peer_speed, peer_cpu, peer_read = fio(folder, spec, workdir)
@@ -116,11 +109,11 @@ def samples(folder, spec, workdir):
     return found
 
 
-def run(workdir):
+def run(workdir: Path) -> list[Row]:
     """Return the rows of the table: shares of fio's MB/s and of its CPU seconds."""
     what = f"cold walk, {FILES:,} files, read mode, 50 threads"
     against = "fio psync, same files, block size, threads"
-    rows = [
+    rows: list[Row] = [
         {"what": f"{what}: MB/s", "against": against, "bar": ">= 0.95", "unit": "MB/s"},
         {"what": f"{what}: CPU seconds", "against": against, "bar": "<= 1.2", "unit": "s"},
     ]
@@ -130,7 +123,9 @@ def run(workdir):
         ]
     folder = workdir / "files"
     tree(folder)
-    found = samples(folder, walk.Spec(step="walk", name="walk", path=folder), workdir)
+    found = samples(
+        folder, Spec.model_validate({"step": "walk", "name": "walk", "path": folder}), workdir
+    )
     shutil.rmtree(folder)
     for which, row in enumerate(rows):
         medians = {who: statistics.median(values[which]) for who, values in found.items()}

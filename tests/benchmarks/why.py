@@ -12,17 +12,18 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from replayer.analysis.comparison import compare
 from replayer.analysis.samples import Side
 from replayer.machine.host import Host
-from replayer.model import Spent
+from replayer.model import Run, Spent
 from replayer.report import why as words
 from replayer.results import store
 from tests import limited
+from tests.benchmarks import Row
 
 NAME = "why"
 ASKED_FOR = True
@@ -69,8 +70,11 @@ class Planted:
     """Called in the run's process before it begins."""
 
 
+Plant = Callable[[Place], contextlib.AbstractContextManager[Planted]]
+
+
 @contextlib.contextmanager
-def _nothing(_place):
+def _nothing(_place: Place) -> Iterator[Planted]:
     yield Planted()
 
 
@@ -81,18 +85,19 @@ class Cause:
     name: str
     workload: str
     parts: frozenset[str]
-    plant: Callable[[Place], contextlib.AbstractContextManager[Planted]]
-    control: Callable[[Place], contextlib.AbstractContextManager[Planted]] = _nothing
+    plant: Plant
+    control: Plant = _nothing
     allowed: tuple[str, ...] = ()
     """What differs by the cause itself."""
     around: Callable[[], contextlib.AbstractContextManager[object]] = contextlib.nullcontext
     """What all of its runs are within."""
 
 
-def run(workdir):
+def run(workdir: Path) -> list[Row]:
     """Return a row of how many causes were named, and one of how many pairs of A and A."""
     place = _prepared(workdir)
-    named, controls = [], []
+    named: list[bool | None] = []
+    controls: list[Run] = []
     for cause in CAUSES:
         verdict, sides = _tried(cause, place)
         named.append(verdict)
@@ -105,11 +110,11 @@ def run(workdir):
     return [*rows, _row("A/A pairs with anything named", "<= 0.05", sum(wrong) / PAIRS, wrong)]
 
 
-def _row(what, bar, ratio, samples):
+def _row(what: str, bar: str, ratio: float, samples: list[bool]) -> Row:
     return {"what": what, "against": "all", "bar": bar, "ratio": ratio, "samples": samples}
 
 
-def _prepared(workdir):
+def _prepared(workdir: Path) -> Place:
     """Make the files that are walked, and the workloads."""
     place = Place(workdir, Host().device_of(workdir) or "")
     files = workdir / "files"
@@ -123,11 +128,12 @@ def _prepared(workdir):
     return place
 
 
-def _tried(cause, place):
+def _tried(cause: Cause, place: Place) -> tuple[bool | None, tuple[Side, ...]]:
     """Plant a cause in every second of some runs; return whether it was named, and the sides."""
-    control, planted = [], []
+    control: list[Run] = []
+    planted: list[Run] = []
     # A first run makes the tables, and has the memory from the host of a virtual machine.
-    order = [(cause.control, [])]
+    order: list[tuple[Plant, list[Run]]] = [(cause.control, [])]
     for number in range(2 * RUNS):
         # A B B A: neither side is always the first.
         second = number % 4 in (1, 2)
@@ -160,7 +166,12 @@ def _tried(cause, place):
     return hit, sides
 
 
-def _performed(workload, place, options=(), begin=None):
+def _performed(
+    workload: str,
+    place: Place,
+    options: tuple[str, ...] = (),
+    begin: Callable[[], object] | None = None,
+) -> Run:
     """Run a workload and return its result."""
     results, data = place.folder / "results", place.folder / "data"
     before = set(results.glob("*.json")) if results.is_dir() else set()
@@ -180,7 +191,7 @@ def _performed(workload, place, options=(), begin=None):
     return store.load(path)
 
 
-def _alike(place, controls):
+def _alike(place: Place, controls: list[Run]) -> list[bool]:
     """Return for pairs of A and A whether anything was named, each a draw of other runs."""
     runs = [*controls, *(_performed("cached", place) for _ in range(MORE - len(controls)))]
     drawn = random.Random(1)
@@ -195,7 +206,7 @@ def _alike(place, controls):
 
 
 @contextlib.contextmanager
-def _traced(_place):
+def _traced(_place: Place) -> Iterator[Planted]:
     """Count every system call of the machine in two maps, as somebody who looks for something."""
     bpftrace = shutil.which("bpftrace")
     if bpftrace is None:
@@ -214,7 +225,7 @@ def _traced(_place):
 
 
 @contextlib.contextmanager
-def _written(path, value):
+def _written(path: Path, value: str) -> Iterator[Planted]:
     """Write a value into a file of the kernel, and what was there afterwards."""
     before = path.read_text().split("[")[-1].split("]")[0].strip()
     path.write_text(value)
@@ -224,12 +235,12 @@ def _written(path, value):
         path.write_text(before)
 
 
-def _read_ahead(place):
+def _read_ahead(place: Place) -> contextlib.AbstractContextManager[Planted]:
     return _written(Path(f"/sys/class/block/{place.device}/queue/read_ahead_kb"), "8")
 
 
 @contextlib.contextmanager
-def _reserved():
+def _reserved() -> Iterator[None]:
     """Reserve huge pages, whether or not the server takes them."""
     pages = Path("/proc/sys/vm/nr_hugepages")
     before = pages.read_text()
@@ -243,16 +254,16 @@ def _reserved():
 
 
 @contextlib.contextmanager
-def _huge_pages(_place, wanted="on"):
+def _huge_pages(_place: Place, wanted: str = "on") -> Iterator[Planted]:
     yield Planted(("--pg-set", f"huge_pages={wanted}"))
 
 
-def _small_pages(place):
+def _small_pages(place: Place) -> contextlib.AbstractContextManager[Planted]:
     return _huge_pages(place, "off")
 
 
 @contextlib.contextmanager
-def _throttled(place):
+def _throttled(place: Place) -> Iterator[Planted]:
     """Let the run's cgroup have so many reads a second of the disk."""
     group = Path(f"/sys/fs/cgroup/blkio/replayer-why-{os.getpid()}")
     number = Path(f"/sys/class/block/{place.device}/dev").read_text().strip()
@@ -265,17 +276,17 @@ def _throttled(place):
 
 
 @contextlib.contextmanager
-def _one_core(_place):
+def _one_core(_place: Place) -> Iterator[Planted]:
     first = min(os.sched_getaffinity(0))
     yield Planted(begin=lambda: os.sched_setaffinity(0, {first}))
 
 
 @contextlib.contextmanager
-def _commits(_place, wanted="on"):
+def _commits(_place: Place, wanted: str = "on") -> Iterator[Planted]:
     yield Planted(("--pg-set", f"synchronous_commit={wanted}"))
 
 
-def _lazy_commits(place):
+def _lazy_commits(place: Place) -> contextlib.AbstractContextManager[Planted]:
     return _commits(place, "off")
 
 

@@ -2,11 +2,13 @@
 
 import math
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 from replayer import registry
 from replayer.collectors import (
+    Columns,
     Sample,
     cpu,
     diskstats,
@@ -28,7 +30,7 @@ KERNELS = sorted(path.name for path in FIXTURES.glob("proc-*"))
 SECOND = 1_000_000_000
 
 
-def recorded(collector, kernel, *, seconds=1.0):
+def recorded(collector: ModuleType, kernel: str, *, seconds: float = 1.0) -> list[Sample]:
     """Return the two samples of a collector's files that were recorded on a kernel."""
     clocks = {"first": 0, "second": int(seconds * SECOND)}
     return [
@@ -39,12 +41,12 @@ def recorded(collector, kernel, *, seconds=1.0):
     ]
 
 
-def device(kernel):
+def device(kernel: str) -> str:
     """Return the disk of a recorded machine."""
     return "vda" if kernel == "proc-6.18" else "sda"
 
 
-def only(columns):
+def only(columns: Columns) -> dict[str, float]:
     """Return the columns of one interval as plain numbers."""
     assert {len(values) for values in columns.values()} == {1}
     return {name: values[0] for name, values in columns.items()}
@@ -138,7 +140,9 @@ def test_diskstats_does_not_mistake_a_replaced_device_for_a_wrap():
     after = Counters(*range(50, 61))
 
     assert moved(before, after) is None
-    assert moved(before, before._replace(reads=123)).reads == 23
+    later = moved(before, before._replace(reads=123))
+    assert later is not None
+    assert later.reads == 23
 
 
 def test_diskstats_without_a_device_has_no_columns():

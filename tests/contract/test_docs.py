@@ -6,6 +6,7 @@ import re
 import shlex
 import subprocess
 import tomllib
+from collections.abc import Iterator
 from contextlib import redirect_stderr
 
 import pytest
@@ -23,12 +24,12 @@ SERVICES = set(
 )
 
 
-def commands(script):
+def commands(script: str) -> Iterator[list[str]]:
     """Yield the words of each command of a script: of a pipe, of both its ends."""
     for line in script.replace("\\\n", " ").splitlines():
         lexer = shlex.shlex(line, posix=True, punctuation_chars="|;<>&")
         lexer.whitespace_split = True
-        words = []
+        words: list[str] = []
         for word in [*lexer, "|"]:
             if set(word) <= set("|;<>&"):
                 if words and not set(words[0]) <= set("<>"):
@@ -38,14 +39,14 @@ def commands(script):
                 words.append(word)
 
 
-def without_environment(words):
+def without_environment(words: list[str]) -> list[str]:
     """Return a command without the variables that are set for it."""
     while re.match(r"[A-Z_]+=", words[0]):
         words = words[1:]
     return words
 
 
-def complaint(words, *, mention=False):
+def complaint(words: list[str], *, mention: bool = False) -> str:
     """Return why replayer's own command line does not take these words; "" if it does.
 
     A mention of a command may leave out what it cannot do without.
@@ -61,7 +62,7 @@ def complaint(words, *, mention=False):
     return ""
 
 
-def check(words, where, *, mention=False):
+def check(words: list[str], where: object, *, mention: bool = False) -> None:
     """Assert that a command can be typed."""
     words = without_environment(words)
     program = words[0].removeprefix(".venv/bin/")
@@ -89,7 +90,7 @@ def check(words, where, *, mention=False):
         assert program in NOT_OURS, (where, words)
 
 
-def check_compose(words, where, *, mention=False):
+def check_compose(words: list[str], where: object, *, mention: bool = False) -> None:
     """Assert that a command of compose names services that are there."""
     words = words[1 + (words[0] == "docker") :]
     if "replayer" in words:
@@ -137,7 +138,7 @@ def test_commands_in_sentences_can_be_typed(document):
 
 
 @pytest.fixture(scope="module")
-def options():
+def options() -> set[str]:
     """Return every option of every command."""
     top = parser()
     parsers = [top, *(one for _, one in every(top))]

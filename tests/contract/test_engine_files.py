@@ -1,25 +1,28 @@
 """What a folder in schemas/ says is understood as a whole, or is an error where it is listed."""
 
-import importlib
-import pkgutil
+import json
 import subprocess
 import sys
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
-import replayer
 from replayer import assets
 from replayer.engines import engine, verbs
 from replayer.errors import Impossible, Skip
+from replayer.machine.host import Host
+from replayer.run import preflight
 from replayer.servers import protocol
+from tests.known import known
 
 
 @pytest.fixture
-def mine(tmp_path, monkeypatch):
+def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
     """Return a function that adds files to an engine `mine` that is like postgres."""
     monkeypatch.setenv("REPLAYER_SCHEMAS", str(tmp_path))
 
-    def write(name="mine", /, **files):
+    def write(name: str = "mine", /, **files: str) -> Path:
         folder = tmp_path / name
         for path, text in {"engine.toml": 'like = "postgres"\n', **files}.items():
             (folder / path).parent.mkdir(parents=True, exist_ok=True)
@@ -127,22 +130,19 @@ def test_a_new_layout_is_asked_for(mine):
     assert "heap" in engine.checked("mine").layouts()
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("words", [("list", "engines"), ("list", "--json"), ("check",)])
-def test_an_engine_that_cannot_be_used_is_told_where_engines_are_listed(mine, words):
+def test_an_engine_that_cannot_be_used_is_told_where_engines_are_listed(mine, replayer, tmp_path):
     """`list` and `check` name the file and the key; other engines go on."""
     mine(**{"engine.toml": 'like = "postgres"\n[server]\npid_fil = "x"\n'})
     mine("good")
-    done = subprocess.run(
-        [sys.executable, "-m", "replayer", *words], capture_output=True, text=True, check=False
-    )
+    for words in (("list", "engines"), ("list", "--json")):
+        listed = replayer(*words, status=2)
+        told = "".join(listed.err.split())
+        assert "pid_fil:thereisnosuchkey-didyoumeanpid_file?" in told
+        assert "good" in listed.out
+    checked = preflight.engines(preflight.Case(Host(), tmp_path))
 
-    assert "Traceback" not in done.stderr
-    told = "".join((done.stdout if words == ("check",) else done.stderr).split())
-    assert "pid_fil:thereisnosuchkey-didyoumeanpid_file?" in told
-    if words[0] == "list":
-        assert done.returncode == 2
-        assert "good" in done.stdout
+    assert checked.answer is preflight.Answer.NO
+    assert "pid_fil: there is no such key - did you mean pid_file?" in checked.found
 
 
 def test_a_part_is_the_asked_engines_own(mine):
@@ -165,11 +165,14 @@ def test_a_part_is_the_asked_engines_own(mine):
     )
     one, two = engine.checked("one"), engine.checked("two")
 
-    assert one.named("table/scan").statements() == ("SELECT 1 AS avg\nFROM one",)
-    assert one.at(18).named("table/scan").statements() == ("SELECT 1 AS avg\nFROM newer",)
-    assert two.at(18).named("table/scan").statements() == ("SELECT 1 AS avg\nFROM two",)
-    inherited = engine.load("postgres").named("prepare").statements()
-    assert two.named("prepare").statements() == ("SELECT 'first'", *inherited)
+    def statements(asked: engine.Engine, name: str) -> tuple[str, ...]:
+        return asked.needs(verbs.Asked(name)).statements()
+
+    assert statements(one, "table/scan") == ("SELECT 1 AS avg\nFROM one",)
+    assert statements(one.at(18), "table/scan") == ("SELECT 1 AS avg\nFROM newer",)
+    assert statements(two.at(18), "table/scan") == ("SELECT 1 AS avg\nFROM two",)
+    inherited = statements(engine.load("postgres"), "prepare")
+    assert statements(two, "prepare") == ("SELECT 'first'", *inherited)
     assert "parts/source" not in two.verbs()
 
 
@@ -180,15 +183,48 @@ def test_an_included_reason_takes_a_verb_away(mine):
         engine.checked("mine").needs(verbs.Asked("wal"))
 
 
-def test_every_verb_is_declared_where_it_is_looked_for():
-    """No package but those that `declared` imports asks engines for a verb."""
-    known = verbs.declared()
-    for module in pkgutil.walk_packages(replayer.__path__, "replayer."):
-        if not module.name.endswith("__main__"):
-            importlib.import_module(module.name)
+IMPORTED = """
+import importlib, json, pkgutil
+import replayer
+from replayer import registry
+from replayer.engines import verbs
 
-    assert protocol.SETTINGS in known
-    assert known == frozenset(verbs._declared)
+made = set()
+
+class Noticed(verbs.Asked):
+    def __new__(cls, name):
+        made.add(name)
+        return super().__new__(cls, name)
+
+verbs.Asked = Noticed
+for module in pkgutil.walk_packages(replayer.__path__, "replayer."):
+    if not module.name.endswith("__main__"):
+        importlib.import_module(module.name)
+for name in registry.names("collectors"):
+    made.update(getattr(registry.load("collectors", name), "VERBS", ()))
+print(json.dumps(sorted(made)))
+"""
+
+
+def test_the_verbs_that_sources_declare_are_those_that_modules_make():
+    """No verb escapes the reading of sources: under another name, in another package, or late."""
+    done = subprocess.run(
+        [sys.executable, "-c", IMPORTED], capture_output=True, text=True, check=True
+    )
+
+    assert protocol.SETTINGS in verbs.declared()
+    assert json.loads(done.stdout) == sorted(verbs.declared())
+
+
+def test_a_layout_may_be_a_link_to_a_folder(mine, tmp_path):
+    """A layout that lies elsewhere has its verbs as one that lies in the engine's folder."""
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "double.sql").write_text("SELECT 2")
+    (mine() / "heap").symlink_to(tmp_path / "elsewhere")
+    loaded = engine.checked("mine")
+
+    assert known(loaded.named("heap/double")).statements() == ("SELECT 2",)
+    assert "heap/double" in loaded.verbs()
 
 
 def test_every_declared_verb_is_said_by_some_engine():

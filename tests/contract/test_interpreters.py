@@ -8,11 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from replayer import interpreter
+from replayer import interpreter, metrics
 from replayer.boots import starting
 from replayer.boots.system import System
 from replayer.cluster import child_process
-from replayer.metrics import beside
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = Path(sys.executable).with_name("replayer")
@@ -147,7 +146,7 @@ def test_agents_import_nothing_from_where_they_are_started(trap: Trap) -> None:
     [
         starting.command(System(Path("/"))),
         interpreter.module(child_process.__name__),
-        interpreter.module(beside.__name__),
+        interpreter.module(metrics.__name__),
         interpreter.module("replayer.live"),
     ],
     ids=["boots", "agent", "metrics", "live"],

@@ -13,9 +13,10 @@ PAGES = ("run.html", "comparison.html")
 
 
 @pytest.fixture(params=PAGES)
-def page(request):
+def page(request: pytest.FixtureRequest) -> str:
     """Return the text of a sample page."""
-    return (ROOT / "docs" / "sample" / request.param).read_text(encoding="utf-8")
+    name: str = request.param
+    return (ROOT / "docs" / "sample" / name).read_text(encoding="utf-8")
 
 
 def test_a_sample_is_one_small_file(page):

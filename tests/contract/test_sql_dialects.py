@@ -2,6 +2,7 @@
 
 import logging
 import re
+from collections.abc import Collection, Iterator
 
 import pytest
 import sqlglot
@@ -9,6 +10,7 @@ from sqlglot import expressions
 
 from replayer import assets
 from replayer.engines import engine
+from replayer.engines.verbs import Asked
 
 _DIALECTS = {"citus": "postgres", "singlestore": "singlestore", "columnstore": "mysql"}
 
@@ -25,7 +27,7 @@ _COMMANDS = {
 _LEGACY = "KEY (id) USING CLUSTERED COLUMNSTORE"
 """MemSQL 5's own words for an index, which no dialect of sqlglot has."""
 
-_HOLES = {
+_HOLES: dict[str, str | int] = {
     "doubling": 3,
     "first_row": 0,
     "rows": 6,
@@ -41,26 +43,26 @@ _HOLES = {
 
 
 @pytest.fixture(autouse=True)
-def quiet():
+def quiet() -> None:
     """Sqlglot warns of every command; which ones there may be is tested here."""
     logging.getLogger("sqlglot").setLevel(logging.ERROR)
 
 
-def _own(name):
+def _own(name: str) -> Iterator[str]:
     folder = assets.engines()[name]
     for path in sorted(folder.rglob("*.sql")):
         yield re.sub(r"\.\d+$", "", path.relative_to(folder).with_suffix("").as_posix())
 
 
-def _statements(name):
+def _statements(name: str) -> Iterator[tuple[str, str]]:
     known = engine.load(name).at(99)
     for verb in _own(name):
-        found = known.verb(verb)
+        found = known.named(verb)
         if found is not None:
             yield from ((verb, statement) for statement in found.statements(**_HOLES))
 
 
-def _without_comments(statement):
+def _without_comments(statement: str) -> str:
     lines = (line for line in statement.splitlines() if not line.strip().startswith("--"))
     return "\n".join(lines).strip()
 
@@ -81,7 +83,7 @@ def test_every_statement_parses_as_exactly_one(name):
     assert seen > 10
 
 
-def _allowed(name, verb):
+def _allowed(name: str, verb: str) -> Collection[str]:
     if name == "singlestore":
         return _COMMANDS.get(verb, ())
     # Anonymous blocks and PREPARE of a text, whose inside is a string to any parser.
@@ -100,27 +102,27 @@ def test_parameters_and_holes_are_those_of_other_engines():
     """A verb of an engine that cannot run here asks for nothing that postgres's does not get."""
     for name in _DIALECTS:
         for verb in _own(name):
-            own, known = engine.load(name).at(99).verb(verb), _asked_elsewhere(verb)
+            own, known = engine.load(name).at(99).named(verb), _asked_elsewhere(verb)
             if own is None or known is None:
                 continue
             assert _asked(own.text) <= known, f"{name}/{verb}"
 
 
-def _asked(text):
+def _asked(text: str) -> set[str]:
     body = _without_comments(re.sub(r"'[^']*'", "''", text))
     return set(re.findall(r"(?<![:\w]):(\w+)", body)) | set(re.findall(r"\{\{(\w+)\}\}", body))
 
 
-def _asked_elsewhere(verb):
+def _asked_elsewhere(verb: str) -> set[str] | None:
     """Return what the engines that run in the tests ask for in a verb, None if none has it."""
     folder, _, name = verb.rpartition("/")
     layouts = ("columnstore", "rowstore") if folder in {"columnstore", "memsql5"} else (folder,)
     found = [
-        engine.load(known).at(99).verb(f"{layout}/{name}" if layout else name)
+        engine.load(known).at(99).named(f"{layout}/{name}" if layout else name)
         for known in ("postgres", "mariadb")
         for layout in layouts
     ]
-    texts = [verb.text for verb in found if verb is not None]
+    texts = [one.text for one in found if one is not None]
     if not texts:
         return None
     # The doubling's verbs get all fields of a task, whichever a layout makes use of.
@@ -131,8 +133,8 @@ def _asked_elsewhere(verb):
 def test_singlestore_ddl_has_its_keys():
     """The native layout has SORT KEY and SHARD KEY, MemSQL 5's a clustered columnstore."""
     known = engine.load("singlestore")
-    (native,) = known.needs("columnstore/create").statements()
-    (legacy,) = known.needs("memsql5/create").statements()
+    (native,) = known.needs(Asked("columnstore/create")).statements()
+    (legacy,) = known.needs(Asked("memsql5/create")).statements()
     assert "SORT KEY (id)" in native
     assert "SHARD KEY (n)" in native
     assert "CLUSTERED" not in native

@@ -1,15 +1,15 @@
 """A plug-in is one new file: no other is edited for it to be found, checked, run and shown."""
 
 import json
-import os
 import shutil
-import subprocess
 import sys
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
 from replayer.report import charts
+from tests.command import Replayer
 from tests.made import drawn_in
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -136,96 +136,103 @@ FILES = {
 }
 
 
+DRIVER = """
+import json, sys
+from pathlib import Path
+from replayer.machine.host import Host
+from replayer.run.preflight import Case, free_space
+from tests.command import Replayer
+
+replayer = Replayer(Path.cwd())
+ended = [replayer(*words.split(), status=None) for words in sys.argv[1:]]
+room = free_space(Case(Host(), Path("home"), workload="toybox")).found
+print(json.dumps({"ended": [(one.status, one.out + one.err) for one in ended], "room": room}))
+"""
+"""Calls commands in one process, and asks how much room the toys take."""
+LISTS = {
+    "steps": ["toy", "Count to a number", "most", "How far to count."],
+    "probes": ["rattle", "Rattle a marble", "times"],
+    "collectors": ["loadavg", "The load average"],
+}
+COMMANDS = (
+    "run toybox",
+    *(f"list {kind} -v" for kind in LISTS),
+    "--help",
+    "greet --often 2",
+    "import --help",
+    "import by_hand counted.txt",
+    "show latest",
+    "report latest --html toys.html",
+)
+
+
+class Toys(NamedTuple):
+    """A copy of replayer with toys, and what its commands printed."""
+
+    folder: Path
+    ended: dict[str, tuple[int, str]]
+    room: str
+    """What `check` says of free space."""
+
+    def printed(self, words: str, status: int = 0) -> str:
+        """Return what a command printed; it ended with this status."""
+        got, text = self.ended[words]
+        assert got == status, text
+        return text
+
+
 @pytest.fixture(scope="module")
-def toys(tmp_path_factory):
-    """Return a folder with a copy of replayer that has a toy of every kind, as files alone."""
+def toys(tmp_path_factory: pytest.TempPathFactory) -> Toys:
+    """Call a copy of replayer that has a toy of every kind, as files alone."""
     folder = tmp_path_factory.mktemp("toys")
-    ignored = shutil.ignore_patterns("__pycache__")
     for name in ("replayer", "schemas", "workloads"):
-        shutil.copytree(ROOT / name, folder / name, ignore=ignored)
+        shutil.copytree(ROOT / name, folder / name)
     for name, text in FILES.items():
         path = folder / "replayer" / name
         path.parent.mkdir(exist_ok=True)
         path.write_text(text.lstrip())
     (folder / "workloads" / "toybox.toml").write_text(WORKLOAD)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def replayer(toys):
-    """Return a function that runs the copy's command line and returns what it printed."""
-
-    def run(*words, status=0):
-        done = subprocess.run(
-            [sys.executable, "-m", "replayer", *words],
-            capture_output=True,
-            text=True,
-            check=False,
-            cwd=toys,
-            env={**os.environ, "PYTHONPATH": str(toys), "REPLAYER_HOME": str(toys / "home")},
-        )
-        assert done.returncode == status, done.stderr
-        return done.stdout + done.stderr
-
-    (toys / "home").mkdir(exist_ok=True)
-    return run
-
-
-@pytest.fixture(scope="module")
-def done(replayer, toys):
-    """Return the result file of a run of the toys."""
-    replayer("run", "toybox")
-    return next((toys / "results").glob("*.json"))
-
-
-@pytest.mark.parametrize(
-    ("kind", "words"),
-    [
-        ("steps", ["toy", "Count to a number", "most", "How far to count."]),
-        ("probes", ["rattle", "Rattle a marble", "times"]),
-        ("collectors", ["loadavg", "The load average"]),
-    ],
-)
-def test_toys_are_listed(replayer, kind, words):
-    """What there is comes from what lies there."""
-    listed = replayer("list", kind, "-v")
-
-    assert [word for word in words if word not in listed] == []
-
-
-def test_toy_command_can_be_typed(replayer):
-    """It is in the help, and runs."""
-    assert "greet" in replayer("--help")
-    assert "hello, marbles hello, marbles" in replayer("greet", "--often", "2")
-
-
-def test_toy_importer_can_be_named(replayer, toys):
-    """It is in the help of `import`, and is asked."""
-    (toys / "counted.txt").write_text("3 marbles\n")
-
-    assert "by_hand" in replayer("import", "--help")
-    assert "not counted by hand" in replayer("import", "by_hand", "counted.txt", status=2)
-
-
-def test_check_asks_a_toy_how_much_room_it_takes(replayer, toys):
-    """Three tebibytes of marbles: the step said so itself."""
-    code = (
-        "from pathlib import Path\n"
-        "from replayer.machine.host import Host\n"
-        "from replayer.run.preflight import Case, free_space\n"
-        "print(free_space(Case(Host(), Path('home'), workload='toybox')).found)\n"
+    (folder / "counted.txt").write_text("3 marbles\n")
+    (folder / "home").mkdir()
+    done = Replayer(folder).process(
+        *COMMANDS,
+        command=(sys.executable, "-c", DRIVER),
+        PYTHONPATH=f"{folder}:{ROOT}",
+        REPLAYER_HOME=str(folder / "home"),
+        REPLAYER_RESULTS=None,
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=toys,
-        env={**os.environ, "PYTHONPATH": str(toys)},
-    )  # fmt: skip
-
-    assert "needs about 3.00 TiB" in done.stdout
+    said = json.loads(done.out)
+    return Toys(folder, dict(zip(COMMANDS, said["ended"], strict=True)), said["room"])
 
 
-def test_toys_are_in_the_report(replayer, done):
+@pytest.mark.parametrize("kind", LISTS)
+def test_toys_are_listed(toys, kind):
+    """What there is comes from what lies there."""
+    listed = toys.printed(f"list {kind} -v")
+
+    assert [word for word in LISTS[kind] if word not in listed] == []
+
+
+def test_toy_command_can_be_typed(toys):
+    """It is in the help, and runs."""
+    assert "greet" in toys.printed("--help")
+    assert "hello, marbles hello, marbles" in toys.printed("greet --often 2")
+
+
+def test_toy_importer_can_be_named(toys):
+    """It is in the help of `import`, and is asked."""
+    assert "by_hand" in toys.printed("import --help")
+    assert "not counted by hand" in toys.printed("import by_hand counted.txt", status=2)
+
+
+def test_check_asks_a_toy_how_much_room_it_takes(toys):
+    """Three tebibytes of marbles: the step said so itself."""
+    assert "needs about 3.00 TiB" in toys.room
+
+
+def test_toys_are_in_the_report(toys):
     """The step's own sentence, gloss and lines, the probe's table, the collector's columns."""
-    report = replayer("show", str(done))
+    report = toys.printed("show latest")
 
     assert "a toy counted marbles" in report
     assert "of glass" in report
@@ -234,19 +241,21 @@ def test_toys_are_in_the_report(replayer, done):
     assert "9 = 50 % of 4 KiB random reads at depth 1" in report
 
 
-def test_toys_are_in_the_result(done):
+def test_toys_are_in_the_result(toys):
     """What a step said is there under the field of its meaning."""
-    step, _ = json.loads(done.read_text())["steps"]
+    toys.printed("run toybox")
+    (stored,) = (toys.folder / "results").glob("*.json")
+    step, _ = json.loads(stored.read_text())["steps"]
 
     assert step["printed"] == {"marbles": ["MARBLES: >3<"]}
     assert step["writes"] is True
     assert any(name.startswith("loadavg.") for name in step["series"]["columns"])
 
 
-def test_toys_are_on_the_page(replayer, toys, done):
+def test_toys_are_on_the_page(toys):
     """The step's own chart, and the collector's columns over time."""
-    replayer("report", str(done), "--html", "toys.html")
-    page = (toys / "toys.html").read_text()
+    toys.printed("report latest --html toys.html")
+    page = (toys.folder / "toys.html").read_text()
 
     assert "marbles of the toy" in page
     assert "loadavg one" in drawn_in(page)

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -15,11 +16,13 @@ from replayer import journal
 from replayer.conditions import temperature
 from replayer.machine import processes
 from replayer.machine.host import Host
-from replayer.model import Workload
+from replayer.model import Cold, Temperature, Workload
 from replayer.report.progress import Lines
 from replayer.run.context import Context
+from replayer.servers.open import Server
 from replayer.tables import persons
 from replayer.watch.sampler import Sampler
+from tests.fixture_types import Holder, Holding, Surroundings
 from tests.ready_made import put_data
 
 HOLDER = """
@@ -44,7 +47,7 @@ except (ReplayerError, Interrupted) as error:
 
 
 @pytest.fixture
-def own_home(monkeypatch):
+def own_home(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Return a home of this test's own, in which nothing may be left that was taken."""
     home = Path(tempfile.mkdtemp(prefix="replayer-test-", dir="/tmp"))
     home.chmod(0o755)
@@ -61,35 +64,48 @@ def own_home(monkeypatch):
 
 
 @pytest.fixture
-def made_home(own_home):
+def made_home(own_home: Path) -> Path:
     """Return a home of this test's own whose data directory is made already."""
     put_data(own_home)
     return own_home
 
 
 @pytest.fixture
-def holder():
+def holder() -> Iterator[Holder]:
     """Return a function that starts a replayer of its own, and returns it when it is ready."""
-    started = []
+    started: list[Holding] = []
 
-    def start(*arguments, user=None, code=HOLDER, python=sys.executable, **environment):
-        identity = {} if user is None else {"user": user, "group": user, "extra_groups": []}
-        other = subprocess.Popen(
-            [python, "-c", code, *map(str, arguments)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            cwd="/",
-            env={**os.environ, **environment},
-            **identity,
-        )
-        started.append(other)
-        other.said = other.stdout.readline().strip()
-        return other
+    class Start:
+        code = HOLDER
 
-    start.code = HOLDER
-    yield start
+        def __call__(
+            self,
+            *arguments: object,
+            user: int | None = None,
+            code: str | None = None,
+            python: str = sys.executable,
+            **environment: str,
+        ) -> Holding:
+            other = Holding(
+                [python, "-c", code or self.code, *map(str, arguments)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+                cwd="/",
+                env={**os.environ, **environment},
+                user=user,
+                group=user,
+                extra_groups=None if user is None else [],
+            )
+            started.append(other)
+            assert other.stdout
+            other.said = other.stdout.readline().strip()
+            return other
+
+    yield Start()
     for other in started:
+        assert other.stdin
+        assert other.stdout
         if other.poll() is None:
             other.communicate("\n", timeout=60)
         other.stdin.close()
@@ -97,20 +113,22 @@ def holder():
 
 
 @pytest.fixture
-def surroundings():
+def surroundings() -> Iterator[Surroundings]:
     """Return a function that makes a step's context on a place; its samplers end with the test."""
-    samplers = []
+    samplers: list[Sampler] = []
 
-    def make(server):
+    def make(server: Server) -> Context:
         host = Host()
-        sampler = Sampler(host, host.device_of(server.data_directory()))
+        data = server.data_directory()
+        assert data is not None
+        sampler = Sampler(host, host.device_of(data))
         samplers.append(sampler)
         return Context(
             host=host,
             workload=Workload(name="test", source="", description="", comment="", steps=()),
             progress=Lines(io.StringIO()),
             sampler=sampler.__enter__(),
-            storage=server.data_directory(),
+            storage=data,
             database_server=server,
         )
 
@@ -120,16 +138,16 @@ def surroundings():
 
 
 @pytest.fixture
-def context(server, surroundings):
+def context(server: Server, surroundings: Surroundings) -> Context:
     """Return a step's context on the shared server."""
     return surroundings(server)
 
 
 @pytest.fixture
-def no_table(context):
+def no_table(context: Context) -> Iterator[None]:
     """Remove the table before the test and after it, also when the test stops the server."""
 
-    def remove():
+    def remove() -> None:
         with context.database() as database:
             found = persons.state(database)
             if found is not None:
@@ -141,11 +159,11 @@ def no_table(context):
 
 
 @pytest.fixture
-def start(tmp_path):
+def start(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
     """Return a function that starts replayer in a folder of its own; none outlives the test."""
-    started = []
+    started: list[subprocess.Popen[str]] = []
 
-    def call(*arguments):
+    def call(*arguments: object) -> subprocess.Popen[str]:
         one = subprocess.Popen(
             [sys.executable, "-m", "replayer", *map(str, arguments)],
             cwd=tmp_path,
@@ -165,10 +183,10 @@ def start(tmp_path):
 
 
 @pytest.fixture
-def cli(start):
+def cli(start: Callable[..., subprocess.Popen[str]]) -> Callable[..., tuple[str, str]]:
     """Return a function that runs replayer to its end."""
 
-    def call(*arguments, status=0):
+    def call(*arguments: object, status: int = 0) -> tuple[str, str]:
         done = start(*arguments)
         out, err = done.communicate(timeout=300)
         assert done.returncode == status, err
@@ -179,16 +197,20 @@ def cli(start):
 
 
 @pytest.fixture
-def read_before_the_clock(context, monkeypatch):
+def read_before_the_clock(
+    context: Context, monkeypatch: pytest.MonkeyPatch
+) -> Callable[[str], None]:
     """Return a function that has somebody execute a statement between the proof and the clock.
 
     What the page cache had of it is gone again by then.
     """
 
-    def meddle(statement):
+    def meddle(statement: str) -> None:
         make = temperature.make
 
-        def make_and_read(asked, server, files, host):
+        def make_and_read(
+            asked: Temperature, server: Server | None, files: Sequence[str | Path], host: Host
+        ) -> Cold:
             cold = make(asked, server, files, host)
             with context.database() as database:
                 database.query(statement)

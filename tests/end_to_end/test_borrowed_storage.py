@@ -7,6 +7,7 @@ files and merges, is taken out or replaced; the catalogue and the doubling are e
 import contextlib
 import re
 import shutil
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -14,11 +15,15 @@ import pytest
 from replayer import assets, journal
 from replayer.engines import engine as engines
 from replayer.engines.connection import Database
+from replayer.engines.engine import Engine
 from replayer.servers.open import open_server
 from replayer.steps.build import step as build
+from replayer.steps.build.spec import Spec
 from replayer.steps.scan import step as scan
 from replayer.tables import persons
+from tests.expected_rows import expected_rows
 from tests.performed import performed
+from tests.ready_made import copy, ready_data
 
 # PyMySQL leaves the socket of a refused connection to the garbage collector.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
@@ -39,28 +44,21 @@ _CASES = [
 ]
 
 
-def _expected():
-    names = ("Jordan", "Kumar", "Duglas", "Johnson", "Petrov", "Hiraga")
-    rows = list(enumerate(names, 100))
-    for _ in range(_DOUBLINGS):
-        rows += [(id_ + n, name + str(n)) for n, (id_, name) in enumerate(rows, 1)]
-    return sorted(rows)
-
-
 @pytest.fixture(scope="module")
-def socket(server_home, mariadbd):
-    """Start a MariaDB for this file and return its socket."""
-    with open_server(
-        engines.load("mariadb"), data_dir=server_home / "borrowed", bindir=mariadbd.parent
-    ) as server:
-        yield server.start().query["unix_socket"]
+def socket(server_home: Path, mariadbd: Path) -> Iterator[str]:
+    """Start a MariaDB for this file, whose database is another engine's, and return its socket."""
+    data = copy(ready_data("mariadb", mariadbd.parent), server_home / "borrowed")
+    with open_server(engines.load("mariadb"), data_dir=data, bindir=mariadbd.parent) as server:
+        found = server.start().query["unix_socket"]
+        assert isinstance(found, str)
+        yield found
 
 
 @pytest.fixture
-def borrowed(tmp_path, monkeypatch):
+def borrowed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Engine]:
     """Return what makes an engine whose storage is MariaDB's."""
 
-    def make(name):
+    def make(name: str) -> Engine:
         folder = tmp_path / name
         shutil.copytree(assets.engines()[name], folder)
         maria = assets.engines()["mariadb"]
@@ -97,22 +95,26 @@ def _on_innodb(path: Path) -> str:
     return kept
 
 
+def _spec(**keys: object) -> Spec:
+    return Spec.model_validate({"step": "build", "name": "build", "rows": _ROWS, **keys})
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("case", _CASES, ids=str)
 def test_rows_are_those_of_plain_python(socket, borrowed, surroundings, own_home, case):
     """Built twice, over what is there, the rows are right; a scan counts them; a drop ends it."""
     name, layout, segment_rows = case
     engine = borrowed(name)
-    spec = build.Spec(
-        step="build", name="build", rows=_ROWS, layout=layout, segment_rows=segment_rows, sessions=2
-    )
+    spec = _spec(layout=layout, segment_rows=segment_rows, sessions=2)
     with open_server(engine, url=f"{name}://root@localhost/?unix_socket={socket}") as server:
         context = surroundings(server)
         for _ in range(2):
             outcome = performed(build, spec, context)
             with contextlib.closing(Database(server.engine, server.start())) as database:
                 rows = database.query("SELECT id, lastname, `time` FROM persons1")
-                assert sorted((row["id"], row["lastname"]) for row in rows) == _expected()
+                assert sorted((row["id"], row["lastname"]) for row in rows) == sorted(
+                    expected_rows(_DOUBLINGS)
+                )
                 assert len({row["time"] for row in rows}) == _DOUBLINGS + 1
         assert outcome.facts["layout"] == layout
         counted = performed(scan, scan.Spec(step="scan", name="scan"), context)
@@ -129,9 +131,7 @@ def test_rows_are_those_of_plain_python(socket, borrowed, surroundings, own_home
 def test_an_interrupted_doubling_is_taken_back(socket, borrowed, surroundings, own_home, name):
     """What a doubling that never ended has left is removed, and the build goes on to its end."""
     engine = borrowed(name)
-    spec = build.Spec(
-        step="build", name="build", rows=_ROWS, layout="columnstore", segment_rows=384
-    )
+    spec = _spec(layout="columnstore", segment_rows=_ROWS // 2)
     with open_server(engine, url=f"{name}://root@localhost/?unix_socket={socket}") as server:
         context = surroundings(server)
         performed(build, spec, context)
@@ -141,5 +141,7 @@ def test_an_interrupted_doubling_is_taken_back(socket, borrowed, surroundings, o
             outcome = performed(build, spec, context)
             assert "went on after doubling" in " ".join(outcome.notes)
             rows = database.query("SELECT id, lastname FROM persons1")
-            assert sorted((row["id"], row["lastname"]) for row in rows) == _expected()
+            assert sorted((row["id"], row["lastname"]) for row in rows) == sorted(
+                expected_rows(_DOUBLINGS)
+            )
             persons.drop(database, "columnstore")

@@ -5,15 +5,15 @@ import os
 import pytest
 
 from replayer.load.mix import Mix
+from replayer.model import Outcome
 from replayer.steps.capacity import step as capacity
+from replayer.steps.capacity.spec import Spec
 from tests.beside import beside
 from tests.limited import limited
 from tests.performed import performed
 
-pytestmark = pytest.mark.alone
 
-
-def spec_of(**keys):
+def spec_of(**keys: object) -> Spec:
     """Return a small search; every key can be set."""
     small = {
         "num_schemas": 1,
@@ -27,27 +27,30 @@ def spec_of(**keys):
         "hold": "2s",
         "mix": Mix(point=1),
     }
-    return capacity.Spec(step="capacity", name="capacity", **{**small, **keys})
+    return Spec.model_validate({"step": "capacity", "name": "capacity", **small, **keys})
 
 
-def value(outcome, metric):
+def value(outcome: Outcome, metric: str) -> float | None:
     """Return a metric's value, None if it was not measured."""
     return next((m.value for m in outcome.measurements if m.metric == metric), None)
 
 
 @pytest.mark.slow
 def test_rate_that_is_easy_holds_up_to_the_most(context):
-    """100 reads a second and 2.25 times that, twice: no end was found, and the hold is kept."""
-    outcome = performed(capacity, spec_of(), context)
+    """20 reads a second and 2.25 times that, twice: no end was found, and the hold is kept."""
+    # Nothing but a standstill keeps a read from being answered in a minute.
+    outcome = performed(capacity, spec_of(rate=20, sessions=16, slo="p99=60s"), context)
     trials = outcome.tables["trials"]
 
     assert [row["ended"] for row in trials] == ["held"] * len(trials)
     assert [row["multiple"] for row in trials] == [1.0, 2.25, 2.25]
     assert value(outcome, "capacity.multiple") == pytest.approx(2.25)
-    assert value(outcome, "capacity.rate") == pytest.approx(225)
+    assert value(outcome, "capacity.rate") == pytest.approx(45)
     assert value(outcome, "capacity.high") is None
     assert outcome.facts["capacity.held"] == "within"
-    assert value(outcome, "capacity.hold.response.p99") <= 0.5
+    held = value(outcome, "capacity.hold.response.p99")
+    assert held is not None
+    assert held <= 60
     assert any("set most higher" in note for note in outcome.notes)
 
 
@@ -60,14 +63,14 @@ def test_objective_that_nothing_keeps_is_out_of_reach(context):
     assert all("p50" in row["reason"] for row in outcome.tables["trials"])
     assert value(outcome, "capacity.multiple") is None
     assert value(outcome, "capacity.refused") == pytest.approx(1 / 1.5)
-    assert outcome.facts["capacity.held"].startswith("not held")
+    assert str(outcome.facts["capacity.held"]).startswith("not held")
     assert "capacity.proof" in outcome.facts
 
 
-@pytest.mark.slow
+@pytest.mark.quiet
 def test_failure_beside_others_is_void_and_run_again(context):
     """Loops on every processor: what fails beside them is tried twice again, and that is said."""
-    with beside("while :; do :; done", many=os.cpu_count()):
+    with beside("while :; do :; done", many=os.cpu_count() or 1):
         outcome = performed(capacity, spec_of(slo="p50=100ns", least=1, trials=2), context)
     endings = [row["ended"] for row in outcome.tables["trials"]]
 
@@ -99,6 +102,9 @@ def test_device_limit_is_the_capacity(context, server):
     cap = 400 / misses / 200
 
     assert outcome.facts["capacity.first"] == "device reads", outcome.facts["capacity.proof"]
-    assert value(outcome, "capacity.low") <= cap <= 1.1 * value(outcome, "capacity.high")
+    low, high = value(outcome, "capacity.low"), value(outcome, "capacity.high")
+    assert low is not None
+    assert high is not None
+    assert low <= cap <= 1.1 * high
     assert value(outcome, "capacity.multiple") == pytest.approx(cap, rel=0.2)
     assert outcome.facts["capacity.held"] == "within"

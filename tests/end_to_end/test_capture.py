@@ -1,81 +1,115 @@
 """replayer capture: what is set is given back, whatever ends it; its copies can be converted."""
 
-import os
 import signal
-import subprocess
 import sys
 import time
-from contextlib import closing
+from collections.abc import Iterator
+from pathlib import Path
+from subprocess import Popen
 
 import pytest
 
 from replayer import journal
+from replayer.capture import settings
 from replayer.capture.archive import Reader
-from replayer.engines import engine as engines
-from replayer.engines.connection import Database
-from replayer.servers.open import open_server
+from replayer.run.recovery import recovered
+from replayer.servers.open import Server
+from tests.command import Ended, Replayer
+from tests.replaying import Rows, query
+from tests.server_pool import ServerPool
 
 SECRET = "hunter2-hunter2"
 SET = "SELECT name, setting FROM pg_file_settings WHERE sourcefile ~ 'auto.conf$' ORDER BY name"
 NOW = "SELECT name, setting FROM pg_settings WHERE name LIKE 'log%' ORDER BY name"
 OURS = "log_min_duration_statement"
+# Not as it stands here, as that would be logged itself.
+WRITTEN = "SELECT strpos(pg_read_file(pg_current_logfile('csvlog')), 'SELECT 42' || '42') > 0 AS is"
+STATE = "SELECT @@general_log, @@log_output"
+"""Whether MariaDB logs statements, and where."""
 
 
-def asked(server, *statements):
-    """Execute statements on a server, each by itself, and return the rows of the last."""
-    with closing(Database(server.engine, server.start(), first=())) as database:
-        rows = [database.query(one) for one in statements]
-    return [tuple(row.values()) for row in rows[-1]]
+QUICKLY = """
+import sys
+from replayer.__main__ import main
+from replayer.capture import settings
+settings.SAMPLE_SECONDS = 0.1
+sys.exit(main())
+"""
+"""Replayer, but what logging costs is not sampled for seconds."""
 
 
-@pytest.fixture(params=["18", pytest.param("15", marks=pytest.mark.slow)])
-def source(request, own_home):
-    """Return a server of this test's own that writes its log itself, with a setting of its own."""
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sample the load not for seconds."""
+    monkeypatch.setattr(settings, "SAMPLE_SECONDS", 0.1)
+
+
+@pytest.fixture(scope="module", params=["18", pytest.param("15", marks=pytest.mark.slow)])
+def collecting(request: pytest.FixtureRequest, server_pool: ServerPool) -> Iterator[Server]:
+    """Return a server that writes its log itself."""
     bindir = request.getfixturevalue("postgres15") if request.param == "15" else None
-    with open_server(engines.load("postgres"), bindir=bindir) as server:
-        asked(
-            server,
-            "ALTER SYSTEM SET logging_collector = on",
-            "ALTER SYSTEM SET log_min_duration_statement = '1h'",
-        )
-        server.stop()
-        yield server
+    server = server_pool(bindir=bindir, settings={"fsync": "off"})
+    query(server, "ALTER SYSTEM SET logging_collector = on")
+    server.stop()
+    # Here: a test that starts it would have it in its own home.
+    server.start()
+    yield server
+    query(server, "ALTER SYSTEM RESET ALL")
+    server.stop()
 
 
-def url_of(server):
+@pytest.fixture
+def source(collecting: Server, own_home: Path) -> Iterator[Server]:
+    """Return a server that writes its log itself, with a setting that somebody made."""
+    query(collecting, f"ALTER SYSTEM SET {OURS} = '1h'", "SELECT pg_reload_conf()")
+    while named(query(collecting, NOW))[OURS] != "3600000":
+        time.sleep(0.01)
+    yield collecting
+    own = query(collecting, SET)
+    undone = [f"ALTER SYSTEM RESET {name}" for name, _ in own if name != "logging_collector"]
+    query(collecting, *undone, "SELECT pg_reload_conf()")
+
+
+def url_of(server: Server, username: str = "postgres") -> str:
     """Return the URL that somebody would type, with a password in it."""
-    url = server.start().set(drivername="postgresql", password=SECRET)
+    url = server.start().set(drivername="postgresql", username=username, password=SECRET)
     return url.render_as_string(hide_password=False)
 
 
-def capture(server, *words, wait_for=""):
-    """Start `replayer capture` as a user does; return it once the server logs every statement."""
-    command = [sys.executable, "-m", "replayer", "capture", url_of(server), *map(str, words)]
-    process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ
-    )
-    end = time.monotonic() + 60
-    while wait_for and dict(asked(server, NOW))[OURS] != wait_for:
-        assert process.poll() is None, process.communicate()
-        assert time.monotonic() < end
-        time.sleep(0.1)
-    return process
+def named(rows: Rows) -> dict[str, str]:
+    """Return settings by their names."""
+    return {str(name): str(setting) for name, setting in rows}
 
 
-def ended(process, status=0):
+def settings_of(server: Server) -> tuple[Rows, Rows]:
+    """Return what is written down of the settings, and what is in force."""
+    return query(server, SET), query(server, NOW)
+
+
+def begin(replayer: Replayer, server: Server, *words: object) -> Popen[str]:
+    """Start a capture as a user does; return it once the server logs every statement."""
+    words = ("capture", url_of(server), "--apply", *words)
+    running = replayer.start(*words, command=(sys.executable, "-c", QUICKLY))
+    while named(query(server, NOW))[OURS] != "0":
+        assert running.poll() is None, running.communicate()
+        time.sleep(0.05)
+    return running
+
+
+def ended(running: Popen[str], status: int = 0) -> Ended:
     """Wait for a replayer's end; return what it printed, in which no password is."""
-    out, err = process.communicate(timeout=120)
-    assert process.returncode == status, out + err
+    out, err = running.communicate(timeout=300)
+    assert running.returncode == status, out + err
     assert "Traceback" not in err
     assert SECRET not in out + err
-    return out, err
+    return Ended(running.returncode, out, err)
 
 
-def test_without_apply_nothing_is_changed(source):
+def test_without_apply_nothing_is_changed(source, replayer):
     """It says what is to be set, what that undoes, what it costs, and where the log is."""
-    before = asked(source, SET), asked(source, NOW)
+    before = settings_of(source)
 
-    out, _ = ended(capture(source))
+    out, err = replayer("capture", url_of(source))
 
     assert f"ALTER SYSTEM SET {OURS} = '0';" in out
     assert f"ALTER SYSTEM SET {OURS} = '1h';" in out
@@ -83,28 +117,29 @@ def test_without_apply_nothing_is_changed(source):
     assert "pg_reload_conf()" in out
     assert "cost: " in out
     assert "replayer convert " in out
-    assert (asked(source, SET), asked(source, NOW)) == before
+    assert SECRET not in out + err
+    assert settings_of(source) == before
 
 
 @pytest.mark.slow
-def test_what_ran_meanwhile_can_be_converted(source, tmp_path):
+def test_what_ran_meanwhile_can_be_converted(source, replayer, tmp_path):
     """Statements, parameters and sessions of the span, in files of the owner alone; no others."""
-    before = asked(source, SET), asked(source, NOW)
-    asked(source, "SELECT 'too early'")
+    before = settings_of(source)
+    query(source, "SELECT 'too early'")
     out = tmp_path / "monday"
 
-    process = capture(source, "--apply", "--for", "4s", "--out", out, wait_for="0")
-    asked(
+    running = begin(replayer, source, "--for", "4s", "--out", out)
+    query(
         source, "CREATE TABLE one (id int)", "INSERT INTO one VALUES (42)", "SELECT 4242 FROM one"
     )
-    text, _ = ended(process)
-    asked(source, "SELECT 'too late'")
+    text, _ = ended(running)
+    query(source, "SELECT 'too late'")
 
-    assert (asked(source, SET), asked(source, NOW)) == before
+    assert settings_of(source) == before
     assert [path.stat().st_mode & 0o777 for path in (out, *out.iterdir())] == [0o700, 0o600]
     (line,) = [line for line in text.splitlines() if line.startswith("convert it: ")]
     words = line.partition("replayer ")[2].replace("capture.replay", str(tmp_path / "it.replay"))
-    subprocess.run([sys.executable, "-m", "replayer", *words.split()], check=True)
+    replayer(*words.split())
     with Reader(tmp_path / "it.replay") as reader:
         texts = [action.text for action in reader.actions()]
     assert "INSERT INTO one VALUES (42)" in texts
@@ -113,107 +148,93 @@ def test_what_ran_meanwhile_can_be_converted(source, tmp_path):
     assert not [text for text in texts if "log_error_verbosity" in text], "replayer asked"
 
 
-def test_ctrl_c_gives_back_and_keeps_what_ran(source, tmp_path):
+def test_ctrl_c_gives_back_and_keeps_what_ran(source, replayer, tmp_path):
     """Stopped in the middle: the settings are as before, the log until then is copied."""
-    before = asked(source, SET), asked(source, NOW)
+    before = settings_of(source)
     out = tmp_path / "monday"
 
-    process = capture(source, "--apply", "--for", "1h", "--out", out, wait_for="0")
-    asked(source, "SELECT 4242")
-    process.send_signal(signal.SIGINT)
-    _, err = ended(process, status=130)
+    running = begin(replayer, source, "--for", "1h", "--out", out)
+    query(source, "SELECT 4242")
+    while query(source, WRITTEN) != [(True,)]:
+        time.sleep(0.01)
+    running.send_signal(signal.SIGINT)
+    _, err = ended(running, status=130)
 
     assert "stopped by Ctrl-C" in err
-    assert (asked(source, SET), asked(source, NOW)) == before
+    assert settings_of(source) == before
     assert any("SELECT 4242" in path.read_text() for path in out.iterdir())
     assert not list(journal.notes("log_settings"))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("how", ["clean", "capture"])
-def test_a_kill_is_made_good_by_the_next_replayer(source, how):
+def test_a_kill_is_made_good_by_the_next_replayer(source, replayer, how):
     """After kill -9 `clean`, or the next capture, gives back what is still as it was set."""
-    before = dict(asked(source, SET))
+    before = named(query(source, SET))
 
-    process = capture(source, "--apply", "--for", "1h", wait_for="0")
-    process.kill()
-    process.communicate()
+    running = begin(replayer, source, "--for", "1h")
+    running.kill()
+    running.communicate()
     # Meanwhile somebody wants one of them as it is theirs.
-    asked(source, "ALTER SYSTEM SET log_disconnections = off", "SELECT pg_reload_conf()")
-    assert dict(asked(source, SET))[OURS] == "0"
+    query(source, "ALTER SYSTEM SET log_disconnections = off", "SELECT pg_reload_conf()")
+    assert named(query(source, SET))[OURS] == "0"
     (note,) = journal.notes("log_settings")
     assert SECRET not in note.path.read_text()
     if how == "capture":
-        _, err = ended(capture(source))
-        assert "given back" in err
+        assert "given back" in replayer("capture", url_of(source)).err
     else:
         # The server of this test is in use, and `clean` leaves everything alone while that is so.
-        from replayer.run.recovery import recovered  # noqa: PLC0415
-
         assert "given back" in recovered(note)
 
-    assert dict(asked(source, SET)) == {**before, "log_disconnections": "off"}
+    assert named(query(source, SET)) == {**before, "log_disconnections": "off"}
     assert not list(journal.notes("log_settings"))
 
 
-def test_who_may_not_is_told_what_is_lacking(source):
+def test_who_may_not_is_told_what_is_lacking(source, replayer):
     """A user without the right changes nothing, and reads in one sentence what would give it."""
-    before = asked(source, "CREATE ROLE plain LOGIN", SET)
-    url = source.start().set(drivername="postgresql", username="plain", password=SECRET)
-    command = ["capture", url.render_as_string(hide_password=False), "--apply", "--for", "1s"]
+    before = query(source, "CREATE ROLE plain LOGIN", SET)
+    words = ("capture", url_of(source, username="plain"), "--apply", "--for", "1s")
 
-    done = subprocess.run(
-        [sys.executable, "-m", "replayer", *command], capture_output=True, text=True, check=False
-    )
+    out, err = replayer(*words, status=2)
 
-    assert done.returncode == 2, done.stderr
-    assert "may not do it" in done.stderr
-    assert "superuser" in done.stderr
-    assert SECRET not in done.stdout + done.stderr
-    assert asked(source, SET) == before
+    assert "may not do it" in err
+    assert "superuser" in err
+    assert SECRET not in out + err
+    assert query(source, "DROP ROLE plain", SET) == before
     assert not list(journal.notes("log_settings"))
 
 
 @pytest.mark.slow
-def test_a_server_that_only_logs_to_stderr(server, own_home, tmp_path):
+def test_a_server_that_only_logs_to_stderr(server, own_home, replayer, tmp_path):
     """Without logging_collector the lines get a prefix, and the log is found where stderr goes."""
-    before = asked(server, SET), asked(server, NOW)
+    before = settings_of(server)
     out = tmp_path / "monday"
 
-    process = capture(server, "--apply", "--for", "4s", "--out", out, wait_for="0")
-    asked(server, "SELECT 4242")
-    text, _ = ended(process)
+    running = begin(replayer, server, "--for", "4s", "--out", out)
+    query(server, "SELECT 4242")
+    text, _ = ended(running)
 
-    assert (asked(server, SET), asked(server, NOW)) == before
+    assert settings_of(server) == before
     assert "only a restart" in text
     assert "--prefix" in text
     assert any("SELECT 4242" in path.read_text() for path in out.iterdir())
 
 
 @pytest.mark.slow
-def test_the_general_log_of_mariadb(mariadbd, own_home, tmp_path):
+def test_the_general_log_of_mariadb(mariadbd, server_pool, replayer, tmp_path):
     """It is switched on for the span and off again, and its part of the file is converted."""
     out = tmp_path / "monday"
-    state = "SELECT @@general_log, @@log_output"
-    with open_server(engines.load("mariadb")) as server:
-        before = asked(server, state)
-        url = server.start().set(drivername="mariadb")
-        words = [url.render_as_string(hide_password=False), "--apply", "--for", "4s", "--out", out]
-        process = subprocess.Popen(
-            [sys.executable, "-m", "replayer", "capture", *map(str, words)],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env=os.environ,
-        )
-        end = time.monotonic() + 60
-        while asked(server, state) == before:
-            assert process.poll() is None, process.communicate()
-            assert time.monotonic() < end
-        asked(server, "SELECT 4242")
-        ended(process)
+    server = server_pool("mariadb", bindir=mariadbd.parent)
+    before = query(server, STATE)
+    url = server.start().set(drivername="mariadb").render_as_string(hide_password=False)
+    words = ("capture", url, "--apply", "--for", "4s", "--out", out)
+    running = replayer.start(*words, command=(sys.executable, "-c", QUICKLY))
+    while query(server, STATE) == before:
+        assert running.poll() is None, running.communicate()
+    query(server, "SELECT 4242")
+    ended(running)
 
-        assert asked(server, state) == before
+    assert query(server, STATE) == before
     (copy,) = out.iterdir()
     assert copy.stat().st_mode & 0o777 == 0o600
     assert "SELECT 4242" in copy.read_text()

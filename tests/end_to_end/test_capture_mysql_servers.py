@@ -2,16 +2,20 @@
 
 import re
 import time
+from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pymysql
 import pytest
 
 from replayer.capture import conversion
+from replayer.capture.action import Action, Session
 from replayer.capture.archive import Reader
-from replayer.engines import engine as engines
-from replayer.servers.open import open_server
+from replayer.servers.open import Server
 from tests.on_mysql import connected, prepared
+from tests.server_pool import ServerPool
 
 # PyMySQL leaves the socket of a refused connection to the garbage collector.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
@@ -19,18 +23,26 @@ pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptio
 _BYTES = b"\xff\xfe'\\\n\x1a\"\t#"
 
 
-@pytest.fixture(scope="module", params=["mariadb", pytest.param("mysql-9", marks=pytest.mark.slow)])
-def place(request, server_home):
-    """Start a server of each kind."""
+_GLOBALS = ("general_log", "slow_query_log", "long_query_time", "log_output")
+
+
+@pytest.fixture(params=["mariadb", pytest.param("mysql-9", marks=pytest.mark.slow)])
+def place(request: pytest.FixtureRequest, server_pool: ServerPool) -> Iterator[Server]:
+    """Return a server of each kind, whose settings and databases are given back."""
     name = request.param
     if name == "mariadb":
-        programs = request.getfixturevalue("mariadbd").parent
+        server = server_pool(name, bindir=request.getfixturevalue("mariadbd").parent)
     else:
-        programs = request.getfixturevalue("other_server")(name)
-    engine = engines.load("mariadb" if name == "mariadb" else "mysql")
-    with open_server(engine, bindir=programs, data_dir=server_home / f"logs-{name}") as server:
-        server.start()
-        yield server
+        server = server_pool("mysql", bindir=request.getfixturevalue("other_server")(name))
+    with closing(connected(server)) as root, root.cursor() as cursor:
+        cursor.execute(f"select {', '.join(f'@@global.{name}' for name in _GLOBALS)}")
+        before = cursor.fetchone()
+    yield server
+    with closing(connected(server)) as root, root.cursor() as cursor:
+        for each, setting in zip(_GLOBALS, before, strict=True):
+            cursor.execute(f"set global {each} = %s", (setting,))
+        for database in ("shop", "other"):
+            cursor.execute(f"drop database if exists {database}")
 
 
 _SLEEP = "select sleep(1.2)"
@@ -44,12 +56,13 @@ _TEXTS = (
 )
 
 
-def _work(connection):
-    """Do what clients do; return when the statement that sleeps began."""
+def _work(connection: Any) -> tuple[int, int]:
+    """Do what clients do; return when the statement that sleeps was sent, and answered."""
     cursor = connection.cursor()
     for text in _TEXTS:
-        began = time.time_ns()
+        sent = time.time_ns()
         cursor.execute(text)
+    answered = time.time_ns()
     cursor.execute("insert into t (a, c) values (3, %s)", (_BYTES,))
     connection.commit()
     with pytest.raises(pymysql.err.IntegrityError):
@@ -67,10 +80,10 @@ def _work(connection):
     cursor.execute("create procedure p(x int) begin insert into t (a) values (x); end")
     cursor.execute("call p(77)")
     connection.commit()
-    return began
+    return sent, answered
 
 
-def _tables(cursor):
+def _tables(cursor: Any) -> tuple[Any, Any]:
     """Return what lies in all tables that the work made."""
     cursor.execute("select a, b, c from shop.t order by a")
     rows = cursor.fetchall()
@@ -78,25 +91,20 @@ def _tables(cursor):
     return rows, cursor.fetchall()
 
 
-def _emptied(cursor):
+def _emptied(cursor: Any) -> None:
     for name in ("shop", "other"):
         cursor.execute(f"drop database if exists {name}")
         cursor.execute(f"create database {name}")
 
 
-def _is_there(cursor, number):
+def _is_there(cursor: Any, number: int) -> bool:
     cursor.execute("select count(*) from information_schema.processlist where id = %s", (number,))
-    return cursor.fetchone()[0] > 0
+    return bool(cursor.fetchone()[0])
 
 
-def _until(there):
-    """Wait until a function returns something true, ten seconds at most."""
-    deadline = time.monotonic() + 10
-    while not there() and time.monotonic() < deadline:
-        time.sleep(0.01)
-
-
-def _logged(place, log, settings):
+def _logged(
+    place: Server, log: str, settings: tuple[str, ...]
+) -> tuple[tuple[Any, Any], Path, tuple[int, int], Any]:
     """Return the work's rows, its log's file, when it slept, and who may do anything."""
     root = connected(place)
     cursor = root.cursor()
@@ -112,17 +120,19 @@ def _logged(place, log, settings):
     cursor.execute(f"set global {kind} = 1")
     client = connected(place, database="shop", autocommit=False)
     number = client.thread_id()
-    began = _work(client)
+    slept = _work(client)
     client.close()
-    _until(lambda: not _is_there(cursor, number))
+    while _is_there(cursor, number):
+        time.sleep(0.01)
     if log == "general.log":
         # A client that is listed no more may still be about to log that it left.
-        _until(lambda: re.search(rf"\b{number} Quit", path.read_text(errors="replace")))
+        while not re.search(rf"\b{number} Quit", path.read_text(errors="replace")):
+            time.sleep(0.01)
     cursor.execute(f"set global {kind} = 0")
-    return _tables(cursor), path, began, root
+    return _tables(cursor), path, slept, root
 
 
-def _converted(path, out):
+def _converted(path: Path, out: Path) -> tuple[conversion.Made, Session, list[Action]]:
     wish = conversion.Wish([str(path)], out)
     made = conversion.convert(conversion.planned(wish), wish, lambda _: None)
     with Reader(out) as reader:
@@ -137,7 +147,7 @@ def _converted(path, out):
 def test_what_was_logged_does_the_same_again(place, log, tmp_path):
     """Every statement and every byte: sent again as they were read, they make the same rows."""
     extra = ("log_slow_extra = 1",) if log == "slow.log" and place.engine.name != "mariadb" else ()
-    rows, path, began, root = _logged(place, log, extra)
+    rows, path, (sent, answered), root = _logged(place, log, extra)
     cursor = root.cursor()
     made, session, actions = _converted(path, tmp_path / "out.replay")
     assert session.database == "shop"
@@ -161,9 +171,10 @@ def test_what_was_logged_does_the_same_again(place, log, tmp_path):
     exact = place.engine.name != "mariadb"
     start = made.summary.begin_ns + slept.start_ns
     if exact or log == "slow.log":
-        assert abs(start - began) < (200_000_000 if exact else 1_100_000_000)
+        resolution = 1_000_000 if exact else 1_001_000_000
+        assert sent - resolution <= start <= answered - 1_200_000_000 + resolution
     if log == "slow.log":
-        assert 1_200_000_000 <= slept.duration_ns < 2_000_000_000
+        assert 1_200_000_000 <= slept.duration_ns <= answered - sent
         assert slept.rows == 1
         failures = [each.sqlstate for each in actions if each.sqlstate]
         assert failures == (["23000"] if exact else [])

@@ -2,18 +2,22 @@
 
 import re
 import shlex
-import subprocess
-import sys
+from collections.abc import Iterator
 from contextlib import closing
+from pathlib import Path
 
 import pytest
+from sqlalchemy.engine import URL
 
 from replayer.engines import engine as engines
 from replayer.engines.connection import Database
 from replayer.errors import ReplayerError
-from replayer.servers.open import open_server
+from replayer.servers.open import Server, open_server
 from replayer.tables import pgio
 from replayer.tables.pgio import TableSet
+from tests.command import Replayer
+from tests.ready_made import copy, ready_data
+from tests.server_pool import ServerPool
 
 # PyMySQL leaves the socket of a refused connection to the garbage collector.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
@@ -33,30 +37,15 @@ run_time = "1s"
 """
 
 
-def replayer(*arguments, status=0):
-    """Run replayer without a terminal."""
-    done = subprocess.run(
-        [sys.executable, "-m", "replayer", *map(str, arguments)],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
-    assert done.returncode == status, done.stderr
-    assert "Traceback" not in done.stderr
-    return done
-
-
-def used(url, folder):
+def used(url: URL, folder: Path) -> str:
     """Run a small workload on a server, and return the last line of what was said."""
     (folder / "small.toml").write_text(WORKLOAD)
-    words = ["run", folder / "small.toml", "--engine", text(url), "--results", folder / "results"]
-    return replayer(*words).stderr.splitlines()[-1]
+    words = ["run", "small.toml", "--engine", text(url), "--results", "results"]
+    return Replayer(folder)(*words).err.splitlines()[-1]
 
 
 @pytest.fixture(scope="module")
-def template(server_pool, tmp_path_factory):
+def template(server_pool: ServerPool, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Use a database of somebody else's, with tables of our names; give the run's last line."""
     shared = server_pool()
     own = shared.start()
@@ -72,7 +61,7 @@ def template(server_pool, tmp_path_factory):
 
 
 @pytest.fixture
-def postgres(server, template):
+def postgres(server: Server, template: str) -> Iterator[URL]:
     """Return the URL of a database that replayer used, of which each test has its own."""
     own = server.start()
     with closing(Database(server.engine, own)) as database:
@@ -83,7 +72,7 @@ def postgres(server, template):
 
 
 @pytest.fixture
-def fresh(server):
+def fresh(server: Server) -> Iterator[URL]:
     """Return the URL of a database in which replayer never was."""
     own = server.start()
     with closing(Database(server.engine, own)) as database:
@@ -93,12 +82,12 @@ def fresh(server):
         database.query("DROP DATABASE fresh WITH (FORCE)")
 
 
-def text(url):
+def text(url: URL) -> str:
     """Return a URL as it is typed."""
     return url.render_as_string(hide_password=False)
 
 
-def tables(url, engine="postgres"):
+def tables(url: URL, engine: str = "postgres") -> set[str]:
     """Return the tables of a server by schema, but for its own."""
     with closing(Database(engines.load(engine), url, first=())) as database:
         rows = database.query(
@@ -113,27 +102,28 @@ THEIRS = {"public.pgio1", "public.persons1", "public.replayer_owned"}
 
 
 @pytest.mark.slow
-def test_what_a_run_left_is_told_and_removed(postgres, template):
+def test_what_a_run_left_is_told_and_removed(postgres, template, replayer):
     """The last line of the run has the size and the command, and that removes all of it."""
     pattern = r"left on the server: ([\d.]+) MiB \((.+)\); `replayer (.+)` removes it"
     told = re.fullmatch(pattern, template)
+    assert told
     command = shlex.split(told[3].replace("/used?", "/somebodys?"))
 
     assert {"persons1", "pgio1", "pgio2"} <= set(told[2].split(", "))
     # Two tables of 600 blocks of 8 KiB, their indexes, and the small one.
     assert 9 < float(told[1]) < 30
-    assert "--yes" in replayer(*command, status=2).stderr
+    assert "--yes" in replayer(*command, status=2).err
     assert "replayer.pgio1" in tables(postgres)
-    listed = replayer(*command, "--yes").stdout
+    listed = replayer(*command, "--yes").out
     assert tables(postgres) == THEIRS
     assert "pgio2" in listed
     with closing(Database(engines.load("postgres"), postgres, first=())) as database:
         assert database.query("SELECT 1 FROM pg_namespace WHERE nspname = 'replayer'") == []
-    assert "nothing of replayer's" in replayer(*command, "--yes").stderr
+    assert "nothing of replayer's" in replayer(*command, "--yes").err
 
 
 @pytest.mark.slow
-def test_what_others_put_beside_it_stays(postgres):
+def test_what_others_put_beside_it_stays(postgres, replayer):
     """Tables with our names that are not on our list are others', and the schema stays for them."""
     with closing(Database(engines.load("postgres"), postgres, first=())) as database:
         database.query("CREATE TABLE replayer.pgio77 (precious int)")
@@ -145,11 +135,11 @@ def test_what_others_put_beside_it_stays(postgres):
         name for name in tables(postgres) if "pg_buffercache" in name
     }
     assert theirs <= tables(postgres)
-    assert "pgio77" in done.stderr
+    assert "pgio77" in done.err
 
 
 @pytest.mark.slow
-def test_what_the_list_cannot_have_is_left_alone(postgres, server):
+def test_what_the_list_cannot_have_is_left_alone(postgres, server, replayer):
     """A list that somebody wrote into names a database and a table that replayer never makes."""
     with closing(Database(engines.load("postgres"), postgres, first=())) as database:
         database.query("CREATE TABLE replayer.precious (a int)")
@@ -159,25 +149,25 @@ def test_what_the_list_cannot_have_is_left_alone(postgres, server):
         )
     done = replayer("clean", "--engine", text(postgres), "--yes", status=1)
 
-    assert "3 of 6 were removed" in done.stderr
-    assert "precious" in done.stderr
+    assert "3 of 6 were removed" in done.err
+    assert "precious" in done.err
     assert {"replayer.precious", *THEIRS} <= tables(postgres)
     assert "replayer.pgio1" not in tables(postgres)
 
 
 @pytest.mark.slow
-def test_a_run_under_way_loses_nothing(postgres):
+def test_a_run_under_way_loses_nothing(postgres, replayer):
     """While another replayer has the server nothing is removed."""
     before = tables(postgres)
     with open_server(engines.load("postgres"), url=text(postgres)):
         refused = replayer("clean", "--engine", text(postgres), "--yes", status=2)
 
-    assert "in use by another replayer" in refused.stderr
+    assert "in use by another replayer" in refused.err
     assert tables(postgres) == before
 
 
 @pytest.mark.slow
-def test_without_the_right_it_is_one_sentence(postgres, server):
+def test_without_the_right_it_is_one_sentence(postgres, server, replayer):
     """Who may neither see nor drop replayer's things is told so, and they stay."""
     before = tables(postgres)
     with closing(Database(server.engine, postgres, first=())) as database:
@@ -195,27 +185,27 @@ def test_without_the_right_it_is_one_sentence(postgres, server):
             database.query("DROP OWNED BY cleaner")
             database.query("DROP ROLE cleaner")
 
-    assert "permission denied" in blind.stderr
-    assert "must be owner" in owns_none.stderr
+    assert "permission denied" in blind.err
+    assert "must be owner" in owns_none.err
     assert tables(postgres) == before
 
 
 @pytest.mark.slow
-def test_a_schema_of_somebody_elses_is_refused(fresh):
+def test_a_schema_of_somebody_elses_is_refused(fresh, replayer):
     """A schema of our name without our list is another's."""
     with closing(Database(engines.load("postgres"), fresh, first=())) as database:
         database.query("CREATE SCHEMA replayer")
         database.query("CREATE TABLE replayer.pgio1 (precious int)")
     done = replayer("clean", "--engine", text(fresh), "--yes", status=2)
 
-    assert "did not make" in done.stderr
+    assert "did not make" in done.err
     assert "replayer.pgio1" in tables(fresh)
 
 
 @pytest.mark.slow
-def test_mariadb_is_cleaned_by_the_same_rules(tmp_path, server_home, mariadbd):
+def test_mariadb_is_cleaned_by_the_same_rules(tmp_path, server_home, mariadbd, replayer):
     """Ours goes, others' tables and databases stay; while theirs are in ours it stays too."""
-    data = server_home / "mariadb-cleaned"
+    data = copy(ready_data("mariadb", mariadbd.parent), server_home / "mariadb-cleaned")
     engine = engines.load("mariadb")
     with open_server(engine, data_dir=data, bindir=mariadbd.parent) as server:
         url = server.start()
@@ -234,11 +224,11 @@ def test_mariadb_is_cleaned_by_the_same_rules(tmp_path, server_home, mariadbd):
                 assert sum(pgio.load(ours, TableSet(2, 600, 42), 1, "test")) == 1200
             database.query("GRANT SELECT ON replayer.* TO seer@localhost")
             seer = text(url.set(drivername="mariadb", database="", username="seer"))
-            assert "denied" in replayer("clean", "--engine", seer, "--yes", status=1).stderr
+            assert "denied" in replayer("clean", "--engine", seer, "--yes", status=1).err
             assert "replayer.pgio2" in tables(url, "mariadb")
 
             database.query("CREATE TABLE replayer.pgio77 (precious int)")
-            assert "pgio77" in replayer("clean", "--engine", typed, "--yes").stderr
+            assert "pgio77" in replayer("clean", "--engine", typed, "--yes").err
             assert tables(url, "mariadb") == {
                 "shop.pgio1",
                 "replayer.pgio77",
@@ -246,9 +236,8 @@ def test_mariadb_is_cleaned_by_the_same_rules(tmp_path, server_home, mariadbd):
             }
             database.query("DROP TABLE replayer.pgio77")
             replayer("clean", "--engine", typed, "--yes")
-            there = url.set(database="shop")
-            assert tables(there, "mariadb") == {"shop.pgio1"}
-            assert "nothing of replayer's" in replayer("clean", "--engine", typed, "--yes").stderr
+            assert tables(url.set(database="shop"), "mariadb") == {"shop.pgio1"}
+            assert "nothing of replayer's" in replayer("clean", "--engine", typed, "--yes").err
 
 
 @pytest.mark.parametrize(
@@ -261,18 +250,18 @@ def test_mariadb_is_cleaned_by_the_same_rules(tmp_path, server_home, mariadbd):
         ["--engine", "postgresql://x@127.0.0.1:1/y", "--data-dir", "/tmp"],
     ],
 )
-def test_what_is_no_server_of_somebody_elses_is_refused(words):
+def test_what_is_no_server_of_somebody_elses_is_refused(words, replayer):
     """A private engine is cleaned without a URL, and a URL must be one."""
-    assert replayer("clean", *words, "--yes", status=2).stderr.startswith("replayer: error: ")
+    assert replayer("clean", *words, "--yes", status=2).err.startswith("replayer: error: ")
 
 
 def test_errors_of_one_thing_hide_no_other():
     """The sentence at the end counts what was removed."""
     from replayer.commands import clean  # noqa: PLC0415 - the command's own part is tried
 
-    gone = []
+    gone: list[str] = []
 
-    def refuse():
+    def refuse() -> None:
         raise ReplayerError("no")
 
     things = [

@@ -7,6 +7,7 @@ import importlib
 import json
 import os
 import pickle
+import re
 import signal
 import socket
 import ssl
@@ -15,19 +16,25 @@ import sys
 import threading
 import time
 import uuid
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from replayer.cluster import hosts as hosts_module
+from replayer.cluster import member as member_module
 from replayer.cluster import pool as pool_module
-from replayer.cluster.hosts import connected, rejoined
+from replayer.cluster.calls import BEAT_SECONDS
+from replayer.cluster.hosts import Hosts, connected, rejoined
 from replayer.cluster.settings import Secret
 from replayer.engines.driver import Connector
 from replayer.errors import HostLost, Impossible, ReplayerError
+from replayer.watch.pools import Pool
 from replayer.watch.workers import Counter, WorkerPool
 from tests import cluster_jobs
+from tests.told import line_with
 
 distributed = pytest.importorskip("distributed")
 tls = pytest.importorskip("replayer.cluster.tls")
@@ -35,26 +42,29 @@ tls = pytest.importorskip("replayer.cluster.tls")
 ROOT = Path(__file__).resolve().parents[2]
 NAMES = ("first", "second", "third", "fourth")
 MARK = "REPLAYER_TEST_MARK"
+ENDS_WITHIN = 10.0
+LONGEST = 120.0
+"""Seconds of any wait: a machine with more to do takes longer, and that is no failure."""
+
+Family = Callable[[], dict[int, str]]
+"""Lists the processes of a test by pid, with their command lines."""
 
 
 @pytest.fixture(autouse=True)
-def soon(monkeypatch):
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """Agree on a start that is near: two agents hear of it at once."""
     monkeypatch.setattr(pool_module, "_AHEAD_SECONDS", 0.5)
 
 
 @pytest.fixture
-def family(monkeypatch):
+def family(monkeypatch: pytest.MonkeyPatch) -> Iterator[Family]:
     """Have agents started on this host, and give a function that lists all their processes."""
     mark = uuid.uuid4().hex
     monkeypatch.setenv("REPLAYER_SSH", str(ROOT / "tests" / "here_ssh.sh"))
     monkeypatch.setenv("REPLAYER_AGENT", cluster_jobs.AGENT)
     monkeypatch.setenv(MARK, mark)
     yield lambda: members(mark)
-    end = time.monotonic() + 5
-    while members(mark) and time.monotonic() < end:
-        time.sleep(0.05)
-    left = members(mark)
+    left = left_after(LONGEST, lambda: members(mark))
     for pid in left:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
@@ -62,16 +72,24 @@ def family(monkeypatch):
 
 
 @pytest.fixture(scope="module")
-def pair():
-    """Return two hosts, for tests that leave them as they were."""
+def pair() -> Iterator[Hosts]:
+    """Return two hosts and that of a database, for tests that leave them as they were."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("REPLAYER_SSH", str(ROOT / "tests" / "here_ssh.sh"))
         patch.setenv("REPLAYER_AGENT", cluster_jobs.AGENT)
-        with connected(NAMES[:2]) as hosts:
+        with connected(NAMES[:2], watch="db") as hosts:
             yield hosts
 
 
-def members(mark):
+def left_after(seconds: float, family: Family) -> dict[int, str]:
+    """Wait until no process is there any more; return those that are after some seconds."""
+    deadline = time.monotonic() + seconds
+    while (left := family()) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return left
+
+
+def members(mark: str) -> dict[int, str]:
     """Return pid -> command line of the processes that have inherited the mark, but this one."""
     found = {}
     for folder in Path("/proc").glob("[0-9]*"):
@@ -85,19 +103,19 @@ def members(mark):
     return found
 
 
-def agents(family):
+def agents(family: Family) -> list[int]:
     """Return the processes that are agents."""
     return [pid for pid, words in family().items() if words.endswith("-m tests.cluster_jobs")]
 
 
-def children(family, agent):
+def children(family: Family, agent: int) -> list[int]:
     """Return the process in which an agent works."""
     return [
         pid for pid, words in family().items() if "child_process" in words and _parent(pid) == agent
     ]
 
 
-def _parent(pid):
+def _parent(pid: int | str) -> int:
     return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
 
 
@@ -108,27 +126,39 @@ def test_a_pool_over_hosts_does_the_same_as_one_on_this_host(family, many):
     with WorkerPool(cluster_jobs.draw, jobs, processes=2) as pool:
         pool.open()
         here = pool.results()
-    with connected(NAMES[:many]) as hosts, hosts.pool(cluster_jobs.draw, jobs, processes=4) as pool:
-        opened = pool.open()
-        reports = [report for report in pool.reports() if report is not None]
-        there = pool.results()
+    with connected(NAMES[:many]) as hosts, hosts.pool(cluster_jobs.draw, jobs, processes=4) as far:
+        opened = far.open()
+        reports = [report for report in far.reports() if report is not None]
+        there = far.results()
         now = time.monotonic_ns()
-        shares = pool.shares
+        shares = far.shares
 
     assert [one.number for one in there] == [one.number for one in here]
     assert all(np.array_equal(a.draws, b.draws) for a, b in zip(there, here, strict=True))
     assert sorted(report.number for report in reports) == list(range(7))
-    bound = max(share.bound_us for share in shares) * 1000
+    bound = max(share.bound_us or 0.0 for share in shares) * 1000
     assert all(opened - bound <= one.at_ns <= now + bound for one in [*there, *reports])
     assert [share.name for share in shares] == list(NAMES[:many])
     assert sum(share.jobs for share in shares) == 7
-    assert all(abs(share.start_us) < 20_000 for share in shares)
-    assert opened <= pool.first_done_ns + bound
-    assert pool.first_done_ns <= pool.last_done_ns <= now + bound
-    assert family() == {}
+    starts = [share.start_us for share in shares if share.start_us is not None]
+    assert len(starts) == many
+    assert all(-bound <= start * 1000 <= now - opened + bound for start in starts)
+    assert far.first_done_ns is not None
+    assert far.last_done_ns is not None
+    assert opened <= far.first_done_ns + bound
+    assert far.first_done_ns <= far.last_done_ns <= now + bound
+    assert left_after(LONGEST, family) == {}
 
 
-def _worked(pool):
+@pytest.mark.quiet
+def test_hosts_start_within_20_ms_of_what_was_agreed(pair):
+    """On a machine that has nothing else to do."""
+    with pair.pool(cluster_jobs.draw, [(0, 1), (1, 2)], processes=2) as pool:
+        _worked(pool)
+    assert all(abs(share.start_us) < 20_000 for share in pool.shares)
+
+
+def _worked(pool: Pool) -> list[Any]:
     pool.open()
     return pool.results()
 
@@ -161,19 +191,19 @@ def test_a_job_that_shares_memory_cannot_travel(pair):
         pair.pool(cluster_jobs.not_marked, [1], processes=1)
 
 
-def _killed_agent(family):
+def _killed_agent(family: Family) -> None:
     os.kill(agents(family)[0], signal.SIGKILL)
 
 
-def _killed_child(family):
+def _killed_child(family: Family) -> None:
     os.kill(children(family, agents(family)[0])[0], signal.SIGKILL)
 
 
-def _stopped_agent(family):
+def _stopped_agent(family: Family) -> None:
     os.kill(agents(family)[0], signal.SIGSTOP)
 
 
-def _stopped_child(family):
+def _stopped_child(family: Family) -> None:
     os.kill(children(family, agents(family)[0])[0], signal.SIGSTOP)
 
 
@@ -185,48 +215,48 @@ HARM = {
 }
 
 
-def _harmed(family, harm, times):
-    for _ in range(times):
-        with connected(NAMES[:2]) as hosts:
-            with hosts.pool(cluster_jobs.wait_for_ever, list(range(4)), processes=4) as pool:
-                pool.open()
-                next(report for report in pool.reports() if report is not None)
-                begun = time.monotonic()
-                HARM[harm](family)
-                with pytest.raises(ReplayerError) as failure:
-                    list(pool.reports())
-            shares = pool.shares
-        took = time.monotonic() - begun
+def _harmed(family: Family, harm: str, within: float) -> None:
+    with connected(NAMES[:2]) as hosts:
+        with hosts.pool(cluster_jobs.wait_for_ever, list(range(4)), processes=4) as pool:
+            pool.open()
+            next(report for report in pool.reports() if report is not None)
+            begun = time.monotonic()
+            HARM[harm](family)
+            with pytest.raises(ReplayerError) as failure:
+                list(pool.reports())
+        shares = pool.shares
+    took = time.monotonic() - begun
 
-        assert took < 10
-        assert "\n" not in str(failure.value)
-        assert any(name in str(failure.value) for name in NAMES[:2])
-        if harm != "killed child":
-            assert isinstance(failure.value, HostLost)
-            assert [share.lost for share in shares].count(True) == 1
-            assert all(share.heard_s is not None for share in shares)
-        end = time.monotonic() + max(0, 10 - took)
-        while family() and time.monotonic() < end:
-            time.sleep(0.05)
-        assert family() == {}, "nothing is left within 10 s"
+    assert took < within
+    assert "\n" not in str(failure.value)
+    assert any(name in str(failure.value) for name in NAMES[:2])
+    if harm != "killed child":
+        assert isinstance(failure.value, HostLost)
+        assert [share.lost for share in shares].count(True) == 1
+        assert all(share.heard_s is not None for share in shares)
+    assert left_after(max(0.0, within - took), family) == {}
 
 
-@pytest.mark.parametrize("harm", [name for name in HARM if name != "stopped child"])
+@pytest.mark.parametrize(
+    "harm", [*list(HARM)[:3], pytest.param("stopped child", marks=pytest.mark.slow)]
+)
 def test_a_lost_part_ends_the_pool_and_leaves_nothing(family, harm):
-    """Within 10 s there is one sentence that names the host, and no process any more."""
-    _harmed(family, harm, 1)
+    """There is one sentence that names the host, and then no process any more."""
+    _harmed(family, harm, LONGEST)
 
 
-@pytest.mark.slow
+@pytest.mark.quiet
 @pytest.mark.parametrize("harm", HARM)
-def test_a_lost_part_leaves_nothing_five_times(family, harm):
-    """The same, five times each."""
-    _harmed(family, harm, 5)
+def test_a_lost_part_leaves_nothing_within_10_s_five_times(family, harm):
+    """The same, five times each, and soon where the machine has nothing else to do."""
+    for _ in range(5):
+        _harmed(family, harm, ENDS_WITHIN)
 
 
 COORDINATOR = """
 from replayer.cluster.hosts import connected
 from tests import cluster_jobs
+from tests.told import line_with
 with connected(["first", "second"]) as hosts:
     with hosts.pool(cluster_jobs.wait_for_ever, [0, 1, 2, 3], processes=4) as pool:
         pool.open()
@@ -236,54 +266,47 @@ with connected(["first", "second"]) as hosts:
 """
 
 
-def _coordinator_killed(family, times):
-    for _ in range(times):
-        coordinator = subprocess.Popen(
-            [sys.executable, "-c", COORDINATOR], stdout=subprocess.PIPE, cwd=ROOT
-        )
-        assert coordinator.stdout.readline() == b"open\n"
+def _coordinator_killed(family: Family, within: float) -> None:
+    command = [sys.executable, "-c", COORDINATOR]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) as coordinator:
+        line_with(coordinator.stdout, re.compile("^open$"))
         assert len(family()) >= 6
         coordinator.kill()
-        coordinator.wait()
-        coordinator.stdout.close()
-        end = time.monotonic() + 10
-        while family() and time.monotonic() < end:
-            time.sleep(0.05)
 
-        assert family() == {}
+    assert left_after(within, family) == {}
 
 
 def test_agents_end_with_their_coordinator(family):
-    """Killed as it may be, nothing of it is left within 10 s."""
-    _coordinator_killed(family, 1)
+    """Killed as it may be, nothing of it is left."""
+    _coordinator_killed(family, LONGEST)
 
 
-@pytest.mark.slow
-def test_agents_end_with_their_coordinator_five_times(family):
-    """The same, five times."""
-    _coordinator_killed(family, 5)
+@pytest.mark.quiet
+def test_agents_end_within_10_s_of_their_coordinator_five_times(family):
+    """The same, five times, and soon where the machine has nothing else to do."""
+    for _ in range(5):
+        _coordinator_killed(family, ENDS_WITHIN)
 
 
-def test_a_run_elsewhere_says_fails_and_returns(family):
+def test_a_run_elsewhere_says_fails_and_returns(pair):
     """What it says arrives in order, then its result, or its sentence."""
-    with connected([], watch="db") as hosts:
-        with hosts.run(cluster_jobs.say_and_return, [1, "two", b"three"]) as there:
-            assert [value for value in there.said() if value is not None] == [1, "two", b"three"]
-            assert there.result() == 3
-        with hosts.run(cluster_jobs.say_and_return, ["fail"]) as there:
-            said = there.said()
-            assert next(value for value in said if value is not None) == "fail"
-            with pytest.raises(ReplayerError, match="this was to fail"):
-                next(said)
+    with pair.run(cluster_jobs.say_and_return, [1, "two", b"three"]) as there:
+        assert [value for value in there.said() if value is not None] == [1, "two", b"three"]
+        assert there.result() == 3
+    with pair.run(cluster_jobs.say_and_return, ["fail"]) as there:
+        said = there.said()
+        assert next(value for value in said if value is not None) == "fail"
+        with pytest.raises(ReplayerError, match="this was to fail"):
+            next(said)
 
 
-def test_a_run_elsewhere_stops_in_order_when_asked(family):
+def test_a_run_elsewhere_stops_in_order_when_asked(pair):
     """Ctrl-C reaches it, and it still says what it gave back."""
-    with connected([], watch="db") as hosts, hosts.run(cluster_jobs.say_and_wait, "on") as there:
+    with pair.run(cluster_jobs.say_and_wait, "on") as there:
         said = there.said()
         assert next(value for value in said if value is not None) == "on"
         there.interrupt()
-        rest = []
+        rest: list[Any] = []
         with pytest.raises(ReplayerError, match="Ctrl-C"):
             rest.extend(said)
 
@@ -304,25 +327,32 @@ def test_a_passport_leads_to_the_same_agents(pair):
 
 
 def test_who_only_keeps_an_agent_alive_asks_once_a_second(pair, monkeypatch):
-    """While another process's jobs work there, and say something twice a second."""
-    answers = []
-    member = pair.members[0]
-    monkeypatch.setattr(member, "_take_in", answers.append)
+    """While another process's jobs work there, and say something every half second.
+
+    Each question is held back for that long where there is nothing to say to who asks.
+    """
+    answers: list[float] = []
     jobs = [0, 1]
     with (
         rejoined(pair.passport()) as again,
         again.pool(cluster_jobs.wait_for_ever, jobs, processes=2) as pool,
     ):
         pool.open()
-        answers.clear()
-        time.sleep(3)
+        reports = pool.reports()
+        next(report for report in reports if report is not None)
+        monkeypatch.setattr(
+            pair.members[0], "_take_in", lambda _answer: answers.append(time.monotonic())
+        )
+        while len(answers) < 2:
+            next(reports)
+        first, second = answers[:2]
 
-        assert 1 <= len(answers) <= 5
+    assert second - first >= BEAT_SECONDS
 
 
 def test_another_replayer_is_refused(family, monkeypatch):
     """Where the other host's files differ, nothing is done there."""
-    other = dataclasses.replace(hosts_module.own(), digest="0123456789abcdef")
+    other = dataclasses.replace(member_module.own(), digest="0123456789abcdef")
     monkeypatch.setattr(hosts_module, "own", lambda: other)
 
     with pytest.raises(ReplayerError, match="install the same on both"), connected(["first"]):
@@ -343,19 +373,12 @@ def test_a_host_is_no_option_of_ssh():
         pass
 
 
-def test_an_agent_that_nobody_called_says_so():
+def test_an_agent_that_nobody_called_says_so(replayer):
     """In one sentence, and with a status that tells."""
-    done = subprocess.run(
-        [sys.executable, "-m", "replayer", "agent"],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    _, err = replayer.process("agent", status=2)
 
-    assert done.returncode == 2
-    assert "is started by replayer itself" in done.stderr
-    assert len(done.stderr.splitlines()) == 1
+    assert "is started by replayer itself" in err
+    assert len(err.splitlines()) == 1
 
 
 def test_a_password_is_nowhere_but_in_the_pipe(family):
@@ -367,7 +390,9 @@ def test_a_password_is_nowhere_but_in_the_pipe(family):
         hosts.pool(cluster_jobs.wait_for_ever, [connector] * 4, processes=4) as pool,
     ):
         pool.open()
-        key = hosts.passport().clients[0][2].key.splitlines()[2]
+        pair_of_first = hosts.passport().clients[0][2]
+        assert pair_of_first is not None
+        key = pair_of_first.key.splitlines()[2]
         shown = [repr(hosts), repr(pool), repr(hosts.passport()), repr(pool.shares)]
         seen = []
         for pid in [os.getpid(), *family()]:
@@ -382,7 +407,7 @@ def test_a_password_is_nowhere_but_in_the_pipe(family):
 
 
 @contextlib.contextmanager
-def _opened(file):
+def _opened(file: Path) -> Iterator[Path]:
     """Tell whether a pickle was loaded: it would make this file."""
     assert not file.exists()
     yield file
@@ -390,26 +415,26 @@ def _opened(file):
 
 
 class _Touch:
-    def __init__(self, path):
+    def __init__(self, path: Path) -> None:
         self.path = path
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple[Callable[..., None], tuple[str]]:
         return os.mkdir, (str(self.path),)
 
 
-def test_an_agent_runs_no_function_but_replayers(family, tmp_path):
+def test_an_agent_runs_no_function_but_replayers(pair, tmp_path):
     """With the right certificate, too: every handler of Dask's workers is gone, and its pickles."""
-    with connected(["first"]) as hosts, _opened(tmp_path / "harm") as harm:
-        address = hosts.members[0].address
-        secret = hosts.passport().clients[0][2]
+    with _opened(tmp_path / "harm") as harm:
+        address = pair.members[0].address
+        secret = pair.passport().clients[0][2]
 
-        async def tried():
+        async def tried() -> list[Any]:
             arguments = tls.security(secret).get_connection_args("client")
             there = distributed.rpc(address, connection_args=arguments, timeout=2)
             touch = pickle.dumps(_Touch(harm))
             to_pickle = sys.modules["distributed.protocol.serialize"].ToPickle
-            answers = []
-            for handler, content in {
+            answers: list[Any] = []
+            asked: dict[str, dict[str, Any]] = {
                 "run": {"function": touch, "args": touch, "kwargs": touch},
                 "run_coroutine": {"function": touch},
                 "plugin-add": {"plugin": touch, "name": "p"},
@@ -419,7 +444,8 @@ def test_an_agent_runs_no_function_but_replayers(family, tmp_path):
                 "get_data": {"keys": ["x"]},
                 "dump_state": {},
                 "replayer": {"call": "begin", "arguments": {"kind": "share", "work": "os:mkdir"}},
-            }.items():
+            }
+            for handler, content in asked.items():
                 try:
                     answers.append(await asyncio.wait_for(getattr(there, handler)(**content), 3))
                 except Exception as error:
@@ -433,54 +459,44 @@ def test_an_agent_runs_no_function_but_replayers(family, tmp_path):
         # No handler: nothing is answered, or the message could not even be read.
         assert all(one is None or isinstance(one, Exception) for one in others), others
         assert "error" in own
-        with hosts.pool(cluster_jobs.draw, [(0, 1)], processes=1) as pool:
-            pool.open()
-            assert len(pool.results()) == 1, "the agent still works"
+        with pair.pool(cluster_jobs.draw, [(0, 1)], processes=1) as pool:
+            assert len(_worked(pool)) == 1, "the agent still works"
 
 
-def test_the_scheduler_takes_no_clients(family, tmp_path):
+def test_the_scheduler_takes_no_clients(pair):
     """Dask's Client with the right certificate can run, submit and register nothing."""
-    with connected(["first"]):
-        security, scheduler = _cluster().security, _cluster().scheduler.address
+    security, scheduler = _cluster().security, _cluster().scheduler.address
 
-        async def tried():
-            async with asyncio.timeout(8):
-                client = distributed.Client(
-                    scheduler,
-                    security=security,
-                    asynchronous=True,
-                    timeout=2,
-                )
-                return await client
+    async def tried() -> Any:
+        async with asyncio.timeout(8):
+            return await distributed.Client(
+                scheduler, security=security, asynchronous=True, timeout=2
+            )
 
-        with pytest.raises((OSError, TimeoutError, ValueError)):
-            asyncio.run(tried())
+    with pytest.raises((OSError, TimeoutError, ValueError)):
+        asyncio.run(tried())
 
 
-def _cluster():
+def _cluster() -> Any:
     return next(one for one in distributed.SpecCluster._instances if one.status.name == "running")
 
 
-def test_plain_tcp_and_foreign_certificates_are_refused(family):
+def test_plain_tcp_and_foreign_certificates_are_refused(pair):
     """Neither gets a byte of an answer from an agent or the scheduler."""
-    with connected(["first"]) as hosts:
-        address = hosts.members[0].address
+    foreign = tls.security(tls.new_secret()).get_connection_args("client")
+
+    async def tried(address: str) -> Any:
+        there = distributed.rpc(address, connection_args=foreign, timeout=2)
+        return await asyncio.wait_for(there.identity(), 5)
+
+    for address in (pair.members[0].address, _cluster().scheduler.address):
         host, _, port = address.removeprefix("tls://").rpartition(":")
-        with socket.create_connection((host, int(port)), 3) as plain:
+        with socket.create_connection((host, int(port)), LONGEST) as plain:
             plain.sendall(b"\x00" * 64)
-            plain.settimeout(3)
             with contextlib.suppress(ConnectionResetError):
                 assert not plain.recv(1 << 16).startswith(b"\x00\x00\x00"), "no frame of Dask's"
-
-        async def tried():
-            foreign = tls.security(tls.new_secret())
-            there = distributed.rpc(
-                address, connection_args=foreign.get_connection_args("client"), timeout=2
-            )
-            return await asyncio.wait_for(there.identity(), 5)
-
         with pytest.raises((OSError, TimeoutError)):
-            asyncio.run(tried())
+            asyncio.run(tried(address))
 
 
 INTERRUPTED = """
@@ -494,9 +510,9 @@ with connected(["first", "second"]):
 
 
 def test_ctrl_c_ends_the_start_of_agents(family, tmp_path):
-    """Also while an ssh hangs: within seconds, and nothing goes on."""
+    """Also while an ssh hangs, which is not waited for, and nothing goes on."""
     hanging = tmp_path / "ssh"
-    hanging.write_text(f"#!/bin/sh\ntouch {tmp_path}/asked\nexec sleep 60\n")
+    hanging.write_text(f"#!/bin/sh\ntouch {tmp_path}/asked\nexec sleep 1000\n")
     hanging.chmod(0o755)
     process = subprocess.Popen(
         [sys.executable, "-c", INTERRUPTED],
@@ -507,23 +523,21 @@ def test_ctrl_c_ends_the_start_of_agents(family, tmp_path):
     )
     while not (tmp_path / "asked").exists():
         time.sleep(0.05)
-    begun = time.monotonic()
     process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=20)
+    _, errors = process.communicate(timeout=LONGEST)
 
-    assert time.monotonic() - begun < 20
     assert b"stopped by Ctrl-C" in errors
 
 
 @pytest.fixture
-def orders(monkeypatch):
+def orders(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """Return what each agent is told by ssh, as root of its host can see it, by its name."""
     launch = importlib.import_module("replayer.cluster.launch")
-    told = {}
+    told: dict[str, Any] = {}
     plain = launch.SshAgent._order
 
-    def order(agent):
-        data = plain(agent)
+    def order(agent: Any) -> bytes:
+        data: bytes = plain(agent)
         told[agent._name] = json.loads(data)
         return data
 
@@ -531,10 +545,10 @@ def orders(monkeypatch):
     return told
 
 
-def _asked(address, secret):
+def _asked(address: str, secret: Secret | None) -> Any:
     """Ask an agent what it is, with a pair of somebody's."""
 
-    async def tried():
+    async def tried() -> Any:
         arguments = tls.security(secret).get_connection_args("client")
         there = distributed.rpc(address, connection_args=arguments, timeout=2)
         try:
@@ -579,6 +593,6 @@ def test_an_agent_is_no_coordinator():
     thread.join()
 
 
-def _shaken(context, end):
+def _shaken(context: ssl.SSLContext, end: socket.socket) -> None:
     with contextlib.suppress(OSError), end:
         context.wrap_socket(end, server_side=True)

@@ -3,10 +3,13 @@
 import json
 import sys
 import time
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from tests import cluster_jobs, namespaces
+from tests.namespaces import Host
 
 pytestmark = [pytest.mark.root, pytest.mark.slow]
 
@@ -37,7 +40,7 @@ print(json.dumps({
 
 
 @pytest.fixture(scope="module")
-def hosts():
+def hosts() -> Iterator[dict[str, Host]]:
     """Return hosts of which two have other clocks, all clients a millisecond away each way."""
     clocks = {"c1": HOUR, "c3": 24 * HOUR}
     with namespaces.rig(
@@ -46,18 +49,28 @@ def hosts():
         yield made
 
 
-def test_clocks_are_found_and_all_start_together(hosts):
-    """The offset that was injected lies within the bound, and starts within 5 ms of each other."""
-    printed = hosts["user"].run(*PYTHON, PROGRAM, ",".join(CLIENTS), timeout=120).stdout
-    found = json.loads(printed.splitlines()[-1])
+@pytest.fixture(scope="module")
+def found(hosts: dict[str, Host]) -> Any:
+    """Return the offsets of all clients, and when the jobs of three pools began on each."""
+    printed = hosts["user"].run(*PYTHON, PROGRAM, ",".join(CLIENTS)).stdout
+    return json.loads(printed.splitlines()[-1])
 
+
+def test_clocks_are_found(hosts, found):
+    """The offset that was injected lies within the bound."""
     injected = {"c1": HOUR, "c3": 24 * HOUR}
     for name, (ns, bound_ns) in found["offsets"].items():
         assert abs(ns - injected.get(name, 0) * 10**9) <= bound_ns, name
-        assert 1_000_000 <= bound_ns < 10_000_000, "half of a round trip of two milliseconds"
-    # Whoever else uses this machine's few processors may hold one of the hosts up.
-    assert min(max(starts) - min(starts) for starts in found["starts"]) < 5_000, found
+        assert bound_ns >= 1_000_000, "half of a round trip of two milliseconds"
+    assert [len(starts) for starts in found["starts"]] == [len(CLIENTS)] * 3
     _nothing_left(hosts)
+
+
+@pytest.mark.quiet
+def test_clocks_are_found_closely_and_all_start_together(found):
+    """The bound is not much more than half a round trip, and starts lie within 5 ms."""
+    assert all(bound_ns < 10_000_000 for _, bound_ns in found["offsets"].values())
+    assert min(max(starts) - min(starts) for starts in found["starts"]) < 5_000, found
 
 
 def test_check_tells_of_each_host(hosts):
@@ -72,7 +85,7 @@ def test_check_tells_of_each_host(hosts):
         "--clients",
         "c1,nowhere",
     )
-    done = hosts["user"].run(*words, check=False, timeout=120)
+    done = hosts["user"].run(*words, check=False)
     lines = {line["name"]: line for line in json.loads(done.stdout)["lines"]}
 
     assert done.returncode == 2
@@ -97,7 +110,7 @@ def test_check_measures_the_way_to_the_database(hosts):
         "--engine",
         url,
     )
-    done = hosts["user"].run(*words, "--clients", "c1", check=False, timeout=120)
+    done = hosts["user"].run(*words, "--clients", "c1", check=False)
     lines = {line["name"]: line for line in json.loads(done.stdout)["lines"]}
 
     found = lines["c1: database"]["found"]
@@ -106,8 +119,8 @@ def test_check_measures_the_way_to_the_database(hosts):
     assert namespaces.PASSWORD not in done.stdout + done.stderr
 
 
-def _nothing_left(hosts):
-    end = time.monotonic() + 10
+def _nothing_left(hosts: dict[str, Host]) -> None:
+    end = time.monotonic() + 120
     while any(host.processes() for host in hosts.values()) and time.monotonic() < end:
         time.sleep(0.1)
     assert not {name: left for name, host in hosts.items() if (left := host.processes())}

@@ -6,14 +6,16 @@ import re
 import shutil
 import signal
 import subprocess
-import sys
 import time
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from replayer import journal, registry
 from replayer.model import Status
 from replayer.results import store
+from tests.command import Replayer
 from tests.told import line_with
 
 QUICK = """
@@ -28,10 +30,10 @@ LONG = QUICK.replace("200ms", "60s")
 
 
 @pytest.fixture
-def toml(tmp_path):
+def toml(tmp_path: Path) -> Callable[[str], Path]:
     """Return a function that writes a workload and returns its path."""
 
-    def write(text):
+    def write(text: str) -> Path:
         path = tmp_path / "w.toml"
         path.write_text(text)
         return path
@@ -40,9 +42,9 @@ def toml(tmp_path):
 
 
 @pytest.mark.parametrize("words", [[], ["help"]])
-def test_alone_it_says_what_one_can_do(cli, words):
+def test_alone_it_says_what_one_can_do(replayer, words):
     """Three examples that are commands, and every command by its name."""
-    out, _ = cli(*words)
+    out, _ = replayer(*words)
     examples = re.findall(r"^  replayer (\w+)", out, re.MULTILINE)
 
     assert len(examples) == 3
@@ -51,15 +53,15 @@ def test_alone_it_says_what_one_can_do(cli, words):
         assert f"\n  {name} " in out
 
 
-def test_help_of_a_command_is_its_help(cli):
+def test_help_of_a_command_is_its_help(replayer):
     """`help run` and `run --help` print the same, and a name that is not there has a neighbour."""
-    assert cli("help", "run")[0] == cli("run", "--help")[0]
-    assert "did you mean run?" in cli("help", "runn", status=2)[1]
+    assert replayer("help", "run").out == replayer("run", "--help").out
+    assert "did you mean run?" in replayer("help", "runn", status=2).err
 
 
-def test_the_manual_has_every_option_and_is_sound_roff(cli, tmp_path):
+def test_the_manual_has_every_option_and_is_sound_roff(replayer, tmp_path):
     """What --help prints of each command stands in it, and roff finds nothing to complain of."""
-    page, _ = cli("help", "--man")
+    page, _ = replayer("help", "--man")
     plain = page.replace("\\-", "-").replace("\\(ga", "`").replace("\\&", "")
     for name in registry.names("commands"):
         assert f'.SS "replayer {name}"' in plain
@@ -77,17 +79,7 @@ def test_the_manual_has_every_option_and_is_sound_roff(cli, tmp_path):
     assert checked.stderr == ""
 
 
-@pytest.fixture(scope="module")
-def completions():
-    """Return what is printed for each shell."""
-    command = [sys.executable, "-m", "replayer", "completion"]
-    return {
-        shell: subprocess.run([*command, shell], capture_output=True, text=True, check=True).stdout
-        for shell in ("bash", "zsh", "fish")
-    }
-
-
-def completed(script, *words):
+def completed(script: str, *words: str) -> set[str]:
     """Return what bash would offer for the last of these words."""
     listed = " ".join(f"'{word}'" for word in ("replayer", *words))
     program = (
@@ -101,9 +93,9 @@ def completed(script, *words):
     return set(done.stdout.split())
 
 
-def test_bash_completes_commands_options_and_names(completions):
+def test_bash_completes_commands_options_and_names(replayer):
     """At a Tab no replayer is started: all that is offered stands in the script."""
-    script = completions["bash"]
+    script = replayer("completion", "bash").out
 
     assert {"run", "runs"} == completed(script, "ru")
     assert "--dry-run" in completed(script, "run", "--d")
@@ -113,21 +105,22 @@ def test_bash_completes_commands_options_and_names(completions):
 
 
 @pytest.mark.parametrize("shell", ["zsh", "fish"])
-def test_other_shells_know_every_command(completions, shell):
+def test_other_shells_know_every_command(replayer, shell):
     """Commands and options are in their scripts; the shell checks them where it is installed."""
+    script = replayer("completion", shell).out
     for word in (*registry.names("commands"), "dry-run", "resume"):
-        assert word in completions[shell]
+        assert word in script
     if shutil.which(shell):
         checked = subprocess.run(
-            [shell, "-n"], input=completions[shell], capture_output=True, text=True, check=False
+            [shell, "-n"], input=script, capture_output=True, text=True, check=False
         )
         assert (checked.returncode, checked.stderr) == (0, "")
 
 
 @pytest.mark.slow
-def test_progress_for_programs_is_json_line_by_line(cli, toml):
+def test_progress_for_programs_is_json_line_by_line(replayer, toml):
     """Each line of stderr is an object: the run, its tasks, its steps, and the run at its end."""
-    out, err = cli("run", toml(QUICK), "--progress", "json", "-q")
+    out, err = replayer("run", toml(QUICK), "--progress", "json", "-q")
     events = [json.loads(line) for line in err.splitlines()]
     steps = [event for event in events if event["event"] == "step"]
     first, last = [event for event in events if event["event"] == "run"]
@@ -142,101 +135,113 @@ def test_progress_for_programs_is_json_line_by_line(cli, toml):
     assert all("at" in event for event in events)
 
 
-def test_an_error_is_json_too(cli):
+def test_an_error_is_json_too(replayer):
     """Who reads lines of JSON need not know of any other line."""
-    _, err = cli("run", "nosuch", "--progress=json", status=2)
+    _, err = replayer("run", "nosuch", "--progress=json", status=2)
 
     assert json.loads(err)["status"] == 2
 
 
 @pytest.mark.slow
-def test_verbose_says_what_steps_measured_and_quiet_nothing(cli, toml):
+def test_verbose_says_what_steps_measured_and_quiet_nothing(replayer, toml):
     """-v adds a line for each step; -q leaves where the result is."""
     path = toml(QUICK)
-    _, loud = cli("run", path, "-v")
-    out, quiet = cli("run", path, "-q")
+    _, loud = replayer("run", path, "-v")
+    out, quiet = replayer("run", path, "-q")
 
     assert len(re.findall(r"^cpu \(repeat \d\): done; in .*cpu\.", loud, re.MULTILINE)) == 2
     assert out == ""
     assert re.fullmatch(r"result: \S+\n", quiet)
-    cli("run", path, "-q", "-v", status=2)
+    replayer("run", path, "-q", "-v", status=2)
 
 
 @pytest.mark.slow
-def test_a_time_limit_keeps_what_was_measured(cli, toml, tmp_path):
+def test_a_time_limit_keeps_what_was_measured(replayer, toml, tmp_path):
     """The run is interrupted in its step, and --resume has something to go on with."""
-    began = time.monotonic()
-    _, err = cli("run", toml(LONG), "--timeout", "8s", status=130)
+    _, err = replayer.process("run", toml(LONG), "--timeout", "8s", status=130)
     (path,) = (tmp_path / "results").glob("*.json")
+    run = store.load(path)
 
-    assert time.monotonic() - began < 60
     assert "--timeout" in err
-    assert store.load(path).status is Status.INTERRUPTED
+    assert run.status is Status.INTERRUPTED
+    assert Status.DONE not in {step.status for step in run.steps}
     for words in ("0s", "soon", "9999999999h"):
-        assert cli("run", "smoke", "--timeout", words, status=2)[1].startswith("replayer: error: ")
+        refused = replayer("run", "smoke", "--timeout", words, status=2)
+        assert refused.err.startswith("replayer: error: ")
 
 
-def until(condition):
-    """Wait until something is so."""
-    deadline = time.monotonic() + 120
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+@pytest.fixture
+def running(replayer: Replayer, tmp_path: Path) -> Callable[[Path], "subprocess.Popen[str]"]:
+    """Return a function that starts a run, and returns it when its file is there."""
+
+    def start(workload: Path) -> "subprocess.Popen[str]":
+        started = replayer.start("run", workload, "-q")
+        folder = tmp_path / "results"
+        while not any(one.stat().st_size for one in folder.glob("2*.json")):
+            assert started.poll() is None
+            time.sleep(0.05)
+        return started
+
+    return start
+
+
+@pytest.fixture
+def watching(replayer: Replayer) -> Callable[[], "subprocess.Popen[str]"]:
+    """Return a function that starts to watch a run, and returns it when it does."""
+
+    def start() -> "subprocess.Popen[str]":
+        started = replayer.start("watch")
+        assert started.stderr
+        assert line_with(started.stderr, re.compile("watching"))
+        return started
+
+    return start
 
 
 @pytest.mark.slow
-def test_a_run_is_watched_from_elsewhere(cli, start, toml, tmp_path):
+def test_a_run_is_watched_from_elsewhere(replayer, running, toml):
     """Its steps are told as they come, and at its end it is over; then none is under way."""
-    path = toml(QUICK.replace("200ms", "2s"))
-    running = start("run", path, "-q")
-    folder = tmp_path / "results"
-    until(lambda: any(one.stat().st_size for one in folder.glob("2*.json")))
-    out, err = cli("watch")
-    running.communicate(timeout=120)
+    run = running(toml(QUICK.replace("200ms", "2s")))
+    out, err = replayer.process("watch")
+    run.communicate()
 
-    assert running.returncode == 0
+    assert run.returncode == 0
     assert err.count("): done; in ") == 2
     assert "is done" in err
     assert out.strip().endswith(".json")
-    assert "no run is under way" in cli("watch", status=2)[1]
-    assert "is done" in cli("watch", "latest")[1]
+    assert "no run is under way" in replayer("watch", status=2).err
+    assert "is done" in replayer("watch", "latest").err
 
 
 @pytest.mark.slow
-def test_a_run_that_was_killed_ends_the_watching(cli, start, toml, tmp_path):
+def test_a_run_that_was_killed_ends_the_watching(running, watching, toml, tmp_path):
     """What became of it is said, with what takes it up; the file is left as it was."""
-    running = start("run", toml(LONG), "-q")
-    folder = tmp_path / "results"
-    until(lambda: any(one.stat().st_size for one in folder.glob("2*.json")))
-    (path,) = folder.glob("2*.json")
-    watching = start("watch")
-    assert line_with(watching.stderr, re.compile("watching"))
-    running.kill()
-    running.communicate(timeout=60)
+    run = running(toml(LONG))
+    (path,) = (tmp_path / "results").glob("2*.json")
+    watch = watching()
+    run.kill()
+    run.communicate()
     before = path.read_bytes()
-    _, err = watching.communicate(timeout=60)
+    _, err = watch.communicate()
 
-    assert watching.returncode == 1
+    assert watch.returncode == 1
     assert "is gone: `replayer run --resume" in err
     assert path.read_bytes() == before
 
 
 @pytest.mark.slow
-def test_ctrl_c_ends_the_watching_alone(start, toml, tmp_path):
+def test_ctrl_c_ends_the_watching_alone(running, watching, toml):
     """The run that is watched goes on."""
-    running = start("run", toml(LONG), "-q")
-    folder = tmp_path / "results"
-    until(lambda: any(one.stat().st_size for one in folder.glob("2*.json")))
-    watching = start("watch")
-    assert line_with(watching.stderr, re.compile("watching"))
-    watching.send_signal(signal.SIGINT)
-    watching.communicate(timeout=60)
+    run = running(toml(LONG))
+    watch = watching()
+    watch.send_signal(signal.SIGINT)
+    watch.communicate()
 
-    assert watching.returncode == 130
-    assert running.poll() is None
+    assert watch.returncode == 130
+    assert run.poll() is None
 
 
-def test_a_run_of_a_capture_that_is_gone_is_watched_all_the_same(cli, tmp_path, run_of):
+def test_a_run_of_a_capture_that_is_gone_is_watched_all_the_same(replayer, tmp_path, run_of):
     """What the file says is enough."""
     folder = tmp_path / "results"
     folder.mkdir()
@@ -244,4 +249,4 @@ def test_a_run_of_a_capture_that_is_gone_is_watched_all_the_same(cli, tmp_path, 
     writer = journal.identity(os.getpid())
     store.save(folder / f"{run.id}.json", run.model_copy(update={"writer": writer}))
 
-    assert "is done" in cli("watch", run.id)[1]
+    assert "is done" in replayer("watch", run.id).err

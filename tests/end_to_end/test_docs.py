@@ -1,5 +1,6 @@
 """The commands of the documents, run as a reader types them."""
 
+import functools
 import json
 import os
 import re
@@ -8,12 +9,13 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from tests import documents
-from tests.documents import EVERY, ROOT
+from tests.documents import EVERY, ROOT, Block
 
 FIXTURES = ROOT / "tests" / "fixtures"
 BLOCKS = [block for document in EVERY for block in documents.blocks(document)]
@@ -21,7 +23,7 @@ LOG = "2026-11-20 15:45:{:02d}.000 UTC [100] app@shop LOG:  duration: 1.0 ms  st
 PYTHON = '#!/bin/sh\nexec {} -m {} "$@"\n'
 
 
-def runs(how):
+def runs(how: str) -> list[pytest.ParameterSet]:
     """Return parameters for the blocks of commands that are run so."""
     return [pytest.param(one, id=one.name) for one in BLOCKS if one.how == how]
 
@@ -30,7 +32,7 @@ ELSEWHERE = re.compile(r"://|--clients|--cross-check|/dev/|/mnt/|monday")
 """In a run that wants other hosts, disks or files than there are here."""
 
 
-def planned():
+def planned() -> list[pytest.ParameterSet]:
     """Return parameters for the runs of blocks that are not run."""
     return [
         pytest.param(line, id=f"{block.name}-{number}")
@@ -41,7 +43,7 @@ def planned():
     ]
 
 
-def minutes(text):
+def minutes(text: str) -> str:
     """Return what iostat would have printed, had it seen one second of a file for three minutes."""
     begin, end = (text.index(f"11/22/26 00:08:0{number}") for number in (6, 7))
     return text[:begin] + "".join(
@@ -53,8 +55,11 @@ def minutes(text):
 class Reader:
     """Somebody in a folder who has a few results, logs and a profile, and types."""
 
-    def __init__(self, folder):
+    def __init__(self, folder: Path) -> None:
         self.folder = folder
+        # The server of other tests may be running in theirs.
+        home = str(folder / "home")
+        self.variables = {"HOME": str(folder), "REPLAYER_HOME": home, "REPLAYER_RESULTS": ""}
         self.write("postgresql.log", "".join(LOG.format(n, f"SELECT {n}") for n in range(9)))
         self.write("logs/postgresql.log", (folder / "postgresql.log").read_text())
         self.write("iostat.txt", minutes((FIXTURES / "profiles/iostat/extended.txt").read_text()))
@@ -67,14 +72,14 @@ class Reader:
             self.write(f".venv/bin/{name}", PYTHON.format(sys.executable, module)).chmod(0o755)
         (folder / "tests").symlink_to(ROOT / "tests")
 
-    def write(self, name, text):
+    def write(self, name: str, text: str) -> Path:
         """Write a file into the folder, and return its path."""
         path = self.folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
         return path
 
-    def types(self, script):
+    def types(self, script: str) -> str:
         """Run a script of the shell; each of its commands must end with 0."""
         done = subprocess.run(
             ["bash", "-euo", "pipefail", "-c", script],
@@ -84,10 +89,7 @@ class Reader:
             cwd=self.folder,
             env={
                 **os.environ,
-                "HOME": str(self.folder),
-                # The server of other tests may be running in theirs.
-                "REPLAYER_HOME": str(self.folder / "home"),
-                "REPLAYER_RESULTS": "",
+                **self.variables,
                 "PATH": f"{self.folder}/.venv/bin:{os.environ['PATH']}",
                 "PYTHONPATH": str(ROOT),
             },
@@ -97,13 +99,13 @@ class Reader:
 
 
 @pytest.fixture(scope="module")
-def readers():
+def readers() -> Iterator[Callable[[Path], Reader]]:
     """Return a function that returns the reader of a document, who stays in one folder."""
     home = Path(tempfile.mkdtemp(prefix="replayer-docs-", dir="/tmp"))
     home.chmod(0o755)
-    there = {}
+    there: dict[Path, Reader] = {}
 
-    def reader_of(document):
+    def reader_of(document: Path) -> Reader:
         if document not in there:
             folder = home / document.stem
             folder.mkdir()
@@ -117,13 +119,13 @@ def readers():
 
 
 @pytest.fixture
-def stand_in(request, tmp_path):
+def stand_in(request: pytest.FixtureRequest) -> Callable[[str], str]:
     """Return a function that returns what stands in for what a reader has."""
 
-    def find(word):
+    def find(word: str) -> str:
         if word == "@postgres":
             url = request.getfixturevalue("server").start()
-            return url.set(drivername="postgresql").render_as_string(hide_password=False)
+            return str(url.set(drivername="postgresql").render_as_string(hide_password=False))
         if word == "@disk":
             folder = Path(tempfile.mkdtemp(prefix="replayer-disk-", dir="/tmp"))
             folder.chmod(0o755)
@@ -140,13 +142,17 @@ def stand_in(request, tmp_path):
     return find
 
 
-def script_of(block, stand_in):
+def _quoted(word: str, _replaced: re.Match[str]) -> str:
+    return shlex.quote(word)
+
+
+def script_of(block: Block, stand_in: Callable[[str], str]) -> str:
     """Return a block's script with what the test has in place of what a reader has."""
     script = block.script
     for theirs, mine in block.instead:
         script = re.sub(
             rf"(?<=[\s=]){re.escape(theirs)}(?=\s)",
-            lambda _, m=mine: shlex.quote(stand_in(m)),
+            functools.partial(_quoted, stand_in(mine)),
             script,
         )
     return script
@@ -170,7 +176,8 @@ def test_commands_that_take_long_run(block, readers, stand_in):
 
 
 @pytest.mark.parametrize("command", planned())
-def test_runs_that_are_not_run_can_be_planned(command, readers):
+def test_runs_that_are_not_run_can_be_planned(command, readers, replayer):
     """Workload, keys and values of a run that takes too long here are understood."""
     reader = readers(EVERY[0])
-    reader.types(command.partition("#")[0] + " --dry-run")
+    words = shlex.split(command, comments=True)
+    replayer(*words[1:], "--dry-run", folder=reader.folder, **reader.variables)

@@ -1,10 +1,9 @@
 """`run --dry-run` and `plan` as a user types them: all is said, and nothing is done."""
 
+import dataclasses
 import json
-import os
 import platform
-import subprocess
-import sys
+from pathlib import Path
 
 import pytest
 
@@ -12,32 +11,21 @@ from replayer.model import Status
 from replayer.results import store
 from replayer.run import workload
 from replayer.steps.sessions import step as sessions
+from replayer.steps.sessions.spec import Spec
+from tests.command import Replayer
+from tests.fixture_types import RunOf
 
 
 @pytest.fixture
-def cli(tmp_path):
-    """Return a function that runs replayer where it has no folder of its own yet."""
-
-    def call(*arguments, status=0):
-        done = subprocess.run(
-            [sys.executable, "-m", "replayer", *map(str, arguments)],
-            cwd=tmp_path,
-            env={**os.environ, "REPLAYER_HOME": str(tmp_path / "home")},
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=60,
-        )
-        assert done.returncode == status, done.stderr
-        assert "Traceback" not in done.stderr
-        return done
-
-    return call
+def replayer(replayer: Replayer, tmp_path: Path) -> Replayer:
+    """Return replayer's command line where it has no folder of its own yet."""
+    home = {"REPLAYER_HOME": str(tmp_path / "home")}
+    return dataclasses.replace(replayer, environment={**replayer.environment, **home})
 
 
-def test_nothing_is_started_or_written(cli, tmp_path):
+def test_nothing_is_started_or_written(replayer, tmp_path):
     """Neither replayer's own folder nor the results' is there afterwards; each step was named."""
-    shown = cli("run", "smoke", "--dry-run").stdout
+    shown = replayer("run", "smoke", "--dry-run").out
 
     assert list(tmp_path.iterdir()) == []
     for spec in workload.load("smoke").steps:
@@ -45,19 +33,21 @@ def test_nothing_is_started_or_written(cli, tmp_path):
     assert str(tmp_path / "home" / "data") in shown
 
 
-def test_bytes_are_what_the_steps_say(cli):
+def test_bytes_are_what_the_steps_say(replayer):
     """The same tables take their room once, as in the check of the space before a run."""
-    foreseen = json.loads(cli("run", "demo", "--dry-run", "--json").stdout)
+    foreseen = json.loads(replayer("run", "demo", "--dry-run", "--json").out)
     parts = {part["name"]: part for part in foreseen["parts"]}
     specs = {spec.name: spec for spec in workload.load("demo").steps}
-    cached = sessions.footprint(specs["cached"], 8192).disk_bytes
+    spec = specs["cached"]
+    assert isinstance(spec, Spec)
+    cached = sessions.footprint(spec, 8192).disk_bytes
 
     assert parts["cached"]["disk_bytes"] == parts["physical"]["disk_bytes"] == cached
     assert foreseen["disk_bytes"] == parts["build"]["disk_bytes"] + cached
     assert foreseen["disk"]["free_bytes"] > 0
 
 
-def timed(run_of, folder, *, host, seconds):
+def timed(run_of: RunOf, folder: Path, *, host: str, seconds: float) -> str:
     """Store a run of the sessions of slob-cached that took so long on a machine."""
     specs = [spec.model_dump(mode="json") for spec in workload.load("slob-cached").steps]
     run = run_of([1.0], workload="other", spec=specs[0], host={"host.name": host})
@@ -73,29 +63,29 @@ def timed(run_of, folder, *, host, seconds):
     return run.id
 
 
-def test_this_machines_earlier_results_tell_the_time(cli, run_of, tmp_path):
+def test_this_machines_earlier_results_tell_the_time(replayer, run_of, tmp_path):
     """Another machine's do not, nor those of other settings: then the keys say the least."""
     specs = workload.load("slob-cached").steps
     timed(run_of, tmp_path / "results", host="another", seconds=7.0)
-    keys = json.loads(cli("run", "slob-cached", "--dry-run", "--json").stdout)
+    keys = json.loads(replayer("run", "slob-cached", "--dry-run", "--json").out)
     assert [part["known"]["source"] for part in keys["parts"]] == [""] * len(specs)
     assert keys["expected"]["whole"] is False
 
     own = timed(run_of, tmp_path / "results", host=platform.node(), seconds=7.0)
-    told = json.loads(cli("run", "slob-cached", "--dry-run", "--json", "--repeat", 3).stdout)
+    told = json.loads(replayer("run", "slob-cached", "--dry-run", "--json", "--repeat", 3).out)
     assert [part["known"] for part in told["parts"]] == [{"seconds": 7.0, "source": own}] * len(
         specs
     )
     assert told["expected"]["seconds"] == 7.0 * sum(1 if spec.once else 3 for spec in specs)
 
-    other = cli("run", "slob-cached", "--dry-run", "--json", "--set", "sessions.run_time=11s")
-    assert own not in {part["known"]["source"] for part in json.loads(other.stdout)["parts"]}
+    other = replayer("run", "slob-cached", "--dry-run", "--json", "--set", "sessions.run_time=11s")
+    assert own not in {part["known"]["source"] for part in json.loads(other.out)["parts"]}
 
 
-def test_a_plan_says_the_same_of_each_boot(cli):
+def test_a_plan_says_the_same_of_each_boot(replayer):
     """The lines of the steps are those of the dry run."""
-    alone = cli("run", "smoke", "--dry-run").stdout
-    planned = cli("plan", "--kernels", "A,B", "--boots", 12, "smoke").stdout
+    alone = replayer("run", "smoke", "--dry-run").out
+    planned = replayer("plan", "--kernels", "A,B", "--boots", 12, "smoke").out
 
     # What is free may change meanwhile.
     steps = alone[alone.index("\n\n") :]
@@ -103,26 +93,26 @@ def test_a_plan_says_the_same_of_each_boot(cli):
 
 
 @pytest.mark.parametrize("option", [["--dry-run"], ["--resume", "latest"]])
-def test_what_no_boot_can_do_is_not_planned(cli, option):
+def test_what_no_boot_can_do_is_not_planned(replayer, option):
     """A plan is of whole runs."""
-    planned = cli("plan", "--kernels", "A,B", "--boots", 2, "--", "smoke", *option, status=2)
+    planned = replayer("plan", "--kernels", "A,B", "--boots", 2, "--", "smoke", *option, status=2)
 
-    assert f"{option[0]} cannot be planned" in planned.stderr
+    assert f"{option[0]} cannot be planned" in planned.err
 
 
-def test_what_a_run_would_refuse_is_refused(cli, tmp_path):
+def test_what_a_run_would_refuse_is_refused(replayer, tmp_path):
     """An unknown workload, a key that is not there, a server that is not there: one sentence."""
     for words in (["nosuch"], ["smoke", "--set", "walk.nosuch=1"]):
-        assert cli("run", "--dry-run", *words, status=2).stderr.startswith("replayer: error: ")
-    gone = cli(
+        assert replayer("run", "--dry-run", *words, status=2).err.startswith("replayer: error: ")
+    gone = replayer(
         "run", "smoke", "--dry-run", "--engine", "postgresql://x@127.0.0.1:1/db", status=2
-    ).stderr
+    ).err
     assert "127.0.0.1" in gone
     assert list(tmp_path.iterdir()) == []
 
 
-def test_too_little_room_is_said(cli):
+def test_too_little_room_is_said(replayer):
     """Who would need more than there is reads it before the run does."""
-    shown = cli("run", "demo", "--dry-run", "--set", "cached.scale=900T").stdout
+    shown = replayer("run", "demo", "--dry-run", "--set", "cached.scale=900T").out
 
     assert "give --data-dir on a larger disk" in shown

@@ -7,18 +7,25 @@ import os
 import pty
 import re
 import socket
-import subprocess
 import sys
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import pytest
+from sqlalchemy.engine import URL
 
 from replayer.engines import credentials
 from replayer.engines import engine as engines
 from replayer.engines.connection import Database, url_of
+from replayer.engines.engine import Engine
+from replayer.engines.verbs import Asked
 from replayer.errors import Impossible, NotFound
 from replayer.servers.open import open_server
 from tests import documents
+from tests.command import COMMAND, Ended
+from tests.ready_made import copy, ready_data
 
 # PyMySQL leaves the socket of a refused connection to the garbage collector.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
@@ -66,92 +73,97 @@ run_time = "1s"
 """
 
 
-def free_port():
+def free_port() -> int:
     """Return a TCP port that nobody listens on."""
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
-        return found.getsockname()[1]
+        port: int = found.getsockname()[1]
+        return port
 
 
-def doctored(name, fixed, init=None):
-    """Return an engine whose private server also listens on TCP."""
-    engine = engines.load(name)
-    server = engine.spec.server
-    return with_server(
-        engine,
-        fixed={**server.fixed, **fixed},
-        init=tuple(init(server.init)) if init else server.init,
-    )
-
-
-def with_server(engine, **keys):
+def with_server(engine: Engine, **keys: object) -> Engine:
     """Return an engine with other keys in [server]."""
     server = engine.spec.server.model_copy(update=keys)
     return replace(engine, spec=engine.spec.model_copy(update={"server": server}))
 
 
-def with_passwords(arguments):
-    """Return the arguments of initdb with which TCP connections need a password."""
-    return [
-        *(word for word in arguments if word != "--auth=trust"),
-        "--auth-local=trust",
-        "--auth-host=scram-sha-256",
-    ]
-
-
-class Server:
+class Served:
     """A server that the tests take for somebody else's, and its addresses."""
 
-    def __init__(self, url, port, scheme, user):
+    def __init__(self, url: URL, port: int, scheme: str, user: str) -> None:
         self.socket = f"{scheme}://{url.render_as_string().partition('://')[2]}"
         self.port = port
         self.tcp = f"{scheme}://{user}:{IN_URL}@127.0.0.1:{port}/{url.database or ''}"
         self.without = self.tcp.replace(f":{IN_URL}", "")
 
 
-@pytest.fixture(scope="module")
-def postgres_server(server_home, postgres15):
-    """Start PostgreSQL 15 with a TCP port and a password."""
-    port = free_port()
-    fixed = {"listen_addresses": "127.0.0.1", "port": str(port)}
-    engine = doctored("postgres", fixed, with_passwords)
-    engine = with_server(engine, url=engine.spec.server.url.replace("5432", str(port)))
-    with open_server(engine, bindir=postgres15, data_dir=server_home / "urls-15") as started:
-        with contextlib.closing(Database(started.engine, started.start())) as database:
-            database.query("CREATE ROLE somebody SUPERUSER LOGIN PASSWORD 'hush%hush'")
-        yield Server(started.start(), port, "postgresql", "somebody")
-
-
-@pytest.fixture(scope="module")
-def mariadb_server(server_home, mariadbd):
-    """Start MariaDB with a TCP port and a user with a password."""
-    port = free_port()
-    fixed = {"skip_networking": "OFF", "port": str(port), "bind_address": "127.0.0.1"}
-    engine = doctored("mariadb", fixed)
-    with open_server(engine, bindir=mariadbd.parent, data_dir=server_home / "urls-10") as server:
+@contextlib.contextmanager
+def serving(  # noqa: PLR0917 - what it is made of
+    name: str,
+    bindir: Path,
+    folder: Path,
+    scheme: str,
+    fixed: Mapping[str, str],
+    statements: tuple[str, ...],
+) -> Iterator[Served]:
+    """Run a private server with a TCP port and users with passwords, on a copy of its data."""
+    data = copy(ready_data(name, bindir), folder)
+    access = data / "data" / "pg_hba.conf"
+    if access.exists():
+        access.write_text("local all all trust\nhost all all all scram-sha-256\n")
+    engine, port = engines.load(name), free_port()
+    keys = engine.spec.server
+    engine = with_server(
+        engine,
+        fixed={**keys.fixed, **fixed, "port": str(port)},
+        url=keys.url.replace("5432", str(port)),
+    )
+    with open_server(engine, bindir=bindir, data_dir=data) as server:
         with contextlib.closing(Database(server.engine, server.start())) as database:
-            database.query("CREATE USER somebody@localhost IDENTIFIED BY 'hush%hush'")
-            database.query("GRANT ALL ON *.* TO somebody@localhost")
-            database.query("CREATE USER humble@localhost IDENTIFIED BY 'hush%hush'")
-            database.query("GRANT ALL ON replayer.* TO humble@localhost")
-            database.query("GRANT SELECT ON mysql.innodb_index_stats TO humble@localhost")
-            database.query("CREATE USER humblest@localhost IDENTIFIED BY 'hush%hush'")
-            database.query("GRANT ALL ON replayer.* TO humblest@localhost")
-        yield Server(server.start(), port, "mysql", "somebody")
+            for statement in statements:
+                database.query(statement)
+        yield Served(server.start(), port, scheme, "somebody")
+
+
+MYSQL = {"skip_networking": "OFF", "bind_address": "127.0.0.1"}
+SOMEBODY = (
+    f"CREATE USER somebody@localhost IDENTIFIED BY '{SECRET}'",
+    "GRANT ALL ON *.* TO somebody@localhost",
+)
 
 
 @pytest.fixture(scope="module")
-def mysql_server(server_home, other_server):
+def postgres_server(server_home: Path, postgres15: Path) -> Iterator[Served]:
+    """Start PostgreSQL 15 with a TCP port and a password."""
+    role = f"CREATE ROLE somebody SUPERUSER LOGIN PASSWORD '{SECRET}'"
+    fixed = {"listen_addresses": "127.0.0.1"}
+    with serving(
+        "postgres", postgres15, server_home / "urls-15", "postgresql", fixed, (role,)
+    ) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def mariadb_server(server_home: Path, mariadbd: Path) -> Iterator[Served]:
+    """Start MariaDB with a TCP port and users with a password, of few rights and of all."""
+    humble = (
+        f"CREATE USER humble@localhost IDENTIFIED BY '{SECRET}'",
+        "GRANT ALL ON replayer.* TO humble@localhost",
+        "GRANT SELECT ON mysql.innodb_index_stats TO humble@localhost",
+        f"CREATE USER humblest@localhost IDENTIFIED BY '{SECRET}'",
+        "GRANT ALL ON replayer.* TO humblest@localhost",
+    )
+    folder, users = server_home / "urls-10", (*SOMEBODY, *humble)
+    with serving("mariadb", mariadbd.parent, folder, "mysql", MYSQL, users) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def mysql_server(server_home: Path, other_server: Callable[[str], Path]) -> Iterator[Served]:
     """Start MySQL 9 with a TCP port and a user whose password is proven by its own plug-in."""
-    port = free_port()
-    fixed = {"skip_networking": "OFF", "port": str(port), "bind_address": "127.0.0.1"}
-    engine = doctored("mysql", fixed)
-    folder = server_home / "urls-mysql-9"
-    with open_server(engine, bindir=other_server("mysql-9"), data_dir=folder) as started:
-        with contextlib.closing(Database(started.engine, started.start())) as database:
-            database.query("CREATE USER somebody@localhost IDENTIFIED BY 'hush%hush'")
-            database.query("GRANT ALL ON *.* TO somebody@localhost")
-        yield Server(started.start(), port, "mysql", "somebody")
+    folder, bindir = server_home / "urls-mysql-9", other_server("mysql-9")
+    with serving("mysql", bindir, folder, "mysql", MYSQL, SOMEBODY) as server:
+        yield server
 
 
 @pytest.fixture(
@@ -161,13 +173,14 @@ def mysql_server(server_home, other_server):
         pytest.param("mysql_server", marks=pytest.mark.slow),
     ]
 )
-def server(request):
+def server(request: pytest.FixtureRequest) -> Served:
     """Return each of the servers."""
-    return request.getfixturevalue(request.param)
+    found: Served = request.getfixturevalue(request.param)
+    return found
 
 
 @pytest.fixture
-def no_passwords(monkeypatch, tmp_path):
+def no_passwords(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """Take every other place of a password away; return the home folder."""
     for name in ("PGPASSWORD", "PGPASSFILE", "MYSQL_PWD"):
         monkeypatch.delenv(name, raising=False)
@@ -175,26 +188,26 @@ def no_passwords(monkeypatch, tmp_path):
     return tmp_path
 
 
-def reached(address, **keys):
+def reached(address: str, ask: Callable[[str], str] | None = None) -> str:
     """Connect to a server at a URL, and return the name of its engine."""
-    with open_server(engines.of_url(address), url=address, **keys) as server:
+    with open_server(engines.of_url(address), url=address, ask=ask) as server:
         with contextlib.closing(Database(server.engine, server.start())) as database:
             assert database.query("SELECT 1 AS one") == [{"one": 1}]
         return server.engine.name
 
 
-def replayer(folder, *words, environment=None):
-    """Run replayer as a user does, on a workload file of this test."""
-    (folder / "small.toml").write_text(SMALL)
-    return subprocess.run(
-        [sys.executable, "-m", "replayer", *words, "--results", str(folder / "results")],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=folder,
-        stdin=subprocess.DEVNULL,
-        env={**os.environ, **(environment or {})},
-    )
+@pytest.fixture
+def small(tmp_path: Path) -> Path:
+    """Return a workload file of one small build and all that reads it."""
+    path = tmp_path / "small.toml"
+    path.write_text(SMALL)
+    return path
+
+
+def result_of(done: Ended) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the run that `run --json` printed, and its steps by name."""
+    run = json.loads(done.out)
+    return run, {step["name"]: step for step in run["steps"]}
 
 
 # Somebody else's server
@@ -202,13 +215,11 @@ def replayer(folder, *words, environment=None):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("way", ["socket", "tcp"])
-def test_server_at_a_url_is_measured(server, way, tmp_path):
+def test_server_at_a_url_is_measured(server, way, replayer, small, tmp_path):
     """Over a unix socket and over TCP with a password: every step is done, or says why not."""
-    done = replayer(tmp_path, "run", "./small.toml", "--json", "--engine", getattr(server, way))
+    done = replayer("run", small, "--json", "--engine", getattr(server, way))
+    run, steps = result_of(done)
 
-    assert done.returncode == 0, done.stderr
-    run = json.loads(done.stdout)
-    steps = {step["name"]: step for step in run["steps"]}
     assert run["engine"]["place"] == "url"
     assert [steps[name]["status"] for name in ("build", "flush", "scan")] == ["done"] * 3
     # The files are here: what is dirty and what is cold was looked at.
@@ -219,7 +230,7 @@ def test_server_at_a_url_is_measured(server, way, tmp_path):
         assert "it needs debug_io_direct = data, which this server does not have" in asked["reason"]
     else:
         assert asked["status"] == "done"
-    everything = done.stdout + done.stderr
+    everything = done.out + done.err
     for path in (tmp_path / "results").iterdir():
         everything += path.read_text()
     assert SECRET not in everything
@@ -227,7 +238,7 @@ def test_server_at_a_url_is_measured(server, way, tmp_path):
 
 
 @pytest.mark.slow
-def test_server_on_another_machine(server, tmp_path):
+def test_server_on_another_machine(server, replayer, tmp_path):
     """Build, flush, scan and sessions go on; what needs the files is skipped or unknown."""
     address = server.tcp.partition("://")[2]
     far = tmp_path / "engines" / "far"
@@ -237,12 +248,8 @@ def test_server_on_another_machine(server, tmp_path):
     (far / "location.sql").write_text("-- Its files are never found.\n")
     words = ("run", "smoke", "--json", "--engine", f"far://{address}")
     less = [f"--set={name}.run_time=1s" for name in ("cached", "physical")]
-    schemas = {"REPLAYER_SCHEMAS": str(far.parent)}
-    done = replayer(tmp_path, *words, *less, environment=schemas)
+    run, steps = result_of(replayer(*words, *less, REPLAYER_SCHEMAS=str(far.parent)))
 
-    assert done.returncode == 0, done.stderr
-    run = json.loads(done.stdout)
-    steps = {step["name"]: step for step in run["steps"]}
     assert "another one" in run["engine"]["facts"]["server.machine"]
     assert [steps[name]["status"] for name in ("build", "flush", "scan")] == ["done"] * 3
     assert (steps["walk"]["status"], steps["walk"]["reason"]) == (
@@ -262,13 +269,11 @@ def test_server_on_another_machine(server, tmp_path):
 
 
 @pytest.mark.slow
-def test_user_with_rights_on_its_own_database_only(mariadb_server, tmp_path):
+def test_user_with_rights_on_its_own_database_only(mariadb_server, replayer, small):
     """What the rights do not allow is skipped with the server's words; the rest is measured."""
     address = mariadb_server.tcp.replace("somebody", "humble")
-    done = replayer(tmp_path, "run", "./small.toml", "--json", "--engine", address)
+    _, steps = result_of(replayer("run", small, "--json", "--engine", address))
 
-    assert done.returncode == 0, done.stderr
-    steps = {step["name"]: step for step in json.loads(done.stdout)["steps"]}
     assert [steps[name]["status"] for name in ("build", "flush", "scan")] == [
         "done",
         "skipped",
@@ -279,13 +284,11 @@ def test_user_with_rights_on_its_own_database_only(mariadb_server, tmp_path):
 
 
 @pytest.mark.slow
-def test_rights_on_the_schema_alone_skip_what_needs_more(mariadb_server, tmp_path):
+def test_rights_on_the_schema_alone_skip_what_needs_more(mariadb_server, replayer, small):
     """A view that is refused skips its step, in whatever verb it is asked, and says the GRANT."""
     address = mariadb_server.tcp.replace("somebody", "humblest")
-    done = replayer(tmp_path, "run", "./small.toml", "--json", "--engine", address)
+    _, steps = result_of(replayer("run", small, "--json", "--engine", address))
 
-    assert done.returncode == 0, done.stderr
-    steps = {step["name"]: step for step in json.loads(done.stdout)["steps"]}
     assert {name: step["status"] for name, step in steps.items()} == {
         "build": "done", "flush": "skipped", "scan": "done", "sessions": "skipped",
     }  # fmt: skip
@@ -343,11 +346,11 @@ def test_patterns_tell_the_servers_of_a_wire_apart():
         "PostgreSQL 11.2-YB-2.20.1.0-b0 on x86_64-pc-linux-gnu": [],
         "CockroachDB CCL v23.1.11": [],
     }
-    every = [one for one in engines._every() if one.spec.recognise]
+    every = [(one.name, one.spec.recognise) for one in engines._every()]
     # Others ask for something that only their own servers have.
-    known = [one for one in every if "version()" in one.spec.recognise.statement.lower()]
+    known = [(name, sign) for name, sign in every if sign and "version()" in sign.statement.lower()]
     for text, names in said.items():
-        found = [one.name for one in known if one.spec.recognise.pattern.search(text)]
+        found = [name for name, sign in known if sign.pattern.search(text)]
         assert found == names, text
 
 
@@ -381,9 +384,9 @@ def test_password_from_the_environment_or_a_file(
 
 def test_password_is_asked_for_once(server, no_passwords):
     """Where somebody sits at a terminal he is asked; a wrong answer is not asked for again."""
-    asked = []
+    asked: list[str] = []
 
-    def ask(question, answer=SECRET):
+    def ask(question: str, answer: str = SECRET) -> str:
         asked.append(question)
         return answer
 
@@ -404,7 +407,7 @@ def test_password_is_asked_for_on_the_terminal(mariadb_server, no_passwords, tmp
     pid, terminal = pty.fork()
     if pid == 0:
         os.chdir(tmp_path)
-        os.execv(sys.executable, [sys.executable, "-m", "replayer", *words])
+        os.execv(COMMAND[0], [*COMMAND, *words])
     said = b""
     with contextlib.suppress(OSError):
         answered = False
@@ -456,20 +459,18 @@ def test_server_that_is_not_there_is_one_sentence_without_the_password(address):
     assert "\n" not in said
 
 
-def test_password_leaves_the_process_list(tmp_path):
+def test_password_leaves_the_process_list(replayer):
     """What `ps` shows of a replayer has no password, wherever it was in the URL."""
     code = (
         "import sys; from replayer import command_line; command_line.hidden(sys.argv[1:]); "
         "print(open('/proc/self/cmdline').read())"
     )
     address = "postgresql://a:swordfish@h/d?sslpassword=sturgeon&sslmode=require"
-    done = subprocess.run(
-        [sys.executable, "-c", code, address], capture_output=True, text=True, check=True
-    )
+    shown, _ = replayer.process(address, command=(sys.executable, "-c", code))
 
-    assert "swordfish" not in done.stdout
-    assert "sturgeon" not in done.stdout
-    assert "postgresql://a:xxxxxxxxx@h/d?sslpassword=xxxxxxxx&sslmode=require" in done.stdout
+    assert "swordfish" not in shown
+    assert "sturgeon" not in shown
+    assert "postgresql://a:xxxxxxxxx@h/d?sslpassword=xxxxxxxx&sslmode=require" in shown
 
 
 def test_url_is_shown_without_secrets():
@@ -488,7 +489,7 @@ def test_url_is_shown_without_secrets():
 
 
 @pytest.fixture
-def parallel(tmp_path, monkeypatch):
+def parallel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Add the engine of the documents' example: a folder in $REPLAYER_SCHEMAS, and nothing else."""
     for name, text in EXAMPLE.items():
         path = tmp_path / "engines" / "postgres-parallel" / name
@@ -499,30 +500,21 @@ def parallel(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-def test_added_engine_is_listed_and_measured(parallel, made_home):
+def test_added_engine_is_listed_and_measured(parallel, made_home, replayer):
     """It is in `replayer list`, runs a workload, and its own verb and setting are the ones used."""
-    listed = subprocess.run(
-        [sys.executable, "-m", "replayer", "list", "engines", "--json"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    about = {one["name"]: one for one in json.loads(listed.stdout)["engines"]}
+    listed = json.loads(replayer("list", "engines", "--json").out)["engines"]
+    about = {one["name"]: one for one in listed}
     assert about["postgres-parallel"]["like"] == "postgres"
     assert about["postgres-parallel"]["layouts"] == about["postgres"]["layouts"]
 
     (parallel / "scanned.toml").write_text(SMALL.partition('[[step]]\nstep = "sessions"')[0])
-    done = replayer(
-        parallel, "run", "./scanned.toml", "--json", "--engine", "postgres-parallel",
-        environment={"REPLAYER_HOME": str(made_home)},
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    run = json.loads(done.stdout)
+    words = ("run", "./scanned.toml", "--json", "--engine", "postgres-parallel")
+    run, _ = result_of(replayer(*words))
     assert run["engine"]["name"] == "postgres-parallel"
     assert run["engine"]["settings"]["max_parallel_workers_per_gather"] == "4"
-    engine = engines.load("postgres-parallel")
-    assert "largest" in engine.needs("table/scan").text
-    assert engine.needs("table/count") == engines.load("postgres").needs("table/count")
+    engine, count = engines.load("postgres-parallel"), Asked("table/count")
+    assert "largest" in engine.needs(Asked("table/scan")).text
+    assert engine.needs(count) == engines.load("postgres").needs(count)
 
 
 def test_added_engine_that_is_like_nothing_is_refused(tmp_path, monkeypatch):

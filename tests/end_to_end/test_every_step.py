@@ -1,17 +1,23 @@
 """Every step, cut short: a server that is killed, a SIGTERM; what was done before is kept."""
 
+import dataclasses
 import json
 import os
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tests.command import Replayer
+from tests.ready_made import put_data
+
+Process = subprocess.Popen[str]
 STEPS = ("build", "flush", "walk", "scan", "sessions")
 WORKLOAD = """
 [[step]]
@@ -34,59 +40,44 @@ run_time = "30s"
 """
 
 
-@pytest.fixture(scope="module")
-def folder():
-    """Return a folder that the server's user can reach; the tests leave their table in it."""
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """Return a folder that the server's user can reach, with a data directory that is made."""
     path = Path(tempfile.mkdtemp(prefix="replayer-steps-", dir="/tmp"))
     path.chmod(0o755)
     (path / "steps.toml").write_text(WORKLOAD)
-    # The data directory is made here, so that it is the steps that are cut short, not its making.
-    made = [
-        sys.executable,
-        "-m",
-        "replayer",
-        "run",
-        "./steps.toml",
-        "--set",
-        "sessions.run_time=1s",
-    ]
-    environment = {**os.environ, "REPLAYER_HOME": str(path / "home")}
-    subprocess.run(made, check=True, capture_output=True, cwd=path, env=environment)
+    put_data(path / "home")
     yield path
     shutil.rmtree(path)
 
 
 @pytest.fixture
-def started(folder):
+def started(folder: Path, replayer: Replayer) -> Iterator[Process]:
     """Return a replayer that runs all steps, and what remains of it is ended."""
-    shutil.rmtree(folder / "results", ignore_errors=True)
-    process = subprocess.Popen(
-        [sys.executable, "-m", "replayer", "run", "./steps.toml"],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-        cwd=folder,
-        env={**os.environ, "REPLAYER_HOME": str(folder / "home")},
-    )
+    home = {"REPLAYER_HOME": str(folder / "home")}
+    process = start(dataclasses.replace(replayer, folder=folder, environment=home))
     yield process
     if process.poll() is None:
         process.terminate()
-        process.communicate(timeout=60)
+        process.communicate()
 
 
-def steps(folder):
+def start(replayer: Replayer, *words: object) -> Process:
+    """Start all steps; of what is printed only the errors are read."""
+    return replayer.start("run", "./steps.toml", *words, popen={"stdout": subprocess.DEVNULL})
+
+
+def steps(folder: Path) -> list[dict[str, Any]] | None:
     """Return the steps in the only result file, as they are now."""
     texts = [path.read_text() for path in (folder / "results").glob("*.json")]
     # The file is made, empty, before anything is done.
     return json.loads(texts[0])["steps"] if texts and texts[0] else None
 
 
-def reach(process, folder, number):
+def reach(process: Process, folder: Path, number: int) -> None:
     """Wait until so many steps are done and the next one has begun."""
-    end = time.monotonic() + 120
     while (done := steps(folder)) is None or len(done) < number:
-        assert process.poll() is None, process.stderr.read()
-        assert time.monotonic() < end
+        assert process.poll() is None, process.communicate()[1]
         time.sleep(0.02)
     assert len(done) == number, "the step was over before it could be reached"
     if number == 0:
@@ -96,12 +87,12 @@ def reach(process, folder, number):
     time.sleep(0.2)
 
 
-def pid_file(folder):
+def pid_file(folder: Path) -> Path:
     """Return where the server writes its process id."""
     return folder / "home" / "data" / "postgres-18" / "data" / "postmaster.pid"
 
 
-def kill_server(process, written, doing):
+def kill_server(process: Process, written: Path, doing: str) -> None:
     """Kill the server that wrote its process id there while a session does that, by its title."""
     while process.poll() is None:
         try:
@@ -128,7 +119,7 @@ def test_killed_server_ends_the_run_with_one_sentence(started, folder, step, doi
     """
     reach(started, folder, STEPS.index(step))
     kill_server(started, pid_file(folder), doing)
-    _, said = started.communicate(timeout=120)
+    _, said = started.communicate(timeout=300)
 
     lines = [line for line in said.splitlines() if line.startswith("replayer: error: ")]
     assert started.returncode == 1, said
@@ -136,6 +127,7 @@ def test_killed_server_ends_the_run_with_one_sentence(started, folder, step, doi
     assert "the database server went away" in lines[0]
     assert "Traceback" not in said
     found = steps(folder)
+    assert found is not None
     assert [(one["step"], one["status"]) for one in found] == [
         *((name, "done") for name in STEPS[: STEPS.index(step)]),
         (step, "failed"),
@@ -144,23 +136,18 @@ def test_killed_server_ends_the_run_with_one_sentence(started, folder, step, doi
 
 
 @pytest.mark.slow
-def test_server_that_is_killed_before_the_first_step(own_home):
+def test_server_that_is_killed_before_the_first_step(own_home, replayer):
     """Killed while replayer prepares it: status 1, the same sentence, no step in the result."""
     engine = own_home / "engines" / "slow"
     engine.mkdir(parents=True)
     (engine / "engine.toml").write_text('like = "postgres"\ntitle = "Slow PostgreSQL"\n')
     (engine / "prepare.sql").write_text("SELECT pg_sleep(100)\n")
     (own_home / "steps.toml").write_text(WORKLOAD)
-    process = subprocess.Popen(
-        [sys.executable, "-m", "replayer", "run", "./steps.toml", "--engine", "slow"],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-        cwd=own_home,
-        env={**os.environ, "REPLAYER_SCHEMAS": str(engine.parent)},
-    )
+    schemas = {"REPLAYER_SCHEMAS": str(engine.parent)}
+    there = dataclasses.replace(replayer, folder=own_home, environment=schemas)
+    process = start(there, "--engine", "slow")
     kill_server(process, own_home / "data" / "slow-18" / "data" / "postmaster.pid", "SELECT")
-    _, stderr = process.communicate(timeout=120)
+    _, stderr = process.communicate(timeout=300)
 
     (line,) = [line for line in stderr.splitlines() if line.startswith("replayer: error: ")]
     assert process.returncode == 1, stderr
@@ -176,12 +163,13 @@ def test_sigterm_ends_the_run_and_keeps_what_is_done(started, folder, step):
     """Exit 130, the steps before are kept, the step is marked, and nothing is left running."""
     reach(started, folder, STEPS.index(step))
     started.terminate()
-    _, said = started.communicate(timeout=120)
+    _, said = started.communicate(timeout=300)
 
     assert started.returncode == 130, said
     assert "replayer: error: stopped by SIGTERM" in said.splitlines()
     assert "Traceback" not in said
     found = steps(folder)
+    assert found is not None
     assert [one["step"] for one in found[: STEPS.index(step)]] == list(STEPS[: STEPS.index(step)])
     assert {one["status"] for one in found[STEPS.index(step) :]} <= {"interrupted"}
     assert list((folder / "home" / "taken").iterdir()) == []

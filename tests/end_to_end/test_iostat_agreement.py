@@ -8,18 +8,25 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+from replayer.collectors import Sample, diskstats
 from replayer.engines import engine as engines
 from replayer.machine.host import Host
+from replayer.model import Series
+from replayer.results.profile import Profile
+from replayer.servers.open import Server
 from replayer.sizing import source
 from replayer.watch.sampler import Sampler
-
-pytestmark = pytest.mark.alone
+from tests.conftest import missing
 
 SECONDS = 4
+ENVIRONMENT = {"LC_ALL": "C", "PATH": f"{os.defpath}:/usr/sbin:/sbin"}
 ATTEMPTS = 4
 LOAD = """
 import mmap, os, random, sys, time
@@ -41,8 +48,12 @@ while True:
 """
 
 
+Values = Mapping[str, float]
+Apart = dict[str, tuple[float, float]]
+
+
 @pytest.fixture
-def device(tmp_path):
+def device(tmp_path: Path) -> str:
     """Return the disk of the test's folder, or skip."""
     found = Host().device_of(tmp_path)
     if found is None:
@@ -51,11 +62,12 @@ def device(tmp_path):
 
 
 @pytest.fixture
-def load(tmp_path):
+def load(tmp_path: Path) -> Iterator[None]:
     """Read and write the disk steadily for as long as the test takes."""
     command = [sys.executable, "-c", LOAD, str(tmp_path / "load.dat")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
         try:
+            assert child.stdout is not None
             if child.stdout.readline() != "ready\n":
                 pytest.skip("the test's folder takes no O_DIRECT")
             yield
@@ -63,15 +75,15 @@ def load(tmp_path):
             child.kill()
 
 
-def needs(program):
+def needs(program: str) -> None:
     """Skip where a program of another package is missing."""
     if shutil.which(program) is None:
         pytest.skip(f"{program} is not installed")
 
 
-def beside(device, *commands):
+def beside(device: str, *commands: Sequence[str]) -> tuple[list[str], Series]:
     """Run commands that watch the machine; return what they print, and our series meanwhile."""
-    how = {"stdout": subprocess.PIPE, "text": True, "env": {"LC_ALL": "C", "PATH": os.defpath}}
+    how: dict[str, Any] = {"stdout": subprocess.PIPE, "text": True, "env": ENVIRONMENT}
     with Sampler(Host(), device) as sampler, contextlib.ExitStack() as stack:
         started = [stack.enter_context(subprocess.Popen(command, **how)) for command in commands]
         begin = sampler.mark()
@@ -79,17 +91,24 @@ def beside(device, *commands):
         return printed, sampler.series(begin, sampler.mark())
 
 
-def mean(series, column, weights=None):
+def known(series: Series, column: str) -> list[float]:
+    """Return a column of which every interval could be read."""
+    values = [value for value in series.columns[column] if value is not None]
+    assert len(values) == len(series.seconds)
+    return values
+
+
+def mean(series: Series, column: str, weights: str | None = None) -> float:
     """Return a column's mean, weighted by the intervals' lengths and by another column's rate."""
     begins = (0, *series.seconds[:-1])
     lengths = [end - begin for begin, end in zip(begins, series.seconds, strict=True)]
-    rates = series.columns[weights] if weights else [1] * len(lengths)
+    rates = known(series, weights) if weights else [1.0] * len(lengths)
     shares = [length * rate for length, rate in zip(lengths, rates, strict=True)]
-    values = series.columns[column]
+    values = known(series, column)
     return sum(v * s for v, s in zip(values, shares, strict=True)) / sum(shares)
 
 
-def apart(theirs, ours, *, rounded):
+def apart(theirs: Values, ours: Values, *, rounded: float) -> Apart:
     """Return the values that differ by more than 3 percent and what theirs are rounded to."""
     return {
         name: (theirs[name], ours[name])
@@ -98,7 +117,7 @@ def apart(theirs, ours, *, rounded):
     }
 
 
-def agree(measure):
+def agree(measure: Callable[[], Mapping[str, object]]) -> None:
     """Demand agreement in one of a few windows: theirs and ours begin some 10 ms apart."""
     found = []
     for _ in range(ATTEMPTS):
@@ -109,20 +128,74 @@ def agree(measure):
     pytest.fail(f"theirs and ours differ: {found}")
 
 
-def disk(printed):
+def disk(printed: str) -> dict[str, Any]:
     """Return the one disk of iostat's one report."""
     (report,) = json.loads(printed)["sysstat"]["hosts"][0]["statistics"]
     (found,) = report["disk"]
+    assert isinstance(found, dict)
     return found
 
 
+FAKED = """
+mount --make-rprivate /
+mount --bind "$1" "$2"
+exec iostat -x -y -o JSON "$3" 1 1
+"""
+"""Have iostat read a pipe, which tells it as often as it asks what a disk has done."""
+
+
+def wait_until_unread(pipe: Path) -> None:
+    """Wait until nobody has a pipe open to read."""
+    while True:
+        try:
+            os.close(os.open(pipe, os.O_WRONLY | os.O_NONBLOCK))
+        except OSError:
+            return
+        time.sleep(0.01)
+
+
+@pytest.mark.root
+def test_of_the_same_counters_iostat_makes_the_same_numbers(device, tmp_path):
+    """Given the same two copies of a disk's counters both say the same, but for the clock."""
+    needs("iostat")
+    if os.geteuid():
+        missing("root", "without it iostat cannot be shown other counters")
+    pipe = tmp_path / "stat"
+    os.mkfifo(pipe)
+    first = [7_000, 300, 280_000, 4_000, 9_000, 800, 410_000, 7_000, 0, 9_000, 11_000]
+    moved = [1_000, 50, 16_000, 700, 200, 30, 12_800, 900, 0, 400, 1_600]
+    copies = [first, [sum(pair) for pair in zip(first, moved, strict=True)]]
+    stat = Path(f"/sys/class/block/{device}/stat").resolve()
+    command = ["unshare", "-m", "sh", "-c", FAKED, "sh", str(pipe), str(stat), device]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=ENVIRONMENT) as child:
+        for copy in copies:
+            pipe.write_text(" ".join(map(str, copy)) + "\n")
+            wait_until_unread(pipe)
+        printed, _ = child.communicate()
+    theirs = disk(printed)
+
+    # It reads a clock that is not faked: the seconds are those that make its reads a second ours.
+    times = [0, round(moved[0] / theirs["r/s"] * 1e9)]
+    samples = [
+        Sample(time, (" ".join(map(str, [254, 0, device, *copy])).encode(),))
+        for time, copy in zip(times, copies, strict=True)
+    ]
+    columns = diskstats.parse(samples, device)
+    ours = {name: columns[name][0] for name in ("w/s", "rkB/s", "wkB/s", "rrqm/s", "aqu-sz")}
+    ours |= {name: columns[name][0] for name in ("r_await", "w_await", "rareq-sz", "wareq-sz")}
+    ours["util"] = columns["%util"][0]
+    assert theirs["r/s"] > 0
+    assert apart(theirs, ours, rounded=0.011) == {}
+
+
+@pytest.mark.quiet
 def test_diskstats_agrees_with_iostat(device, load):
     """`iostat -x` over the same seconds shows the same rates, sizes, waits and utilisation."""
     needs("iostat")
     long = ["iostat", "-x", "-y", "-o", "JSON", device, str(SECONDS), "1"]
     short = ["iostat", "-s", *long[1:]]
 
-    def measure():
+    def measure() -> Mapping[str, object]:
         printed, series = beside(device, long, short)
         theirs = disk(printed[0]) | {"areq-sz": disk(printed[1])["areq-sz"]}
         ours = {
@@ -141,12 +214,12 @@ def test_diskstats_agrees_with_iostat(device, load):
     agree(measure)
 
 
-@pytest.mark.slow
+@pytest.mark.quiet
 def test_vmstat_agrees_with_vmstat(device, load):
     """`vmstat` over the same seconds shows the same interrupts, switches, blocks and shares."""
     needs("vmstat")
 
-    def measure():
+    def measure() -> Mapping[str, object]:
         (printed,), series = beside(device, ["vmstat", str(SECONDS), "2"])
         names, *rows = [line.split() for line in printed.splitlines()[1:]]
         theirs = dict(zip(names, map(int, rows[-1]), strict=True))
@@ -161,20 +234,20 @@ def test_vmstat_agrees_with_vmstat(device, load):
 RATES = ("in", "cs", "bi", "bo", "si", "so", "us", "sy", "id", "wa", "st")
 
 
+@pytest.mark.quiet
 def test_memory_agrees_with_vmstat(device):
     """`vmstat` between two marks shows memory as it was at one of them, or between."""
     needs("vmstat")
 
-    def measure():
+    def measure() -> Mapping[str, object]:
         with Sampler(Host(), device) as sampler:
-            marks = [sampler.mark(), sampler.mark()]
-            before = sampler.series(*marks)
+            before = sampler.series(sampler.mark(), sampler.mark())
             (printed,), after = beside(device, ["vmstat"])
         names, values = [line.split() for line in printed.splitlines()[1:]]
         theirs = dict(zip(names, map(int, values), strict=True))
         found = {}
         for name in ("swpd", "free", "buff", "cache"):
-            ours = [series.columns[f"vmstat.{name}"][-1] for series in (before, after)]
+            ours = [known(series, f"vmstat.{name}")[-1] for series in (before, after)]
             if not 0.97 * min(ours) - 1 <= theirs[name] <= 1.03 * max(ours) + 1:
                 found[name] = (theirs[name], ours)
         return found
@@ -182,11 +255,12 @@ def test_memory_agrees_with_vmstat(device):
     agree(measure)
 
 
+@pytest.mark.quiet
 def test_cpu_agrees_with_mpstat(device, load):
     """`mpstat` over the same seconds shows the same shares of processor time."""
     needs("mpstat")
 
-    def measure():
+    def measure() -> Mapping[str, object]:
         (printed,), series = beside(device, ["mpstat", "-o", "JSON", str(SECONDS), "1"])
         (report,) = json.loads(printed)["sysstat"]["hosts"][0]["statistics"]
         (theirs,) = report["cpu-load"]
@@ -199,7 +273,7 @@ def test_cpu_agrees_with_mpstat(device, load):
 
 
 @pytest.fixture
-def watch(server, device):
+def watch(server: Server, device: str) -> Iterator[source.Watch]:
     """Return the private server's profiler, with rows that are short beside iostat's one."""
     url = server.start().set(drivername="postgresql").render_as_string(hide_password=False)
     one = source.Watch(source.Order(engines.of_url(url), url, 3.0 * SECONDS + 6, 0.1))
@@ -209,7 +283,7 @@ def watch(server, device):
     one.close()
 
 
-def between(profile, column, begin, end):
+def between(profile: Profile, column: str, begin: float, end: float) -> float:
     """Return a column's mean from one time to another, of which rows may have a part."""
     starts = profile.ends - profile.spans
     shares = np.minimum(profile.ends, end) - np.maximum(starts, begin)
@@ -218,7 +292,7 @@ def between(profile, column, begin, end):
     return float((profile.column(column) * shares)[within].sum() / shares[within].sum())
 
 
-@pytest.mark.slow
+@pytest.mark.quiet
 def test_a_profile_agrees_with_iostat_and_vmstat(device, load, server, watch):
     """What a profile says of the source's machine is what both say of the same seconds."""
     needs("iostat")
@@ -239,13 +313,14 @@ def test_a_profile_agrees_with_iostat_and_vmstat(device, load, server, watch):
     assert not all(differences), differences
 
 
-def _compared(profile, begin, end, printed):
+def _compared(profile: Profile, begin: float, end: float, printed: Sequence[str]) -> Apart:
     """Return what differs between a profile, iostat and vmstat by more than 3 percent."""
     theirs = disk(printed[0])
     names, *lines = [line.split() for line in printed[1].splitlines()[1:]]
     shown = dict(zip(names, map(int, lines[-1]), strict=True))
     mean = {name: between(profile, name, begin, end) for name in COLUMNS}
     cores = profile.source.cores
+    assert cores is not None
     ours = {
         "r/s": mean["read_iops"],
         "w/s": mean["write_iops"],

@@ -3,13 +3,15 @@
 import json
 import shutil
 import subprocess
-import sys
+from collections.abc import Iterator
 from datetime import datetime, timedelta
+from typing import Any
 
 import pytest
 
 from replayer.machine.host import Host
 from tests import namespaces
+from tests.command import COMMAND
 
 pytestmark = [pytest.mark.root, pytest.mark.slow, pytest.mark.quiet]
 
@@ -25,24 +27,26 @@ num_threads = 2
 scale = "64M"
 run_time = "{SECONDS}s"
 """
-ISO = {"env": {"LC_ALL": "C", "S_TIME_FORMAT": "ISO", "PATH": "/usr/sbin:/usr/bin:/sbin:/bin"}}
+ISO = {"LC_ALL": "C", "S_TIME_FORMAT": "ISO", "PATH": "/usr/sbin:/usr/bin:/sbin:/bin"}
 
 
 @pytest.fixture(scope="module")
-def hosts():
+def hosts() -> Iterator[Any]:
     """Return the hosts."""
     with namespaces.rig("user", "db", "c1", "c2") as made:
         yield made
 
 
 @pytest.fixture(scope="module")
-def url(hosts):
+def url(hosts: dict[str, namespaces.Host]) -> str:
     """Return the URL of a server that reads around the page cache."""
     settings = ("shared_buffers = 2MB", "debug_io_direct = data", "io_method = sync")
-    return namespaces.postgres(hosts["db"], *settings)
+    return str(namespaces.postgres(hosts["db"], *settings))
 
 
-def measured(hosts, url, device):
+def measured(
+    hosts: dict[str, namespaces.Host], url: str, device: str
+) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """Return a step of sessions, and what iostat on the database's host printed meanwhile."""
     (hosts["user"].own / "asked.toml").write_text(PHYSICAL)
     watching = hosts["db"].start(
@@ -56,11 +60,21 @@ def measured(hosts, url, device):
         "1",
         stdout=subprocess.PIPE,
         text=True,
-        **ISO,
+        env=ISO,
     )
     try:
-        words = ("run", "/srv/asked.toml", "--engine", url, "--clients", "c1,c2", "--watch", "db")
-        done = hosts["user"].run(sys.executable, "-m", "replayer", *words, "--json", timeout=180)
+        words = (
+            *COMMAND,
+            "run",
+            "/srv/asked.toml",
+            "--engine",
+            url,
+            "--clients",
+            "c1,c2",
+            "--watch",
+            "db",
+        )
+        done = hosts["user"].run(*words, "--json", timeout=600)
     finally:
         # It closes its JSON upon Ctrl-C.
         hosts["db"].run("kill", "-INT", *inside(hosts["db"], "iostat"))
@@ -70,12 +84,12 @@ def measured(hosts, url, device):
     return step, host["statistics"]
 
 
-def inside(host, name):
+def inside(host: namespaces.Host, name: str) -> list[str]:
     """Return the pids, as the host itself knows them, of processes with a name."""
-    return host.run("pidof", name).stdout.split()
+    return str(host.run("pidof", name).stdout).split()
 
 
-def around(step, reports):
+def around(step: dict[str, Any], reports: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return iostat's seconds of the measured window, and those that have a part of it."""
     begin, end = step["series"]["window"] or (0, step["series"]["seconds"][-1])
     started = datetime.fromisoformat(step["series"]["started"])
@@ -93,6 +107,7 @@ def test_ledger_of_a_server_elsewhere_agrees_with_iostat_on_its_host(hosts, url)
     if shutil.which("iostat") is None:
         pytest.skip("iostat is not installed")
     device = Host().device_of(hosts["db"].own)
+    assert device is not None
     differences = []
     for _ in range(ATTEMPTS):
         step, reports = measured(hosts, url, device)

@@ -1,49 +1,78 @@
 """Load on the real server: rates that are kept, stalls that are told, mixes, and what ends them."""
 
 import contextlib
+import math
 import os
 import re
 import select
 import signal
 import subprocess
-import sys
 import threading
 import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Protocol
 
 import pytest
 
 from replayer.engines import driver
 from replayer.engines import engine as engines
 from replayer.engines.connection import Database
+from replayer.engines.verbs import Asked as Verb
 from replayer.errors import ReplayerError, Skip
 from replayer.load import burn, dataset, wire
-from replayer.load.level import Asked, check, measure_level
+from replayer.load import level as levels
+from replayer.load.level import Asked, Level, check, measure_level
 from replayer.load.mix import Mix
 from replayer.load.requests import Statement
 from replayer.load.wire import Gone
+from replayer.machine import processes
+from replayer.model import Outcome
+from replayer.run.context import Context
 from replayer.servers.open import open_server
 from replayer.steps.sessions import step as sessions
+from replayer.steps.sessions.spec import Spec
 from replayer.tables.pgio import TableSet
+from replayer.watch.histogram import Latencies
+from tests.command import Replayer
 from tests.halting import go_on, halt
+from tests.hooked import Hooks, hooked
 from tests.performed import performed
+from tests.ready_made import copy, ready_data
 
 TABLES = TableSet(2, 2048, 1)
 EVERY_KIND = Mix(point=50, range=20, update=20, insert=8, scan=2, work_unit=16, hot="20%/80%")
+LONG = 3600.0
+"""Seconds of a window that ends before, and a patience that never ends."""
+TERMINATE = (
+    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+    "WHERE application_name = 'replayer session 2'"
+)
+
+
+class Measure(Protocol):
+    """Measures a level: keys of Asked, and what is done at its edges."""
+
+    def __call__(
+        self, *, begin: Hooks | None = None, end: Hooks | None = None, **keys: Any
+    ) -> Level:
+        """Return what it came to."""
 
 
 @pytest.fixture
-def loaded(context, database):
+def loaded(context: Context, database: Database) -> Measure:
     """Return a function that measures a level on the shared server's tables."""
     dataset.provide_tables(TABLES, context)
 
-    def measure(**keys):
-        short = {"sessions": 4, "seconds": 2.0, "mix": Mix(point=1), "tables": TABLES}
-        return measure_level(Asked(**{**short, **keys}), context, database)
+    def measure(*, begin: Hooks | None = None, end: Hooks | None = None, **keys: Any) -> Level:
+        short = {"sessions": 4, "seconds": 1.0, "mix": Mix(point=1), "patience": LONG}
+        asked = Asked(**{"tables": TABLES, **short, **keys})
+        return measure_level(asked, hooked(context, begin=begin, end=end), database)
 
     return measure
 
 
-def within_the_window(level, begun):
+def within_the_window(level: Level, begun: int) -> bool:
     """Tell whether all that were begun were answered within it, but those under way at its end.
 
     Under way are at most those that begin while the slowest is answered: of Poisson's arrivals
@@ -51,49 +80,59 @@ def within_the_window(level, begun):
     """
     answered = round(level.completed * level.seconds)
     mean = level.offered * level.response.percentile_ns(100) / 1e9
-    return 0 <= begun - answered <= 1 + mean + 4 * mean**0.5
+    return 0 <= begun - answered <= 1 + mean + 4 * math.sqrt(mean)
 
 
-def tables_there(database):
+def longer(times: Latencies, seconds: float) -> int:
+    """Return how many took longer."""
+    return sum(count for span, count in times.counts().items() if span > seconds * 1e9)
+
+
+def tables_there(database: Database) -> set[str]:
     """Return the names of all tables of the method."""
-    return {row["name"] for row in database.execute("slob/tables")}
+    return {row["name"] for row in database.execute(Verb("slob/tables"))}
 
 
 def test_a_closed_loop_keeps_every_session_busy(loaded):
-    """Each has one statement under way all the time; Little's law holds within 2 %."""
+    """Each has one statement under way all the time, and Little's law holds."""
     level = loaded()
+    answered = round(level.completed * level.seconds)
+    done = level.service.operations
 
     assert level.sustained
-    assert level.completed > 1000
-    assert level.counts["point"] == pytest.approx(level.completed * level.seconds)
-    assert level.in_flight == pytest.approx(4, rel=0.02)
-    assert level.little == pytest.approx(1, abs=0.02)
-    assert level.completed * level.service.mean_ns / 1e9 == pytest.approx(4, rel=0.02)
+    assert sum(level.counts.values()) == answered
+    assert level.in_flight == pytest.approx(4)
+    # All the time, and until the answer of those that are under way at the window's end.
+    assert level.service.total_ns / 1e9 >= 4 * level.seconds
+    assert 0 <= done - answered <= 4
+    longest = level.service.most_ns / 1e9
+    assert level.little is not None
+    assert 1 - 4 / done <= level.little <= 1 + longest / level.seconds
     # An index's pages and the row's: at least three for each.
-    assert level.activity.hits + level.activity.reads >= 3 * level.service.operations
+    assert level.activity.hits + level.activity.reads >= 3 * done
+    assert level.use.client is not None
+    assert level.use.server is not None
     assert 0 < level.use.client < level.use.processors
-    assert level.use.server > 0.05
+    assert level.use.server > 0
 
 
 @pytest.mark.parametrize("arrivals", ["poisson", "uniform"])
-def test_a_rate_is_kept_to_half_a_percent(loaded, arrivals):
-    """As many statements are begun and answered as the rate says, all of them on time or late."""
-    level = loaded(rate=500, seconds=4.0, arrivals=arrivals)
+def test_every_statement_of_a_rate_is_sent_and_answered(loaded, arrivals):
+    """As many are begun and answered as the rate says, all of them on time or late."""
+    level = loaded(rate=500, arrivals=arrivals)
 
-    assert level.sustained, level.reason
-    assert level.offered == 500
-    assert level.begun == 500
-    assert within_the_window(level, begun=2000)
-    assert level.response.operations == level.service.operations == 2000
+    assert level.offered == level.begun == 500
+    assert within_the_window(level, begun=500)
+    assert level.response.operations == level.service.operations == 500
     assert level.response.total_ns >= level.service.total_ns
-    assert sum(lag.begun for lag in level.lag) == 2000
-    assert sum(level.answers) == 2000
+    assert sum(lag.begun for lag in level.lag) == 500
+    assert sum(level.answers) == 500
 
 
 def test_the_same_seed_sends_the_same_statements(loaded):
     """A level can be repeated statement by statement, whenever they are answered."""
     one, same, other = (
-        loaded(rate=300, seconds=1.0, mix=EVERY_KIND, seed=seed).service_by_kind
+        loaded(rate=1200, seconds=0.25, mix=EVERY_KIND, seed=seed).service_by_kind
         for seed in (5, 5, 6)
     )
     counts = [
@@ -104,121 +143,116 @@ def test_the_same_seed_sends_the_same_statements(loaded):
     assert counts[0] != counts[2]
 
 
-def test_clients_that_look_less_often_need_less_cpu_and_keep_the_rate(loaded):
-    """What is due or answered is seen up to 2 ms late, which is in the times; nothing is lost."""
+def test_clients_that_look_less_often_lose_nothing(loaded):
+    """What is due or answered is seen up to two looks late, which is in the times."""
+    # A session is free for each that becomes due, or looks would come earlier.
+    level = loaded(rate=40, sessions=41, resolution=0.05)
+
+    assert level.begun == level.response.operations == 40
+    assert level.service.least_ns >= 50e6
+
+
+@pytest.mark.quiet
+def test_clients_that_look_less_often_need_less_cpu(loaded):
+    """With 2 ms between two looks they need at most 80 % of it, and keep the rate."""
     at_once, later = (
         loaded(rate=2000, seconds=2.0, sessions=16, resolution=seconds) for seconds in (0, 0.002)
     )
 
     for level in (at_once, later):
         assert level.sustained, level.reason
-        assert level.begun == 2000
         assert within_the_window(level, begun=4000)
     assert later.use.client < 0.8 * at_once.use.client
     assert later.response.percentile_ns(50) > at_once.response.percentile_ns(50)
 
 
-@pytest.fixture
-def window(context, monkeypatch):
-    """Return what is set when the clock of a level begins, however long its start took."""
-    opened, task = threading.Event(), context.progress.task
-
-    def seen(title, *others, **keys):
-        if title == "load":
-            opened.set()
-        return task(title, *others, **keys)
-
-    monkeypatch.setattr(context.progress, "task", seen)
-    return opened
-
-
 @contextlib.contextmanager
-def stopped(server, window, after, seconds):
-    """Stop all processes of a server for a while, some seconds after the window opened.
+def locked(context: Context, window: str) -> Iterator[Hooks]:
+    """Yield hooks that lock the tables of a level from before its window to its end."""
+    with contextlib.ExitStack() as held:
 
-    Yields a list that has the seconds for which they were stopped, at the end.
+        def lock() -> None:
+            holder = held.enter_context(context.database())
+            holder.query("BEGIN")
+            holder.query(f"LOCK TABLE {', '.join(TABLES.names)}")
+
+        # The end of a session ends its transaction.
+        yield {"connect": lock, window: held.close}
+
+
+def test_a_stall_is_in_the_response_time_of_all_who_came_meanwhile(loaded, context):
+    """The server answers nothing in a window of a second: it is in all response times.
+
+    The service time has it for those alone that were under way.  The backlog only grows, and is run
+    after the window: nothing is skipped.
     """
-    lasted = []
+    with locked(context, "load") as ends:
+        level = loaded(rate=300, arrivals="uniform", sample_seconds=0.05, end=ends)
 
-    def stop():
-        window.wait(60)
-        time.sleep(after)
+    assert not level.sustained
+    assert "the backlog only grew" in level.reason
+    assert "given up" not in level.reason
+    assert level.completed == 0
+    assert level.begun == level.offered == 300
+    assert level.response.operations == sum(level.answers) == 300
+    assert level.answers[0] == 0
+    # Of those that came in the first half all had to wait for longer than the second.
+    assert longer(level.response, 0.499) >= 150
+    assert longer(level.service, 0.499) < longer(level.response, 0.499)
+    assert max(lag.longest for lag in level.lag) > 0.9
+    # All four sessions were seen to wait for the lock.
+    assert level.waits.keys() >= {"Lock:relation"}
+    assert max(moment.get("Lock:relation", 0) for moment in level.moments) == 4
+    assert level.lock_waiting > 0
+
+
+@pytest.mark.quiet
+def test_a_stall_of_a_second_in_a_minute_is_a_p99_of_four_tenths(loaded, server):
+    """With the server stopped for 1 s of 60 at 500/s the p99 of the response is near 0.40 s."""
+    lasted: list[float] = []
+
+    def stop() -> None:
+        time.sleep(20)
         pids = server.pids()
         begin = time.monotonic()
         halt(pids)
-        time.sleep(seconds)
+        time.sleep(1)
         go_on(pids)
         lasted.append(time.monotonic() - begin)
 
     thread = threading.Thread(target=stop)
-    thread.start()
-    try:
-        yield lasted
-    finally:
-        thread.join()
-
-
-def stall_shows(loaded, server, window, *, seconds, stall):
-    """Hold a level with a stall in it against what the stall makes of it, computed."""
-    with stopped(server, window, seconds / 3, stall) as lasted:
-        level = loaded(rate=500, seconds=seconds, sessions=4)
+    level = loaded(rate=500, seconds=60.0, begin={"load": thread.start})
+    thread.join()
     # Whoever waits for the disk is halted when it has answered.
-    stall = lasted[0]
+    (stall,) = lasted
     # Of all that arrive a share of (stall - x) / seconds has to wait for longer than x, if all who
     # came meanwhile are answered at once; of (stall - x) / (1 - u) / seconds if they are answered
     # one after the other, by a server that is busy for a share u of its time without a stall.
-    expected, busy = stall - 0.01 * seconds, stall - 0.01 * seconds * (1 - 0.2)
+    expected, busy = stall - 0.01 * 60, stall - 0.01 * 60 * (1 - 0.2)
 
     assert level.sustained, level.reason
-    assert within_the_window(level, begun=round(500 * seconds))
+    assert within_the_window(level, begun=30_000)
     assert 0.9 * expected < level.response.percentile_ns(99) / 1e9 < 1.08 * busy
     assert level.service.percentile_ns(99) / 1e9 < expected / 10
     assert max(lag.longest for lag in level.lag) == pytest.approx(stall, rel=0.15)
 
 
-def test_a_stall_is_in_the_response_time_of_all_who_came_meanwhile(loaded, server, window):
-    """The server stands still for 0.5 of 6 s: p99 of the response is 0.44 s, of service small."""
-    stall_shows(loaded, server, window, seconds=6.0, stall=0.5)
-
-
-@pytest.mark.alone
-@pytest.mark.slow
-def test_a_stall_of_a_second_in_a_minute_is_a_p99_of_four_tenths(loaded, server, window):
-    """With the server stopped for 1 s of 60 at 500/s the p99 of the response is near 0.40 s."""
-    stall_shows(loaded, server, window, seconds=60.0, stall=1.0)
-
-
-def test_a_rate_that_cannot_be_had_is_not_sustained(loaded):
+def test_a_rate_that_cannot_be_had_is_given_up(loaded):
     """A backlog that only grows is told, with how far behind it was, and what was given up."""
+    # Of tables of which every statement reads half no server answers so many.
     mix = Mix(range=1, work_unit=1024)
-    most = loaded(sessions=2, mix=mix, seconds=1.0).completed
-    began = time.monotonic()
-    level = loaded(sessions=2, mix=mix, rate=8 * most, seconds=3.0, patience=0.5)
+    level = loaded(sessions=2, mix=mix, rate=100_000, patience=0.2)
 
     assert not level.sustained
     assert "the backlog only grew" in level.reason
     assert "were given up" in level.reason
-    assert time.monotonic() - began < 20
-    assert level.begun < level.offered == pytest.approx(8 * most, rel=0.01)
-
-
-def test_a_backlog_is_run_and_not_skipped(loaded):
-    """A rate above what there is leaves a backlog, all of which is run after the window."""
-    mix = Mix(range=1, work_unit=1024)
-    most = loaded(sessions=2, mix=mix, seconds=1.0).completed
-    level = loaded(sessions=2, mix=mix, rate=8 * most, seconds=0.5, patience=60.0)
-
-    assert not level.sustained
-    assert level.begun == level.offered
-    assert level.response.operations == pytest.approx(level.offered * 0.5)
-    assert level.completed < 0.8 * level.offered
-    assert len(level.answers) >= 2
+    assert level.begun < level.offered == 100_000
 
 
 def test_every_kind_of_statement_does_what_it_says(loaded, database):
     """Reads, updates, inserts and scans at once, in their proportions, counted by the server."""
     before = database.query("SELECT sum(n_tup_upd) AS n FROM pg_stat_user_tables")[0]["n"]
-    level = loaded(rate=400, seconds=3.0, mix=EVERY_KIND, sessions=6)
+    level = loaded(rate=600, mix=EVERY_KIND, sessions=6)
     after = database.query("SELECT sum(n_tup_upd) AS n FROM pg_stat_user_tables")[0]["n"]
     done = {kind: seen.operations for kind, seen in level.service_by_kind.items()}
     rows = sum(
@@ -227,12 +261,11 @@ def test_every_kind_of_statement_does_what_it_says(loaded, database):
         for row in database.query(f"SELECT sum(scratch) AS sum FROM {name}")
     )
 
-    assert level.sustained, level.reason
-    assert sum(done.values()) == 1200
+    assert sum(done.values()) == 600
     for kind, share in EVERY_KIND.shares.items():
-        assert done[kind] / 1200 == pytest.approx(share, abs=0.05)
+        assert done[kind] / 600 == pytest.approx(share, abs=0.05)
     assert after - before == done["update"]
-    assert level.activity.commits >= 1200
+    assert level.activity.commits >= 600
     assert level.activity.wal_bytes > 100 * (done["update"] + done["insert"])
     assert level.activity.wal_flushes > 0
     # A scan reads all 2,048 blocks of a table.
@@ -241,30 +274,29 @@ def test_every_kind_of_statement_does_what_it_says(loaded, database):
     assert tables_there(database) == set(TABLES.names)
 
 
-def test_inserts_are_committed_row_by_row_and_removed(loaded, context, database):
+def test_inserts_are_committed_row_by_row_and_removed(loaded, context, database, monkeypatch):
     """The table for them is there while they are made, and not when they were."""
-    seen = []
+    seen: list[Mapping[str, Any]] = []
+    place = dataset.place_for_inserts
 
-    def look():
-        with context.database() as other:
-            end = time.monotonic() + 10
-            while not seen and time.monotonic() < end:
-                with contextlib.suppress(ReplayerError):
-                    rows = other.query(
-                        "SELECT count(*) AS n, count(DISTINCT mykey) AS keys, "
-                        "max(length(filler)) AS longest FROM pgio0"
-                    )
-                    seen.extend(row for row in rows if row["n"])
+    @contextlib.contextmanager
+    def looked_at(within: Database) -> Iterator[None]:
+        with place(within):
+            yield
+            with context.database() as other:
+                rows = (
+                    "SELECT count(*) AS n, count(DISTINCT mykey) AS keys, "
+                    "count(DISTINCT xmin::text) AS commits, "
+                    "max(length(filler)) AS longest FROM pgio0"
+                )
+                seen.extend(other.query(rows))
 
-    thread = threading.Thread(target=look)
-    thread.start()
-    level = loaded(mix=Mix(insert=1, insert_bytes=77), rate=500, seconds=1.5)
-    thread.join()
+    monkeypatch.setattr(levels, "place_for_inserts", looked_at)
+    level = loaded(mix=Mix(insert=1, insert_bytes=77), rate=500)
 
-    assert level.service_by_kind["insert"].operations == 750
-    assert within_the_window(level, begun=750)
-    assert seen[0]["n"] == seen[0]["keys"]
-    assert seen[0]["longest"] == 77
+    assert level.service_by_kind["insert"].operations == 500
+    assert within_the_window(level, begun=500)
+    assert seen == [{"n": 500, "keys": 500, "commits": 500, "longest": 77}]
     assert tables_there(database) == set(TABLES.names)
 
 
@@ -291,15 +323,17 @@ def test_hot_rows_are_found_in_the_buffers(loaded, context):
             ratios.append(measure_level(asked, context, database).hit_ratio)
     del loaded
 
-    assert ratios[0] < 0.9
-    assert ratios[1] > ratios[0] + 0.05
+    plain, hot_rows = ratios
+    assert plain is not None
+    assert hot_rows is not None
+    assert plain < 0.9
+    assert hot_rows > plain + 0.05
 
 
-@pytest.mark.slow
-@pytest.mark.alone
+@pytest.mark.quiet
 def test_a_statement_burns_what_it_costs_elsewhere(loaded, context, database):
     """The CPU of the server for each statement is the one asked for, measured over the window."""
-    mix = Mix(point=3, range=1, update=1, work_unit=8, cpu="3ms")
+    mix = Mix(point=3, range=1, update=1, work_unit=8, cpu=0.003)
     asked = Asked(sessions=2, seconds=3.0, rate=100, mix=mix, tables=TABLES)
     costs = []
     # A virtual machine's processors may change their speed between what is calibrated and what is
@@ -307,61 +341,47 @@ def test_a_statement_burns_what_it_costs_elsewhere(loaded, context, database):
     for _ in range(3):
         found = burn.calibrate(asked, context, database)
         level = loaded(sessions=2, seconds=3.0, rate=100, mix=mix, burn=found.units)
+        assert found.bare_seconds is not None
         assert found.bare_seconds < 0.001
         assert level.sustained, level.reason
+        assert level.use.server is not None
         costs.append(level.use.server * level.use.seconds / sum(level.counts.values()))
         if costs[-1] == pytest.approx(0.003, rel=0.15):
             return
     pytest.fail(f"3 ms were asked for, and a statement cost {costs} s")
 
 
-def test_waits_tell_what_sessions_wait_for(loaded):
-    """Sessions that update one row wait for each other, and that is what is seen of them."""
-    one_row = Mix(update=1, hot="0.05%/100%")
-    level = loaded(sessions=8, mix=one_row, seconds=3.0)
+def test_a_killed_backend_ends_the_level_in_one_sentence(loaded, context):
+    """A session that the server ended is told at once, with what the server said of it."""
 
-    assert any(wait.startswith("Lock:") for wait in level.waits), level.waits
-    assert level.lock_waiting > 0.5
+    def kill() -> None:
+        with context.database() as other:
+            other.query(TERMINATE)
 
-
-def test_a_killed_backend_ends_the_level_in_one_sentence(loaded, database):
-    """A session that the server ended is told, with what the server said of it."""
-
-    def kill():
-        killed = []
-        with contextlib.closing(Database(database.engine, database.url)) as other:
-            while not killed:
-                time.sleep(0.1)
-                killed = other.query(
-                    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name "
-                    "= 'replayer session 2' AND query_start - backend_start > '1.5s'"
-                )
-
-    thread = threading.Thread(target=kill)
-    thread.start()
-    began = time.monotonic()
     with pytest.raises(ReplayerError, match=r"the load lost the server .*terminat") as caught:
-        loaded(rate=200, seconds=30.0)
-    thread.join()
+        loaded(rate=200, seconds=LONG, begin={"load": kill})
 
     assert "\n" not in str(caught.value)
-    assert time.monotonic() - began < 15
 
 
 def test_a_killed_server_ends_the_level_in_one_sentence(server_home, surroundings):
     """Kill -9 of the postmaster in the middle is told; the next start removes what was made."""
-    with open_server(engines.load("postgres"), data_dir=server_home / "killed-load") as server:
+    data = copy(ready_data("postgres"), server_home / "killed-load")
+    with open_server(engines.load("postgres"), data_dir=data) as server:
         server.start()
+        main = server.pids()[0]
         context = surroundings(server)
         dataset.provide_tables(TABLES, context)
-        thread = threading.Timer(1.5, lambda: os.kill(server.pids()[0], signal.SIGKILL))
-        with context.database() as database:
-            thread.start()
-            asked = Asked(sessions=4, seconds=60.0, rate=300, mix=EVERY_KIND, tables=TABLES)
-            with pytest.raises(ReplayerError, match=r"lost the server|refused|said|closed") as gone:
-                measure_level(asked, context, database)
-            thread.join()
-        time.sleep(1)
+        asked = Asked(sessions=4, seconds=LONG, rate=300, mix=EVERY_KIND, tables=TABLES)
+        killing = hooked(context, begin={"load": lambda: os.kill(main, signal.SIGKILL)})
+        with (
+            context.database() as database,
+            pytest.raises(ReplayerError, match=r"lost the server|refused|said|closed") as gone,
+        ):
+            measure_level(asked, killing, database)
+        # Until init has reaped it, its number is taken.
+        while Path(f"/proc/{main}").exists():
+            time.sleep(0.05)
         with context.database() as database:
             dataset.provide_tables(TABLES, context)
             left = tables_there(database)
@@ -383,11 +403,11 @@ SPOKEN = {
 }
 
 
-def answer(session, place, number=5):
+def answer(session: wire.Session, place: int, number: int = 5) -> bool | None:
     """Send a statement and return what its answer says."""
     session.send(place, session.packing.prefix + number.to_bytes(8, "big"))
     while (end := session.receive()) is False:
-        select.select([session], [], [], 10)
+        select.select([session], [], [])
     return end
 
 
@@ -408,14 +428,15 @@ def test_answers_of_every_shape_are_taken_to_their_end(server, database, kind):
     with contextlib.closing(gone) as session:
         session.prepare([Statement("point", "SELECT $1", ("first",), 1, 1, 0)])
         database.query(f"SELECT pg_terminate_backend({connection_id(session)})")
-        time.sleep(0.2)
+        select.select([session], [], [])
         with pytest.raises(Gone, match="terminating connection due to administrator command"):
             answer(session, 0)
 
 
-def connection_id(session):
+def connection_id(session: Any) -> int:
     """Return the server's process of a session."""
-    return session._connection.info.backend_pid
+    pid: int = session._connection.info.backend_pid
+    return pid
 
 
 def test_an_engine_without_such_statements_says_so():
@@ -437,15 +458,15 @@ def test_more_statements_than_a_session_prepares_are_refused():
 # The step
 
 
-def values_of(outcome):
+def values_of(outcome: Outcome) -> dict[str, float]:
     """Return metric -> value."""
     return {m.metric: m.value for m in outcome.measurements}
 
 
-def perform(context, **keys):
+def perform(context: Context, **keys: object) -> Outcome:
     """Perform a step of sessions on the shared server."""
-    small = {"num_schemas": 2, "num_threads": 2, "scale": 2048, "run_time": "2s"}
-    spec = sessions.Spec.model_validate(
+    small = {"num_schemas": 2, "num_threads": 2, "scale": 2048, "run_time": "1s"}
+    spec = Spec.model_validate(
         {"step": "sessions", "name": "sessions", "memory": "cached", **small, **keys}
     )
     return performed(sessions, spec, context)
@@ -453,17 +474,26 @@ def perform(context, **keys):
 
 def test_a_step_at_a_rate_has_both_times_and_the_lag(context):
     """Response and service time are two histograms, lag is a series, and nothing is missing."""
-    outcome = perform(context, rate=300, mix="point=8 update=1 insert=1 hit_ratio=0.5")
+    # More sessions than statements that a slow disk holds up: the rate is sustained.
+    outcome = perform(
+        context,
+        rate=50,
+        num_threads=16,
+        run_time="2s",
+        mix="point=8 update=1 insert=1 hit_ratio=0.5",
+    )
     values = values_of(outcome)
 
     assert outcome.facts["sessions.sustained"] is True
-    assert values["sessions.offered"] == values["sessions.begun"] == 300
-    assert values["sessions.completed"] == pytest.approx(300, rel=0.01)
+    assert values["sessions.offered"] == values["sessions.begun"] == 50
+    assert 0 < values["sessions.completed"] <= 50
     assert values["sessions.response.p50"] >= values["sessions.service.p50"] > 0
     assert {"response", "service", "point", "update", "insert"} <= set(outcome.latency)
+    assert outcome.latency["response"].operations == outcome.latency["service"].operations == 100
     assert 0 <= values["sessions.hit_ratio"] <= 100
-    assert values["sessions.commits"] >= 250
+    assert values["sessions.commits"] >= 50
     assert outcome.writes
+    assert outcome.series
     assert len(outcome.series.columns["sessions.lag"]) == len(outcome.series.seconds)
     assert any("50.00% were asked for" in note for note in outcome.notes)
     assert any("not tested by this mix: joins" in note for note in outcome.notes)
@@ -475,7 +505,7 @@ def test_a_rate_without_a_mix_sends_the_steps_own_statements(context):
     outcome = perform(context, rate=200, work_unit=32, update_pct=20, update_work_unit=2)
 
     assert [row["kind"] for row in outcome.tables["kinds"]] == ["range", "update"]
-    assert values_of(outcome)["sessions.completed"] == pytest.approx(200, rel=0.02)
+    assert values_of(outcome)["sessions.begun"] == 200
 
 
 def test_a_mix_without_a_rate_is_a_closed_loop(context):
@@ -483,15 +513,17 @@ def test_a_mix_without_a_rate_is_a_closed_loop(context):
     outcome = perform(context, mix="point=9 range=1 work_unit=16")
     values = values_of(outcome)
 
-    assert values["sessions.completed"] > 500
+    assert values["sessions.completed"] > 0
     assert "sessions.offered" not in values
     assert "response" not in outcome.latency
-    assert values["sessions.in_flight"] == pytest.approx(4, rel=0.05)
+    assert values["sessions.in_flight"] == pytest.approx(4)
 
 
 def test_no_percentile_is_told_of_a_rate_that_is_not_sustained(context):
     """What would grow for as long as one watches is no number."""
-    outcome = perform(context, rate=400_000, mix="range=1 work_unit=512", run_time="6s")
+    perform(context, rate=10, run_time="1s", mix="point=1")
+    with locked(context, "sessions") as ends:
+        outcome = perform(hooked(context, end=ends), rate=200, mix="point=1")
     metrics = values_of(outcome)
 
     assert outcome.facts["sessions.sustained"] is False
@@ -500,34 +532,34 @@ def test_no_percentile_is_told_of_a_rate_that_is_not_sustained(context):
     assert any(note.startswith("not sustained: the backlog") for note in outcome.notes)
 
 
-WORKLOAD = """
+SESSIONS = 16
+WORKLOAD = f"""
 # A test.
 description = "a test"
 [[step]]
 step = "sessions"
 name = "rate"
 num_schemas = 1
-num_threads = 4
+num_threads = {SESSIONS}
 scale = 1024
 memory = "cached"
-run_time = "{seconds}s"
-rate = 200
+run_time = "{{seconds}}s"
+rate = 50
 mix = "point=80 update=10 insert=10"
 """
 
 
 @pytest.fixture
-def running(tmp_path, made_home):
+def running(
+    replayer: Replayer, tmp_path: Path, made_home: Path
+) -> Callable[[int], subprocess.Popen[str]]:
     """Return a function that starts `replayer run` of a load in a home of its own."""
     del made_home
 
-    def start(seconds):
+    def start(seconds: int) -> subprocess.Popen[str]:
         workload = tmp_path / "load.toml"
         workload.write_text(WORKLOAD.format(seconds=seconds))
-        command = [sys.executable, "-m", "replayer", "run", workload, "--results", tmp_path / "r"]
-        return subprocess.Popen(
-            list(map(str, command)), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        )
+        return replayer.start("run", workload, "--results", tmp_path / "r")
 
     return start
 
@@ -535,24 +567,30 @@ def running(tmp_path, made_home):
 @pytest.mark.slow
 def test_the_report_says_whether_the_rate_was_sustained(running):
     """In one line, with the mix below it, and both times."""
-    report, errors = running(2).communicate(timeout=120)
+    report, errors = running(2).communicate()
 
-    assert "200/s asked, 200/s begun" in report, errors
+    assert "50/s asked, 50/s begun" in report, errors
     assert "answered in the window: sustained" in report
     assert "response" in report
     assert "service p50" in report
     assert re.search(r"^  lag  .* [mu]?s to .* [mu]?s$", report, re.MULTILINE)
 
 
-@pytest.mark.slow
-def test_ctrl_c_in_the_middle_leaves_nothing(running):
-    """It ends at once, says so in a sentence, and neither processes nor notes are left."""
-    replayer = running(60)
-    time.sleep(9)
-    replayer.send_signal(signal.SIGINT)
-    began = time.monotonic()
-    _, errors = replayer.communicate(timeout=60)
+def sessions_of(home: Path) -> int:
+    """Return how many sessions the server of a home has."""
+    mains = [pid for pid in processes.every() if str(home) in processes.arguments(pid)]
+    family = {pid for main in mains for pid in processes.family(main)}
+    return sum("[local]" in processes.arguments(pid) for pid in family)
 
-    assert replayer.returncode == 130, errors
-    assert time.monotonic() - began < 20
+
+@pytest.mark.slow
+def test_ctrl_c_in_the_middle_leaves_nothing(running, made_home):
+    """It ends at once, says so in a sentence, and neither processes nor notes are left."""
+    command = running(3600)
+    while sessions_of(made_home) < SESSIONS and command.poll() is None:
+        time.sleep(0.1)
+    command.send_signal(signal.SIGINT)
+    _, errors = command.communicate()
+
+    assert command.returncode == 130, errors
     assert "Traceback" not in errors

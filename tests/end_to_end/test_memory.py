@@ -13,43 +13,45 @@ from pathlib import Path
 import pytest
 
 from replayer import journal
-from replayer.conditions import memory_bound, temperature
+from replayer.conditions import memory_bound
+from replayer.conditions.residency import residency
 from replayer.errors import Impossible, ReplayerError
 from replayer.machine import page_cache
 from replayer.machine.host import Host
 from replayer.model import Verdict
 from replayer.run import recovery
-from tests.end_to_end.test_sessions import context_of, perform, sessions, spec_of
-
-pytestmark = pytest.mark.alone
+from replayer.steps.sessions import step as sessions
+from replayer.steps.sessions.spec import Spec
+from tests.performed import performed
 
 MIB = 1 << 20
 HOST = Host()
 
 
-def needs(kind):
+def needs(kind: str) -> None:
     """Skip a test on a machine that cannot bound memory that way."""
     why = memory_bound.refusal(kind, HOST)
     if why:
         pytest.skip(f"{kind}: {why}")
 
 
-def group_of(pid):
+def group_of(pid: int | str) -> str:
     """Return the lines of a process's cgroups."""
     return Path(f"/proc/{pid}/cgroup").read_text()
 
 
-def locked_bytes(pid):
+def locked_bytes(pid: int) -> int:
     """Return how much memory a process has locked."""
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     return next(int(line.split()[1]) << 10 for line in lines if line.startswith("VmLck:"))
 
 
-def left_by_killed(code):
+def left_by_killed(code: str) -> list[str]:
     """Run Python that takes something and says `taken`, kill it with SIGKILL, return its output."""
     child = subprocess.Popen(
         [sys.executable, "-c", textwrap.dedent(code)], stdout=subprocess.PIPE, text=True
     )
+    assert child.stdout is not None
     said = child.stdout.readline()
     assert said.startswith("taken"), said
     child.kill()
@@ -93,10 +95,11 @@ def test_cgroup_bounds_the_page_cache(server, database, tmp_path):
                 database.query(
                     f"SELECT length(pg_read_binary_file('large-file', {offset}, {4 * MIB}))"
                 )
-            resident = temperature.residency([large]).resident_bytes
+            resident = residency([large]).resident_bytes
     finally:
         large.unlink()
 
+    assert resident is not None
     assert resident <= 48 * MIB
 
 
@@ -133,7 +136,7 @@ def test_killed_replayer_leaves_a_cgroup_that_is_given_back(server_home):
     )
     try:
         assert Path(group).is_dir()
-        said = []
+        said: list[str] = []
         recovery.give_back(said.append)
 
         assert any(group in text for text in said)
@@ -143,6 +146,7 @@ def test_killed_replayer_leaves_a_cgroup_that_is_given_back(server_home):
         os.kill(int(pid), signal.SIGKILL)
 
 
+@pytest.mark.alone
 def test_huge_pages_are_reserved_and_given_back(server):
     """Free memory becomes huge pages, and as many as before are there afterwards."""
     needs("hugepages")
@@ -159,6 +163,7 @@ def test_huge_pages_are_reserved_and_given_back(server):
     assert list(journal.notes("hugepages")) == []
 
 
+@pytest.mark.alone
 def test_killed_replayer_leaves_huge_pages_that_are_given_back(server_home):
     """After a SIGKILL the next command gives the reserved pages back."""
     needs("hugepages")
@@ -177,13 +182,14 @@ def test_killed_replayer_leaves_huge_pages_that_are_given_back(server_home):
         """
     )
     assert HOST.memory("HugePages_Total") > before
-    said = []
+    said: list[str] = []
     recovery.give_back(said.append)
 
     assert any("huge pages were given back" in text for text in said)
     assert HOST.memory("HugePages_Total") == before
 
 
+@pytest.mark.alone
 def test_ballast_is_locked_and_given_back(server):
     """The memory is held by one child, locked, and free again when it is gone."""
     needs("ballast")
@@ -198,6 +204,7 @@ def test_ballast_is_locked_and_given_back(server):
     assert list(journal.notes("ballast")) == []
 
 
+@pytest.mark.alone
 def test_killed_replayer_takes_its_ballast_along(server_home):
     """The child that holds the memory dies with replayer, and the note is cleared away."""
     needs("ballast")
@@ -214,12 +221,10 @@ def test_killed_replayer_takes_its_ballast_along(server_home):
                 time.sleep(60)
         """
     )
-    deadline = time.monotonic() + 10
-    while journal.identity(int(child)) and time.monotonic() < deadline:
+    while journal.identity(int(child)):
         time.sleep(0.02)
     recovery.give_back(lambda _: None)
 
-    assert not journal.identity(int(child))
     assert list(journal.notes("ballast")) == []
 
 
@@ -255,26 +260,31 @@ def test_ordinary_user_is_told_why():
     assert reasons["ballast"]
 
 
-def test_step_in_a_cgroup_reads_from_the_device(server):
+def spec_of(**keys: object) -> Spec:
+    """Return a small spec of sessions."""
+    small = {"num_schemas": 2, "num_threads": 1, "scale": 1024, "work_unit": 255, "run_time": "1s"}
+    return Spec.model_validate({"step": "sessions", "name": "sessions", **small, **keys})
+
+
+def test_step_in_a_cgroup_reads_from_the_device(context):
     """With a limit on the server the blocks come from the device, as the ledger proves."""
     needs("cgroup")
-    outcome = perform(
-        server, memory="cgroup", memory_limit="32M", scale="64M", work_unit=255, run_time="1s"
-    )
+    spec = spec_of(memory="cgroup", memory_limit="32M", scale="64M")
+    outcome = performed(sessions, spec, context)
+    assert outcome.ledger
+    assert outcome.ledger.ratio
     assert outcome.ledger.verdict in (Verdict.PHYSICAL, Verdict.MIXED)
     assert outcome.ledger.ratio > 0.7
     assert outcome.facts["memory.kind"] == "cgroup"
 
 
-def test_too_small_a_cgroup_is_refused_before_the_kernel_kills(server):
+def test_too_small_a_cgroup_is_refused_before_the_kernel_kills(context):
     """A limit that the server's own processes exceed is refused with what they need."""
     needs("cgroup")
     with pytest.raises(Impossible, match="alone need about"):
-        sessions.check(
-            spec_of(memory="cgroup", memory_limit="20M", scale="64M"), context_of(server)
-        )
+        sessions.check(spec_of(memory="cgroup", memory_limit="20M", scale="64M"), context)
     with pytest.raises(Impossible, match=r"set memory_limit lower or scale higher; what remains"):
-        sessions.check(spec_of(memory="cgroup", memory_limit="20M"), context_of(server))
+        sessions.check(spec_of(memory="cgroup", memory_limit="20M"), context)
 
 
 def test_unknown_limit_is_an_error_and_leaves_nothing(server):

@@ -1,25 +1,26 @@
 """Metrics of a run under way: Prometheus and others ask, while the real thing is measured."""
 
 import http.client
-import os
 import re
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from replayer.__main__ import parser
 from tests import scraped
+from tests.command import Replayer
+from tests.told import line_with, matched
 
-COMMAND = [sys.executable, "-m", "replayer"]
+LINK = re.compile(r"metrics: (http://\S+)")
 LONG = '[[step]]\nstep = "probe"\nname = "cpu"\nprobe = "cpu"\nduration = "60s"\n'
 COUNTERS = ("_bucket", "_count", "_sum", "_total")
 STEADY = (
@@ -34,10 +35,14 @@ STEADY = (
     "replayer_step_resident",
 )
 """What a finished step has: with one repeat it never changes again."""
+Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
+"""What was exported, by name and labels."""
+Starting = Callable[..., "subprocess.Popen[str]"]
+Result = TypeVar("Result")
 
 
 @pytest.fixture
-def home():
+def home() -> Iterator[Path]:
     """Return a folder that the server of root's run can reach."""
     folder = Path(tempfile.mkdtemp(prefix="replayer-test-", dir="/tmp"))
     folder.chmod(0o755)
@@ -46,20 +51,14 @@ def home():
 
 
 @pytest.fixture
-def start(home):
-    """Return a function that starts a replayer with this home; none outlives the test."""
+def start(replayer: Replayer, home: Path) -> Iterator[Starting]:
+    """Return a function that starts a replayer with this home, which ends in order."""
     started = []
 
-    def call(*words):
-        one = subprocess.Popen(
-            [*COMMAND, *map(str, words)],
-            stdin=subprocess.DEVNULL,
-            # A pipe that nobody reads would hold up its report.
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
-            env={**os.environ, "REPLAYER_HOME": str(home / "home")},
-        )
+    def call(*words: object) -> "subprocess.Popen[str]":
+        # A pipe that nobody reads would hold up its report.
+        quiet = {"stdout": subprocess.DEVNULL}
+        one = replayer.start(*words, popen=quiet, REPLAYER_HOME=str(home / "home"))
         started.append(one)
         return one
 
@@ -70,16 +69,12 @@ def start(home):
         one.communicate(timeout=120)
 
 
-def link_of(process):
+def link_of(process: "subprocess.Popen[str]") -> str:
     """Return where a run or a command says that its metrics are."""
-    for line in process.stderr:
-        told = re.search(r"metrics: (http://\S+)", line)
-        if told:
-            return told[1]
-    return pytest.fail("no link was printed")
+    return matched(LINK, line_with(process.stderr, LINK))[1]
 
 
-def samples(text):
+def samples(text: str) -> Samples:
     """Return (name, labels) -> value of what was exported."""
     return {
         (one.name, frozenset(one.labels.items())): one.value
@@ -88,7 +83,7 @@ def samples(text):
     }
 
 
-def asked(link):
+def asked(link: str) -> Samples | None:
     """Return what a link exports now; None when nobody is there any more."""
     try:
         with urllib.request.urlopen(link, timeout=60) as answer:
@@ -97,7 +92,7 @@ def asked(link):
         return None
 
 
-def until(condition):
+def until(condition: Callable[[], Result]) -> Result:
     """Wait for a condition; fail after minutes."""
     end = time.monotonic() + 180
     while not (value := condition()):
@@ -107,7 +102,7 @@ def until(condition):
 
 
 @pytest.mark.slow
-def test_the_board_has_data_of_a_run_and_the_values_are_the_reports(home, start, capsys):
+def test_the_board_has_data_of_a_run_and_the_values_are_the_reports(home, replayer, start):
     """Each query of the board is answered; no counter falls; what a step has it keeps."""
     results = home / "results"
     first = start("run", "smoke", "--label", "stock", "--results", results, "-q")
@@ -141,14 +136,12 @@ def test_the_board_has_data_of_a_run_and_the_values_are_the_reports(home, start,
             time.sleep(0.2)
         run.communicate(timeout=600)
         without = [one for one in scraped.queries() if not prometheus.series(one[1])]
-    args = parser().parse_args(["metrics", "uek", "--results", str(results)])
-    args.perform(args)
-    final = samples(capsys.readouterr().out)
+    final = samples(replayer("metrics", "uek", "--results", results).out)
 
     assert run.returncode == 0
     assert not without
     assert len(polls) > 5
-    seen = {}
+    seen: Samples = {}
     for poll in polls:
         for key, value in poll.items():
             if key[0].startswith(STEADY):

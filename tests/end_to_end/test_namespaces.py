@@ -5,22 +5,24 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests import namespaces
+from tests.namespaces import Host
 
 pytestmark = pytest.mark.root
 
 ROUND_TRIPS = """
 import socket, sys, threading, time
-sock = socket.create_connection((sys.argv[1], 22), timeout=2)
+sock = socket.create_connection((sys.argv[1], 22), timeout=120)
 sock.recv(100)
 taken = []
 for _ in range(20):
     began = time.perf_counter()
-    socket.create_connection((sys.argv[1], 22), timeout=2).close()
+    socket.create_connection((sys.argv[1], 22), timeout=120).close()
     taken.append(time.perf_counter() - began)
 print(min(taken))
 """
@@ -28,6 +30,7 @@ print(min(taken))
 HOLDING = """
 import sys, time
 from tests import namespaces
+from tests.namespaces import Host
 with namespaces.rig("one") as hosts:
     busy = hosts["one"].start("sleep", "1000")
     print(busy.inside, hosts["one"].first, hosts["one"].own, flush=True)
@@ -36,7 +39,7 @@ with namespaces.rig("one") as hosts:
 
 
 @pytest.fixture(scope="module")
-def hosts():
+def hosts() -> Iterator[dict[str, Host]]:
     """Return four hosts; the clocks of one are ahead by an hour, another is far away."""
     with namespaces.rig(
         "user", "db", "near", "far", clocks={"near": 3600}, delays={"far": 1}
@@ -44,7 +47,7 @@ def hosts():
         yield all_
 
 
-def seconds(host, to):
+def seconds(host: Host, to: str) -> float:
     """Return the shortest round trip from one host to another."""
     return float(host.run("python3", "-I", "-c", ROUND_TRIPS, to).stdout)
 
@@ -70,13 +73,20 @@ def test_each_is_a_host_of_its_own(hosts):
 def test_clocks_are_ahead_by_what_was_asked(hosts):
     """CLOCK_MONOTONIC of one host is an hour ahead of the others', which agree."""
     ask = ("python3", "-I", "-c", "import time; print(time.monotonic())")
-    clocks = {name: float(host.run(*ask).stdout) for name, host in hosts.items()}
+    order = ("user", "near", "user", "db", "user")
+    first, ahead, between, same, last = (float(hosts[name].run(*ask).stdout) for name in order)
 
-    assert clocks["near"] - clocks["user"] == pytest.approx(3600, abs=2)
-    assert clocks["db"] - clocks["user"] == pytest.approx(0, abs=2)
+    assert first <= ahead - 3600 <= between <= same <= last
 
 
 def test_a_far_host_is_a_millisecond_away_each_way(hosts):
+    """No round trip to it takes less than 2 ms, from either end."""
+    assert seconds(hosts["user"], "far") >= 0.002
+    assert seconds(hosts["far"], "user") >= 0.002
+
+
+@pytest.mark.quiet
+def test_a_far_host_is_no_further_than_was_asked(hosts):
     """A round trip to it takes 2 ms more than one to a near host, from either end."""
     near = seconds(hosts["user"], "db")
 
@@ -86,16 +96,19 @@ def test_a_far_host_is_a_millisecond_away_each_way(hosts):
 
 def test_a_cable_that_is_out_and_in_again(hosts):
     """Nobody answers without it; with it again they do, also through a cable that delays."""
-    for name in ("near", "far"):
+    names = ("near", "far")
+    for name in names:
         hosts[name].cut()
-        failed = hosts["user"].run("ssh", "-o", "ConnectTimeout=1", name, "true", check=False)
+    # At the same time, as each waits for a second.
+    words = ("ssh", "-o", "ConnectTimeout=1")
+    asked = [hosts["user"].start(*words, name, "true", stderr=subprocess.PIPE) for name in names]
+    failed = [(one.communicate(timeout=120), one.returncode)[1] for one in asked]
+    for name in names:
         hosts[name].mend()
 
-        assert failed.returncode == 255
-        assert (
-            hosts["user"].run("ssh", "-o", "ConnectTimeout=5", name, "hostname").stdout
-            == f"{name}\n"
-        )
+    assert failed == [255, 255]
+    for name in names:
+        assert hosts["user"].run("ssh", name, "hostname").stdout == f"{name}\n"
 
 
 def test_a_host_that_hangs_and_goes_on(hosts):
@@ -115,10 +128,11 @@ def test_nothing_outlives_the_process_that_made_it():
     with subprocess.Popen(
         [sys.executable, "-c", HOLDING], stdout=subprocess.PIPE, text=True, cwd=root
     ) as holder:
+        assert holder.stdout is not None
         *pids, folder = holder.stdout.readline().split()
         lived = [Path(f"/proc/{pid}").exists() for pid in pids]
         holder.kill()
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 120
     while any(Path(f"/proc/{pid}").exists() for pid in pids):
         assert time.monotonic() < deadline, "processes of a killed rig live on"
         time.sleep(0.01)

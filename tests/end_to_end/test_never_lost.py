@@ -7,12 +7,13 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-REPLAYER = [sys.executable, "-m", "replayer"]
+from tests.command import COMMAND
+
 TWO_PROBES = """
 [[step]]
 step = "probe"
@@ -31,7 +32,7 @@ threads = 1
 
 
 @pytest.fixture
-def workload(tmp_path):
+def workload(tmp_path: Path) -> Path:
     """Return a workload of two short probes, which need no server."""
     path = tmp_path / "two.toml"
     path.write_text(TWO_PROBES)
@@ -39,7 +40,7 @@ def workload(tmp_path):
 
 
 @pytest.fixture
-def small(tmp_path):
+def small(tmp_path: Path) -> Iterator[Path]:
     """Return a file system of two pages: it takes the first result of a run and not the last."""
     folder = tmp_path / "small"
     folder.mkdir()
@@ -52,48 +53,42 @@ def small(tmp_path):
     subprocess.run(["umount", folder], check=True)
 
 
-def replayer(*words, **how):
-    """Run replayer in a process of its own."""
-    how = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, **how}
-    return subprocess.run([*REPLAYER, *map(str, words)], check=False, timeout=60, **how)
-
-
 @pytest.mark.slow
 @pytest.mark.root
-def test_on_a_full_disk_the_run_is_printed_and_kept_elsewhere(workload, small, tmp_path):
+def test_on_a_full_disk_the_run_is_printed_and_kept_elsewhere(workload, small, replayer, tmp_path):
     """The report is whole, the file lies in $TMPDIR, and the last sentence says where and why."""
     other = tmp_path / "other"
     other.mkdir()
-    ended = replayer("run", workload, "--results", small, env={**os.environ, "TMPDIR": str(other)})
+    ended = replayer.process("run", workload, "--results", small, status=1, TMPDIR=str(other))
 
     (kept,) = other.glob("*/*.json")
     run = json.loads(kept.read_text())
-    assert ended.returncode == 1
     assert [(step["name"], step["status"]) for step in run["steps"]] == [
         ("one", "done"),
         ("two", "done"),
     ]
     assert run["status"] == "done"
-    assert "one (probe)" in ended.stdout
-    assert "two (probe)" in ended.stdout
-    last = ended.stderr.splitlines()[-1]
+    assert "one (probe)" in ended.out
+    assert "two (probe)" in ended.out
+    last = ended.err.splitlines()[-1]
     assert last.startswith("replayer: error: the result ")
     assert "No space left on device" in last
     assert last.endswith(f"the run is in {kept}")
-    assert replayer("show", kept).returncode == 0
+    replayer("show", kept)
 
 
 @pytest.mark.slow
-def test_a_report_that_cannot_be_printed_is_said_and_the_run_is_kept(workload, tmp_path):
+def test_a_report_that_cannot_be_printed_is_said_and_the_run_is_kept(workload, replayer, tmp_path):
     """With a stdout that takes nothing the run is stored, and stderr says both."""
     results = tmp_path / "results"
     with Path("/dev/full").open("w") as full:
-        ended = replayer("run", workload, "--results", results, stdout=full)
+        running = replayer.start("run", workload, "--results", results, popen={"stdout": full})
+        _, said = running.communicate(timeout=300)
 
     (kept,) = results.glob("*.json")
-    assert ended.returncode == 1
-    assert f"result: {kept}" in ended.stderr.splitlines()
-    assert ended.stderr.splitlines()[-1] == (
+    assert running.returncode == 1
+    assert f"result: {kept}" in said.splitlines()
+    assert said.splitlines()[-1] == (
         "replayer: error: stdout cannot be written: No space left on device"
     )
 
@@ -115,9 +110,9 @@ CASES = {
 def test_streams_that_take_nothing_are_one_sentence(case, words):
     """A command whose streams are closed or full ends with a status and at most one sentence."""
     redirected, status, sentence = CASES[case]
-    command = f"set -o pipefail; {shutil.which('env')} {' '.join([*REPLAYER, *words])} {redirected}"
+    command = f"set -o pipefail; {shutil.which('env')} {' '.join([*COMMAND, *words])} {redirected}"
     ended = subprocess.run(
-        ["bash", "-c", command], capture_output=True, text=True, check=False, timeout=60
+        ["bash", "-c", command], capture_output=True, text=True, check=False, timeout=300
     )
 
     assert ended.returncode == status
@@ -145,51 +140,52 @@ def test_a_terminal_that_is_gone_is_no_traceback(words, tmp_path):
     ) as running:
         os.close(theirs)
         os.close(ours)
-        status = running.wait(timeout=60)
+        status = running.wait(timeout=300)
 
     assert status in (1, 2)
     assert traced.read_text() == ""
 
 
-@pytest.mark.parametrize("redirected", ["", "2>&-", "2>/dev/full"])
-@pytest.mark.parametrize("times", [1, 2])
-@pytest.mark.parametrize("after", [0.1, 0.6])
-def test_ctrl_c_while_modules_are_loaded_is_one_sentence(redirected, times, after, tmp_path):
-    """Ctrl-C while a command's modules are imported is status 130; a second one may end it."""
-    said = tmp_path / "said"
-    command_line = ["run", "no-such-workload", "--results", str(tmp_path / "results")]
-    program = (
-        "import sys, time\n"
-        "class Slow:\n"
-        "    def find_spec(self, name, path=None, target=None):\n"
-        "        if name == 'replayer.commands.run':\n"
-        f"            open({str(said)!r}, 'w').close()\n"
-        "        time.sleep(0.005)\n"
-        "from replayer.__main__ import main\n"
-        "sys.meta_path.insert(0, Slow())\n"
-        f"sys.exit(main({command_line!r}))\n"
-    )
-    script = tmp_path / "slow.py"
-    script.write_text(program)
-    command = f"exec {sys.executable} {script} {redirected}"
-    with subprocess.Popen(
-        ["bash", "-c", command],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
-    ) as running:
-        while not said.exists():
-            assert running.poll() is None
-            time.sleep(0.01)
-        time.sleep(after)
-        for _ in range(times):
-            running.send_signal(signal.SIGINT)
-        words = running.communicate(timeout=60)[1]
+FIRST, LATE = "replayer.commands.run", "rich.live"
+"""Modules that a command loads at the begin and towards the end."""
+LOADING = """
+import os, signal, sys
+class Hit:
+    def find_spec(self, name, path=None, target=None):
+        if name == sys.argv[1]:
+            for _ in range(int(sys.argv[2])):
+                os.kill(os.getpid(), signal.SIGINT)
+            open("hit", "a").write(name)
+from replayer.__main__ import main
+sys.meta_path.insert(0, Hit())
+sys.exit(main(["run", "no-such-workload", "--results", "results"]))
+"""
 
+
+@pytest.mark.parametrize(
+    ("module", "times", "redirected"),
+    [
+        (FIRST, 1, ""),
+        (FIRST, 2, "2>&-"),
+        (FIRST, 1, "2>/dev/full"),
+        (LATE, 2, ""),
+        (LATE, 1, "2>&-"),
+        (LATE, 2, "2>/dev/full"),
+    ],
+)
+def test_ctrl_c_while_modules_are_loaded_is_one_sentence(module, times, redirected, replayer):
+    """Ctrl-C while a command's modules are imported is status 130; a second one may end it."""
+    script = replayer.folder / "loading.py"
+    script.write_text(LOADING)
+    shell = f"exec {sys.executable} {script} {module} {times} {redirected}"
+    ended = replayer.process(
+        command=("bash", "-c", shell), status=None, PYTHONPATH=str(Path(__file__).parents[2])
+    )
+
+    assert (replayer.folder / "hit").read_text() == module
     sentence = "" if redirected else "replayer: error: stopped by Ctrl-C\n"
     if times == 1:
-        assert (running.returncode, words) == (130, sentence)
+        assert (ended.status, ended.err) == (130, sentence)
     else:
-        assert running.returncode in (130, -signal.SIGINT)
-        assert words in ("", sentence)
+        assert ended.status in (130, -signal.SIGINT)
+        assert ended.err in ("", sentence)

@@ -6,8 +6,10 @@ import socket
 import subprocess
 import tempfile
 import time
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
@@ -16,7 +18,7 @@ from replayer.engines import engine as engines
 from replayer.engines.connection import Database
 from replayer.errors import Impossible
 from replayer.servers import programs
-from replayer.servers.open import open_server
+from replayer.servers.open import Server, open_server
 from tests.conftest import missing
 
 SETTINGS = """
@@ -32,16 +34,16 @@ pool_mode = {mode}
 
 
 @pytest.fixture(scope="session")
-def pgbouncer():
+def pgbouncer() -> str:
     """Return the path of pgbouncer; skip, or fail if it is required, without it."""
     found = shutil.which("pgbouncer", path="/usr/sbin:/usr/bin")
     if found is None:
         missing("pgbouncer", "apt-get install pgbouncer")
-    return found
+    return str(found)
 
 
 @contextlib.contextmanager
-def pooled(program, server, mode):
+def pooled(program: str, server: Server, mode: str) -> Iterator[str]:
     """Yield the URL of a private server behind a pooler in that mode."""
     own = server.start()
     with socket.create_server(("127.0.0.1", 0)) as free:
@@ -51,35 +53,38 @@ def pooled(program, server, mode):
         Path(folder).chmod(0o755)
         settings = Path(folder) / "pgbouncer.ini"
         settings.write_text(SETTINGS.format(socket=own.query["host"], port=port, mode=mode))
-        identity = {} if user is None else {"user": user.uid, "group": user.gid, "extra_groups": []}
+        identity: dict[str, Any] = {}
+        if user is not None:
+            identity = {"user": user.uid, "group": user.gid, "extra_groups": []}
         with subprocess.Popen([program, "-q", settings], cwd="/", **identity) as pooler:
             try:
-                wait_for_port(port)
+                wait_for_port(port, pooler)
                 yield f"postgresql://postgres@127.0.0.1:{port}/replayer"
             finally:
                 pooler.kill()
 
 
-def wait_for_port(port):
-    """Wait until something listens; fail after ten seconds."""
-    end = time.monotonic() + 10
-    while time.monotonic() < end:
+def wait_for_port(port: int, pooler: subprocess.Popen[bytes]) -> None:
+    """Wait until the pooler listens; fail where it has ended."""
+    while pooler.poll() is None:
         with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port)):
             return
         time.sleep(0.05)
     pytest.fail("pgbouncer did not start")
 
 
-def left_on(url):
+def left_on(url: str) -> list[tuple[Any, ...] | None]:
     """Return what is set and held on the server's sessions that a pooler hands to others."""
     with psycopg.connect(url, autocommit=True) as other:
-        path = other.execute("SHOW search_path").fetchone()[0]
-        locks = other.execute("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'")
-        prepared = other.execute("SELECT count(*) FROM pg_prepared_statements")
-        return path, locks.fetchone()[0], prepared.fetchone()[0]
+        asked = (
+            "SHOW search_path",
+            "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'",
+            "SELECT count(*) FROM pg_prepared_statements",
+        )
+        return [other.execute(one).fetchone() for one in asked]
 
 
-def fresh(server):
+def fresh(server: Server) -> list[tuple[Any, ...] | None]:
     """Return the same of a session that nobody ever used."""
     own = server.start()
     return left_on(f"postgresql://postgres@/replayer?host={own.query['host']}&port=5432")
@@ -111,5 +116,5 @@ def test_a_pooler_that_keeps_sessions_works_and_is_left_clean(server, pgbouncer)
             closing(Database(there.engine, there.start())) as database,
         ):
             assert database.query("SHOW search_path") == [{"search_path": "replayer"}]
-            assert fresh(server)[0] != "replayer"
+            assert fresh(server)[0] != ("replayer",)
         assert left_on(url) == fresh(server)

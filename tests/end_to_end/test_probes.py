@@ -1,16 +1,18 @@
 """Probes with the real command on real files: results, cross-checks, clients, and every failure."""
 
 import contextlib
+import dataclasses
 import json
 import os
 import shutil
 import signal
 import stat
 import subprocess
-import sys
 import threading
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any, TypeVar
 
 import pytest
 
@@ -18,6 +20,7 @@ from replayer.errors import Impossible
 from replayer.machine import processes
 from replayer.storage import device, reference_tools
 from replayer.storage.files import PREFIX
+from tests.command import Ended, Replayer
 
 ROOT = os.geteuid() == 0
 SHIM = """
@@ -46,8 +49,13 @@ ssize_t preadv64(int file, const struct iovec *parts, int many, off_t offset) {
 """
 
 
+Process = subprocess.Popen[str]
+Write = Callable[..., Path]
+_Found = TypeVar("_Found")
+
+
 @pytest.fixture
-def disk(tmp_path):
+def disk(tmp_path: Path) -> Iterator[Path]:
     """Return a folder for the probe's files that must be empty after the test."""
     folder = tmp_path / "disk"
     folder.mkdir()
@@ -56,13 +64,13 @@ def disk(tmp_path):
 
 
 @pytest.fixture
-def small_disk(tmp_path):
+def small_disk(tmp_path: Path) -> Iterator[Path]:
     """Return a mounted file system of 96 MiB; nothing of a probe may be left on it."""
     if not ROOT:
         pytest.skip("mounting needs root")
     folder = tmp_path / "small"
     folder.mkdir()
-    mounted = ["mount", "-t", "tmpfs", "-o", "size=96m", "none", folder]
+    mounted = ["mount", "-t", "tmpfs", "-o", "size=96m", "none", str(folder)]
     if subprocess.run(mounted, capture_output=True, check=False).returncode:
         pytest.skip("mounting is not allowed here")
     yield folder
@@ -72,10 +80,10 @@ def small_disk(tmp_path):
 
 
 @pytest.fixture
-def workload(tmp_path):
+def workload(tmp_path: Path) -> Write:
     """Return a function that writes a workload of probes and returns its path."""
 
-    def write(*tables):
+    def write(*tables: str) -> Path:
         path = tmp_path / "probes.toml"
         steps = [f'[[step]]\nstep = "probe"\n{table}\n' for table in tables]
         path.write_text("".join(steps))
@@ -85,56 +93,45 @@ def workload(tmp_path):
 
 
 @pytest.fixture
-def start(tmp_path):
+def start(replayer: Replayer) -> Callable[..., Process]:
     """Return a function that starts `replayer run`; what still runs at the end is killed."""
-    running = []
 
-    def begin(path, folder, *options, environment=None):
-        command = [sys.executable, "-m", "replayer", "run", path, "--data-dir", folder]
-        process = subprocess.Popen(
-            [*map(str, command), *options, "--json", "--results", str(tmp_path / "results")],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env={**os.environ, **(environment or {})},
-        )
-        running.append(process)
-        return process
+    def begin(path: Path, folder: Path) -> Process:
+        return replayer.start("run", path, "--data-dir", folder, "--json")
 
-    yield begin
-    for process in running:
-        process.kill()
-        process.communicate()
+    return begin
 
 
 @pytest.fixture
-def run(start):
+def run(replayer: Replayer) -> Callable[..., tuple[int, Any, str]]:
     """Return a function that runs a workload to its end: status, result, stderr."""
 
-    def finish(*args, **keys):
-        process = start(*args, **keys)
-        stdout, stderr = process.communicate(timeout=120)
-        return process.returncode, json.loads(stdout) if stdout else None, stderr
+    def finish(
+        path: Path, folder: Path, *options: str, process: bool = False, **environment: str
+    ) -> tuple[int, Any, str]:
+        words = ("run", path, "--data-dir", folder, *options, "--json")
+        there = dataclasses.replace(replayer, environment=environment)
+        call: Callable[..., Ended] = there.process if process else there
+        done = call(*words, status=None)
+        return done.status, json.loads(done.out) if done.out else None, done.err
 
     return finish
 
 
-def values(step):
+def values(step: dict[str, Any]) -> dict[str, float]:
     """Return metric -> value of a step of a result."""
     return {m["metric"]: m["value"] for m in step["measurements"]}
 
 
-def eventually(found, seconds=60.0):
-    """Wait until a function returns something true, and return that."""
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        if result := found():
-            return result
+def eventually(found: Callable[[], _Found], process: Process) -> _Found:
+    """Wait until a function returns something true, and return that; the process must go on."""
+    while not (result := found()):
+        assert process.poll() is None, process.communicate()[1]
         time.sleep(0.01)
-    raise AssertionError("it did not happen in time")
+    return result
 
 
-def last_words(stderr):
+def last_words(stderr: str) -> str:
     """Return the error that a command ended with; there must be one, without a traceback."""
     assert "Traceback" not in stderr
     (line,) = [line for line in stderr.splitlines() if line.startswith("replayer: error: ")]
@@ -276,7 +273,7 @@ def test_cross_check_without_the_tool_is_said(workload, run, disk, tmp_path):
 
     if Path("/usr/sbin/ioping").exists() or Path("/usr/local/bin/ioping").exists():
         pytest.skip("ioping is where it is always found")
-    status, result, stderr = run(path, disk, environment={"PATH": str(nothing)})
+    status, result, stderr = run(path, disk, PATH=str(nothing))
 
     assert status == 0, stderr
     assert "cross-check skipped: ioping is not installed" in result["steps"][0]["notes"]
@@ -288,12 +285,12 @@ ORION = (
 )
 
 
-def workers_of(pid):
+def workers_of(pid: int) -> int:
     """Return how many worker processes a replayer has."""
     return sum(b"spawn_main" in command_of(child) for child in processes.family(pid)[1:])
 
 
-def command_of(pid):
+def command_of(pid: int) -> bytes:
     """Return a process's arguments, b"" if it is gone."""
     try:
         return Path(f"/proc/{pid}/cmdline").read_bytes()
@@ -307,9 +304,9 @@ def test_interrupted_probe_keeps_its_finished_rows(workload, start, disk, tmp_pa
     """Ctrl-C ends with 130; the points that were done are in the result, the files are gone."""
     process = start(workload(ORION), disk)
     # One process for each of the few threads: with three at work, depths 1 and 2 are done.
-    eventually(lambda: workers_of(process.pid) >= 3)
+    eventually(lambda: workers_of(process.pid) >= 3, process)
     process.send_signal(number)
-    stdout, stderr = process.communicate(timeout=30)
+    stdout, stderr = process.communicate(timeout=300)
     result = json.loads(stdout)
 
     assert process.returncode == 130
@@ -324,7 +321,7 @@ def test_interrupted_probe_keeps_its_finished_rows(workload, start, disk, tmp_pa
 def test_files_of_a_killed_replayer_are_removed_by_the_next_command(workload, start, run, disk):
     """SIGKILL leaves files; their note tells the next command, which removes them."""
     process = start(workload(ORION), disk)
-    eventually(lambda: list(disk.glob(f"{PREFIX}*/orion-0/file.0")))
+    eventually(lambda: list(disk.glob(f"{PREFIX}*/orion-0/file.0")), process)
     process.kill()
     process.communicate()
     left = list(disk.iterdir())
@@ -337,22 +334,40 @@ def test_files_of_a_killed_replayer_are_removed_by_the_next_command(workload, st
     assert f"the files of a probe in {left[0]} were removed" in stderr
 
 
-def test_file_deleted_under_the_run_ends_it_with_one_sentence(workload, start, disk):
+def test_file_deleted_under_the_run_ends_it_with_one_sentence(workload, run, disk):
     """Figures of a file that is gone are not kept, and say so at once, not at the end."""
-    path = workload('probe = "io"\nname = "io"\nsize = "4M"\nduration = "60s"')
-    process = start(path, disk)
-    (file,) = eventually(lambda: list(disk.glob(f"{PREFIX}*/io-0/file.0")))
-    time.sleep(1)
-    file.unlink()
-    stdout, stderr = process.communicate(timeout=30)
+    path = workload('probe = "io"\nname = "io"\nsize = "4M"\nduration = "24h"')
+    over = threading.Event()
 
-    assert process.returncode == 1
+    def delete() -> None:
+        while not over.wait(0.01):
+            for file in files_in_use(disk):
+                file.unlink()
+
+    deleting = threading.Thread(target=delete)
+    deleting.start()
+    try:
+        status, result, stderr = run(path, disk)
+    finally:
+        over.set()
+        deleting.join()
+
+    assert status == 1
     assert "was deleted by somebody while it was in use" in last_words(stderr)
-    assert json.loads(stdout)["steps"][0]["status"] == "failed"
+    assert result["steps"][0]["status"] == "failed"
+
+
+def files_in_use(disk: Path) -> list[Path]:
+    """Return the files of a probe that its workers, children of this process, have open."""
+    opened = set()
+    for worker in processes.family(os.getpid())[1:]:
+        with contextlib.suppress(OSError):
+            opened |= {one.readlink() for one in Path(f"/proc/{worker}/fd").iterdir()}
+    return sorted(opened & set(disk.glob(f"{PREFIX}*/io-0/file.*")))
 
 
 @pytest.fixture
-def shim(tmp_path):
+def shim(tmp_path: Path) -> Path:
     """Return a library that lets reads fail after so many, where it can be compiled."""
     compiler = shutil.which("cc")
     if compiler is None:
@@ -375,7 +390,7 @@ def test_faults_of_the_storage_keep_what_was_finished(workload, run, disk, shim,
     number, name = fault
     faults = {"LD_PRELOAD": str(shim), "FAIL_AFTER": "1000", "FAIL_WITH": str(number)}
 
-    status, result, stderr = run(path, disk, environment=faults)
+    status, result, stderr = run(path, disk, process=True, **faults)
 
     assert status == 1
     assert name in last_words(stderr)
@@ -421,11 +436,11 @@ def test_disk_that_fills_up_meanwhile_ends_the_run(workload, start, small_disk):
         'probe = "bonnie"\nname = "bonnie"\nsize = "64M"\nfiles = 0\nper_char = "1s"',
     )
     process = start(path, small_disk)
-    eventually(lambda: list(small_disk.glob(f"{PREFIX}*/bonnie-0/file.0")))
+    eventually(lambda: list(small_disk.glob(f"{PREFIX}*/bonnie-0/file.0")), process)
     with contextlib.suppress(OSError), (small_disk / "ballast").open("wb", buffering=0) as file:
         while True:
             file.write(bytes(1 << 20))
-    stdout, stderr = process.communicate(timeout=60)
+    stdout, stderr = process.communicate(timeout=300)
 
     assert process.returncode == 1
     assert "No space left on device; free some space" in last_words(stderr)
@@ -444,13 +459,13 @@ def test_read_only_file_system_is_refused(workload, run, small_disk):
 
 
 @pytest.fixture
-def loop(tmp_path):
+def loop(tmp_path: Path) -> Iterator[Callable[..., tuple[str, Path]]]:
     """Return a function that makes a loop device of 24 MiB and returns its path and its file."""
     if not ROOT or not Path("/dev/loop-control").exists():
         pytest.skip("loop devices need root")
-    made = []
+    made: list[str] = []
 
-    def make(content=b""):
+    def make(content: bytes = b"") -> tuple[str, Path]:
         file = tmp_path / f"disk-{len(made)}.img"
         file.write_bytes(content)
         os.truncate(file, 24 << 20)
@@ -553,12 +568,12 @@ def test_what_is_no_device_is_refused(tmp_path):
 def test_the_folder_of_a_probe_is_its_own(workload, start, disk):
     """Nobody else can look into the folder or the files while they are there."""
     process = start(workload('probe = "io"\nsize = "4M"\nduration = "60s"'), disk)
-    (file,) = eventually(lambda: list(disk.glob(f"{PREFIX}*/io-0/file.0")))
+    (file,) = eventually(lambda: list(disk.glob(f"{PREFIX}*/io-0/file.0")), process)
 
     assert stat.S_IMODE(file.parents[1].stat().st_mode) == 0o700
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     process.send_signal(signal.SIGINT)
-    process.communicate(timeout=30)
+    process.communicate(timeout=300)
 
 
 @pytest.mark.slow

@@ -1,6 +1,7 @@
 """perf beside a step: cut to the window, told whose work it was, and never in anybody's way."""
 
 import contextlib
+import copy
 import io
 import os
 import re
@@ -9,37 +10,38 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from replayer import journal
-from replayer.collectors import Scene
+from replayer.collectors import Scene, Seen
 from replayer.collectors.profile import collector, recording
+from replayer.collectors.profile.recording import PerfRecording
 from replayer.engines import engine as engines
 from replayer.errors import ReplayerError, Skip
 from replayer.machine import perf as perfs
 from replayer.machine import processes
 from replayer.machine.host import Host
-from replayer.model import PROFILED
+from replayer.model import PROFILED, Profile
 from replayer.report.progress import Lines
 from replayer.run import recovery, runner, workload
 from replayer.watch import calibration
 from tests.conftest import missing
+from tests.small_disk import small_disk
+from tests.told import line_with
+from tests.waiting import wait_until
 
 SECOND = 10**9
 MODES = {"user", "kernel"}
 SERVER, CLIENT, _, OTHERS, REPLAYER = PROFILED
-BURN = """
-import sys, time
-end = time.monotonic() + float(sys.argv[1])
-while time.monotonic() < end:
-    pass
-"""
 
 
 @pytest.fixture(scope="module")
-def perf():
+def perf() -> Path:
     """Return the path of perf; skip, or fail if it is required, where it is not."""
     path = shutil.which("perf")
     if path is None:
@@ -47,47 +49,58 @@ def perf():
     return Path(path)
 
 
+@pytest.fixture(scope="module", autouse=True)
+def patience() -> Iterator[None]:
+    """Give perf all the time that it needs on a busy machine."""
+    with pytest.MonkeyPatch.context() as patch:
+        for module, name in (
+            (perfs, "_READY_SECONDS"),
+            (perfs, "_END_SECONDS"),
+            (recording, "_ENABLED_SECONDS"),
+            (recording, "_LOOK_SECONDS"),
+        ):
+            patch.setattr(module, name, 600.0)
+        yield
+
+
+@contextlib.contextmanager
+def recorder(folder: Path, server: Sequence[int] = ()) -> Iterator[PerfRecording]:
+    """Yield a recording of this process and a server, in a new folder; none is left."""
+    folder.mkdir(0o700)
+    scene = Scene(
+        host=Host(),
+        device=None,
+        folder=folder,
+        server=lambda: list(server),
+        own=lambda: processes.family(os.getpid()),
+    )
+    begun = collector.begin(scene)
+    try:
+        yield begun
+    finally:
+        if begun._perf.background.process.poll() is None:
+            begun._perf.background.process.kill()
+            begun._perf.background.process.wait()
+
+
 @pytest.fixture
-def begun(perf, tmp_path):
+def begun(perf: Path, tmp_path: Path) -> Iterator[Callable[[], PerfRecording]]:
     """Return a function that begins a recording, which is ended after the test."""
-    recordings = []
-
-    def begin(server=()):
-        folder = tmp_path / f"scene{len(recordings)}"
-        folder.mkdir(0o700)
-        scene = Scene(
-            host=Host(),
-            device=None,
-            folder=folder,
-            server=lambda: list(server),
-            own=lambda: processes.family(os.getpid()),
-        )
-        recordings.append(collector.begin(scene))
-        return recordings[-1]
-
-    yield begin
-    for one in recordings:
-        if one._perf.background.process.poll() is None:
-            one._perf.background.process.kill()
-            one._perf.background.process.wait()
-
-
-@pytest.fixture
-def burn():
-    """Return a function that burns a processor in a process of that name for some seconds."""
     with contextlib.ExitStack() as stack:
-
-        def start(seconds, name="python", code=BURN):
-            command = [name, "-c", code, str(seconds)]
-            process = subprocess.Popen(command, executable=sys.executable)
-            stack.enter_context(process)
-            stack.callback(process.kill)
-            return process
-
-        yield start
+        yield lambda: stack.enter_context(recorder(tmp_path / "scene"))
 
 
-def window(recorder, seconds):
+@contextlib.contextmanager
+def running(*command: object, **how: Any) -> Iterator[int]:
+    """Yield the process id of a program, which is killed at the end."""
+    with subprocess.Popen([str(word) for word in command], **how) as process:
+        try:
+            yield process.pid
+        finally:
+            process.kill()
+
+
+def window(recorder: PerfRecording, seconds: float) -> tuple[int, int]:
     """Have a window of some seconds, and return its edges."""
     recorder.prepare()
     begin_ns = time.monotonic_ns()
@@ -98,9 +111,65 @@ def window(recorder, seconds):
     return begin_ns, end_ns
 
 
-def by(profile, *places):
+def work(*pids: int, seconds: float = 0.2) -> None:
+    """Work for some seconds, and until each of the processes did so as well."""
+    own = os.getpid()
+    ends = {pid: sum(processes.cpu_seconds([pid])) + seconds for pid in (own, *pids)}
+    while any(sum(processes.cpu_seconds([pid])) < end for pid, end in ends.items()):
+        pass
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """One recording that has ended, and the edges of its window."""
+
+    one: PerfRecording
+    prepared_ns: int
+    begin_ns: int
+    end_ns: int
+
+    def seen(self, *, data: Path | None = None, program: Path | None = None) -> Seen:
+        """Return what it saw by another file than its own, or if another program reads that."""
+        one, one._perf = copy.copy(self.one), copy.copy(self.one._perf)
+        one._perf.data = data or one._perf.data
+        one._perf._program = program or one._perf._program
+        return one.cut(self.begin_ns, self.end_ns)
+
+
+@pytest.fixture(scope="module")
+def recorded(perf: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Recorded]:
+    """Return a recording in which everybody worked before it, in its window and after that.
+
+    The server reads all the time, the client counts, and so does somebody else.
+    """
+    reads = "import os\nf = os.open('/dev/zero', 0)\nwhile True: os.read(f, 1 << 20)"
+    with (
+        running("postgres", "-c", reads, executable=sys.executable) as server,
+        # A copy of the interpreter under another name is no worker of replayer's.
+        running("python", "-c", "while True: pass", executable=sys.executable) as client,
+        running("sh", "-c", "while :; do :; done") as other,
+        recorder(tmp_path_factory.mktemp("recorded") / "scene", [server]) as one,
+    ):
+        work(server)
+        prepared_ns = time.monotonic_ns()
+        one.prepare()
+        one.mark(begin_ns := time.monotonic_ns())
+        work(server, client, other)
+        one.mark(end_ns := time.monotonic_ns())
+        work(seconds=0.05)
+        one.end()
+        yield Recorded(one, prepared_ns, begin_ns, end_ns)
+
+
+def profile_of(seen: Seen) -> Profile:
+    """Return the profile, which there must be."""
+    assert seen.profile is not None
+    return seen.profile
+
+
+def by(profile: Profile, *places: int) -> dict[tuple[str, ...], int]:
     """Return samples by some parts of the stacks, such as 0 for whose they are."""
-    samples = {}
+    samples: dict[tuple[str, ...], int] = {}
     for stack, count in profile.stacks().items():
         parts = stack.split(";")
         key = tuple(parts[place] for place in places)
@@ -108,65 +177,44 @@ def by(profile, *places):
     return samples
 
 
-def stamps(perf, data):
+def stamps(perf: Path, data: Path) -> list[int]:
     """Return the times of all samples of a recording in ns, as perf prints them."""
-    command = [perf, "script", "-i", data, "-F", "time", "-G", "--ns"]
+    command: list[str | Path] = [perf, "script", "-i", data, "-F", "time", "-G", "--ns"]
     text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     return [int(stamp.strip().rstrip(":").replace(".", "")) for stamp in text.split()]
 
 
-def test_no_sample_is_from_outside_of_the_window(begun, perf):
+def test_no_sample_is_from_outside_of_the_window(recorded, perf, monkeypatch):
     """Every sample that perf has a time of within the window is counted, and no other."""
-    one = begun()
-    time.sleep(1.0)
-    begin_ns, end_ns = window(one, 0.5)
-    time.sleep(0.3)
-    one.end()
+    # A machine may be halted for that long in the middle.
+    monkeypatch.setattr(recording, "_LATE_NS", 60 * SECOND)
+    profile = profile_of(recorded.seen())
 
-    profile = one.cut(begin_ns, end_ns).profile
-
-    times = stamps(perf, one._perf.data)
-    inside = [stamp for stamp in times if begin_ns <= stamp <= end_ns]
+    times = stamps(perf, recorded.one._perf.data)
+    inside = [stamp for stamp in times if recorded.begin_ns <= stamp <= recorded.end_ns]
     assert profile.samples + profile.idle == len(inside) > 0
     assert profile.outside == len(times) - len(inside) > 0
     # It did not sample before it was to, so that a long preparation costs nothing.
-    assert min(times) >= begin_ns - SECOND // 2
+    assert min(times) >= recorded.prepared_ns
+    # Nor more often, so that it costs next to nothing.
+    seconds = (recorded.end_ns - recorded.begin_ns) / SECOND
+    assert len(inside) <= (recording.HERTZ * seconds + 1) * (os.cpu_count() or 1)
     assert profile.truncated == ""
 
 
-def test_it_is_told_whose_work_it_was(begun, burn):
+def test_it_is_told_whose_work_it_was(recorded):
     """The server's processes, replayer's workers, its other programs, and everybody else."""
-    server = burn(9, name="postgres")
-    one = begun(server=[server.pid])
-    # A copy of the interpreter under another name is no worker of replayer's.
-    worker, other = burn(9), subprocess.Popen(["sh", "-c", "while :; do :; done"])
-    try:
-        begin_ns, end_ns = window(one, 1.5)
-    finally:
-        other.kill()
-        other.wait()
-    one.end()
+    samples = by(profile_of(recorded.seen()), 0)
 
-    samples = by(one.cut(begin_ns, end_ns).profile, 0)
-
-    assert worker.poll() is server.poll() is None
-    # However many others want the processors.
-    assert all(samples[whose,] > 0 for whose in (SERVER, CLIENT, REPLAYER))
+    assert all(samples[whose,] > 0 for whose in (SERVER, CLIENT, OTHERS, REPLAYER))
 
 
-def test_system_calls_are_of_the_kernel(begun, burn):
+def test_system_calls_are_of_the_kernel(recorded):
     """Whoever reads all the time is in the kernel, in functions that have a name."""
-    reads = "import os\nf = os.open('/dev/zero', 0)\nwhile True: os.read(f, 1 << 20)"
-    reader = burn(0, code=reads)
-    one = begun(server=[reader.pid])
-    begin_ns, end_ns = window(one, 0.7)
-    one.end()
+    profile = profile_of(recorded.seen())
 
-    seen = one.cut(begin_ns, end_ns)
-
-    modes = by(seen.profile, 0, 1)
-    assert modes[SERVER, "kernel"] > 0
-    kernel = [stack for stack in seen.profile.stacks() if stack.startswith("server;kernel")]
+    assert by(profile, 0, 1)[SERVER, "kernel"] > 0
+    kernel = [stack for stack in profile.stacks() if stack.startswith("server;kernel")]
     assert any("vfs_read_[k]" in stack for stack in kernel)
 
 
@@ -205,16 +253,17 @@ def test_the_shares_of_functions_are_those_of_a_perf_of_ones_own(perf, begun, tm
     }
     assert theirs.samples > 5 * ours.samples
     assert max(own_shares.values()) > 0.03
-    assert max(apart.values()) < 0.03, max(apart, key=apart.get)
+    assert max(apart.values()) < 0.03, apart
 
 
-def test_it_costs_next_to_nothing(begun, burn):
+@pytest.mark.quiet
+def test_it_costs_next_to_nothing(begun):
     """Perf itself is on a processor for less than half a percent of the window."""
-    burn(9)
     one = begun()
-    window(one, 1.0)
+    with running(sys.executable, "-c", "while True: pass"):
+        window(one, 1.0)
 
-    assert 0 <= one.end() < 0.01 * os.cpu_count()
+        assert 0 <= one.end() < 0.01 * (os.cpu_count() or 1)
 
 
 def test_perf_that_is_killed_in_the_middle_is_told(begun):
@@ -222,9 +271,10 @@ def test_perf_that_is_killed_in_the_middle_is_told(begun):
     one = begun()
     one.prepare()
     one.mark(begin_ns := time.monotonic_ns())
-    time.sleep(0.3)
+    work()
     one._perf.background.process.kill()
-    time.sleep(0.3)
+    wait_until(lambda: one._perf.background.status is not None)
+    time.sleep(0.2)
     one.mark(end_ns := time.monotonic_ns())
     one.end()
 
@@ -233,7 +283,7 @@ def test_perf_that_is_killed_in_the_middle_is_told(begun):
     except ReplayerError as error:
         reason = str(error)
     else:
-        reason = seen.profile.truncated
+        reason = profile_of(seen).truncated
         assert any(reason in note for note in seen.notes)
     assert "perf was ended in the middle of the step by SIGKILL" in reason
 
@@ -250,10 +300,10 @@ def test_bpf_programs_that_come_and_go_do_not_make_it_unreadable(perf, tmp_path)
         (tmp_path / str(number)).mkdir()
         recorders.append(perfs.Perf(Host(), tmp_path / str(number), options))
     for one in recorders:
-        one.tell("enable", 1.0)
+        one.tell("enable", 600.0)
     program = "tracepoint:sched:sched_switch { @ = count(); } interval:ms:50 { exit(); }"
-    for _ in range(3):
-        subprocess.run([bpftrace, "-e", program], capture_output=True, check=True, timeout=60)
+    for _ in range(2):
+        subprocess.run([bpftrace, "-e", program], capture_output=True, check=True, timeout=600)
     for one in recorders:
         one.end()
 
@@ -262,16 +312,13 @@ def test_bpf_programs_that_come_and_go_do_not_make_it_unreadable(perf, tmp_path)
 
 
 @pytest.mark.parametrize("share", [0.0, 0.01, 0.3, 0.7, 0.999])
-def test_a_file_that_is_cut_is_one_sentence_or_a_part(begun, share):
+def test_a_file_that_is_cut_is_one_sentence_or_a_part(recorded, share, tmp_path):
     """Whatever is left of it: samples of the window, or why there are none."""
-    one = begun()
-    begin_ns, end_ns = window(one, 0.4)
-    one.end()
-    size = one._perf.data.stat().st_size
-    os.truncate(one._perf.data, int(size * share))
+    data = shutil.copy(recorded.one._perf.data, tmp_path / "perf.data")
+    os.truncate(data, int(data.stat().st_size * share))
 
     try:
-        profile, reason = one.cut(begin_ns, end_ns).profile, "perf"
+        profile, reason = profile_of(recorded.seen(data=data)), "perf"
     except ReplayerError as error:
         profile, reason = None, str(error)
 
@@ -280,67 +327,60 @@ def test_a_file_that_is_cut_is_one_sentence_or_a_part(begun, share):
     assert "\n" not in reason
 
 
+@pytest.mark.root
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount")
 @pytest.mark.parametrize("room", ["64k", "1m"])
-def test_a_file_system_that_is_full_is_told(perf, tmp_path, room):
+def test_a_file_system_that_is_full_is_told(perf, room, monkeypatch):
     """Before perf has begun or in the middle: it writes what it can, and no step is harmed."""
-    if os.geteuid():
-        pytest.skip("only root mounts a file system")
-    # In a name space of its own nobody else sees the mount.
-    script = (
-        "from tests.end_to_end.test_profile_collector import full\n"
-        f"full({str(tmp_path)!r}, {room!r})\n"
-    )
-    done = subprocess.run(
-        ["unshare", "--mount", sys.executable, "-c", script],
-        capture_output=True, text=True, check=False, cwd=Path(__file__).parents[2], timeout=60,
-    )  # fmt: skip
-
-    assert done.returncode == 0, done.stderr
-    assert re.search("perf has no room|No space left on device|no space is left", done.stdout)
-    assert done.stdout.count("\n") == 1
-
-
-def full(place, room):
-    """Record where there is little room, and print what became of it."""
-    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={room}", "tmpfs", place], check=True)
-    folder = Path(place) / "replayer" / "profile"
-    folder.mkdir(parents=True)
-    recording.HERTZ = 4999
-    try:
-        one = collector.begin(Scene(Host(), None, folder, list, list))
-        begin_ns, end_ns = window(one, 2.0)
-        one.end()
-        print(one.cut(begin_ns, end_ns).profile.truncated or "whole")
-    except ReplayerError as error:
-        print(error)
-
-
-def test_a_recording_at_its_limit_says_from_when_on(begun, monkeypatch):
-    """So much memory is taken for it and no more."""
     monkeypatch.setattr(recording, "HERTZ", 4999)
-    monkeypatch.setattr(perfs, "_largest", lambda _host, _folder: 4 << 20)
+    with small_disk(f"size={room}") as disk:
+        folder = disk / "replayer" / "profile"
+        folder.parent.mkdir()
+        try:
+            with recorder(folder) as one:
+                one.prepare()
+                one.mark(begin_ns := time.monotonic_ns())
+                # It keeps a processor busy: one that sleeps has no samples.
+                while one._perf.background.status is None:
+                    pass
+                time.sleep(0.2)
+                one.mark(end_ns := time.monotonic_ns())
+                one.end()
+                reason = profile_of(one.cut(begin_ns, end_ns)).truncated
+        except ReplayerError as error:
+            reason = str(error)
+
+    assert re.search("perf has no room|No space left on device|no space is left", reason)
+    assert "\n" not in reason
+
+
+def test_a_recording_at_its_limit_says_from_when_on(recorded, begun, monkeypatch):
+    """So much memory is taken for it and no more."""
+    # It begins with all processes that there are.
+    largest = (1 << 20) + 2 * recorded.one._perf.data.stat().st_size
+    monkeypatch.setattr(recording, "HERTZ", 4999)
+    monkeypatch.setattr(perfs, "_largest", lambda _host, _folder: largest >> 10 << 10)
     one = begun()
     one.prepare()
-    begin_ns = time.monotonic_ns()
-    one.mark(begin_ns)
+    one.mark(begin_ns := time.monotonic_ns())
     while not one._perf.is_full():  # which keeps a processor busy: one that sleeps has no samples
-        assert time.monotonic_ns() < begin_ns + 60e9, "it did not happen within a minute"
-    time.sleep(0.5)
-    end_ns = time.monotonic_ns()
-    one.mark(end_ns)
+        pass
+    time.sleep(0.2)
+    one.mark(end_ns := time.monotonic_ns())
     one.end()
 
     seen = one.cut(begin_ns, end_ns)
 
-    lasts = (end_ns - begin_ns) / 1e9
-    limit = re.match(r"its file reached 4.00 MiB, (\d+\.\d) s after", seen.profile.truncated)
-    assert limit, seen.profile.truncated
+    lasts = (end_ns - begin_ns) / SECOND
+    truncated = profile_of(seen).truncated
+    limit = re.match(r"its file reached \d+\.\d+ MiB, (\d+\.\d) s after", truncated)
+    assert limit, truncated
     assert 0 <= float(limit[1]) <= lasts + 0.1
     assert len(seen.notes) == 1
-    assert one._perf.data.stat().st_size < 5 << 20
+    assert one._perf.data.stat().st_size < largest + (1 << 20)
 
 
-def programs(tmp_path, monkeypatch, text):
+def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     """Put a program called perf before all others."""
     folder = tmp_path / "bin"
     folder.mkdir()
@@ -389,55 +429,57 @@ def test_a_perf_without_control_records_all_and_is_cut_all_the_same(
     )
     programs(tmp_path, monkeypatch, text)
     one = begun()
-    time.sleep(0.2)
-    begin_ns, end_ns = window(one, 1.0)
-    time.sleep(0.5)
+    work()
+    one.prepare()
+    one.mark(begin_ns := time.monotonic_ns())
+    work()
+    one.mark(end_ns := time.monotonic_ns())
     one.end()
 
-    profile = one.cut(begin_ns, end_ns).profile
+    profile = profile_of(one.cut(begin_ns, end_ns))
 
     inside = [stamp for stamp in stamps(perf, one._perf.data) if begin_ns <= stamp <= end_ns]
     assert profile.samples + profile.idle == len(inside) > 0
     assert profile.outside > 0
 
 
-def test_a_kernel_that_hides_its_names_is_told(perf, begun, burn, tmp_path, monkeypatch):
+def script(path: Path, text: str) -> Path:
+    """Make a program of a shell's script."""
+    path.write_text(f"#!/bin/sh\n{text}")
+    path.chmod(0o755)
+    return path
+
+
+def test_a_kernel_that_hides_its_names_is_told(perf, recorded, tmp_path):
     """As with kptr_restrict, where perf has addresses and no names; whose time it was is kept."""
     text = (
-        f'#!/bin/sh\n[ "$1" = script ] || exec {perf} "$@"\n'
+        f'[ "$1" = script ] || exec {perf} "$@"\n'
         f"{perf} \"$@\" | sed -E 's/^(\\s*ffff[0-9a-f]{{12}}) .*/\\1 [unknown] ([unknown])/'\n"
     )
-    programs(tmp_path, monkeypatch, text)
-    reads = "import os\nf = os.open('/dev/zero', 0)\nwhile True: os.read(f, 1 << 20)"
-    one = begun(server=[burn(0, code=reads).pid])
-    begin_ns, end_ns = window(one, 1.0)
-    one.end()
 
-    seen = one.cut(begin_ns, end_ns)
+    seen = recorded.seen(program=script(tmp_path / "perf", text))
 
-    assert by(seen.profile, 0, 1)[SERVER, "kernel"] > 0
+    assert by(profile_of(seen), 0, 1)[SERVER, "kernel"] > 0
     assert any("sysctl -w kernel.kptr_restrict=0" in note for note in seen.notes)
 
 
-def test_a_file_that_perf_gives_up_at_is_a_profile_up_to_there(perf, begun, tmp_path, monkeypatch):
+def test_a_file_that_perf_gives_up_at_is_a_profile_up_to_there(perf, recorded, tmp_path):
     """As perf 6.1 ends at a record whose length it does not believe."""
     text = (
-        f'#!/bin/sh\n[ "$1" = script ] && [ "$2" = -i ] || exec {perf} "$@"\n'
+        f'[ "$1" = script ] && [ "$2" = -i ] || exec {perf} "$@"\n'
         f'lines=$({perf} "$@" | wc -l)\n{perf} "$@" | head -n $((lines / 2))\n'
         "echo '0x1b0ba8 [0x78]: failed to process type: 17 [Bad address]' >&2\nexit 242\n"
     )
-    programs(tmp_path, monkeypatch, text)
-    one = begun()
-    begin_ns, end_ns = window(one, 2.0)
-    one.end()
 
-    profile = one.cut(begin_ns, end_ns).profile
+    profile = profile_of(recorded.seen(program=script(tmp_path / "perf", text)))
 
     assert profile.samples + profile.idle > 0
-    assert re.match(
-        r"perf could read its file no further \(.*Bad address.*\), [0-2]\.\d s after the begin",
+    told = re.match(
+        r"perf could read its file no further \(.*Bad address.*\), (\d+\.\d) s after the begin",
         profile.truncated,
     )
+    assert told, profile.truncated
+    assert float(told[1]) <= profile.seconds + 0.1
 
 
 def test_an_ordinary_user_is_told_what_to_set(perf, tmp_path):
@@ -483,43 +525,33 @@ def test_perf_ends_with_a_replayer_that_is_killed(perf):
         "    time.sleep(99)\n"
     )
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as replayer:
+        assert replayer.stdout
         pid = int(replayer.stdout.readline())
         folders = [note.details["path"] for note in journal.notes("watching")]
         assert journal.identity(pid)
         replayer.kill()
 
-    assert ended_within(pid, 5)
+    wait_until(lambda: not journal.identity(pid))
     assert len(folders) == 1
     recovery.give_back(lambda _line: None)
     assert not Path(folders[0]).exists()
 
 
-def ended_within(pid, seconds):
-    """Tell whether a process is gone within some seconds."""
-    end = time.monotonic() + seconds
-    while time.monotonic() < end and journal.identity(pid):
-        time.sleep(0.02)
-    return not journal.identity(pid)
-
-
 @pytest.mark.slow
-def test_ctrl_c_in_the_middle_leaves_nothing(perf, tmp_path, made_home):
+def test_ctrl_c_in_the_middle_leaves_nothing(perf, made_home, replayer):
     """No perf, no folder, no note; the run is kept as interrupted."""
-    environment = {k: v for k, v in os.environ.items() if k != "REPLAYER_WITHOUT"}
-    command = [sys.executable, "-m", "replayer", "run", "smoke", "--results", tmp_path / "results"]
-    command += ["--set", "cached.run_time=30s"]
     before = set(Path("/dev/shm").glob("replayer-watching-*"))
-    with subprocess.Popen(
-        command, stderr=subprocess.PIPE, text=True, env=environment, start_new_session=True
-    ) as run:
-        for line in run.stderr:
-            if line.startswith("sessions"):
-                break
-        watchers = [p for p in processes.family(run.pid) if "perf" in processes.arguments(p)]
-        os.kill(run.pid, signal.SIGINT)
-        run.stderr.read()
-        assert run.wait(60) == 130
+    run = replayer.start(
+        *("run", "smoke", "--results", "results", "--set", "cached.run_time=30s"),
+        popen={"stdout": None, "start_new_session": True},
+        REPLAYER_WITHOUT=None,
+    )
+    line_with(run.stderr, re.compile("^sessions"))
+    watchers = [p for p in processes.family(run.pid) if "perf" in processes.arguments(p)]
+    run.send_signal(signal.SIGINT)
+    run.communicate(timeout=600)
 
+    assert run.returncode == 130
     # The profile's, and the one that traces how long threads sleep.
     assert len(watchers) == 2
     assert not any(journal.identity(pid) for pid in watchers)
@@ -541,9 +573,9 @@ def test_a_run_has_the_profile_of_a_step_with_a_window(perf, made_home, monkeypa
     *_, run = runner.execute(order, Lines(io.StringIO()))
     (cached,) = run.steps
 
-    assert by(cached.profile, 0)[SERVER,] > 10
+    assert cached.profile is not None
     assert {mode for whose, mode in by(cached.profile, 0, 1) if whose == SERVER} == MODES
-    assert cached.profile.seconds == pytest.approx(2.0, abs=0.5)
+    assert 2.0 <= cached.profile.seconds <= cached.elapsed
     assert "profile" in cached.costs
     assert not any("profile" in note for note in cached.notes)
     assert run.model_validate_json(run.model_dump_json()) == run

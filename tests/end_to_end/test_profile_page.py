@@ -1,6 +1,7 @@
 """The page of a profile in a real browser: drawn over the time of day, and nothing injected."""
 
 import tempfile
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -19,7 +20,9 @@ SECONDS = 4 * 3600
 
 
 @pytest.fixture(scope="module")
-def opened(chromium, tmp_path_factory):
+def opened(
+    chromium: tuple[str, str], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[webdriver.Chrome]:
     """Return headless Chromium with the page of a profile open, ready."""
     path = tmp_path_factory.mktemp("page") / "page.html"
     path.write_text(profile_page.page(report.summary(profile(), ["cpu=2"])), encoding="utf-8")
@@ -38,7 +41,7 @@ def opened(chromium, tmp_path_factory):
         driver.quit()
 
 
-def profile():
+def profile() -> Profile:
     """Return a profile of four hours of seconds with a gap, whose every text tries to be markup."""
     at = np.arange(SECONDS, dtype=float)
     rate = 100 + 50 * np.sin(at / 600)

@@ -1,22 +1,24 @@
 """Ramps and searches against the real server, free and limited: curves, knees, what gives first."""
 
 from statistics import fmean
+from typing import Any
 
 import pytest
 
 from replayer.engines import engine as engines
 from replayer.load.mix import Mix
+from replayer.load.resources import measure_point
+from replayer.model import Outcome
 from replayer.servers.open import open_server
 from replayer.steps.ramp import step as ramp
+from replayer.steps.ramp.spec import Spec
 from tests.limited import limited, slow_flushes
 from tests.performed import performed
-
-pytestmark = pytest.mark.alone
 
 POINT = Mix(point=1)
 
 
-def spec_of(**keys):
+def spec_of(**keys: object) -> Spec:
     """Return a small ramp; every key can be set."""
     small = {
         "num_schemas": 1,
@@ -27,10 +29,10 @@ def spec_of(**keys):
         "longest": "1s",
         "mix": POINT,
     }
-    return ramp.Spec(step="ramp", name="ramp", **{**small, **keys})
+    return Spec.model_validate({"step": "ramp", "name": "ramp", **small, **keys})
 
 
-def rows_of(outcome, table):
+def rows_of(outcome: Outcome, table: str) -> dict[Any, dict[str, Any]]:
     """Return a table's rows by what their first column says."""
     return {next(iter(row.values())): row for row in outcome.tables[table]}
 
@@ -56,9 +58,7 @@ def test_ramp_of_cached_reads_has_a_curve_and_a_law(context):
             <= 1.1 * context.host.facts()["cpu.threads"]
         )
         assert row["hit_share"] > 0.9
-    # One stall at the end of a window of a second is more than 2 percent of it.
     missed = [row["little_share"] for row in trials]
-    assert sorted(missed)[len(missed) // 2] <= 0.005
     assert (max(missed) > 0.02) is any("Little's law" in note for note in outcome.notes)
     assert {row["coefficient"] for row in outcome.tables["scalability"]} >= {
         "scale",
@@ -71,9 +71,17 @@ def test_ramp_of_cached_reads_has_a_curve_and_a_law(context):
     )
 
 
-def highest(outcome):
+@pytest.mark.quiet
+def test_littles_law_holds_for_most_levels(context):
+    """It is missed by half a percent at most, but where a window of a second ends in a stall."""
+    missed = [row["little_share"] for row in performed(ramp, spec_of(), context).tables["trials"]]
+
+    assert sorted(missed)[len(missed) // 2] <= 0.005
+
+
+def highest(outcome: Outcome) -> float:
     """Return the highest throughput of all levels."""
-    return max(row["throughput_per_second"] for row in outcome.tables["levels"])
+    return max(float(row["throughput_per_second"]) for row in outcome.tables["levels"])
 
 
 @pytest.mark.quiet
@@ -93,7 +101,7 @@ def test_cpu_quota_gives_first(context, server):
     cost = fmean(row["server_cores"] / row["throughput_per_second"] for row in trials)
 
     assert outcome.facts["ramp.first"] == "CPU quota", outcome.facts["ramp.proof"]
-    assert "limit of the server's cgroup, used up in" in outcome.facts["ramp.proof"]
+    assert "limit of the server's cgroup, used up in" in str(outcome.facts["ramp.proof"])
     assert highest(outcome) == pytest.approx(0.3 / cost, rel=0.1)
 
 
@@ -152,14 +160,13 @@ def test_one_hot_row_gives_first(context):
 @pytest.mark.slow
 def test_ramp_that_is_cut_short_keeps_its_trials(context, monkeypatch):
     """An error in the third trial leaves two in the findings."""
-    measured = ramp.measure_point
-    calls = []
+    calls: list[object] = []
 
-    def failing(*arguments):
+    def failing(*arguments: Any) -> Any:
         calls.append(arguments)
         if len(calls) == 3:
             raise RuntimeError("the third trial")
-        return measured(*arguments)
+        return measure_point(*arguments)
 
     monkeypatch.setattr(ramp, "measure_point", failing)
     with pytest.raises(RuntimeError, match="third"):

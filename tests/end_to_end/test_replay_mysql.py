@@ -1,20 +1,19 @@
 """What a MySQL 9 logged, converted and replayed on a private MySQL 9: the same ends the same."""
 
 import time
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pymysql
 import pytest
 
 from replayer.capture import conversion
-from replayer.engines import engine as engines
-from replayer.engines.connection import Database
-from replayer.servers.open import open_server
-from replayer.steps.replay import step
-from replayer.steps.replay.spec import Spec
+from replayer.servers.open import Server
 from tests.on_mysql import connected, prepared
-from tests.performed import performed
+from tests.replaying import OWN, perform_replay, query
+from tests.server_pool import ServerPool
 
 # PyMySQL leaves the socket of a refused connection to the garbage collector.
 pytestmark = [
@@ -31,18 +30,13 @@ STATE = "SELECT id, balance, note FROM account ORDER BY id"
 TURNS = 30
 
 
-@pytest.fixture(scope="module")
-def mysql(server_home, other_server):
-    """Start MySQL 9 once for these tests."""
-    folder = server_home / "replayed-mysql-9"
-    with open_server(
-        engines.load("mysql"), bindir=other_server("mysql-9"), data_dir=folder
-    ) as server:
-        server.start()
-        yield server
+@pytest.fixture
+def server(server_pool: ServerPool, other_server: Callable[[str], Path]) -> Server:
+    """Return MySQL 9."""
+    return server_pool("mysql", bindir=other_server("mysql-9"))
 
 
-def _moved(client, number, turn):
+def _moved(client: Any, number: int, turn: int) -> None:
     """Change money in a transaction, some of which are rolled back, and once as it cannot be."""
     cursor = client.cursor()
     cursor.execute("BEGIN")
@@ -59,7 +53,7 @@ def _moved(client, number, turn):
             cursor.execute("INSERT INTO account VALUES (1, 1, NULL)")
 
 
-def _logged(server, log):
+def _logged(server: Server, log: str) -> tuple[Path, Sequence[Any]]:
     """Have three clients work while a server logs them; return the log and what they left."""
     with closing(connected(server)) as root, root.cursor() as cursor:
         cursor.execute("DROP DATABASE IF EXISTS shop")
@@ -88,20 +82,17 @@ def _logged(server, log):
 
 
 @pytest.mark.parametrize(("log", "order"), [("general", "none"), ("slow", "commit")])
-def test_a_log_is_replayed_to_the_state_of_its_source(mysql, surroundings, tmp_path, log, order):
+def test_a_log_is_replayed_to_the_state_of_its_source(server, context, tmp_path, log, order):
     """From a dump, with transactions and values of prepared statements; rows are the log's."""
-    path, state = _logged(mysql, log)
+    path, state = _logged(server, log)
     out, dump = tmp_path / "shop.replay", tmp_path / "dump.sql"
     dump.write_text(DUMP)
     wish = conversion.Wish([str(path)], out)
     conversion.convert(conversion.planned(wish), wish, lambda _: None)
-    asked = {"step": "replay", "file": str(out), "speed": 0, "order": order, "database": "shop"}
-    spec = Spec.model_validate({**asked, "restore": str(dump)})
-    outcomes = [performed(step, spec, surroundings(mysql)) for _ in range(2)]
+    keys = {"order": order, "order_timeout": "10m", "database": "shop", "restore": dump}
+    outcomes = [perform_replay(context, out, **keys) for _ in range(2)]
 
-    url = mysql.start().set(database="replayer_replay")
-    with closing(Database(mysql.engine, url, first=())) as database:
-        assert [tuple(row.values()) for row in database.query(STATE)] == list(state)
+    assert query(server, STATE, database=OWN) == list(state)
     for outcome in outcomes:
         assert outcome.facts["replay.whole"]
         assert outcome.facts["replay.sessions"] == 3
@@ -111,6 +102,6 @@ def test_a_log_is_replayed_to_the_state_of_its_source(mysql, surroundings, tmp_p
         assert "CPU of the machine" in {row["resource"] for row in outcome.tables["uses"]}
         assert "divergences" not in outcome.tables
         selected = [one for one in outcome.replayed if one.kind == "select"]
-        assert sum(one.rows for one in selected) == 3 * 10 * TURNS
+        assert sum(one.rows or 0 for one in selected) == 3 * 10 * TURNS
         held = [one.held_rows for one in selected if one.held_rows is not None]
         assert held == ([3 * 10 * TURNS] if log == "slow" else [])

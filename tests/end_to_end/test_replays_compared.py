@@ -2,8 +2,7 @@
 
 import json
 import os
-import subprocess
-import sys
+from pathlib import Path
 
 import pytest
 
@@ -22,22 +21,8 @@ CREATE FUNCTION other() RETURNS int LANGUAGE sql AS 'SELECT 1 FROM pg_sleep(0.00
 SECRET = "hunter2-hunter2"
 
 
-def replayer(*words, status=0):
-    """Run a replayer's command as a user does; return what it printed."""
-    done = subprocess.run(
-        [sys.executable, "-m", "replayer", *map(str, words)],
-        capture_output=True,
-        text=True,
-        check=False,
-        env=os.environ,
-    )
-    assert done.returncode == status, done.stdout + done.stderr
-    assert "Traceback" not in done.stderr
-    return done.stdout
-
-
 @pytest.fixture
-def capture(tmp_path):
+def capture(tmp_path: Path) -> Path:
     """Return a capture of two sessions with four kinds of statements."""
     made = Capture()
     for number in (1, 2):
@@ -52,7 +37,7 @@ def capture(tmp_path):
     return made.write(tmp_path / "a.replay")
 
 
-def test_two_places_differ_where_they_do(capture, made_home, tmp_path):
+def test_two_places_differ_where_they_do(capture, made_home, replayer, tmp_path):
     """One function slower, and some rows fewer: these fingerprints alone, and no value is shown."""
     for label, rows, seconds in (("old", 4700, 0.002), ("new", 4690, 0.01)):
         dump = tmp_path / "shop.sql"
@@ -64,8 +49,8 @@ def test_two_places_differ_where_they_do(capture, made_home, tmp_path):
         )
 
     words = ["compare", "old", "new", "--results", tmp_path / "r"]
-    told = json.loads(replayer(*words, "--json"))
-    shown = replayer(*words, "--html", tmp_path / "page.html")
+    told = json.loads(replayer(*words, "--json").out)
+    shown = replayer(*words, "--html", tmp_path / "page.html").out
 
     (compared,) = told["replays"]
     by_text = {one["text"]: one for one in compared["fingerprints"]}
@@ -86,7 +71,7 @@ def test_two_places_differ_where_they_do(capture, made_home, tmp_path):
     assert SECRET not in shown + page + drawn_in(page) + json.dumps(told)
 
 
-def test_a_capture_sizes_the_machine(made_home, tmp_path):
+def test_a_capture_sizes_the_machine(made_home, replayer, tmp_path):
     """A session busy for 40 % of its time is kept up with at 2.5 times its speed, and not at 5."""
     made = Capture().session(1)
     for at in range(600):
@@ -95,9 +80,9 @@ def test_a_capture_sizes_the_machine(made_home, tmp_path):
     words = ["size", path, "--window", "12s", "--hold", "0", "--results", tmp_path / "r"]
     words += ["--slo", "none"]
 
-    verdict = json.loads(replayer(*words, "--json"))
-    shown = replayer("size", "show", "latest", "--results", tmp_path / "r")
-    too_fast = json.loads(replayer(*words, "--growth", "5", "--json", status=3))
+    verdict = json.loads(replayer(*words, "--json").out)
+    shown = replayer("size", "show", "latest", "--results", tmp_path / "r").out
+    too_fast = json.loads(replayer(*words, "--growth", "5", "--json", status=3).out)
 
     assert verdict["fit"] == "fits"
     assert 1.7 < verdict["multiple"] < 2.6
@@ -107,7 +92,7 @@ def test_a_capture_sizes_the_machine(made_home, tmp_path):
     assert 0.3 < too_fast["multiple"] < 0.55
 
 
-def test_a_profile_and_a_capture_stand_beside_each_other(made_home, tmp_path):
+def test_a_profile_and_a_capture_stand_beside_each_other(made_home, replayer, tmp_path):
     """Both size the machine, one after the other; each resource has what both say of it."""
     made = Capture().session(1)
     for at in range(200):
@@ -117,12 +102,12 @@ def test_a_profile_and_a_capture_stand_beside_each_other(made_home, tmp_path):
     words = ["size", profile, path, "--trial", "3s", "--hold", "0", "--results", tmp_path / "r"]
     words += ["--slo", "p99=2s"]
 
-    verdicts = json.loads(replayer(*words, "--markdown", tmp_path / "x.md", "--json"))
+    verdicts = json.loads(replayer(*words, "--markdown", tmp_path / "x.md", "--json").out)
     page = tmp_path / "page.html"
     shown = replayer(
         *("size", "show", "latest", "--beside", min((tmp_path / "r").glob("*.json"))),
         *("--html", page, "--results", tmp_path / "r"),
-    )
+    ).out
 
     assert list(verdicts) == ["x.profile", "a.replay"]
     assert verdicts["a.replay"]["fit"] == "fits"

@@ -3,26 +3,41 @@
 import base64
 import contextlib
 import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from hdrh.histogram import HdrHistogram
-from selenium import webdriver
 from selenium.common.exceptions import TimeoutException
 from selenium.webdriver.chrome.options import Options
 from selenium.webdriver.chrome.service import Service
+from selenium.webdriver.chrome.webdriver import WebDriver as Chrome
 from selenium.webdriver.support.ui import WebDriverWait
 
 from replayer.analysis.comparison import compare
 from replayer.analysis.samples import Side
-from replayer.model import Latency, Mark, Measurement, Profile, Series, Spent, StepResult
+from replayer.model import (
+    Better,
+    Latency,
+    Mark,
+    Measurement,
+    Profile,
+    Run,
+    Series,
+    Spent,
+    StepResult,
+)
 from replayer.report import charts, html, packed, scripts
 from replayer.report.words import clean
 from replayer.results import store
 from replayer.units import show
+from tests.fixture_types import RunOf
 from tests.made import USUAL, account, ledger
 
+_LONGEST = 300.0
+"""Seconds that a page is waited for, on a machine that has much else to do."""
 EVIL = "</script><img src=x onerror='window.hacked=1'><b onmouseover=\"window.hacked=1\">evil"
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "runs"
 FLAGS = (
@@ -31,7 +46,7 @@ FLAGS = (
 )
 
 
-def latency(seed):
+def latency(seed: int) -> Latency:
     """Return a histogram of 500 latencies."""
     histogram = HdrHistogram(1, 10**11, 3)
     for value in np.random.default_rng(seed).lognormal(13, 0.5, 500):
@@ -39,7 +54,7 @@ def latency(seed):
     return Latency(payload=histogram.encode().decode(), operations=500)
 
 
-def series(seconds, level=1000.0):
+def series(seconds: int, level: float = 1000.0) -> Series:
     """Return a series of so many seconds, with a checkpoint in its middle."""
     ramp = np.linspace(0, 1, seconds)
     columns = {
@@ -59,7 +74,14 @@ def series(seconds, level=1000.0):
     )
 
 
-def full(run, seconds=30):
+def done(step: str, **more: object) -> StepResult:
+    """Return what a step left that is called what it is."""
+    spec = {"step": step, "name": step}
+    plain = {**spec, "spec": spec, "repeat": 1, "status": "done", "started": "", "elapsed": 1.0}
+    return StepResult.model_validate({**plain, **more})
+
+
+def full(run: Run, seconds: int = 30) -> Run:
     """Return a run whose steps have everything that a page shows."""
     steps = [
         step.model_copy(
@@ -71,7 +93,6 @@ def full(run, seconds=30):
         )
         for step in run.steps
     ]
-    common = {"repeat": 1, "status": "done", "started": "", "elapsed": 1.0}
     rows = tuple(
         {
             "doubling": i,
@@ -82,34 +103,18 @@ def full(run, seconds=30):
         }
         for i in range(6)
     )
-    steps.append(
-        StepResult(
-            step="build",
-            name="build",
-            spec={"step": "build", "name": "build"},
-            tables={"doublings": rows},
-            **common,
-        )
-    )
+    steps.append(done("build", tables={"doublings": rows}))
     times = tuple(
-        Measurement(metric=f"walk.{what}.{kind}", value=1.5, unit="s", better="less")
+        Measurement(metric=f"walk.{what}.{kind}", value=1.5, unit="s", better=Better.LESS)
         for what in ("list", "read")
         for kind in ("user", "system", "real")
     )
-    steps.append(
-        StepResult(
-            step="walk",
-            name="walk",
-            spec={"step": "walk", "name": "walk"},
-            measurements=times,
-            **common,
-        )
-    )
+    steps.append(done("walk", measurements=times))
     return run.model_copy(update={"steps": tuple(steps)})
 
 
 @pytest.fixture(scope="module")
-def browser(chromium):
+def browser(chromium: tuple[str, str]) -> Iterator[Chrome]:
     """Return headless Chromium, once for all tests of this module."""
     options = Options()
     options.binary_location, driver_path = chromium
@@ -117,13 +122,13 @@ def browser(chromium):
         for flag in (*FLAGS.split(), f"--user-data-dir={profile}"):
             options.add_argument(flag)
         options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-        driver = webdriver.Chrome(options=options, service=Service(driver_path))
+        driver = Chrome(options=options, service=Service(driver_path))
         yield driver
         driver.quit()
 
 
 @pytest.fixture
-def sides(run_of):
+def sides(run_of: RunOf) -> list[Side]:
     """Return two sides of 4 runs with 3 repeats, with names that try to be markup."""
     return [
         Side(
@@ -146,28 +151,28 @@ def sides(run_of):
 
 
 @pytest.fixture(scope="module")
-def page(tmp_path_factory):
+def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return where the page of a comparison is, once it is made."""
     return tmp_path_factory.mktemp("page") / "page.html"
 
 
 @pytest.fixture
-def opened(browser, sides, page):
+def opened(browser: Chrome, sides: list[Side], page: Path) -> Chrome:
     """Return the browser with the page of a comparison open, ready."""
     if not page.exists():
         page.write_text(html.page(sides, compare(*sides)), encoding="utf-8")
     return _open(browser, page)
 
 
-def _open(browser, path):
+def _open(browser: Chrome, path: Path) -> Chrome:
     if browser.current_url != f"file://{path}":
         browser.get(f"file://{path}")
     return _ready(browser)
 
 
-def _ready(browser):
+def _ready(browser: Chrome) -> Chrome:
     """Return the browser once the page's charts are drawn."""
-    WebDriverWait(browser, 30).until(
+    WebDriverWait(browser, _LONGEST).until(
         lambda driver: (
             driver.execute_script("return document.documentElement.dataset.ready") == "yes"
         )
@@ -176,18 +181,19 @@ def _ready(browser):
 
 
 @pytest.fixture
-def left(browser):
+def left(browser: Chrome) -> Iterator[None]:
     """Leave the page after the test, which changes it."""
     yield
     browser.get("about:blank")
 
 
-def points(browser):
+def points(browser: Chrome) -> dict[str, list[int]]:
     """Return chart id -> points in the data of each of its traces."""
-    return browser.execute_script(
+    found: dict[str, list[int]] = browser.execute_script(
         "return Object.fromEntries([...document.querySelectorAll('.chart')]"
         ".map(g => [g.id, g.data.map(t => t.x.length)]))"
     )
+    return found
 
 
 def test_every_chart_is_drawn_with_the_right_number_of_points(opened):
@@ -237,7 +243,7 @@ def test_the_browser_has_nothing_to_complain_and_asks_no_network(opened):
     assert not [title for title in buttons if "hare" in title or "loud" in title]
 
 
-def test_strings_of_a_run_are_text_and_nothing_else(opened, left):
+def test_strings_of_a_run_are_text_and_nothing_else(opened):
     """Markup in labels, host names and marks is shown as it is, in tables, charts and hovers."""
     opened.execute_script(
         "const g = document.getElementById('series');"
@@ -247,6 +253,7 @@ def test_strings_of_a_run_are_text_and_nothing_else(opened, left):
         "return [window.hacked, document.querySelectorAll('img, b, [onerror]').length, "
         "document.title, document.querySelector('#repeats-sessions .legend').textContent]"
     )
+    opened.execute_script("Plotly.Fx.unhover(document.getElementById('series'))")
 
     assert found[0] is None
     assert found[1] == 0
@@ -255,7 +262,7 @@ def test_strings_of_a_run_are_text_and_nothing_else(opened, left):
 
 
 @pytest.fixture
-def stored():
+def stored() -> Run:
     """Return the run of the newest result format's fixture."""
     return store.load(FIXTURES / f"format-{store.FORMAT}.json")
 
@@ -308,14 +315,14 @@ def test_the_next_repeat_is_drawn(opened, left):
     assert points(opened)["series"][0] == 30
 
 
-def test_a_table_can_be_copied(opened, left):
+def test_a_table_can_be_copied(opened):
     """The button copies a table's cells, tab and newline between them."""
     text = opened.execute_script(
         "let text = ''; document.execCommand = () => {"
         " text = document.activeElement.value; return true; };"
         "[...document.querySelectorAll('button.copy')].find(b => "
         "b.nextElementSibling.querySelector('th + th').textContent === 'fact').click();"
-        "return text;"
+        "delete document.execCommand; return text;"
     )
 
     assert text.splitlines()[0].split("\t")[1] == "fact"
@@ -333,7 +340,7 @@ HOSTILE = (
 )
 
 
-def hostile(run_of, number, text):
+def hostile(run_of: RunOf, number: int, text: str) -> Side:
     """Return a side whose label, note, tag and error are this text."""
     run = full(run_of([100.0 + number] * 2, label=text, boot=f"b{number}"), seconds=5)
     changes = {"notes": (text,), "tags": {"disk": text}, "error": text}
@@ -368,24 +375,24 @@ def test_labels_notes_and_tags_may_be_anything(browser, run_of, tmp_path, left):
     browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
 
-def settled(browser, look, done):
-    """Return what the page shows once it is as expected, or what it still shows after 20 s."""
+def settled(browser: Chrome, look: Callable[[], Any], done: Callable[[Any], bool]) -> Any:
+    """Return what the page shows once it is as expected, or what it shows in the end."""
     # A change of the scheme reaches the page as an event, after the command that made it.
     with contextlib.suppress(TimeoutException):
-        WebDriverWait(browser, 20, poll_frequency=0.05).until(lambda _: done(look()))
+        WebDriverWait(browser, _LONGEST, poll_frequency=0.05).until(lambda _: done(look()))
     return look()
 
 
 def test_it_fits_a_phone_and_follows_light_and_dark(opened, left):
     """At 390 pixels only a table's own frame scrolls; the scheme changes ground and palette."""
 
-    def emulate(**features):
+    def emulate(**features: str) -> None:
         opened.execute_cdp_cmd(
             "Emulation.setEmulatedMedia",
             {"features": [{"name": name, "value": value} for name, value in features.items()]},
         )
 
-    def look():
+    def look() -> Any:
         return opened.execute_script(
             "return [getComputedStyle(document.body).backgroundColor, "
             "document.getElementById('repeats-sessions').data[0].line.color]"
@@ -435,7 +442,7 @@ def test_it_prints_light_and_as_wide_as_paper(opened, left):
 FUNCTIONS = ("ExecInterpExpr", EVIL, "a" * 10_000, "%{label}<extra>", "\x1b[31m\u202ered", "$&\"'`")
 
 
-def watched(side, slower, seed):
+def watched(side: Side, slower: Mapping[Spent, float], seed: int) -> Side:
     """Return a side whose steps have accounts and profiles, with functions named to attack."""
     random = np.random.default_rng(seed)
     runs = []
@@ -467,27 +474,35 @@ def watched(side, slower, seed):
     return Side(side.name, tuple(runs))
 
 
+@pytest.fixture(scope="module")
+def why_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return where the page of an explained comparison is, once it is made."""
+    return tmp_path_factory.mktemp("why") / "why.html"
+
+
 @pytest.fixture
-def explained(browser, run_of, tmp_path, left):
+def explained(browser: Chrome, run_of: RunOf, why_page: Path, left: None) -> Chrome:
     """Return the browser with a comparison open whose second side enters the kernel more often."""
+    if why_page.exists():
+        return _open(browser, why_page)
     plain = [
         Side(name, tuple(run_of([1.0], boot=f"{name}{i}") for i in range(6)))
         for name in ("stock", f"uek {EVIL}")
     ]
     sides = [watched(plain[0], {}, 1), watched(plain[1], {Spent.ENTRY: 2e-6}, 2)]
-    path = tmp_path / "why.html"
-    path.write_text(html.page(sides, compare(*sides)), encoding="utf-8")
-    return _open(browser, path)
+    why_page.write_text(html.page(sides, compare(*sides)), encoding="utf-8")
+    return _open(browser, why_page)
 
 
-def flame_of(browser, begin):
+def flame_of(browser: Chrome, begin: str) -> list[tuple[str, str, float]]:
     """Return label, colour and width of every frame seen of the graph whose id begins so."""
-    return browser.execute_script(
+    found: list[tuple[str, str, float]] = browser.execute_script(
         "const g = document.querySelector(`.flame[id^=${arguments[0]}]`);"
         "return [...g.querySelectorAll('.frame:not([hidden])')].map(f => [f.textContent, "
         "getComputedStyle(f).backgroundColor, f.getBoundingClientRect().width])",
         begin,
     )
+    return found
 
 
 def test_flame_graphs_and_their_difference_are_drawn(explained):
@@ -693,7 +708,7 @@ NAMES = (
 )
 
 
-def named(run, names):
+def named(run: Run, names: Sequence[str]) -> Run:
     """Return the run with two repeats of a step of each name, which shows in every chart."""
     one = full(run).steps[0]
     steps = [

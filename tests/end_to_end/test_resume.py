@@ -3,17 +3,18 @@
 import contextlib
 import json
 import os
+import shutil
 import signal
-import subprocess
-import sys
 import time
+from pathlib import Path
 
 import pytest
 
 from replayer import journal
 from replayer.errors import ReplayerError
-from replayer.model import Status
+from replayer.model import Run, Status
 from replayer.results import store
+from tests.command import Replayer
 
 pytestmark = pytest.mark.slow
 
@@ -47,54 +48,31 @@ duration = "1s"
 """
 
 
-@pytest.fixture
-def replayer(tmp_path):
-    """Return a function that starts replayer in a folder of its own, and waits by default."""
-
-    def call(*arguments, status=0, wait=True, **environment):
-        started = subprocess.Popen(
-            [sys.executable, "-m", "replayer", *map(str, arguments)],
-            cwd=tmp_path,
-            env={**os.environ, **environment},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        if not wait:
-            return started
-        out, err = started.communicate(timeout=300)
-        assert started.returncode == status, err
-        assert "Traceback" not in err
-        return out, err
-
-    return call
-
-
-def stored(tmp_path):
+def stored(tmp_path: Path) -> Path | None:
     """Return the only result's file, None if there is none yet."""
     return next(iter((tmp_path / "results").glob("2*.json")), None)
 
 
-def cut(replayer, tmp_path, text, steps, number=signal.SIGKILL, *options):
+def cut(
+    replayer: Replayer, text: str, steps: int, number: int = signal.SIGKILL
+) -> tuple[Path, Run]:
     """Start a run and kill it once so many steps are stored; return its file and that run."""
-    (tmp_path / "w.toml").write_text(text)
-    started = replayer("run", "w.toml", "--label", "stock", *options, wait=False)
-    deadline = time.monotonic() + 300
-    while time.monotonic() < deadline:
-        path = stored(tmp_path)
-        # It is reserved before anything is in it.
-        with contextlib.suppress(ReplayerError):
-            if path is not None and len(store.load(path).steps) >= steps:
-                break
+    (replayer.folder / "w.toml").write_text(text)
+    started = replayer.start("run", "w.toml", "--label", "stock")
+    path, found = None, 0
+    while path is None or found < steps:
         assert started.poll() is None, started.communicate()
         time.sleep(0.02)
+        path = stored(replayer.folder)
+        # It is reserved before anything is in it.
+        with contextlib.suppress(ReplayerError):
+            found = 0 if path is None else len(store.load(path).steps)
     started.send_signal(number)
-    started.communicate(timeout=300)
+    started.communicate()
     return path, store.load(path)
 
 
-def turns(run):
+def turns(run: Run) -> list[tuple[int, str]]:
     """Return the repeat and the name of each step of a run, in order."""
     return [(step.repeat, step.name) for step in run.steps]
 
@@ -102,7 +80,7 @@ def turns(run):
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 def test_what_is_missing_is_done_into_the_same_file(replayer, tmp_path, number):
     """Steps that were whole stay as they are, the one that was cut is done anew, and no other."""
-    path, before = cut(replayer, tmp_path, SLEEPY, 2, number)
+    path, before = cut(replayer, SLEEPY, 2, number)
     whole = [step for step in before.steps if step.status is Status.DONE]
     replayer("run", "--resume", "latest")
     after = store.load(path)
@@ -125,47 +103,57 @@ def test_what_is_missing_is_done_into_the_same_file(replayer, tmp_path, number):
 
 def test_a_database_of_replayers_own_goes_on_where_it_was(replayer, tmp_path, own_home):
     """The table that was built once is there: it is not built again, and the walks go on."""
-    path, before = cut(replayer, tmp_path, BUILT, 2)
+    path, before = cut(replayer, BUILT, 2)
     replayer("run", "--resume", path)
     after = store.load(path)
 
     assert turns(after) == [(1, "build"), (1, "walk"), (1, "probe"), (2, "walk"), (2, "probe")]
     assert after.steps[:2] == before.steps[:2]
     assert after.status is Status.DONE
-    assert "none of its steps is missing" in replayer("run", "--resume", path, status=2)[1]
+    assert "none of its steps is missing" in replayer("run", "--resume", path, status=2).err
 
 
-def another_boot(run):
+def another_boot(run: Run) -> Run:
     """Return the run as one of the boot before."""
     return run.model_copy(update={"host": {**run.host, "boot.id": "another"}})
 
 
-def another_host(run):
+def another_host(run: Run) -> Run:
     """Return the run as one of another machine."""
     return run.model_copy(update={"host": {**run.host, "host.name": "db7"}})
 
 
-def another_version(run):
+def another_version(run: Run) -> Run:
     """Return the run as one of an older replayer."""
     return run.model_copy(update={"version": "0.0.1"})
 
 
-def of_several_hosts(run):
+def of_several_hosts(run: Run) -> Run:
     """Return the run as one whose sessions were on other hosts."""
     return run.model_copy(update={"cluster": {"hosts": ("a", "b")}})
 
 
-def being_written(run):
+def being_written(run: Run) -> Run:
     """Return the run as one that this process writes."""
     return run.model_copy(update={"writer": journal.identity(os.getpid())})
 
 
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the file of a run of three repeats."""
+    folder = tmp_path_factory.mktemp("whole")
+    (folder / "w.toml").write_text(PROBE)
+    Replayer(folder, {"REPLAYER_RESULTS": None})("run", "w.toml")
+    path = stored(folder)
+    assert path is not None
+    return path
+
+
 @pytest.fixture
-def interrupted(tmp_path, replayer):
+def interrupted(tmp_path: Path, whole: Path) -> Path:
     """Return the file of a run of three repeats that has two."""
-    (tmp_path / "w.toml").write_text(PROBE)
-    replayer("run", "w.toml")
-    path = stored(tmp_path)
+    shutil.copytree(whole.parents[1], tmp_path, dirs_exist_ok=True)
+    path = tmp_path / "results" / whole.name
     run = store.load(path)
     store.save(path, run.model_copy(update={"steps": run.steps[:3], "status": Status.INTERRUPTED}))
     return path
@@ -203,8 +191,8 @@ def test_what_was_asked_for_is_not_asked_again(replayer, interrupted):
 
 def test_two_who_take_up_one_run_do_not_both_write_it(replayer, interrupted):
     """One of them goes on, and the other is refused or finds nothing missing any more."""
-    both = [replayer("run", "--resume", interrupted, wait=False) for _ in range(2)]
-    ends = [(one.communicate(timeout=300)[1], one.returncode) for one in both]
+    both = [replayer.start("run", "--resume", interrupted) for _ in range(2)]
+    ends = [(one.communicate()[1], one.returncode) for one in both]
     after = store.load(interrupted)
 
     assert sorted(status for _, status in ends) == [0, 2], ends
@@ -214,7 +202,7 @@ def test_two_who_take_up_one_run_do_not_both_write_it(replayer, interrupted):
 
 def test_another_servers_settings_are_refused(replayer, tmp_path, own_home):
     """A run whose server is set otherwise now would hold figures of two servers."""
-    path, _ = cut(replayer, tmp_path, BUILT, 2)
+    path, _ = cut(replayer, BUILT, 2)
     changed = json.loads(path.read_text())
     changed["engine"]["settings"]["shared_buffers"] = "77MB"
     path.write_text(json.dumps(changed))

@@ -1,20 +1,23 @@
 """Database users with few rights: what they lack skips a step, and the GRANTs that are told do."""
 
 import json
-import subprocess
-import sys
+from collections.abc import Iterator
 from contextlib import closing
 
 import pytest
+from sqlalchemy.engine import URL
 
 from replayer.engines import engine as engines
 from replayer.engines.connection import Database
+from replayer.engines.verbs import Asked
 from replayer.errors import Denied, Impossible
 from replayer.servers.open import open_server
+from replayer.servers.protocol import Server
+from tests.command import Replayer
 
 
 @pytest.fixture
-def limited(server):
+def limited(server: Server) -> Iterator[tuple[str, URL]]:
     """Return the URL of a role that may make its own things and nothing else, and of the owner."""
     own = server.start()
     with closing(Database(server.engine, own)) as database:
@@ -28,17 +31,14 @@ def limited(server):
         database.query("DROP ROLE limited")
 
 
-def rights_of(url):
+def rights_of(url: str, replayer: Replayer) -> list[tuple[str, str]]:
     """Return what `check --engine` says of rights, the answer and the advice of each."""
-    command = [sys.executable, "-m", "replayer", "check", "--json", "--engine", url]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
-    assert done.stdout, done.stderr
-    lines = json.loads(done.stdout)["lines"]
+    lines = json.loads(replayer("check", "--json", "--engine", url, status=None).out)["lines"]
     return [(line["answer"], line["todo"]) for line in lines if line["name"] == "server rights"]
 
 
 @pytest.mark.slow
-def test_a_role_without_rights_is_told_the_grants_that_help(server, limited):
+def test_a_role_without_rights_is_told_the_grants_that_help(server, limited, replayer):
     """The reason is the right and not the place; with what is advised the files are found."""
     url, owner = limited
     with open_server(engines.of_url(url), url=url) as there:
@@ -52,19 +52,19 @@ def test_a_role_without_rights_is_told_the_grants_that_help(server, limited):
             closing(Database(there.engine, there.start())) as database,
             pytest.raises(Denied, match=r"may not do it: flush: .*GRANT pg_checkpoint TO limited"),
         ):
-            database.execute("flush")
+            database.execute(Asked("flush"))
 
-    before = rights_of(url)
+    before = rights_of(url, replayer)
     assert [answer for answer, _ in before] == ["limited", "limited", "limited", "ok"]
     with closing(Database(server.engine, owner)) as database:
         for _, grants in before:
             for grant in filter(None, grants.split("; ")):
                 database.query(grant)
-    assert rights_of(url) == [("ok", "")] * 4
+    assert rights_of(url, replayer) == [("ok", "")] * 4
     with open_server(engines.of_url(url), url=url) as there:
         assert there.data_directory() == server.data_directory()
         with closing(Database(there.engine, there.start())) as database:
-            database.execute("flush")
+            database.execute(Asked("flush"))
 
 
 def test_a_role_that_may_make_nothing_is_refused_with_the_grant(server, limited):

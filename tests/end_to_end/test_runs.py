@@ -1,11 +1,11 @@
 """`replayer runs` as a user types it: what is stored is listed, renamed, annotated and deleted."""
 
+import functools
 import json
 import os
 import resource
-import subprocess
-import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,7 +14,9 @@ from pydantic_core import from_json
 from replayer import journal
 from replayer.model import Run
 from replayer.report import run_list
+from replayer.report.words import clean
 from replayer.results import store
+from tests.command import Ended, Replayer
 
 TESTS = Path(__file__).parents[1]
 FIXTURES = TESTS / "fixtures" / "runs"
@@ -22,13 +24,13 @@ ESCAPES = "\x1b[31mred\x1b]0;title\x07<script>alert(1)</script>\u202e"
 
 
 @pytest.fixture
-def stored(tmp_path):
+def stored(tmp_path: Path) -> Callable[..., Path]:
     """Return a function that stores the fixture's run, changed, and returns its path."""
     plain = json.loads((FIXTURES / f"format-{store.FORMAT}.json").read_text())
     for key in ("sizing", "notes", "tags", "headline", "writer"):
         del plain[key]
 
-    def put(number, **changed):
+    def put(number: int, **changed: object) -> Path:
         started = f"2026-11-20T{15 + number // 60:02d}:{number % 60:02d}:00+00:00"
         run_id = f"20261120-{15 + number // 60:02d}{number % 60:02d}00-demo-3f2a"
         run = Run.model_validate({**plain, "id": run_id, "started": started, **changed})
@@ -42,58 +44,40 @@ def stored(tmp_path):
 
 
 @pytest.fixture
-def cli(tmp_path):
-    """Return a function that runs `replayer runs` in a folder of its own."""
-
-    def call(*arguments, status=0, typed=None):
-        done = subprocess.run(
-            [sys.executable, "-m", "replayer", "runs", *map(str, arguments)],
-            cwd=tmp_path,
-            env={k: v for k, v in os.environ.items() if k != "REPLAYER_RESULTS"},
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=60,
-            input=typed,
-        )
-        assert done.returncode == status, done.stderr
-        assert "Traceback" not in done.stderr
-        return done
-
-    return call
+def runs(replayer: Replayer) -> Callable[..., Ended]:
+    """Return a function that calls `replayer runs` in a folder of its own."""
+    return functools.partial(replayer, "runs")
 
 
-def listed(done):
+def listed(done: Ended) -> list[str]:
     """Return the lines of a list below its heading."""
-    return done.stdout.splitlines()[1:]
+    return done.out.splitlines()[1:]
 
 
-def headline(value):
+def headline(value: float) -> list[dict[str, object]]:
     """Return a headline of one number."""
     return [{"metric": "walk.seconds", "value": value, "unit": "s", "better": "less"}]
 
 
-def test_a_run_is_told_in_one_line(cli, stored):
+def test_a_run_is_told_in_one_line(runs, stored):
     """Date, workload, engine, kernel, label, status and what its steps are run for stand in it."""
     stored(0, label="stock", headline=headline(1.5))
-    (line,) = listed(cli("list"))
+    (line,) = listed(runs("list"))
 
     for words in ("2026-11-20 15:00", "demo", "postgres 18.6", "6.12.0", "stock", "done"):
         assert words in line
     assert "walk.seconds 1.50 s" in line
 
 
-def test_runs_are_filtered_and_sorted(cli, stored):
+def test_runs_are_filtered_and_sorted(runs, stored):
     """Each condition leaves those that meet it; numbers sort as numbers, and those without last."""
     for number, seconds in enumerate((9.0, 10.0, 1.0)):
         tags = {"disk": "nvme" if number else "sata"}
         stored(number, label=f"l{number}", tags=tags, headline=headline(seconds))
     stored(3, label="other")
 
-    def labels(*arguments):
-        return [
-            run["label"] for run in json.loads(cli("list", "--json", *arguments).stdout)["runs"]
-        ]
+    def labels(*arguments: object) -> list[str]:
+        return [run["label"] for run in json.loads(runs("list", "--json", *arguments).out)["runs"]]
 
     assert labels() == ["l0", "l1", "l2", "other"]
     assert labels("--where", "tag.disk=nvme") == ["l1", "l2"]
@@ -101,25 +85,25 @@ def test_runs_are_filtered_and_sorted(cli, stored):
     assert labels("--sort", "walk.seconds") == ["l2", "l0", "l1", "other"]
     assert labels("--sort", "walk.seconds", "--reverse") == ["l1", "l0", "l2", "other"]
     assert labels("--last", 2) == ["l2", "other"]
-    assert "did you mean" in cli("list", "--sort", "lable", status=2).stderr
-    assert "no condition" in cli("list", "--where", "stock", status=2).stderr
+    assert "did you mean" in runs("list", "--sort", "lable", status=2).err
+    assert "no condition" in runs("list", "--where", "stock", status=2).err
 
 
-def test_what_stands_in_a_file_steers_no_terminal(cli, stored):
+def test_what_stands_in_a_file_steers_no_terminal(runs, stored):
     """Escapes are written out, and ten thousand characters take no more than a line's part."""
     stored(0, label=ESCAPES, notes=[ESCAPES])
     stored(1, label="x" * 10_000, notes=["y" * 50_000])
-    lines = listed(cli("list"))
+    lines = listed(runs("list"))
     shown = "".join(lines)
 
     assert all(character.isprintable() for character in shown)
     assert max(map(len, lines)) < 250
-    assert len(json.loads(cli("list", "--json").stdout)["runs"]) == 2
-    assert "\x1b" not in cli("show", "latest").stdout
-    assert "\x1b" not in cli("note", "20261120-150000", "more").stderr
+    assert len(json.loads(runs("list", "--json").out)["runs"]) == 2
+    assert "\x1b" not in runs("show", "latest").out
+    assert "\x1b" not in runs("note", "20261120-150000", "more").err
 
 
-def test_files_that_are_no_runs_are_told_and_hide_none(cli, stored):
+def test_files_that_are_no_runs_are_told_and_hide_none(runs, stored):
     """Newer and older formats, empty and cut files, pipes and folders: each has its sentence."""
     path = stored(0, label="stock")
     folder = path.parent
@@ -130,76 +114,76 @@ def test_files_that_are_no_runs_are_told_and_hide_none(cli, stored):
     (folder / "cut.json").write_text(path.read_text()[:3000])
     os.mkfifo(folder / "pipe.json")
     (folder / "folder.json").mkdir()
-    done = cli("list")
+    done = runs("list")
 
     assert len(listed(done)) == 2
     for words in ("format 99", "it is empty", "cut off", "folder.json", "pipe.json"):
-        assert words in done.stderr
+        assert words in done.err
 
 
-def test_a_run_gets_another_label_notes_and_tags(cli, stored):
+def test_a_run_gets_another_label_notes_and_tags(runs, stored):
     """The file keeps its name and its numbers; comparing finds the run by what it is called now."""
     path = stored(0, label="stock")
     before = store.load(path)
-    cli("rename", before.id, "uek")
-    cli("note", "uek", "new firmware", "--tag", "disk=nvme", "--tag", "rack=7")
-    cli("note", "uek", "<b>again</b>", "--tag", "rack=")
+    runs("rename", before.id, "uek")
+    runs("note", "uek", "new firmware", "--tag", "disk=nvme", "--tag", "rack=7")
+    runs("note", "uek", "<b>again</b>", "--tag", "rack=")
     after = store.load(path)
 
     assert (after.label, after.notes) == ("uek", ("new firmware", "<b>again</b>"))
     assert after.tags == {"disk": "nvme"}
     assert after.steps == before.steps
-    assert "new firmware" in cli("show", "uek").stdout
-    cli("note", "uek", "--clear")
+    assert "new firmware" in runs("show", "uek").out
+    runs("note", "uek", "--clear")
     assert store.load(path).notes == ()
-    assert "NAME=VALUE" in cli("note", "uek", "--tag", "=x", status=2).stderr
+    assert "NAME=VALUE" in runs("note", "uek", "--tag", "=x", status=2).err
 
 
-def test_a_run_of_the_first_format_takes_notes(cli, tmp_path):
+def test_a_run_of_the_first_format_takes_notes(runs, tmp_path):
     """It is written in the newest format, and nothing that it held is lost."""
     run_id = json.loads((FIXTURES / "format-1.json").read_text())["id"]
     path = tmp_path / "results" / f"{run_id}.json"
     path.parent.mkdir()
     path.write_text((FIXTURES / "format-1.json").read_text())
     before = store.load(path)
-    cli("note", run_id, "old")
+    runs("note", run_id, "old")
 
     assert store.load(path) == before.model_copy(update={"notes": ("old",)})
 
 
-def test_nothing_is_deleted_without_a_yes(cli, stored):
+def test_nothing_is_deleted_without_a_yes(runs, stored):
     """Where nobody sits at a terminal --yes is asked for, and then the files are gone."""
     paths = [stored(0), stored(1), stored(2)]
-    assert "--yes" in cli("delete", "latest", status=2, typed="yes\n").stderr
+    assert "--yes" in runs("delete", "latest", status=2, typed="yes\n").err
     assert all(path.exists() for path in paths)
-    cli("delete", paths[0].stem, paths[1], "--yes")
+    runs("delete", paths[0].stem, paths[1], "--yes")
 
     assert [path.exists() for path in paths] == [False, False, True]
 
 
-def make_link(path, elsewhere):
+def make_link(path: Path, elsewhere: Path) -> None:
     """Put a link to a run elsewhere in the place of a run."""
     path.rename(elsewhere)
     path.symlink_to(elsewhere)
 
 
-def make_pipe(path, _elsewhere):
+def make_pipe(path: Path, _elsewhere: Path) -> None:
     """Put a pipe in the place of a run."""
     path.unlink()
     os.mkfifo(path)
 
 
-def make_foreign(path, _elsewhere):
+def make_foreign(path: Path, _elsewhere: Path) -> None:
     """Put another program's JSON in the place of a run."""
     path.write_text('{"id": "mine"}')
 
 
-def make_renamed(path, _elsewhere):
+def make_renamed(path: Path, _elsewhere: Path) -> None:
     """Give a run's file the content of another one."""
     path.write_text(path.read_text().replace('"id": "2026', '"id": "2025'))
 
 
-def make_running(path, _elsewhere):
+def make_running(path: Path, _elsewhere: Path) -> None:
     """Have this process write the run."""
     run = store.load(path)
     store.save(path, run.model_copy(update={"writer": journal.identity(os.getpid())}))
@@ -213,7 +197,7 @@ def make_running(path, _elsewhere):
 @pytest.mark.parametrize(
     "action", [["delete", "--yes"], ["rename", "--", "x"], ["note", "--clear"]]
 )
-def test_only_what_replayer_wrote_there_is_touched(cli, stored, tmp_path, made, action):
+def test_only_what_replayer_wrote_there_is_touched(runs, stored, tmp_path, made, action):
     """Links, pipes, others' files and a run under way stay, and so do the rest of those named."""
     other, path = stored(0), stored(1)
     elsewhere = tmp_path / "elsewhere.json"
@@ -224,7 +208,7 @@ def test_only_what_replayer_wrote_there_is_touched(cli, stored, tmp_path, made, 
         words = ["rename", path.stem, "x"]
     if action[0] == "delete":
         words = ["delete", other.stem, path.stem, "--yes"]
-    done = cli(*words, status=2)
+    done = runs(*words, status=2)
 
     after = os.lstat(path), elsewhere.read_text() if elsewhere.exists() else ""
     assert (after[0].st_ino, after[0].st_mtime_ns, after[1]) == (
@@ -233,45 +217,40 @@ def test_only_what_replayer_wrote_there_is_touched(cli, stored, tmp_path, made, 
         before[1],
     )
     assert other.exists()
-    assert done.stderr.startswith("replayer: error: ")
+    assert done.err.startswith("replayer: error: ")
 
 
-def test_a_run_in_another_folder_is_not_deleted(cli, stored, tmp_path):
+def test_a_run_in_another_folder_is_not_deleted(runs, stored, tmp_path):
     """Who means another folder names it: a path alone may be a slip."""
     path = stored(0)
     other = tmp_path / "other"
     other.mkdir()
     moved = path.rename(other / path.name)
-    assert "--results" in cli("delete", moved, "--yes", status=2).stderr
+    assert "--results" in runs("delete", moved, "--yes", status=2).err
     assert moved.exists()
-    cli("delete", moved.stem, "--results", other, "--yes")
+    runs("delete", moved.stem, "--results", other, "--yes")
 
     assert not moved.exists()
 
 
-def test_a_killed_run_is_told_from_one_under_way(cli, stored):
+def test_a_killed_run_is_told_from_one_under_way(runs, stored):
     """Its process is gone: that is told; of a run from before it was written down nothing is."""
     boot, _, start = journal.identity(os.getpid()).split(":")
     stored(0, status="running", writer=f"{boot}:{os.getpid()}:{start}")
     stored(1, status="running", writer=f"{boot}:{os.getpid()}:1")
     stored(2, status="running", writer=f"other:{os.getpid()}:1")
     stored(3, status="running")
-    runs = json.loads(cli("list", "--json").stdout)["runs"]
+    runs = json.loads(runs("list", "--json").out)["runs"]
 
     assert [run["state"] for run in runs] == ["running", "killed", "running", "running"]
 
 
-def cpu_seconds(folder):
+def cpu_seconds(replayer: Replayer, folder: Path) -> tuple[float, list[str]]:
     """Return what listing a folder of results costs, and the lines, best of three."""
     took = []
     for _ in range(3):
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        done = subprocess.run(
-            [sys.executable, "-m", "replayer", "runs", "list", "--results", folder],
-            capture_output=True,
-            text=True,
-            check=True,
-        )
+        done = replayer.process("runs", "list", "--results", folder)
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         took.append(after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime)
     return min(took), listed(done)
@@ -281,18 +260,26 @@ def test_a_long_label_costs_no_more_to_list_than_a_short_one(tmp_path, monkeypat
     """Of what is cut only the beginning is looked at, whatever characters stand in it."""
     path = tmp_path / "run.json"
     run = store.load(FIXTURES / f"format-{store.FORMAT}.json")
-    entries, looked_at, clean = [], [], run_list.clean
+    entries = []
+    looked_at: list[str] = []
+
+    def watched(text: str) -> str:
+        looked_at.append(text)
+        return clean(text)
+
     for length in (300, 1_000_000):
         store.save(path, run.model_copy(update={"label": (ESCAPES * length)[:length]}))
-        entries.append(store.summary(path))
-    monkeypatch.setattr(run_list, "clean", lambda text: looked_at.append(text) or clean(text))
+        entry = store.summary(path)
+        assert isinstance(entry, store.Summary)
+        entries.append(entry)
+    monkeypatch.setattr(run_list, "clean", watched)
     short, long = (list(run_list.rows([entry], None)) for entry in entries)
 
     assert short == long
     assert max(map(len, looked_at)) < 1000
 
 
-def head_seconds(folder):
+def head_seconds(folder: Path) -> float:
     """Return what it costs to read and to parse what a folder's files begin with, best of three."""
     took = []
     for _ in range(3):
@@ -304,7 +291,7 @@ def head_seconds(folder):
     return min(took)
 
 
-def bytes_read():
+def bytes_read() -> int:
     """Return how many bytes this process has read."""
     (line,) = (
         line for line in Path("/proc/self/io").read_text().splitlines() if line.startswith("rchar")
@@ -313,7 +300,7 @@ def bytes_read():
 
 
 @pytest.mark.slow
-def test_ten_thousand_runs_are_listed_in_a_second(stored):
+def test_ten_thousand_runs_are_listed_in_a_second(replayer, stored):
     """Only the heads of the files are read, and listing them costs little more than that.
 
     A machine with nothing else to do takes less than a second, the program's start included.
@@ -335,8 +322,8 @@ def test_ten_thousand_runs_are_listed_in_a_second(stored):
             text = text[:20_000]
         (folder / f"{run_id}.json").write_text(text)
     (folder.parent / "empty").mkdir()
-    start, _ = cpu_seconds(folder.parent / "empty")
-    whole, lines = cpu_seconds(folder)
+    start, _ = cpu_seconds(replayer, folder.parent / "empty")
+    whole, lines = cpu_seconds(replayer, folder)
     before = bytes_read()
     entries = store.runs(folder)
     read = bytes_read() - before

@@ -10,12 +10,14 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from sqlalchemy.engine import URL
 
 from replayer import journal
 from replayer.engines import engine as engines
@@ -26,7 +28,11 @@ from replayer.errors import Impossible, Interrupted, ReplayerError, Skip
 from replayer.machine import processes
 from replayer.run import recovery
 from replayer.servers import programs
-from replayer.servers.open import open_server
+from replayer.servers.open import Server, open_server
+from tests.fixture_types import Holding
+from tests.ready_made import copy, put_data, ready_data
+from tests.small_disk import small_disk
+from tests.waiting import wait_until
 
 STOPPED_IN_CLOSE = """
 import os, signal, sys
@@ -54,38 +60,54 @@ ROOT = os.geteuid() == 0
 POSTGRES = engines.load("postgres")
 
 
-def told(other):
+def end(other: Holding) -> int:
     """Let a holder end, and return its exit status."""
-    other.communicate("\n", timeout=60)
+    other.communicate("\n", timeout=600)
     return other.returncode
 
 
-def server_of(other):
+def server_of(other: Holding) -> int:
     """Return the process id of the holder's server."""
     assert other.said.startswith("ready "), other.said
     return int(other.said.split()[1])
 
 
-def as_server_user(*arguments):
+def kill(other: Holding) -> None:
+    """Kill a holder, which leaves all that it took."""
+    other.kill()
+    other.wait()
+
+
+def data_of(server: Server) -> Path:
+    """Return the data directory of a server that is here."""
+    data = server.data_directory()
+    assert data is not None
+    return data
+
+
+def typed(url: URL) -> str:
+    """Return a URL as it is typed."""
+    return url.render_as_string(hide_password=False)
+
+
+def at_work_on(folder: Path) -> list[int]:
+    """Return the processes whose command names a folder."""
+    return [pid for pid in processes.every() if str(folder) in processes.arguments(pid)]
+
+
+def as_server_user(*arguments: object) -> str:
     """Run a program as the server's user, and return what it printed."""
     user = programs.server_user(POSTGRES.spec.server.users)
-    identity = {} if user is None else {"user": user.uid, "group": user.gid, "extra_groups": []}
     return subprocess.run(
         [str(argument) for argument in arguments],
         check=True,
         capture_output=True,
         text=True,
         cwd="/",
-        **identity,
+        user=user and user.uid,
+        group=user and user.gid,
+        extra_groups=user and [],
     ).stdout
-
-
-def wait_for(condition):
-    """Wait until something is true; fail after a minute."""
-    end = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < end, "it did not happen within a minute"
-        time.sleep(0.02)
 
 
 def test_the_result_has_every_setting_that_says_what_a_number_means(server):
@@ -215,7 +237,7 @@ def test_checksums_can_be_chosen_and_have_a_data_directory_of_their_own(own_home
     with open_server(POSTGRES, settings={"data_checksums": "off"}) as server:
         server.start()
         assert server.facts().settings["data_checksums"] == "off"
-        assert server.data_directory().parent.name.endswith("data_checksums-off")
+        assert data_of(server).parent.name.endswith("data_checksums-off")
 
 
 def test_a_wrong_setting_of_the_run_is_refused_before_anything_is_measured(made_home):
@@ -228,15 +250,19 @@ def test_a_wrong_setting_of_the_run_is_refused_before_anything_is_measured(made_
 
 
 def test_a_data_directory_that_was_cut_short_is_made_again(own_home):
-    """A half-made data directory is never started on: it is made anew."""
-    with open_server(POSTGRES) as server:
-        folder = server.data_directory().parent
-        server.data_directory().mkdir()
-        (server.data_directory() / "half").touch()
+    """A half-made data directory is never started on: it is made anew.
+
+    And its folder may be called anything that a server's own programs can take.
+    """
+    folder = own_home / "it's a {disk} 100%"
+    with open_server(POSTGRES, data_dir=folder) as server:
+        assert data_of(server) == folder / "data"
+        data_of(server).mkdir()
+        (data_of(server) / "half").touch()
         assert '"ready": false' in (folder / "replayer.json").read_text()
         server.start()
 
-        assert not (server.data_directory() / "half").exists()
+        assert not (data_of(server) / "half").exists()
         assert '"ready": true' in (folder / "replayer.json").read_text()
 
 
@@ -255,13 +281,13 @@ def test_a_killed_server_comes_back_with_its_data(server):
         database.query("CHECKPOINT")
         work = pool.submit(busy.query, "SELECT count(*) FROM generate_series(1, 3000000000)")
         active = "SELECT 1 FROM pg_stat_activity WHERE state = 'active' AND query LIKE '%300000%'"
-        wait_for(lambda: len(database.query(active)) > 1)
+        wait_until(lambda: len(database.query(active)) > 1)
         os.kill(server.pids()[0], signal.SIGKILL)
-        wait_for(lambda: not server.running())
+        wait_until(lambda: not server.running())
         assert server.pids() == []
         server.start()
         with pytest.raises(ReplayerError):
-            work.result(timeout=10)
+            work.result(timeout=200)
 
     with closing(Database(server.engine, server.start())) as database:
         assert database.query("SELECT answer FROM survivor") == [{"answer": 42}]
@@ -276,10 +302,8 @@ def test_a_stale_pid_file_with_anothers_number_does_not_stop_a_start(made_home):
         user = programs.server_user(POSTGRES.spec.server.users)
         with subprocess.Popen(["sleep", "600"], user=user.uid if user else None) as sleeper:
             try:
-                stale = server.data_directory() / "postmaster.pid"
-                stale.write_text(
-                    f"{sleeper.pid}\n{server.data_directory()}\n1\n5432\n/tmp\n\n0 0\n"
-                )
+                stale = data_of(server) / "postmaster.pid"
+                stale.write_text(f"{sleeper.pid}\n{data_of(server)}\n1\n5432\n/tmp\n\n0 0\n")
                 server.start()
                 assert sleeper.poll() is None
             finally:
@@ -287,8 +311,12 @@ def test_a_stale_pid_file_with_anothers_number_does_not_stop_a_start(made_home):
 
 
 def test_two_replayers_on_one_data_directory(made_home, holder):
-    """The second is refused with the process id of the first, which goes on undisturbed."""
-    first = holder()
+    """The second is refused with the process id of the first, which goes on undisturbed.
+
+    And PGPORT, PGHOST and their like are for other servers: they change nothing.
+    """
+    elsewhere = {"PGPORT": "1", "PGHOST": "nowhere", "PGUSER": "x", "PGDATABASE": "y"}
+    first = holder(**elsewhere, PGDATA="/nonexistent", TMPDIR="/tmp/" + "x" * 120)
     server = server_of(first)
     with (
         pytest.raises(Impossible, match=rf"in use by another replayer \(process {first.pid}\)"),
@@ -297,7 +325,7 @@ def test_two_replayers_on_one_data_directory(made_home, holder):
         pass
 
     assert processes.family(server)
-    assert told(first) == 0
+    assert end(first) == 0
     assert processes.family(server) == []
 
 
@@ -308,7 +336,7 @@ def test_a_stopped_replayer_leaves_nothing(made_home, holder, number):
     server = server_of(other)
     [socket] = [note.details["path"] for note in journal.notes("socket")]
     other.send_signal(number)
-    rest, _ = other.communicate(timeout=60)
+    rest, _ = other.communicate(timeout=600)
 
     assert other.returncode == 130
     assert rest.startswith("Interrupted stopped by")
@@ -327,24 +355,23 @@ def test_a_replayer_that_is_stopped_while_the_server_is_made_leaves_nothing(own_
         other = holder(code=code)
         time.sleep(delay)
         other.send_signal(signal.SIGTERM)
-        other.communicate(timeout=60)
+        other.communicate(timeout=600)
 
         assert list(journal.notes()) == []
-        assert not [pid for pid in processes.every() if str(own_home) in processes.arguments(pid)]
+        assert at_work_on(own_home) == []
 
 
 def test_after_a_sigkill_in_initdb_the_next_command_ends_it(own_home, holder):
     """What makes a data directory is not left at work on it either."""
     code = holder.code.replace("    server.start()", "    print('go', flush=True); server.start()")
     other = holder(code=code)
-    wait_for((own_home / "data" / "postgres-18" / "data" / "PG_VERSION").exists)
-    other.kill()
-    other.wait()
+    wait_until((own_home / "data" / "postgres-18" / "data" / "PG_VERSION").exists)
+    kill(other)
 
     recovery.give_back(lambda _: None)
 
     assert list(journal.notes()) == []
-    assert not [pid for pid in processes.every() if str(own_home) in processes.arguments(pid)]
+    assert at_work_on(own_home) == []
 
 
 def test_after_a_sigkill_the_next_command_stops_the_server(made_home, holder):
@@ -352,11 +379,10 @@ def test_after_a_sigkill_the_next_command_stops_the_server(made_home, holder):
     other = holder()
     server = server_of(other)
     [socket] = [note.details["path"] for note in journal.notes("socket")]
-    other.kill()
-    other.wait()
+    kill(other)
     assert processes.family(server)
 
-    said = []
+    said: list[str] = []
     recovery.give_back(said.append)
 
     assert processes.family(server) == []
@@ -369,8 +395,7 @@ def test_after_a_sigkill_the_next_run_takes_the_data_over(made_home, holder):
     """A run on the data directory of a killed one stops the left server and starts its own."""
     other = holder()
     main = server_of(other)
-    other.kill()
-    other.wait()
+    kill(other)
     with open_server(POSTGRES) as server:
         assert processes.family(main) == []
         server.start()
@@ -382,15 +407,14 @@ def test_a_server_that_somebody_else_started_is_never_stopped(made_home, holder)
     """On replayer's own data directory, too: a server with another identity stays."""
     other = holder()
     server, data = server_of(other), other.said.split()[2]
-    other.kill()
-    other.wait()
+    kill(other)
     bindir = programs.find("PostgreSQL", POSTGRES.spec.server).folder
     control = (bindir / "pg_ctl", "-D", data, "-w", "-l", f"{data}/by-hand.log")
     as_server_user(*control, "restart")
     theirs = int(Path(data, "postmaster.pid").read_text().split()[0])
     assert theirs != server
     try:
-        said = []
+        said: list[str] = []
         recovery.give_back(said.append)
 
         assert processes.family(theirs)
@@ -403,25 +427,6 @@ def test_a_server_that_somebody_else_started_is_never_stopped(made_home, holder)
         assert processes.family(theirs)
     finally:
         as_server_user(*control, "stop")
-
-
-def test_the_environment_of_a_postgres_user_changes_nothing(made_home, holder):
-    """PGPORT, PGHOST and their like are for other servers."""
-    elsewhere = {"PGPORT": "1", "PGHOST": "nowhere", "PGUSER": "x", "PGDATABASE": "y"}
-    other = holder(**elsewhere, PGDATA="/nonexistent", TMPDIR="/tmp/" + "x" * 120)
-
-    assert server_of(other)
-    assert told(other) == 0
-
-
-def test_a_data_directory_with_a_space_and_a_quote_in_its_name(own_home, tmp_path):
-    """A folder may be called anything that a server's own programs can take."""
-    with tempfile.TemporaryDirectory(dir="/tmp") as parent:
-        Path(parent).chmod(0o755)
-        folder = Path(parent) / "it's a {disk} 100%"
-        with open_server(POSTGRES, data_dir=folder) as server:
-            server.start()
-            assert server.data_directory() == folder / "data"
 
 
 @pytest.mark.slow
@@ -438,11 +443,11 @@ def test_an_ordinary_user_needs_nothing_of_root(own_home, holder, uid):
         server = server_of(other)
 
         assert Path(f"/proc/{server}").stat().st_uid == uid
-        assert told(other) == 0
+        assert end(other) == 0
         assert processes.family(server) == []
         second = holder("/root/data", user=uid, **theirs)
         assert second.said.startswith("Impossible "), second.said
-        assert told(second) == 2
+        assert end(second) == 2
     finally:
         shutil.rmtree(home)
 
@@ -495,14 +500,15 @@ def test_a_strict_umask_does_not_close_replayers_own_folders(own_home, holder):
     other = holder(code=code)
 
     assert server_of(other)
-    assert told(other) == 0
+    assert end(other) == 0
 
 
-def python_for(uid):
+def python_for(uid: int) -> Mapping[str, str]:
     """Return a Python that a user can run, and what it needs to find this replayer; or skip."""
     version = f"python{sys.version_info[0]}.{sys.version_info[1]}"
     found = os.pathsep.join(path for path in sys.path if path)
-    for python, more in ((sys.executable, {}), (f"/usr/bin/{version}", {"PYTHONPATH": found})):
+    own: tuple[str, dict[str, str]] = (sys.executable, {})
+    for python, more in (own, (f"/usr/bin/{version}", {"PYTHONPATH": found})):
         with contextlib.suppress(OSError, subprocess.CalledProcessError):
             subprocess.run(
                 [python, "-c", "import pydantic, psycopg, replayer.servers.open"],
@@ -515,21 +521,7 @@ def python_for(uid):
                 extra_groups=[],
             )
             return {"python": python, **more}
-    return pytest.skip(f"no {version} here that an ordinary user can run")
-
-
-@contextlib.contextmanager
-def small_disk(*options):
-    """Mount a small file system; skip where that is not allowed."""
-    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
-        Path(folder).chmod(0o755)
-        mount = ["mount", "-t", "tmpfs", "-o", ",".join(["mode=755", *options]), "none", folder]
-        if subprocess.run(mount, check=False, capture_output=True).returncode:
-            pytest.skip("mounting is not allowed here")
-        try:
-            yield Path(folder)
-        finally:
-            subprocess.run(["umount", folder], check=True)
+    pytest.skip(f"no {version} here that an ordinary user can run")
 
 
 @pytest.mark.root
@@ -548,9 +540,9 @@ def test_a_disk_that_is_too_small_is_refused_with_both_numbers(own_home):
 @pytest.mark.skipif(not ROOT, reason="only root can mount")
 def test_a_disk_that_is_full_is_told_by_its_free_space(own_home):
     """A server that cannot write its pid file ends in one sentence that says how much is free."""
-    with small_disk("size=300m") as disk, open_server(POSTGRES, data_dir=disk / "data") as server:
-        server.start()
-        server.stop()
+    with small_disk("size=300m") as disk, contextlib.ExitStack() as stack:
+        copy(ready_data("postgres"), disk / "data")
+        server = stack.enter_context(open_server(POSTGRES, data_dir=disk / "data"))
         filler = disk / "filler"
         with contextlib.suppress(OSError), filler.open("wb", buffering=0) as file:
             while file.write(b"x" * (1 << 20)):
@@ -577,6 +569,7 @@ def test_a_read_only_disk_is_refused(own_home):
 
 def test_debians_postgresql_15_works(own_home, postgres15):
     """--pg-bindir takes another server, with a data directory of its own."""
+    put_data(own_home, bindir=postgres15)
     with open_server(POSTGRES, bindir=postgres15) as server:
         with server.settings({"work_mem": "9MB"}):
             facts = server.facts()
@@ -593,7 +586,7 @@ def test_debians_postgresql_15_works(own_home, postgres15):
             server.settings({"io_method": "sync"}),
         ):
             pass
-        data = server.data_directory().parent
+        data = data_of(server).parent
     with (
         pytest.raises(Impossible, match="was made by postgres 15, and this is postgres 18"),
         open_server(POSTGRES, data_dir=data),
@@ -603,12 +596,12 @@ def test_debians_postgresql_15_works(own_home, postgres15):
 
 def test_a_server_by_url_is_asked_and_left_alone(server):
     """Somebody else's server: its files are found if they are here, it is not stopped or set."""
-    url = server.start().render_as_string(hide_password=False)
+    url = typed(server.start())
     with open_server(engines.of_url(url), url=url) as there:
         assert (there.kind, there.can_stop, there.version) == ("url", False, server.version)
         with there.settings({}) as same:
             assert same == there.start()
-        assert there.data_directory() == server.data_directory()
+        assert there.data_directory() == data_of(server)
         assert there.pids()[0] == server.pids()[0]
         assert there.facts().settings["shared_buffers"] == server.facts().settings["shared_buffers"]
         with pytest.raises(Skip, match="never stopped"):
@@ -621,29 +614,30 @@ def test_a_server_by_url_is_asked_and_left_alone(server):
 
 def test_a_signal_while_a_connection_is_closed_is_no_traceback(server):
     """What closes it must not log, beside raising, what stopped replayer."""
-    url = server.start().render_as_string(hide_password=False)
+    url = typed(server.start())
     done = subprocess.run(
         [sys.executable, "-c", STOPPED_IN_CLOSE, url],
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=600,
     )
 
     assert (done.returncode, done.stdout, done.stderr) == (0, "stopped by SIGTERM\n", "")
 
 
-def ask_until_it_is_lost(database, statement):
-    """Go on for ten seconds at most."""
-    for _ in range(100):
+def ask_until_it_is_lost(database: Database, statement: str) -> None:
+    """Ask again and again: the sessions of a killed server end by themselves."""
+    while True:
         database.query(statement)
-        time.sleep(0.1)
+        time.sleep(0.02)
 
 
 @pytest.mark.parametrize("name", ["postgres", "mariadb"])
 def test_a_connection_that_was_lost_says_so_each_time(name, own_home, request):
     """Also after somebody went on without an answer: how it was lost, and no traceback."""
     bindir = request.getfixturevalue("mariadbd").parent if name == "mariadb" else None
+    put_data(own_home, name, bindir)
     said = set()
     with (
         open_server(engines.load(name), bindir=bindir) as place,
@@ -665,7 +659,7 @@ def test_a_server_elsewhere_with_the_same_path_is_not_taken_for_local(server, tm
         "'another server' AS content, '1' AS process"
     )
     doctored = Engine("postgres", (tmp_path, *POSTGRES.folders), POSTGRES.spec)
-    url = server.start().render_as_string(hide_password=False)
+    url = typed(server.start())
     with open_server(doctored, url=url) as there:
         assert there.data_directory() is None
         assert there.pids() == []
@@ -677,9 +671,9 @@ def test_two_replayers_on_one_server_by_url(server, database):
     url = server.start()
     database.query("CREATE DATABASE neighbour")
     try:
-        with open_server(POSTGRES, url=url.render_as_string(hide_password=False)):
+        with open_server(POSTGRES, url=typed(url)):
             for name in ("replayer", "neighbour"):
-                other = url.set(database=name).render_as_string(hide_password=False)
+                other = typed(url.set(database=name))
                 with (
                     pytest.raises(Impossible, match="in use by another replayer"),
                     open_server(POSTGRES, url=other),
@@ -699,7 +693,7 @@ def test_a_schema_of_replayers_name_that_is_not_replayers(server, database):
             there.query("CREATE TABLE replayer.precious (a int)")
         with (
             pytest.raises(Impossible, match="did not make"),
-            open_server(POSTGRES, url=url.render_as_string(hide_password=False)),
+            open_server(POSTGRES, url=typed(url)),
         ):
             pass
         with closing(Database(server.engine, url)) as there:
@@ -731,7 +725,7 @@ def test_a_server_that_is_not_there_is_one_sentence_without_the_password(address
 
 def test_settings_are_not_for_a_server_by_url(server):
     """--pg-set with a URL is refused instead of passed over."""
-    url = server.start().render_as_string(hide_password=False)
+    url = typed(server.start())
     with (
         pytest.raises(Impossible, match="the settings work_mem are for a server that replayer"),
         open_server(POSTGRES, url=url, settings={"work_mem": "1MB"}),
@@ -742,7 +736,7 @@ def test_settings_are_not_for_a_server_by_url(server):
 def test_a_password_never_reaches_the_result(server, database):
     """Neither the facts nor what is printed of a server have the password of its URL."""
     url = server.start().set(password="hushhush")
-    with open_server(POSTGRES, url=url.render_as_string(hide_password=False)) as there:
+    with open_server(POSTGRES, url=typed(url)) as there:
         assert "hushhush" not in there.facts().model_dump_json()
 
 

@@ -4,18 +4,25 @@ import contextlib
 import os
 import signal
 import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from replayer.engines import engine as engines
+from replayer.collectors import Seen, statistics
+from replayer.collectors.statistics import Statistics
 from replayer.engines.connection import Database
+from replayer.errors import ReplayerError
 from replayer.machine.host import Host
 from replayer.run import watching
-from replayer.servers.open import open_server
+from replayer.servers.open import Server
+from replayer.watch.recordings import Recordings
+from tests.server_pool import ServerPool
+from tests.waiting import wait_until
 
 ROWS = 900
-ASKED_SECONDS = 1.5
-"""After a mark: a connection is made first, and all views are asked, on a busy machine too."""
 MAKE = {
     "postgres": "CREATE TABLE replayer.counted AS SELECT i, repeat('x', 100) AS t "
     f"FROM generate_series(1, {ROWS}) AS i",
@@ -26,36 +33,79 @@ MAKE = {
 }
 
 
-def seen_of(server):
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have no answer come too late, however busy the machine is."""
+    monkeypatch.setattr(statistics, "_END_SECONDS", 600.0)
+    monkeypatch.setattr(watching, "_AT_ONCE", 600.0)
+
+
+class Window:
+    """What the server's statistics see between `begin` and `end`."""
+
+    def __init__(self, watched: Recordings) -> None:
+        self._watched = watched
+        self._statistics = watched._under_way["statistics"]
+        self._marks: list[int] = []
+
+    def begin(self) -> None:
+        """Mark the begin; return when every view was asked."""
+        self._marks = [self._mark()]
+        after = self._mark()
+        # It is due once all that was due before it is done.
+        assert isinstance(self._statistics, Statistics)
+        asked = self._statistics._said
+        wait_until(lambda: after in asked)
+
+    def end(self) -> tuple[Seen | None, Mapping[str, str]]:
+        """Mark the end; return what was seen, and by view why it was not."""
+        self._marks.append(self._mark())
+        self._watched.end()
+        return self._watched.seen(*self._marks).get("statistics"), self._watched.failures
+
+    def _mark(self) -> int:
+        self._watched.mark(now := time.monotonic_ns())
+        return now
+
+
+@contextlib.contextmanager
+def window(server: Server) -> Iterator[Window]:
+    """Yield a window on a server that has begun."""
+    with watching.recordings(("statistics",), Host(), None, server) as watched:
+        made = Window(watched)
+        made.begin()
+        yield made
+
+
+def do(server: Server, statement: str) -> None:
+    """Execute a statement in a session of its own, and wait until the server counts what it did.
+
+    A session of PostgreSQL tells what it did at its end, before it leaves the list of sessions.
+    """
+    with closing(Database(server.engine, server.start())) as database:
+        with closing(Database(server.engine, server.start())) as own:
+            own.query(statement)
+        if server.engine.name == "postgres":
+            left = f"SELECT 1 FROM pg_stat_activity WHERE pid = {own.session}"
+            wait_until(lambda: not database.query(left))
+        if server.engine.name == "postgres" and server.version < 15:
+            # By a process that collects it.
+            time.sleep(1.5)
+
+
+def seen_of(server: Server) -> tuple[Seen | None, Mapping[str, str]]:
     """Return what was seen of a window in which a table was made, and why what was missing."""
     make = MAKE[server.engine.name]
-    table = make.split()[2]
-    with contextlib.closing(Database(server.engine, server.start())) as database:
-        with watching.recordings(("statistics",), Host(), None, server) as recordings:
-            seen = marked(recordings, database, make)
-        database.query(f"DROP TABLE {table}")
+    with window(server) as watched:
+        do(server, make)
+        seen = watched.end()
+    do(server, f"DROP TABLE {make.split()[2]}")
     return seen
 
 
-def marked(recordings, database, statement):
-    """Execute a statement between two marks and return what was seen and what was not."""
-    marks = [time.monotonic_ns()]
-    recordings.mark(marks[0])
-    time.sleep(ASKED_SECONDS)
-    database.query(statement)
-    time.sleep(1.2)
-    # A backend of PostgreSQL tells what it did once it has something else to do.
-    database.query("SELECT 1")
-    time.sleep(0.3)
-    marks.append(time.monotonic_ns())
-    recordings.mark(marks[1])
-    recordings.end()
-    seen = recordings.seen(*marks)
-    return seen.get("statistics"), recordings.failures
-
-
-def rows_of(seen, view):
+def rows_of(seen: Seen | None, view: str) -> Sequence[Mapping[str, Any]]:
     """Return the rows of a view."""
+    assert seen is not None
     return seen.tables.get(f"statistics.{view}", ())
 
 
@@ -73,14 +123,16 @@ def test_the_log_and_the_pages_of_a_table_are_counted(server):
 
 def test_a_connection_that_was_lost_between_the_marks_loses_no_view(server):
     """As where a step restarts the server for a cold cache: it is asked again by a new one."""
-    others = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid()"
-    with contextlib.closing(Database(server.engine, server.start())) as database:
-        database.query("CREATE TABLE replayer.lost AS SELECT 1 AS i")
-        with watching.recordings(("statistics",), Host(), None, server) as recordings:
-            seen, missing = marked(
-                recordings, database, f"{others} AND backend_type = 'client backend'"
-            )
-        database.query("DROP TABLE replayer.lost")
+    others = (
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+        "WHERE pid <> pg_backend_pid() AND backend_type = 'client backend'"
+    )
+    with window(server) as watched:
+        with closing(Database(server.engine, server.start())) as database:
+            assert database.query(others)
+        do(server, "CREATE TABLE replayer.lost AS SELECT 1 AS i")
+        seen, missing = watched.end()
+    do(server, "DROP TABLE replayer.lost")
 
     assert rows_of(seen, "io")
     assert list(missing) == ["statistics.statements"]
@@ -89,33 +141,33 @@ def test_a_connection_that_was_lost_between_the_marks_loses_no_view(server):
 @pytest.mark.parametrize("how", ["reset", "crash"])
 def test_counters_that_were_set_back_in_the_window_are_no_differences(server, how):
     """Not even those that have grown beyond what they were before."""
-    with (
-        contextlib.closing(Database(server.engine, server.start())) as database,
-        watching.recordings(("statistics",), Host(), None, server) as recordings,
-    ):
-        begin = time.monotonic_ns()
-        recordings.mark(begin)
-        time.sleep(ASKED_SECONDS)
+    with window(server) as watched:
         if how == "reset":
-            database.query("SELECT pg_stat_reset_shared('io'), pg_stat_reset_shared('wal')")
+            do(server, "SELECT pg_stat_reset_shared('io'), pg_stat_reset_shared('wal')")
         else:
-            crashed(database)
-        time.sleep(0.5)
-        end = time.monotonic_ns()
-        recordings.mark(end)
-        recordings.end()
-        assert recordings.seen(begin, end).get("statistics") is None
+            crash(server)
+        seen, missing = watched.end()
 
-    assert "set back in the window" in recordings.failures["statistics"]
+    assert seen is None
+    assert "set back in the window" in missing["statistics"]
 
 
-def crashed(database):
+def crash(server: Server) -> None:
     """Kill a process of the server, which begins anew then, and wait until it has."""
-    pid = database.fetch(
-        "SELECT pid FROM pg_stat_activity WHERE backend_type = 'walwriter'", verb="test"
-    )[0]["pid"]
-    os.kill(pid, signal.SIGKILL)
-    time.sleep(4)
+    killed = walwriter(server)
+    os.kill(killed, signal.SIGKILL)
+    wait_until(lambda: walwriter(server) not in {0, killed})
+
+
+def walwriter(server: Server) -> int:
+    """Return the process id of what writes the log, 0 while there is none to be asked for."""
+    statement = "SELECT pid FROM pg_stat_activity WHERE backend_type = 'walwriter'"
+    with (
+        contextlib.suppress(ReplayerError),
+        closing(Database(server.engine, server.start())) as database,
+    ):
+        return int(database.query(statement)[0]["pid"])
+    return 0
 
 
 @pytest.mark.slow
@@ -126,23 +178,21 @@ def crashed(database):
         ("postgresql-17", {"wal", "io"}),
     ],
 )  # fmt: skip
-def test_other_versions_have_other_views(other_server, name, views):
+def test_other_versions_have_other_views(other_server, name, views, server_pool):
     """Before 16 there is no pg_stat_io, before 14 no pg_stat_wal; what is there moved."""
-    with open_server(engines.load("postgres"), bindir=other_server(name)) as server:
-        server.start()
-        seen, missing = seen_of(server)
+    seen, missing = seen_of(server_pool(bindir=other_server(name)))
 
     assert (set() if seen is None else {view[11:] for view in seen.tables}) == views
     assert any("pg_stat_statements" in why for why in missing.values())
 
 
-def test_the_heaviest_statements_are_told(postgres15, own_home):
+def test_the_heaviest_statements_are_told(server_pool, postgres15):
     """Where pg_stat_statements is loaded and made, each statement of the window has a row."""
     library = {"shared_preload_libraries": "pg_stat_statements"}
-    with open_server(engines.load("postgres"), bindir=postgres15, settings=library) as server:
-        with contextlib.closing(Database(server.engine, server.start())) as database:
-            database.query("CREATE EXTENSION pg_stat_statements SCHEMA replayer")
-        seen, missing = seen_of(server)
+    server = server_pool(bindir=postgres15, settings=library)
+    do(server, "CREATE EXTENSION pg_stat_statements SCHEMA replayer")
+    seen, missing = seen_of(server)
+    do(server, "DROP EXTENSION pg_stat_statements")
 
     statements = rows_of(seen, "statements")
     assert statements
@@ -150,11 +200,15 @@ def test_the_heaviest_statements_are_told(postgres15, own_home):
     assert all(row["calls"] >= 1 for row in statements)
 
 
-def test_mariadbs_status_counts_its_rows(mariadbd):
+@pytest.fixture
+def mariadb(server_pool: ServerPool, mariadbd: Path) -> Server:
+    """Return the private MariaDB."""
+    return server_pool("mariadb", bindir=mariadbd.parent)
+
+
+def test_mariadbs_status_counts_its_rows(mariadb):
     """Its status variables moved by the rows of the table; its digests are switched off."""
-    with open_server(engines.load("mariadb"), bindir=mariadbd.parent) as server:
-        server.start()
-        seen, missing = seen_of(server)
+    seen, missing = seen_of(mariadb)
 
     status = {row["name"]: row["value"] for row in rows_of(seen, "status")}
     assert status["handler_write"] >= ROWS
@@ -162,27 +216,29 @@ def test_mariadbs_status_counts_its_rows(mariadbd):
     assert "performance_schema" in missing["statistics.statements"]
 
 
-def test_a_status_of_mariadb_that_was_flushed_in_the_window_is_no_difference(mariadbd):
+def test_a_status_of_mariadb_that_was_flushed_in_the_window_is_no_difference(mariadb):
     """It sets some counters back and not others, and does not say which."""
-    with open_server(engines.load("mariadb"), bindir=mariadbd.parent) as server:
-        server.start()
-        time.sleep(3)
-        with (
-            contextlib.closing(Database(server.engine, server.start())) as database,
-            watching.recordings(("statistics",), Host(), None, server) as recordings,
-        ):
-            seen, missing = marked(recordings, database, "FLUSH STATUS")
+    begun = "SHOW GLOBAL STATUS LIKE 'Uptime_since_flush_status'"
+    late = True
+    while late:
+        with closing(Database(mariadb.engine, mariadb.start())) as database:
+            # It is told in whole seconds, so that a shorter life than these could not be known.
+            wait_until(lambda: int(database.query(begun)[0]["Value"]) >= 5)
+        with window(mariadb) as watched:
+            do(mariadb, "FLUSH STATUS")
+            flushed = time.monotonic()
+            seen, missing = watched.end()
+            # Nor one that is asked for when it is as long again.
+            late = time.monotonic() - flushed > 2
 
     assert seen is None
     assert "set back in the window" in missing["statistics"]
 
 
 @pytest.mark.slow
-def test_mysqls_digests_tell_the_statement(other_server):
+def test_mysqls_digests_tell_the_statement(other_server, server_pool):
     """performance_schema is on by default, and the table's statement is the one that took time."""
-    with open_server(engines.load("mysql"), bindir=other_server("mysql-9")) as server:
-        server.start()
-        seen, missing = seen_of(server)
+    seen, missing = seen_of(server_pool("mysql", bindir=other_server("mysql-9")))
 
     first = rows_of(seen, "statements")[0]
     assert "CREATE TABLE" in first["statement"]

@@ -2,11 +2,8 @@
 
 import argparse
 import json
-import os
 import re
 import shlex
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -16,6 +13,7 @@ from replayer.capture.action import Action
 from replayer.capture.archive import Writer
 from replayer.model import Run
 from replayer.results import store
+from tests.command import COMMAND
 
 TESTS = Path(__file__).parents[1]
 FIXTURE = TESTS / "fixtures" / "runs" / f"format-{store.FORMAT}.json"
@@ -23,7 +21,7 @@ RUN = "20261120-154500-demo-stock-3f2a"
 
 
 @pytest.fixture
-def results(tmp_path):
+def results(tmp_path: Path) -> Path:
     """Return a results folder that holds the fixture's run, which sized nothing."""
     folder = tmp_path / "results"
     folder.mkdir()
@@ -33,112 +31,87 @@ def results(tmp_path):
     return folder
 
 
-def test_a_requirement_that_cannot_be_read_hides_no_number(results, cli):
+def test_a_requirement_that_cannot_be_read_hides_no_number(results, replayer):
     """The run is shown, and a note says that its verdict is not."""
     (results / f"{RUN}.json").write_text(FIXTURE.read_text())
-    shown = cli("show", "latest")
+    shown = replayer("show", "latest")
 
-    assert "cannot be read: run `replayer size` again" in shown.stderr
-    assert "in short" in shown.stdout
-
-
-@pytest.fixture
-def cli(tmp_path):
-    """Return a function that runs replayer as a user would, in a folder of its own."""
-
-    def call(*arguments, status=0, **environment):
-        kept = {k: v for k, v in os.environ.items() if k not in ("REPLAYER_RESULTS", "COLUMNS")}
-        done = subprocess.run(
-            [sys.executable, "-m", "replayer", *map(str, arguments)],
-            cwd=tmp_path,
-            env={**kept, **environment},
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=60,
-        )
-        assert done.returncode == status, done.stderr
-        assert "Traceback" not in done.stderr
-        return done
-
-    return call
+    assert "cannot be read: run `replayer size` again" in shown.err
+    assert "in short" in shown.out
 
 
-def examples(name):
+def examples(name: str) -> list[str]:
     """Return the command lines in the examples of a command's help."""
     parser = argparse.ArgumentParser()
     registry.load("commands", name).configure(parser)
+    assert parser.epilog
     return re.findall(r"^  replayer ((?:\S+ )*\S+)", parser.epilog, re.MULTILINE)
 
 
 @pytest.mark.parametrize("wanted", ["latest", RUN, "20261120", "stock", "results/" + RUN + ".json"])
-def test_show_finds_a_run_by_what_people_type(cli, results, wanted):
+def test_show_finds_a_run_by_what_people_type(replayer, results, wanted):
     """The newest run, an id, its start, a label and a path all show the same report."""
-    out = cli("show", wanted).stdout
+    out = replayer("show", wanted).out
 
     assert out.startswith(f"replayer run {RUN}")
     assert "\x1b" not in out
     assert "NOT COLD" in out
 
 
-def test_show_json_is_the_result_file(cli, results):
+def test_show_json_is_the_result_file(replayer, results):
     """`--json` prints what is stored, byte for byte, and nothing beside it."""
-    done = cli("show", "latest", "--json")
+    done = replayer("show", "latest", "--json")
 
-    assert done.stdout == (results / f"{RUN}.json").read_text(encoding="utf-8")
-    assert done.stderr == ""
+    assert done.out == (results / f"{RUN}.json").read_text(encoding="utf-8")
+    assert done.err == ""
 
 
-def test_the_results_folder_comes_from_the_environment(cli, results):
+def test_the_results_folder_comes_from_the_environment(replayer, results):
     """$REPLAYER_RESULTS is where runs are looked for, unless --results says otherwise."""
     elsewhere = results.rename(results.with_name("elsewhere"))
 
-    assert RUN in cli("show", "latest", REPLAYER_RESULTS=str(elsewhere)).stdout
-    assert RUN in cli("list", "runs", "--results", elsewhere, REPLAYER_RESULTS="/nowhere").stdout
-    assert "no runs in results" in cli("show", "latest", status=2).stderr
+    assert RUN in replayer("show", "latest", REPLAYER_RESULTS=str(elsewhere)).out
+    assert RUN in replayer("list", "runs", "--results", elsewhere, REPLAYER_RESULTS="/nowhere").out
+    assert "no runs in results" in replayer("show", "latest", status=2).err
 
 
 @pytest.mark.parametrize(
     ("text", "said"),
     [("", "is empty"), ("{", "cut off"), ('{"jobs": []}', "not a run of replayer")],
 )
-def test_a_file_that_is_no_run_is_one_sentence(cli, results, text, said):
+def test_a_file_that_is_no_run_is_one_sentence(replayer, results, text, said):
     """Whatever is wrong with a file, the answer is one line on stderr and status 2."""
     (results / "bad.json").write_text(text)
 
-    done = cli("show", "results/bad.json", status=2)
+    done = replayer("show", "results/bad.json", status=2)
 
-    assert done.stdout == ""
-    assert done.stderr.count("\n") == 1
-    assert said in done.stderr
+    assert done.out == ""
+    assert done.err.count("\n") == 1
+    assert said in done.err
 
 
-def test_a_reader_that_stops_reading_is_no_error(results, tmp_path):
+def test_a_reader_that_stops_reading_is_no_error(replayer, results):
     """`replayer show latest --json | head -1` ends in peace."""
-    program = f"{shlex.quote(sys.executable)} -m replayer"
-    for command in ("show latest", "show latest --json", "list -v"):
-        done = subprocess.run(
-            ["bash", "-c", f"{program} {command} | head -1; echo ${{PIPESTATUS[0]}}"],
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            check=True,
-            timeout=60,
-        )
-        assert done.stderr == ""
-        assert done.stdout.splitlines()[-1] == "0"
+    program = shlex.join(COMMAND)
+    started = [
+        replayer.start(command=("bash", "-c", f"{program} {words} | head -1; echo $PIPESTATUS"))
+        for words in ("show latest", "show latest --json", "list -v")
+    ]
+    for shell in started:
+        out, err = shell.communicate()
+        assert err == ""
+        assert out.splitlines()[-1] == "0"
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["workloads", "engines", "steps", "collectors", "probes"])
-def test_list_names_everything_there_is(cli, kind):
+def test_list_names_everything_there_is(replayer, kind):
     """Each kind lists every file of its folder, with something about it, briefly and at length."""
     names = {"workloads": assets.workloads, "engines": assets.engines}
     expected = sorted(names[kind]() if kind in names else registry.names(kind))
 
-    brief = cli("list", kind).stdout
-    found = json.loads(cli("list", kind, "--json").stdout)[kind]
-    whole = cli("list", kind, "-v").stdout
+    brief = replayer("list", kind).out
+    found = json.loads(replayer("list", kind, "--json").out)[kind]
+    whole = replayer("list", kind, "-v").out
 
     assert [entry["name"] for entry in found] == expected
     assert all(entry["about"] and entry["text"] for entry in found)
@@ -148,57 +121,56 @@ def test_list_names_everything_there_is(cli, kind):
     assert max(map(len, (brief + whole).splitlines())) <= 100
 
 
-def test_list_without_a_kind_tells_of_all(cli, results):
+def test_list_without_a_kind_tells_of_all(replayer, results):
     """Every kind that has something is named, and the stored runs with what they ran on."""
-    out = cli("list").stdout
+    out = replayer("list").out
 
     assert re.findall(r"^(\w+)", out, re.MULTILINE)[:2] == ["workloads", "engines"]
     assert "  demo " in out
     assert re.search(rf"^{RUN} +6 min 12 s +done +stock +6\.12", out, re.MULTILINE)
 
 
-def test_list_runs_tells_of_files_that_are_no_runs(cli, results):
+def test_list_runs_tells_of_files_that_are_no_runs(replayer, results):
     """A file that cannot be read is named with its reason beside the runs, and nothing fails."""
     (results / "broken.json").write_text("{")
 
-    out = cli("list", "runs").stdout
-    found = json.loads(cli("list", "runs", "--json").stdout)
+    out = replayer("list", "runs").out
+    found = json.loads(replayer("list", "runs", "--json").out)
 
     assert "broken.json: it is cut off" in out
     assert [run["id"] for run in found["runs"]] == [RUN]
     assert [Path(bad["path"]).name for bad in found["unreadable"]] == ["broken.json"]
 
 
-def test_list_runs_never_cuts_an_id(cli, results):
+def test_list_runs_never_cuts_an_id(replayer, results):
     """An id can be copied from the list, however long the label and the kernel are."""
     text = FIXTURE.read_text(encoding="utf-8")
     long = f"20261120-154501-kernel-compare-{'x' * 20}-0000"
     text = text.replace(RUN, long).replace('"label": "stock"', f'"label": "{"y" * 200}"')
     (results / f"{long}.json").write_text(text)
 
-    out = cli("list", "runs").stdout
+    out = replayer("list", "runs").out
 
     assert long in out
     assert "y" * 8 in out
     assert max(map(len, out.splitlines())) <= 100
 
 
-def test_list_steps_tells_their_keys(cli):
+def test_list_steps_tells_their_keys(replayer):
     """The keys of a step are shown with their type, default and meaning."""
-    out = cli("list", "steps", "-v").stdout
+    out = replayer("list", "steps", "-v").out
 
     assert re.search(r"^  num_schemas +int, default \d+", out, re.MULTILINE)
     assert re.search(r"^  run_time +duration, default", out, re.MULTILINE)
 
 
-def test_a_kind_that_is_not_there_is_refused(cli):
+def test_a_kind_that_is_not_there_is_refused(replayer):
     """An unknown kind is status 2, and the kinds that exist are named."""
-    assert "workloads" in cli("list", "workload", status=2).stderr
+    assert "workloads" in replayer("list", "workload", status=2).err
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("command", ["show", "list"])
-def test_the_examples_of_the_help_work(cli, results, tmp_path, command):
+def test_the_examples_of_the_help_work(replayer, results, tmp_path, command):
     """Every example in the help runs as it is written."""
     with Writer(tmp_path / "monday.replay") as capture:
         capture.add(Action(0, "connect", 0, 0))
@@ -209,29 +181,4 @@ def test_the_examples_of_the_help_work(cli, results, tmp_path, command):
     for line in found:
         arguments = shlex.split(line.partition("  ")[0])
         arguments = [str(results) if word.startswith("/mnt/") else word for word in arguments]
-        cli(*arguments)
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [["list"], ["list", "runs", "-v"], ["list", "workloads", "-v"], ["show", "latest"], ["--help"]],
-)
-def test_nothing_slow_is_loaded(results, tmp_path, arguments):
-    """Neither lists nor reports nor help load a database driver or a numerical library."""
-    program = (
-        "import sys; from replayer.__main__ import main\n"
-        "try: main(sys.argv[1:])\n"
-        "except SystemExit: pass\n"
-        "slow = {'sqlalchemy', 'numpy', 'scipy', 'psycopg', 'pymysql'} & set(sys.modules)\n"
-        "sys.exit(f'loaded: {slow}' if slow else 0)"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", program, *arguments],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
-
-    assert done.returncode == 0, done.stderr
+        replayer(*arguments)

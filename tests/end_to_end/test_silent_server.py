@@ -5,7 +5,9 @@ import select
 import socket
 import threading
 import time
+from collections.abc import Callable, Iterator
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 
@@ -13,9 +15,10 @@ from replayer.engines import engine as engines
 from replayer.engines import watchdog
 from replayer.engines.connection import Database
 from replayer.errors import Impossible, ReplayerError
-from replayer.servers.open import open_server
+from replayer.servers.open import Server, open_server
 from replayer.tables import parallel
 from tests.halting import go_on, halt
+from tests.server_pool import ServerPool
 
 POSTGRES = engines.load("postgres")
 WITHIN = 32.0
@@ -25,29 +28,29 @@ WITHIN = 32.0
 class Network:
     """A port that leads to a server's socket, until it is told to stall: then nothing passes."""
 
-    def __init__(self, target):
+    def __init__(self, target: object) -> None:
         self._target = str(target)
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port = self._listener.getsockname()[1]
         self._stalled = threading.Event()
-        self._pairs = []
+        self._pairs: list[tuple[socket.socket, socket.socket]] = []
         self._over = False
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
-    def stall(self):
+    def stall(self) -> None:
         """Let nothing pass any more; connections stay, and new ones are accepted in vain."""
         self._stalled.set()
 
-    def close(self):
+    def close(self) -> None:
         """Close everything."""
         self._over = True
         self._thread.join()
         for end in [self._listener, *(end for pair in self._pairs for end in pair)]:
             end.close()
 
-    def _run(self):
-        ways = {}
+    def _run(self) -> None:
+        ways: dict[socket.socket, socket.socket] = {}
         while not self._over:
             if self._stalled.is_set():
                 time.sleep(0.05)
@@ -63,7 +66,7 @@ class Network:
                 elif end in ways and not self._stalled.is_set():
                     self._pass_on(end, ways)
 
-    def _pass_on(self, end, ways):
+    def _pass_on(self, end: socket.socket, ways: dict[socket.socket, socket.socket]) -> None:
         try:
             data = end.recv(1 << 16)
         except OSError:
@@ -78,39 +81,28 @@ class Network:
 
 
 @pytest.fixture
-def impatient(monkeypatch):
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have silence noticed after 4 seconds instead of 24."""
     monkeypatch.setattr(watchdog, "PATIENCE", 3.0)
     monkeypatch.setattr(watchdog, "_LONG", 1.0)
 
 
-@pytest.fixture(scope="module")
-def servers(server_home, mariadbd):
-    """Return a function that starts a private server of an engine once, and returns it."""
-    with contextlib.ExitStack() as stack:
-        running = {}
-
-        def server(name):
-            if name not in running:
-                data = server_home / f"silent-{name}"
-                own = open_server(engines.load(name), data_dir=data)
-                running[name] = stack.enter_context(own)
-            running[name].start()
-            return running[name]
-
-        yield server
+@pytest.fixture
+def servers(server_pool: ServerPool, mariadbd: Path) -> Callable[[str], Server]:
+    """Return a function that returns the running private server of an engine."""
+    return lambda name: server_pool(name, bindir=mariadbd.parent if name == "mariadb" else None)
 
 
-def address_of(server, port):
-    """Return the URL of a private server by a port."""
+def address_of(server: Server, port: int) -> tuple[str, str]:
+    """Return the socket's path and the URL of a private server by a port."""
     own = server.start()
-    socket_file = own.query.get("unix_socket") or f"{own.query['host']}/.s.PGSQL.5432"
+    socket_file = str(own.query.get("unix_socket") or f"{own.query['host']}/.s.PGSQL.5432")
     url = own.set(host="127.0.0.1", port=port, query={}, drivername=own.get_backend_name())
     return socket_file, url.render_as_string(hide_password=False)
 
 
 @contextlib.contextmanager
-def by_network(server):
+def by_network(server: Server) -> Iterator[tuple[Server, Network]]:
     """Yield a private server as one by URL, over a network that can be stalled."""
     socket_file, _ = address_of(server, 1)
     network = Network(socket_file)
@@ -126,12 +118,12 @@ SLEEP = {"postgres": "SELECT pg_sleep({})", "mariadb": "SELECT SLEEP({})"}
 BOTH = pytest.mark.parametrize("name", ["postgres", "mariadb"])
 
 
-def one_statement(database, statement):
+def one_statement(database: Database, statement: str) -> None:
     """Execute a statement on the control connection."""
     database.query(statement)
 
 
-def sessions(database, statement):
+def sessions(database: Database, statement: str) -> None:
     """Execute a statement in three sessions of a worker process."""
     list(parallel.execute(database, [(statement,)] * 3, 3))
 
@@ -159,7 +151,7 @@ def test_a_network_that_stalls_is_noticed(servers, impatient, name, work):
 def test_a_server_elsewhere_that_is_halted_is_noticed(servers, name):
     """The kernel of a halted server still answers for it: keepalives alone see nothing."""
     server = servers(name)
-    family = []
+    family: list[int] = []
     try:
         with by_network(server) as (there, _), closing(Database(there.engine, there.start())) as d:
             family = server.pids()

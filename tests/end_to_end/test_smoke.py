@@ -1,5 +1,7 @@
 """The main job at small scale by the real command line, as root and as an ordinary user."""
 
+import contextlib
+import dataclasses
 import json
 import os
 import shutil
@@ -7,14 +9,19 @@ import site
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.alone
+from replayer import journal
+from tests.command import Ended, Replayer
+from tests.ready_made import put_data
 
 ROOT = Path(__file__).resolve().parents[2]
 ORDINARY = 1234
+SHORT = ("--set", "cached.run_time=1s", "--set", "physical.run_time=1s")
+SMALL = ("--set", "build.rows=24576")
 NAMES = [
     "build.rows",
     "build.elapsed",
@@ -46,7 +53,7 @@ NAMES = [
 
 
 @pytest.fixture
-def folder():
+def folder() -> Iterator[Path]:
     """Return a folder that every user can reach."""
     path = Path(tempfile.mkdtemp(prefix="replayer-smoke-", dir="/tmp"))
     path.chmod(0o755)
@@ -55,39 +62,43 @@ def folder():
 
 
 @pytest.fixture(params=["as we are", "ordinary"])
-def replayer(request, folder):
+def run(
+    request: pytest.FixtureRequest,
+    folder: Path,
+    replayer: Replayer,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Callable[..., Ended]:
     """Return a function that runs replayer as this user, or as an ordinary one with own copies."""
-    command, environment = [sys.executable, "-m", "replayer"], {}
-    if request.param == "ordinary":
-        if os.geteuid() != 0:
-            pytest.skip("we are an ordinary user already")
-        command, environment = ordinary(folder)
+    environment = {"REPLAYER_HOME": str(folder / "home")}
+    if request.param == "as we are":
+        # The other one makes a data directory of its own.
+        monkeypatch.setenv("REPLAYER_HOME", environment["REPLAYER_HOME"])
+        put_data(journal.home())
+        return dataclasses.replace(replayer, folder=folder)
+    if os.geteuid() != 0:
+        pytest.skip("we are an ordinary user already")
+    command, theirs = ordinary(folder)
+    there = dataclasses.replace(replayer, folder=folder, environment=environment | theirs)
 
-    def run(*words):
-        return subprocess.run(
-            [*command, *map(str, words)],
-            capture_output=True,
-            text=True,
-            check=False,
-            cwd=folder,
-            env={**os.environ, "REPLAYER_HOME": str(folder / "home"), **environment},
-        )
+    def call(*words: object) -> Ended:
+        few = SMALL if "smoke" in words else ()
+        return there.process(*words, *few, command=command)
 
-    return run
+    return call
 
 
-def ordinary(folder):
+def ordinary(folder: Path) -> tuple[tuple[str, ...], dict[str, str]]:
     """Return a command and its environment that an ordinary user can run, wherever we are."""
     name = f"python{sys.version_info.major}.{sys.version_info.minor}"
     become = ["setpriv", f"--reuid={ORDINARY}", f"--regid={ORDINARY}", "--clear-groups"]
     # This checkout may be in a folder that is closed to others: they get a copy.
     packages = folder / "packages"
-    unneeded = shutil.ignore_patterns("scipy*", "mypy*", "ruff*", "pip*", "__pycache__")
-    shutil.copytree(site.getsitepackages()[0], packages, ignore=unneeded)
+    unneeded = shutil.ignore_patterns("scipy*", "mypy*", "ruff*", "pip*")
+    shutil.copytree(site.getsitepackages()[0], packages, ignore=unneeded, copy_function=linked)
     # What an editable install left there has workloads and schemas of the day it was made.
     shutil.rmtree(packages / "replayer", ignore_errors=True)
     for part in ("replayer", "workloads", "schemas"):
-        shutil.copytree(ROOT / part, packages / part, ignore=unneeded, dirs_exist_ok=True)
+        shutil.copytree(ROOT / part, packages / part, copy_function=linked, dirs_exist_ok=True)
     # Copies keep their modes, and whoever checked this out may have had a strict umask.
     subprocess.run(["chmod", "-R", "a+rX", str(packages)], check=True)
     os.chown(folder, ORDINARY, ORDINARY)
@@ -100,23 +111,33 @@ def ordinary(folder):
         tried = [*become, python or "", "-c", trial]
         with_theirs = {**os.environ, **environment}
         if python and not subprocess.run(tried, check=False, cwd="/", env=with_theirs).returncode:
-            return [*become, python, "-m", "replayer"], environment
-    return pytest.skip(f"no {name} here that an ordinary user may run")
+            return (*become, python, "-m", "replayer"), environment
+    pytest.skip(f"no {name} here that an ordinary user may run")
 
 
-def test_smoke_runs_every_step_and_proves_it(replayer, folder):
+def linked(source: str, target: str) -> str:
+    """Link a file that everybody may use, as far as its owner may; copy another one."""
+    mode = Path(source).stat().st_mode
+    everybody = mode | 0o444 | (0o111 if mode & 0o111 else 0)
+    if mode == everybody:
+        with contextlib.suppress(OSError):  # on another file system
+            os.link(source, target)
+            return target
+    return shutil.copy2(source, target)
+
+
+def test_smoke_runs_every_step_and_proves_it(run, folder):
     """All steps are done, every promised metric is there, cold is cold, and nothing is left."""
-    done = replayer("run", "smoke", "--label", "first light", "--json")
+    done = run("run", "smoke", "--label", "first light", "--json", *SHORT)
 
-    assert done.returncode == 0, done.stderr
-    run = json.loads(done.stdout)
+    result = json.loads(done.out)
     stored = list((folder / "results").glob("*.json"))
-    assert [json.loads(path.read_text()) for path in stored] == [run]
-    assert run["status"] == "done"
-    assert {step["status"] for step in run["steps"]} == {"done"}
-    measured = {found["metric"] for step in run["steps"] for found in step["measurements"]}
+    assert [json.loads(path.read_text()) for path in stored] == [result]
+    assert result["status"] == "done"
+    assert {step["status"] for step in result["steps"]} == {"done"}
+    measured = {found["metric"] for step in result["steps"] for found in step["measurements"]}
     assert set(NAMES) <= measured
-    by_name = {step["name"]: step for step in run["steps"]}
+    by_name = {step["name"]: step for step in result["steps"]}
     assert by_name["walk"]["cold"]["asked"] == "cold"
     assert (
         by_name["walk"]["cold"]["resident_bytes"] <= 0.001 * by_name["walk"]["cold"]["file_bytes"]
@@ -124,40 +145,35 @@ def test_smoke_runs_every_step_and_proves_it(replayer, folder):
     assert by_name["cached"]["ledger"]["asked"] == "cached"
     assert by_name["physical"]["ledger"]["asked"] == "physical"
     for name in ("data_checksums", "shared_buffers", "io_method", "effective_io_concurrency"):
-        assert name in run["engine"]["settings"]
+        assert name in result["engine"]["settings"]
     assert not list((folder / "home" / "taken").iterdir())
 
-    again = replayer("show", "first light")
+    again = run("show", "first light")
 
-    assert again.returncode == 0, again.stderr
-    assert max(map(len, again.stdout.splitlines())) <= 105  # the DBNAME line is never wrapped
+    assert max(map(len, again.out.splitlines())) <= 105  # the DBNAME line is never wrapped
     for line in ("DBNAME:  pgio. 2 schemas, 1 threads(each).", "list files", "read files"):
-        assert line in again.stdout
+        assert line in again.out
 
-    cleaned = replayer("clean", "--yes")
+    run("clean", "--yes")
 
-    assert cleaned.returncode == 0, cleaned.stderr
     assert not (folder / "home").exists()
     assert list((folder / "results").glob("*.json")) == stored
 
 
 @pytest.mark.slow
-def test_smoke_runs_every_step_on_mariadb(replayer, folder, mariadbd):
+def test_smoke_runs_every_step_on_mariadb(run, folder, mariadbd):
     """The same on a MariaDB that replayer starts itself; a build takes its layout."""
-    words = ("--engine", "mariadb", "--bindir", mariadbd.parent, "--json")
-    done = replayer("run", "smoke", *words)
+    done = run("run", "smoke", "--engine", "mariadb", "--bindir", mariadbd.parent, "--json")
 
-    assert done.returncode == 0, done.stderr
-    run = json.loads(done.stdout)
-    assert {step["status"] for step in run["steps"]} == {"done"}
-    assert run["engine"]["name"] == "mariadb"
-    measured = {found["metric"] for step in run["steps"] for found in step["measurements"]}
+    result = json.loads(done.out)
+    assert {step["status"] for step in result["steps"]} == {"done"}
+    assert result["engine"]["name"] == "mariadb"
+    measured = {found["metric"] for step in result["steps"] for found in step["measurements"]}
     assert set(NAMES) <= measured
     assert not list((folder / "home" / "taken").iterdir())
 
-    cleaned = replayer("clean", "--yes")
+    run("clean", "--yes")
 
-    assert cleaned.returncode == 0, cleaned.stderr
     assert not (folder / "home").exists()
 
 
@@ -177,19 +193,14 @@ def test_smoke_runs_every_step_on_mariadb(replayer, folder, mariadbd):
         (["show", "nothing"], "there are no runs"),
     ],
 )
-def test_impossible_request_is_one_sentence(folder, words, says):
+def test_impossible_request_is_one_sentence(replayer, folder, words, says):
     """Exit 2, one line that names what was asked and what is right, no traceback, nothing left."""
-    done = subprocess.run(
-        [sys.executable, "-m", "replayer", *words],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=folder,
-        env={**os.environ, "REPLAYER_HOME": str(folder / "home")},
-    )
+    home = folder / "home"
+    if "--pg-set" in words:
+        put_data(home)  # it is the server that refuses
+    _, err = replayer(*words, status=2, REPLAYER_HOME=str(home))
 
-    assert done.returncode == 2, done.stderr
-    (line,) = [line for line in done.stderr.splitlines() if line.startswith("replayer: error: ")]
+    (line,) = [line for line in err.splitlines() if line.startswith("replayer: error: ")]
     assert says in line
-    assert "Traceback" not in done.stderr
-    assert not list((folder / "home").glob("taken/*"))
+    assert "Traceback" not in err
+    assert not list(home.glob("taken/*"))

@@ -7,18 +7,21 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
 from replayer import journal
 from replayer.collectors import Scene
-from replayer.collectors.syscalls import collector
+from replayer.collectors.syscalls import collector, recording
 from replayer.collectors.syscalls.numbers import names
+from replayer.collectors.syscalls.recording import CallRecording
 from replayer.errors import ReplayerError, Skip
 from replayer.machine import processes
 from replayer.machine.host import Host
 from tests.conftest import missing
+from tests.waiting import wait_until
 
 READS = """
 import os, sys
@@ -30,20 +33,28 @@ for line in sys.stdin:
 """
 
 
-def scene(folder, server=()):
+def scene(folder: Path, server: Sequence[int] = ()) -> Scene:
     """Return a scene with these processes as the server's."""
     folder.mkdir()
     return Scene(Host(), None, folder, lambda: list(server), lambda: processes.family(os.getpid()))
 
 
 @pytest.fixture
-def begun(tmp_path):
-    """Return a function that begins a recording; skip where this machine does not allow it."""
-    recordings = []
+def begun(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Callable[[Sequence[int]], CallRecording]]:
+    """Return a function that begins a recording; skip where this machine does not allow it.
+
+    However busy the machine is, bpftrace has the time to begin and to write its edges down.
+    """
+    monkeypatch.setattr(recording, "_READY_SECONDS", 600.0)
+    monkeypatch.setattr(recording, "_EDGE_SECONDS", 600.0)
+    monkeypatch.setattr(recording, "_SLACK_NS", 600 * 10**9)
+    recordings: list[CallRecording] = []
     if shutil.which("bpftrace") is None:
         missing("bpftrace", "there is no bpftrace (apt-get install bpftrace)")
 
-    def begin(server=()):
+    def begin(server: Sequence[int] = ()) -> CallRecording:
         try:
             recordings.append(collector.begin(scene(tmp_path / "scene", server)))
         except Skip as skip:
@@ -64,7 +75,8 @@ def test_exactly_the_calls_of_the_window_are_counted(begun):
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as reader:
 
-        def read(times):
+        def read(times: int) -> None:
+            assert reader.stdout
             print(times, file=reader.stdin, flush=True)
             assert reader.stdout.readline() == "done\n"
 
@@ -75,8 +87,9 @@ def test_exactly_the_calls_of_the_window_are_counted(begun):
             edges.append(time.monotonic_ns())
             one.mark(edges[-1])
             # What was counted is read a moment after the edge.
-            time.sleep(0.2)
+            wait_until(lambda: len(one._written()) == len(edges))
         one.end()
+        assert reader.stdin
         reader.stdin.close()
 
     rows = one.cut(edges[0], edges[1]).tables["syscalls"]
@@ -90,7 +103,7 @@ def test_a_bpftrace_that_is_killed_in_the_middle_is_told(begun):
     """What it had counted died with it: one sentence, at once, and nothing is raised before."""
     one = begun()
     one.mark(begin_ns := time.monotonic_ns())
-    time.sleep(0.2)
+    wait_until(one._written)
     one._program.process.kill()
     one._program.process.wait()
     one.mark(end_ns := time.monotonic_ns())

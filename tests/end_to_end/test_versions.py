@@ -2,9 +2,10 @@
 
 import json
 import os
-import subprocess
-import sys
+from collections.abc import Callable
+from pathlib import Path
 from statistics import fmean
+from typing import Any
 
 import pytest
 
@@ -12,6 +13,7 @@ from replayer.conditions import memory_bound
 from replayer.machine.host import Host
 from replayer.steps.build import doubling
 from tests import servers
+from tests.command import Replayer
 
 pytestmark = [pytest.mark.slow, pytest.mark.alone]
 
@@ -22,7 +24,7 @@ _BOUNDED = ("--set=physical.scale=256M", "--set=physical.memory_limit=32M")
 
 
 @pytest.fixture(scope="module")
-def average():
+def average() -> float:
     """Return the average id of the table, by the rule of the doubling alone."""
     ids = list(range(100, 106))
     for _ in doubling.doublings(ROWS):
@@ -30,31 +32,34 @@ def average():
     return fmean(ids)
 
 
-def replayer(folder, name, bindir, *words, workload="smoke"):
-    """Run a workload on a version with its own programs; return the run."""
-    engine = {"postgresql": "postgres", "mysql": "mysql"}[name.partition("-")[0]]
-    command = [sys.executable, "-m", "replayer", "run", str(workload), "--json", "--engine", engine]
-    done = subprocess.run(
-        [*command, "--bindir", str(bindir), "--results", str(folder), *words],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+@pytest.fixture
+def run(
+    replayer: Replayer, other_server: Callable[[str], Path], own_home: Path
+) -> Callable[..., dict[str, Any]]:
+    """Return a function that runs a workload on a version with its own programs."""
+
+    def call(name: str, *words: object, workload: object = "smoke") -> dict[str, Any]:
+        engine = {"postgresql": "postgres", "mysql": "mysql"}[name.partition("-")[0]]
+        where = ("--engine", engine, "--bindir", other_server(name))
+        done: dict[str, Any] = json.loads(
+            replayer.process("run", workload, "--json", *where, *words, timeout=800).out
+        )
+        return done
+
+    return call
 
 
 @pytest.mark.parametrize("name", servers.SERVERS)
-def test_every_step_is_done_and_proven(name, other_server, own_home, tmp_path, average):
+def test_every_step_is_done_and_proven(name, run, average):
     """The same rows, nothing left dirty, cold from the device, cached and physical sessions."""
     version = name.partition("-")[2]
     bounded = _BOUNDED if version in _WITHOUT_DIRECT else ()
-    run = replayer(tmp_path, name, other_server(name), *bounded)
-    steps = {step["name"]: step for step in run["steps"]}
+    result = run(name, *bounded)
+    steps = {step["name"]: step for step in result["steps"]}
 
-    assert run["engine"]["version"].startswith(f"{version}.")
-    assert "server.newer_than_tried" not in run["engine"]["facts"]
-    assert {step: result["status"] for step, result in steps.items()} == dict.fromkeys(
+    assert result["engine"]["version"].startswith(f"{version}.")
+    assert "server.newer_than_tried" not in result["engine"]["facts"]
+    assert {name: step["status"] for name, step in steps.items()} == dict.fromkeys(
         ("build", "flush", "walk", "scan", "cached", "physical"), "done"
     )
     rows = {row["statement"]: row["result"] for row in steps["scan"]["tables"]["statements"]}
@@ -73,7 +78,7 @@ def test_every_step_is_done_and_proven(name, other_server, own_home, tmp_path, a
     _check_memory(version, steps["physical"])
 
 
-def _check_memory(version, step):
+def _check_memory(version: str, step: dict[str, Any]) -> None:
     """Hold that a version without direct I/O was given another way, and that this is said."""
     if version in _WITHOUT_DIRECT:
         way = next(kind for kind in memory_bound.KINDS if not memory_bound.refusal(kind, Host()))
@@ -83,10 +88,9 @@ def _check_memory(version, step):
         assert step["facts"]["memory.kind"] == "direct"
 
 
-def test_what_no_way_can_do_is_skipped_and_the_rest_runs(other_server, own_home, tmp_path):
+def test_what_no_way_can_do_is_skipped_and_the_rest_runs(run):
     """Tables that no bound of the memory could keep out of it: a reason, and the other steps."""
-    run = replayer(tmp_path, "postgresql-13", other_server("postgresql-13"))
-    steps = {step["name"]: step for step in run["steps"]}
+    steps = {step["name"]: step for step in run("postgresql-13")["steps"]}
 
     assert [name for name, step in steps.items() if step["status"] != "done"] == ["physical"]
     assert steps["physical"]["status"] == "skipped"
@@ -111,12 +115,11 @@ mix = "point=60 range=10 update=20 insert=9 scan=1 work_unit=8 cpu=1ms"
 
 @pytest.mark.quiet
 @pytest.mark.parametrize("name", servers.SERVERS)
-def test_a_mix_at_a_rate_is_sustained(name, other_server, own_home, tmp_path):
+def test_a_mix_at_a_rate_is_sustained(name, run, tmp_path):
     """Every kind of statement, the CPU that it burns and what the server counts of it."""
     workload = tmp_path / "rate.toml"
     workload.write_text(RATE)
-    run = replayer(tmp_path, name, other_server(name), workload=workload)
-    (step,) = run["steps"]
+    (step,) = run(name, workload=workload)["steps"]
     values = {m["metric"]: m["value"] for m in step["measurements"]}
 
     assert step["status"] == "done", step["reason"]

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from replayer.__main__ import main
 from replayer.model import Spent
 from tests.limited import slow_flushes
 
@@ -26,20 +25,8 @@ mix = "update=100"
 """
 
 
-@pytest.fixture(autouse=True)
-def no_handlers(monkeypatch):
-    """Leave the test process's own signal handlers alone."""
-    monkeypatch.setattr("replayer.signals.install", lambda: None)
-
-
-@pytest.fixture
-def watched(monkeypatch):
-    """Let the collectors that an account is made from watch."""
-    monkeypatch.setenv("REPLAYER_WITHOUT", "profile")
-
-
 @pytest.mark.slow
-def test_commits_that_wait_for_the_log_are_named(watched, made_home, tmp_path, capsys, monkeypatch):
+def test_commits_that_wait_for_the_log_are_named(replayer, made_home, tmp_path, monkeypatch):
     """6 repeats with synchronous commits against 6 without: the log flush, and what it costs.
 
     A flush takes 5 ms, so that it is most of the difference whatever the neighbours do.
@@ -50,18 +37,18 @@ def test_commits_that_wait_for_the_log_are_named(watched, made_home, tmp_path, c
     monkeypatch.setenv("LD_PRELOAD", str(slow_flushes(folder, 0.005)))
     workload, results = tmp_path / "commits.toml", tmp_path / "results"
     workload.write_text(WORKLOAD)
+    # The collectors that an account is made from watch.
+    monkeypatch.setenv("REPLAYER_WITHOUT", "profile")
+    report = ""
     for value in ("off", "on"):
-        arguments = ["run", workload, "--label", value, "--repeat", 6, "--results", results]
         setting = f"synchronous_commit={value}"
-        assert main([*map(str, arguments), "--pg-set", setting]) == 0
-    report = capsys.readouterr().out
+        repeats = ["--label", value, "--repeat", 6, "--results", results]
+        report += replayer("run", workload, *repeats, "--pg-set", setting).out
     page, table = tmp_path / "page.html", tmp_path / "table.csv"
     allowed = ["--allow", "*.settings.synchronous_commit"]
-    compare = ["compare", "off", "on", "--results", str(results), *allowed]
-    assert main([*compare, "--html", str(page), "--csv", str(table)]) == 0
-    text = " ".join(capsys.readouterr().out.split())
-    assert main([*compare, "--json"]) == 0
-    (why,) = json.loads(capsys.readouterr().out)["why"]
+    compare = ["compare", "off", "on", "--results", results, *allowed]
+    text = " ".join(replayer(*compare, "--html", page, "--csv", table).out.split())
+    (why,) = json.loads(replayer(*compare, "--json").out)["why"]
 
     assert re.search(r"where the time went: .* of a session's time a statement", report)
     assert re.search(r"why: sessions\.[a-z0-9.]+ [\d.]+ .*differs in these runs: \+[\d.]+ [mu]s a "

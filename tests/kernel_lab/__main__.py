@@ -26,10 +26,13 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
-HERE = Path(__file__).parent
+from tests.command import COMMAND
+
+HERE: Path = Path(__file__).parent
 PROJECT = HERE.parents[1]
 TOOLS = {
     "qemu-system-x86_64": "qemu-system-x86",
@@ -64,7 +67,7 @@ class Kernel(NamedTuple):
     initramfs: Path | None
 
     @classmethod
-    def of(cls, words):
+    def of(cls, words: str) -> Self:
         """Return the kernel of `VMLINUZ[,INITRAMFS]`; raise Wrong if a file is not there."""
         paths = [Path(word) for word in words.split(",", 1)]
         absent = [str(path) for path in paths if not path.is_file()]
@@ -81,7 +84,7 @@ class Machine(NamedTuple):
     start_seconds: float
     """From qemu's start to the first program."""
 
-    def patience(self, boots):
+    def patience(self, boots: Sequence[float]) -> float:
         """Return how many seconds a boot may take, after boots that took so many.
 
         The first is measured against the machine's start, which is about a fiftieth of a boot.
@@ -101,7 +104,7 @@ class Wrong(Exception):
     """A kernel that was given cannot be booted."""
 
 
-def main():
+def main() -> int:
     """Build the image, follow the plan, compare; return the exit status."""
     parser = argparse.ArgumentParser(
         prog="python -m tests.kernel_lab",
@@ -131,7 +134,7 @@ def main():
         return 2
 
 
-def check():
+def check() -> None:
     """Raise Missing unless everything that the lab needs is there."""
     if os.geteuid() != 0:
         raise Missing("only root can make the image (debootstrap)")
@@ -140,7 +143,7 @@ def check():
         raise Missing(f"apt-get install {' '.join(sorted(packages))}")
 
 
-def lab(args, work):
+def lab(args: argparse.Namespace, work: Path) -> int:
     """Do it all in a folder that is removed afterwards."""
     given = args.kernel or [str(path) for path in download(work / "kernels")]
     kernels = {kernel.release: kernel for kernel in map(Kernel.of, given)}
@@ -150,13 +153,13 @@ def lab(args, work):
     shutil.copy(args.workload, work / "lab.toml")
     # The machine has the workload beside the plan, as it is here.
     words = ["plan", "--kernels", ",".join(kernels), "--boots", str(args.boots), "./lab.toml"]
-    subprocess.run([sys.executable, "-m", "replayer", *words], check=True, cwd=work)
+    subprocess.run([*COMMAND, *words], check=True, cwd=work)
     image = build(work)
     guest = machine(args.accel, image, next(iter(kernels.values())))
     say(f"the machine: {guest.accelerator}, CPU {guest.cpu}, {args.cpus} cores, {args.memory} MiB")
     order = json.loads(plan.read_text())["order"]
 
-    def attempt(kernel, title, boots):
+    def attempt(kernel: str, title: str, boots: Sequence[float]) -> float:
         patience = args.timeout or guest.patience(boots)
         return boot(args, guest, image, kernels[kernel], title, patience=patience)
 
@@ -170,13 +173,13 @@ def lab(args, work):
     return status if whole else max(status, 1)
 
 
-def follow(order, attempt):
+def follow(order: Sequence[str], attempt: Callable[[str, str, Sequence[float]], float]) -> bool:
     """Boot each turn's kernel until it has done its step; tell whether every turn was done.
 
     A boot that fails is tried again; `attempt(kernel, title, boots)` returns its seconds or raises
     Failed.  A turn that fails TRIES times ends the plan, since the next one is not due before it.
     """
-    boots = []
+    boots: list[float] = []
     for number, kernel in enumerate(order, start=1):
         for tried in range(1, TRIES + 1):
             title = f"{number} {kernel}" + (f", try {tried}" if tried > 1 else "")
@@ -193,13 +196,13 @@ def follow(order, attempt):
     return True
 
 
-def compare(plan, page):
+def compare(plan: Path, page: Path) -> int:
     """Compare what there is; return the exit status."""
-    command = [sys.executable, "-m", "replayer", "compare", plan, "--html", page]
+    command = [*COMMAND, "compare", str(plan), "--html", str(page)]
     return subprocess.run(command, check=False).returncode
 
 
-def keep(folder, work):
+def keep(folder: Path, work: Path) -> None:
     """Copy the plan, the runs, the page and the consoles into a folder."""
     folder.mkdir(exist_ok=True)
     for path in (work / "boots.plan", *work.glob("comparison.html"), *work.glob("boot-*.log")):
@@ -209,12 +212,12 @@ def keep(folder, work):
     say(f"kept in {folder}")
 
 
-def say(words):
+def say(words: object) -> None:
     """Print a line of the conversation."""
     print(words, file=sys.stderr, flush=True)
 
 
-def machine(wanted, image, kernel):
+def machine(wanted: str | None, image: Path, kernel: Kernel) -> Machine:
     """Return a machine in which a kernel really starts here, the truest first.
 
     Inside some virtual machines KVM opens, and its guests stand still.
@@ -227,7 +230,7 @@ def machine(wanted, image, kernel):
     raise Missing(f"no kernel starts in a machine of qemu with {wanted or 'kvm or tcg'}")
 
 
-def start(accelerator, cpu, image, kernel):
+def start(accelerator: str, cpu: str, image: Path, kernel: Kernel) -> float | None:
     """Return the seconds in which a kernel comes to its first program, or None if it does not."""
     log = image.with_name("probe.log")
     log.unlink(missing_ok=True)
@@ -247,7 +250,17 @@ def start(accelerator, cpu, image, kernel):
     return time.monotonic() - begin if "Attempted to kill init" in read(log) else None
 
 
-def machine_command(guest, image, kernel, log, *, init, cpus=2, memory=1024, snapshot=False):
+def machine_command(
+    guest: Machine,
+    image: Path,
+    kernel: Kernel,
+    log: Path,
+    *,
+    init: str,
+    cpus: int = 2,
+    memory: int = 1024,
+    snapshot: bool = False,
+) -> list[str]:
     """Return qemu's command line; with `snapshot` the image is not changed."""
     disk = f"file={image},format=raw,if=none,id=disk,cache=none,aio=threads"
     words = [
@@ -263,7 +276,7 @@ def machine_command(guest, image, kernel, log, *, init, cpus=2, memory=1024, sna
     return [str(word) for word in words]
 
 
-def release(vmlinuz):
+def release(vmlinuz: Path) -> str:
     """Return a kernel's release from the header of its file, as `uname -r` will print it.
 
     The 16 bits at 0x20e of a bzImage, plus 0x200, are where the words begin (the kernel's own
@@ -276,10 +289,10 @@ def release(vmlinuz):
     return data[begin : data.index(b" ", begin)].decode()
 
 
-def download(folder):
+def download(folder: Path) -> list[Path]:
     """Return the newest of each of Debian's kernels, downloaded and unpacked."""
     folder.mkdir()
-    found = []
+    found: list[Path] = []
     for pattern in PACKAGES:
         listed = subprocess.run(
             ["apt-cache", "search", "--names-only", f"^{pattern}$"],
@@ -298,12 +311,12 @@ def download(folder):
     return found
 
 
-def version(name):
+def version(name: str) -> list[int]:
     """Return the numbers in a name, to sort by."""
     return [int(number) for number in re.findall(r"\d+", name)]
 
 
-def build(work):
+def build(work: Path) -> Path:
     """Return an ext4 image with Debian, replayer, the plan and the init on it."""
     root, image = work / "root", work / "image.ext4"
     say("building the image")
@@ -338,7 +351,7 @@ def build(work):
     return image
 
 
-def run(*command, cwd=None):
+def run(*command: object, cwd: Path | None = None) -> None:
     """Run a program; end with its last words if it fails."""
     done = subprocess.run(
         [str(word) for word in command],
@@ -353,7 +366,15 @@ def run(*command, cwd=None):
         raise SystemExit(f"{command[0]} failed: {'; '.join(words)}")
 
 
-def boot(args, guest, image, kernel, title, *, patience):
+def boot(
+    args: argparse.Namespace,
+    guest: Machine,
+    image: Path,
+    kernel: Kernel,
+    title: str,
+    *,
+    patience: float,
+) -> float:
     """Boot the machine once, wait until it switches itself off and return the seconds it took.
 
     Raises Failed, with the console's last words, after `patience` seconds or if the step failed.
@@ -378,12 +399,12 @@ def boot(args, guest, image, kernel, title, *, patience):
     return time.monotonic() - begin
 
 
-def read(log):
+def read(log: Path) -> str:
     """Return the machine's console."""
     return log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
 
 
-def tail(log):
+def tail(log: Path) -> str:
     """Return the last lines of the machine's console."""
     return "its last words:\n" + "\n".join(read(log).splitlines()[-30:])
 

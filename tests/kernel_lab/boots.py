@@ -25,8 +25,10 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
+from tests.command import COMMAND
 from tests.kernel_lab import __main__ as lab
 
 GUEST = lab.HERE / "guest"
@@ -60,7 +62,7 @@ PATIENCE = 1800
 """Seconds without a boot or an end after which the machine is given up."""
 
 
-def main(words):
+def main(words: Sequence[str]) -> int:
     """Do what the words say; return the exit status."""
     args = parsed(words)
     # So that the machine does not go on without us.
@@ -77,7 +79,7 @@ def main(words):
         return 2
 
 
-def parsed(words):
+def parsed(words: Sequence[str]) -> argparse.Namespace:
     """Return the arguments."""
     parser = argparse.ArgumentParser(
         prog="python -m tests.kernel_lab boots",
@@ -97,7 +99,7 @@ def parsed(words):
     return parser.parse_args(words)
 
 
-def perform(args, work):
+def perform(args: argparse.Namespace, work: Path) -> int:
     """Make the machine, let it run, and look what it did; return the exit status."""
     image = first_disk(args.image or work)
     releases = sorted(
@@ -138,14 +140,14 @@ def perform(args, work):
     return status
 
 
-def collected(work):
+def collected(work: Path) -> Path:
     """Return the folder for what lies on the second disk."""
     folder = work / "collected"
     folder.mkdir(exist_ok=True)
     return folder
 
 
-def first_disk(work):
+def first_disk(work: Path) -> Path:
     """Return the disk that the machine starts from, made if it is not there."""
     work.mkdir(parents=True, exist_ok=True)
     image = work / "first.raw"
@@ -170,7 +172,7 @@ def first_disk(work):
     return image
 
 
-def partitioned():
+def partitioned() -> bytes:
     """Return a boot sector with one Linux partition from START_BYTES to the end of the disk."""
     begin = START_BYTES // SECTOR
     size = DISK_BYTES // SECTOR - begin
@@ -179,7 +181,7 @@ def partitioned():
     return bytes(440) + b"LAB!" + bytes(2) + entry + bytes(48) + b"\x55\xaa"
 
 
-def install_kernels(work, root):
+def install_kernels(work: Path, root: Path) -> None:
     """Put Debian's kernels into a root folder, and one that panics."""
     if not (work / "kernels").exists():
         lab.download(work / "kernels")
@@ -196,26 +198,26 @@ def install_kernels(work, root):
     (root / "boot" / f"initrd.img-{PANICS}").write_bytes(text)
 
 
-def archive(name, text):
+def archive(name: str, text: bytes) -> bytes:
     """Return an initramfs of one executable (newc, Documentation/driver-api/early-userspace)."""
 
-    def member(name, mode, text):
+    def member(name: str, mode: int, text: bytes) -> bytes:
         words = (1, mode, 0, 0, 1, 0, len(text), 0, 0, 0, 0, len(name) + 1, 0)
         head = b"070701" + b"".join(b"%08X" % word for word in words) + name.encode() + b"\0"
         return padded(head) + padded(text)
 
-    def padded(data):
+    def padded(data: bytes) -> bytes:
         return data + bytes(-len(data) % 4)
 
     return member(name, 0o100755, text) + member("TRAILER!!!", 0, b"")
 
 
-def install_replayer(target):
+def install_replayer(target: Path) -> None:
     """Put all that replayer needs into a folder."""
     with tempfile.TemporaryDirectory(prefix="replayer-wheel-") as wheels:
         pip = [sys.executable, "-m", "pip"]
         lab.run(*pip, "wheel", "--quiet", "--no-deps", "--wheel-dir", wheels, lab.PROJECT)
-        words = ["--quiet", "--target", target, f"--python-version={lab.PYTHON}"]
+        words: list[object] = ["--quiet", "--target", target, f"--python-version={lab.PYTHON}"]
         words += [
             f"--platform=manylinux{tag}_x86_64" for tag in ("2014", "_2_17", "_2_28", "_2_34")
         ]
@@ -225,7 +227,7 @@ def install_replayer(target):
     shutil.rmtree(target / "replayer")
 
 
-def configure(root):
+def configure(root: Path) -> None:
     """Write what makes a machine of Debian's programs."""
     for name in ("prepare.sh",):
         shutil.copy(GUEST / name, root / "usr" / "local" / "sbin" / name)
@@ -260,7 +262,7 @@ def configure(root):
         lab.run("chroot", root, "systemctl", "disable", timer)
 
 
-def prepare(image, root):
+def prepare(image: Path, root: Path) -> None:
     """Install GRUB from inside, as it wants to see its disk."""
     kernel = lab.Kernel(PANICS, max((root / "boot").glob("vmlinuz-6.1.0-5*")), None)
     log = image.with_name("prepare.log")
@@ -278,7 +280,7 @@ def prepare(image, root):
         raise lab.Failed(f"the boot loader was not installed: {lab.tail(log)}")
 
 
-def second_disk(args, work, releases):
+def second_disk(args: argparse.Namespace, work: Path, releases: Sequence[str]) -> Path:
     """Return the disk with replayer, the workload and the plan on it, on which its runs will be."""
     folder, image = work / "lab", work / "lab.ext4"
     folder.mkdir()
@@ -292,7 +294,7 @@ def second_disk(args, work, releases):
         lab.run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", work / "key")
         shutil.copy(work / "key.pub", folder / "authorized_keys")
     words = ["plan", "--kernels", ",".join(releases), "--boots", str(args.boots), "./boots.toml"]
-    subprocess.run([sys.executable, "-m", "replayer", *words], check=True, cwd=folder)
+    subprocess.run([*COMMAND, *words], check=True, cwd=folder)
     if args.by == "ssh":
         shutil.copytree(folder, work / "here", ignore=shutil.ignore_patterns("replayer"))
     lab.run("mkfs.ext4", "-q", "-L", "lab", "-d", folder, image, f"{LAB_BYTES >> 20}M")
@@ -302,13 +304,12 @@ def second_disk(args, work, releases):
 class Guest:
     """The machine: it restarts by itself, and is switched off or cut by us."""
 
-    def __init__(self, args, work, first, second):
+    def __init__(self, args: argparse.Namespace, work: Path, first: Path, second: Path) -> None:
         self.args, self.work, self.first, self.second = args, work, first, second
         self.console = work / "console.log"
-        self.port = None
-        self._qemu = None
+        self._qemu: subprocess.Popen[bytes] | None = None
 
-    def on(self, *network):
+    def on(self, *network: str) -> None:
         """Switch it on; what its console says is appended."""
         accelerator = ("-accel", "tcg", "-cpu", "Nehalem")
         words = [
@@ -325,18 +326,18 @@ class Guest:
         ]
         self._qemu = subprocess.Popen([str(word) for word in words], stdin=subprocess.DEVNULL)
 
-    def off(self):
+    def off(self) -> None:
         """Cut its power."""
         if self._qemu is not None:
             self._qemu.send_signal(signal.SIGKILL)
             self._qemu.wait()
             self._qemu = None
 
-    def boots(self):
+    def boots(self) -> int:
         """Return how many kernels started."""
         return len(re.findall(r"\] Linux version ", lab.read(self.console)))
 
-    def by_itself(self):
+    def by_itself(self) -> None:
         """Switch it on, cut its power where asked, and wait until it switches itself off."""
         self.on()
         for turn in self.args.cut:
@@ -349,10 +350,10 @@ class Guest:
         if "LAB STATUS 0" not in lab.read(self.console):
             raise lab.Failed(lab.tail(self.console))
 
-    def until(self, pattern):
+    def until(self, pattern: str | None) -> None:
         """Wait until the console has a text, or, without one, until the machine is off."""
         spoken, words, boots = time.monotonic(), 0, 0
-        while self._qemu.poll() is None:
+        while self._qemu is not None and self._qemu.poll() is None:
             text = lab.read(self.console)
             if pattern and re.search(pattern, text):
                 return
@@ -367,7 +368,7 @@ class Guest:
         if pattern:
             raise lab.Failed(f"it switched itself off; {lab.tail(self.console)}")
 
-    def by_ssh(self):
+    def by_ssh(self) -> None:
         """Drive it from here, by `boots start --via`, and switch it off."""
         with socket.create_server(("127.0.0.1", 0)) as free:
             port = free.getsockname()[1]
@@ -395,7 +396,7 @@ class Guest:
             f'echo "$REPLAYER_BOOTS_OUTCOME" > {folder}/outcome',
         ]
         done = subprocess.run(
-            [sys.executable, "-m", "replayer", *words],
+            [*COMMAND, *words],
             env=environment,
             cwd=self.work / "here",
             check=False,
@@ -405,9 +406,10 @@ class Guest:
         (folder / "after").write_text(self._ssh(config, "/lab/lab.sh look"))
         (folder / "status").write_text(self._ssh(config, "find /var/lib/replayer | sort"))
         self._ssh(config, "systemctl poweroff", check=False)
-        self._qemu.wait(timeout=PATIENCE)
+        if self._qemu is not None:
+            self._qemu.wait(timeout=PATIENCE)
 
-    def _ssh(self, config, command, *, check=True):
+    def _ssh(self, config: Path, command: str, *, check: bool = True) -> str:
         """Return what a command prints there."""
         done = subprocess.run(
             ["ssh", "-F", config, "-o", "BatchMode=yes", "lab", command],
@@ -417,7 +419,7 @@ class Guest:
         )
         return done.stdout
 
-    def _until_ssh(self, config):
+    def _until_ssh(self, config: Path) -> None:
         """Wait until it is up and answers."""
         deadline = time.monotonic() + PATIENCE
         while time.monotonic() < deadline:
@@ -428,7 +430,7 @@ class Guest:
         raise lab.Failed(f"it does not answer by ssh; {lab.tail(self.console)}")
 
 
-def judged(args, work, disk):
+def judged(args: argparse.Namespace, work: Path, disk: Path) -> int:
     """Say what the machine did and left; return the exit status."""
     before, after = ((disk / name).read_text() for name in ("before", "after"))
     lab.say((disk / "status").read_text())
@@ -443,8 +445,6 @@ def judged(args, work, disk):
     outcome = (disk / "outcome").read_text()
     lab.say(outcome)
     wanted = "stopped" if args.panic else "done"
-    compared = subprocess.run(
-        [sys.executable, "-m", "replayer", "compare", disk / "boots.plan"], check=False
-    )
+    compared = subprocess.run([*COMMAND, "compare", disk / "boots.plan"], check=False)
     done = outcome.startswith(wanted) and same and (args.panic or compared.returncode == 0)
     return 0 if done else 1

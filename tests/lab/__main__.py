@@ -103,7 +103,7 @@ class Lab:
     def left(self) -> str:
         """Return the project's containers that run, and the volumes that are there."""
         running = self.run("ps", "--filter", f"label=com.docker.compose.project={_PROJECT}", "-q")
-        return running.stdout + self.run("volume", "ls", "-q").stdout
+        return str(running.stdout) + str(self.run("volume", "ls", "-q").stdout)
 
     def _run(self, command: list[str], *, check: bool, **more: Any) -> Any:
         done = subprocess.run(

@@ -14,6 +14,7 @@ import sys
 import tarfile
 import tempfile
 import zipfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from tests.servers import NAMES, home, programs
@@ -23,7 +24,7 @@ _NEEDED = ("usr/share/mysql", "usr/share/mysql-8.0", "usr/lib/mysql/plugin")
 """What mysqld looks for beside itself: messages, character sets, components."""
 
 
-def main():
+def main() -> int:
     """Install what is missing; return 0 also where something cannot be had."""
     folder = home()
     folder.mkdir(parents=True, exist_ok=True)
@@ -43,18 +44,18 @@ def main():
     return 0
 
 
-def there(name):
+def there(name: str) -> bool:
     """Tell whether a server's programs are installed."""
     return programs(name).is_dir()
 
 
-def reason(error):
+def reason(error: Exception) -> str:
     """Return why something could not be had, as one line."""
     printed = (getattr(error, "stderr", "") or getattr(error, "stdout", "") or "").strip()
     return " ".join(f"{error} {printed[-500:]}".split())
 
 
-def called(*words):
+def called(*words: object) -> str:
     """Run a program and return what it printed."""
     done = subprocess.run(
         [str(word) for word in words], capture_output=True, text=True, check=True, cwd="/"
@@ -62,7 +63,7 @@ def called(*words):
     return done.stdout
 
 
-def postgresql(draft, missing):
+def postgresql(draft: Path, missing: list[str]) -> None:
     """Take the programs out of the archives in Maven's jars."""
     called("mvn", "-B", "-q", "-f", _POM, "dependency:copy", f"-DoutputDirectory={draft}")
     for name in missing:
@@ -75,26 +76,23 @@ def postgresql(draft, missing):
         (draft / name).rename(home() / name)
 
 
-def mysql(draft, missing):
+def mysql(draft: Path, missing: list[str]) -> None:
     """Take mysqld out of Debian's unstable release."""
-    from_debian(
-        draft, *missing, "sid", "mysql-server-core", program="usr/sbin/mysqld", needed=_NEEDED
-    )
+    (name,) = missing
+    program = "usr/sbin/mysqld"
+    from_debian(draft, name, "sid", "mysql-server-core", program=program, needed=_NEEDED)
 
 
-def python(draft, missing):
+def python(draft: Path, missing: list[str]) -> None:
     """Take Python, without pip, out of Debian 13."""
-    from_debian(
-        draft,
-        *missing,
-        "trixie",
-        "python3",
-        program="usr/bin/python3.13",
-        needed=["usr/lib/python3.13"],
-    )
+    (name,) = missing
+    program, needed = "usr/bin/python3.13", ["usr/lib/python3.13"]
+    from_debian(draft, name, "trixie", "python3", program=program, needed=needed)
 
 
-def from_debian(draft, name, release, package, *, program, needed):
+def from_debian(
+    draft: Path, name: str, release: str, package: str, *, program: str, needed: Sequence[str]
+) -> None:
     """Take a program, its libraries and what it needs beside itself out of another Debian release.
 
     It is told to use these libraries and their loader, so that it runs on this one.
@@ -127,7 +125,7 @@ def from_debian(draft, name, release, package, *, program, needed):
     target.rename(home() / name)
 
 
-def mirror():
+def mirror() -> str:
     """Return where apt gets this machine's own Debian release."""
     text = Path("/etc/os-release").read_text(encoding="utf-8")
     release = re.search(r"^VERSION_CODENAME=(\S+)$", text, re.MULTILINE)

@@ -1,20 +1,24 @@
 """The account of a window: it closes by what was counted, and its residue shows an error."""
 
+from collections.abc import Mapping
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from replayer.analysis.account import account, asleep
+from replayer.analysis import account as accounts
+from replayer.analysis.account import Split, asleep
 from replayer.collectors import Observed, ThreadTimes, WaitSamples
 from replayer.machine.processes import CpuSeconds
-from replayer.model import Spent
+from replayer.model import Account, Spent
+from tests.known import known
 
 SECOND = 10**9
 
 
-def window(*, sessions=4, seconds=10, operations=1000.0):
+def window(*, sessions: int = 4, seconds: float = 10, operations: float = 1000.0) -> Any:
     """Return a window in which so many blocks were read."""
     return SimpleNamespace(
         begin_ns=7 * SECOND, end_ns=(7 + seconds) * SECOND, operations=operations,
@@ -22,12 +26,21 @@ def window(*, sessions=4, seconds=10, operations=1000.0):
     )  # fmt: skip
 
 
-def seen(letter, wait, part, seconds, *, still=True):
+def seen(letter: str, wait: str, part: str, seconds: float, *, still: bool = True) -> Observed:
     """Return that threads were seen so for some seconds."""
     return Observed(letter, wait, part, still=still, seconds=seconds)
 
 
-def watched(*observed, ran=0.0, queued=0.0, user=None, system=0.0, sessions=4.0, span=40.0, **more):
+def watched(
+    *observed: Observed,
+    ran: float = 0.0,
+    queued: float = 0.0,
+    user: float | None = None,
+    system: float = 0.0,
+    sessions: float = 4.0,
+    span: float = 40.0,
+    **more: Any,
+) -> WaitSamples:
     """Return what four sessions were seen at for ten seconds."""
     user = ran - system if user is None else user
     times = ThreadTimes(span=span, ran=ran, queued=queued, user=user, system=system)
@@ -35,7 +48,17 @@ def watched(*observed, ran=0.0, queued=0.0, user=None, system=0.0, sessions=4.0,
     return WaitSamples(sessions=sessions, observed=observed, times=times, **keys)
 
 
-def parts(made):
+def account(
+    window: accounts.Window,
+    waits: WaitSamples | None,
+    used: Mapping[str, CpuSeconds],
+    kernel: Split | None = None,
+) -> Account:
+    """Return the account of a window, which there is."""
+    return known(accounts.account(window, waits, used, kernel))
+
+
+def parts(made: Account) -> dict[Spent, object]:
     """Return the parts of a session's time as shares of it."""
     whole = made.sessions * made.seconds / made.operations
     return {part: pytest.approx(seconds / whole) for part, seconds in made.session.items()}
@@ -243,8 +266,8 @@ def test_without_waits_there_is_the_cpu_alone():
     assert made.session == {}
     assert made.residue_share == 0.0
     assert made.cpu["server"][Spent.KERNEL] == pytest.approx(0.006)
-    assert account(window(), None, {}) is None
-    assert account(window(operations=0.0), watched(ran=1.0), {}) is None
+    assert accounts.account(window(), None, {}) is None
+    assert accounts.account(window(operations=0.0), watched(ran=1.0), {}) is None
 
 
 def test_a_window_that_was_too_short_has_no_parts():
@@ -336,7 +359,7 @@ def test_a_sleep_that_no_look_met_has_the_words_of_those_who_had_just_woken():
 
 def test_an_account_of_looks_alone_that_does_not_close_says_why_it_had_no_more():
     """Half of the sleep was missed: that perf may not trace is told with it, and only then."""
-    keys = {"ran": 10.0, "untraced": "perf is not installed"}
+    keys: dict[str, Any] = {"ran": 10.0, "untraced": "perf is not installed"}
     made = account(window(), watched(seen("D", "", "", 20.0), **keys), {})
     closed = account(window(), watched(seen("D", "", "", 30.0), **keys), {})
 

@@ -12,7 +12,7 @@ STACKS = {
 }
 
 
-def profile(payload):
+def profile(payload: str) -> Profile:
     """Return a profile of that payload."""
     return Profile(payload=payload, samples=15, event="cpu-clock", hertz=99, seconds=1.0)
 

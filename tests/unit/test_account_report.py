@@ -1,15 +1,18 @@
 """Where the time went, on the terminal: sums that hold, at any width, whatever is named how."""
 
 import re
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import pytest
 from rich.cells import cell_len
 
 from replayer.analysis import flame
-from replayer.model import Account, Profile, Spent
+from replayer.model import Account, Profile, Run, Spent, StepResult
 from replayer.report import account as account_report
 from replayer.report import screen
+from tests.known import known
 from tests.made import account
 
 EVIL = [
@@ -22,17 +25,17 @@ EVIL = [
 
 
 @pytest.fixture
-def cached(stored):
+def cached(stored: Run) -> StepResult:
     """Return the step of the fixture that has an account, a profile and costs."""
     return next(step for step in stored.steps if step.account is not None)
 
 
-def shown(step, width=100):
+def shown(step: StepResult, width: int = 100) -> str:
     """Return what the terminal shows of a step's account."""
     return screen.text(*account_report.parts(step), width=width)
 
 
-def profile(stacks, **changes):
+def profile(stacks: Mapping[str, int], **changes: Any) -> Profile:
     """Return a profile of these stacks."""
     made = {
         "payload": Profile.packed(stacks),
@@ -46,7 +49,7 @@ def profile(stacks, **changes):
 
 def test_the_sessions_are_the_sum_of_where_they_were(cached):
     """Little's law, with the residue: as rounded as it is shown."""
-    law = re.search(r"sessions +(.*?)\(", " ".join(shown(cached).split()))[1]
+    law = known(re.search(r"sessions +(.*?)\(", " ".join(shown(cached).split())))[1]
     whole, *parts = (float(number) for number in re.findall(r"[\d.]+", law))
 
     assert whole == 4.0
@@ -67,8 +70,8 @@ def test_cpu_is_split_by_whose_and_by_what_the_kernel_did(cached):
     """User and kernel of server and client; the server's kernel time adds up."""
     text = " ".join(shown(cached).split())
     server = re.search(r"server ([\d.]+) us \(user ([\d.]+), kernel ([\d.]+)\)", text)
-    whole, user, kernel = map(float, server.groups())
-    split = re.search(r"server's kernel (.*?) waits", text)[1]
+    whole, user, kernel = map(float, known(server).groups())
+    split = known(re.search(r"server's kernel (.*?) waits", text))[1]
 
     assert user + kernel == pytest.approx(whole, abs=0.02)
     assert "client 1.92 us (user 1.42" in text
@@ -141,7 +144,7 @@ def test_the_middle_repeat_is_shown(cached):
     ]
     without = cached.model_copy(update={"repeat": 4, "account": None})
 
-    assert account_report.middle([*repeats, without]).repeat == 3
+    assert known(account_report.middle([*repeats, without])).repeat == 3
     assert account_report.middle([without]) is None
 
 

@@ -1,26 +1,29 @@
 """A plan of boots: a fair order, turns that only the right boot takes, runs by kernel."""
 
 import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from replayer.analysis import boot_plan
 from replayer.errors import Impossible
-from replayer.model import Status
+from replayer.model import Run, Status
 from replayer.results import store
 
 KERNELS = ("6.1.0", "6.12.*")
 
 
 @pytest.fixture
-def plan(tmp_path):
+def plan(tmp_path: Path) -> Path:
     """Return the path of a plan of four boots of two kernels."""
     path = tmp_path / "boots.plan"
     boot_plan.write(path, boot_plan.draw(KERNELS, 4))
     return path
 
 
-def made(run_of, *boots, **more):
+def made(run_of: Callable[..., Run], *boots: tuple[str, str], **more: Any) -> list[Run]:
     """Return runs of these (kernel, boot id)."""
     return [run_of([1.0], kernel=kernel, boot=boot, **more) for kernel, boot in boots]
 

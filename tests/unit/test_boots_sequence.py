@@ -1,5 +1,7 @@
 """What comes next after a boot, for everything that a machine can come up as."""
 
+from typing import Any
+
 import pytest
 
 from replayer.analysis import boot_plan
@@ -10,7 +12,7 @@ from replayer.boots.state import Attempt, State
 OLD, NEW = "6.1.0", "6.12.0"
 
 
-def begun(*attempts):
+def begun(*attempts: Attempt) -> State:
     """Return the state of a plan with these boots."""
     return State(
         plan="/p",
@@ -29,13 +31,19 @@ def begun(*attempts):
     )
 
 
-def boot(release=OLD, **changes):
+def boot(release: str = OLD, **changes: str) -> Attempt:
     """Return a boot that was asked for."""
     asked = Attempt(turn=1, kernel=release, release=release, asked="", chosen_in="b-0")
     return asked.model_copy(update=changes)
 
 
-def seen(release=OLD, boot_id="b-1", **changes):
+def last(state: State) -> Attempt:
+    """Return the last boot."""
+    assert state.last is not None
+    return state.last
+
+
+def seen(release: str = OLD, boot_id: str = "b-1", **changes: Any) -> Seen:
     """Return what is to be seen after a start."""
     plain = Seen(boot_id, release, None, False, frozenset(), NEW, "", "now")
     return plain._replace(**changes)
@@ -46,7 +54,7 @@ def test_the_kernel_that_was_asked_for_works():
     state, move = sequence.arrived(begun(boot()), seen())
 
     assert move is Move.WORK
-    assert (state.last.outcome, state.last.boot, state.last.came) == ("working", "b-1", OLD)
+    assert (last(state).outcome, last(state).boot, last(state).came) == ("working", "b-1", OLD)
 
 
 @pytest.mark.parametrize(
@@ -68,8 +76,8 @@ def test_what_came_instead_is_a_failure_with_its_reason(attempt, what, outcome, 
     state, move = sequence.arrived(begun(attempt), what)
 
     assert move is Move.CHOOSE
-    assert state.last.outcome == outcome
-    assert words in state.last.reason
+    assert last(state).outcome == outcome
+    assert words in last(state).reason
     assert state.failures() == 1
 
 
@@ -79,7 +87,7 @@ def test_a_cut_after_the_run_was_finished_costs_nothing():
     state, move = sequence.arrived(begun(cut), seen(NEW, "b-2", finished=frozenset({"b-1"})))
 
     assert move is Move.CHOOSE
-    assert (state.last.outcome, state.failures()) == ("done", 0)
+    assert (last(state).outcome, state.failures()) == ("done", 0)
 
 
 @pytest.mark.parametrize("outcome", ["done", "failed", "wrong", "cut"])

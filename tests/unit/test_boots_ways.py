@@ -24,12 +24,12 @@ VENDOR = "4a67b082-0a4c-41cf-b6c7-440b29bb8c4f"
 
 
 @pytest.fixture
-def root(tmp_path):
+def root(tmp_path: Path) -> Path:
     """Return an empty root folder."""
     return tmp_path.resolve()
 
 
-def program(root, name, script):
+def program(root: Path, name: str, script: str) -> None:
     """Put a program into a root folder."""
     path = root / "usr" / "bin" / name
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -37,7 +37,7 @@ def program(root, name, script):
     path.chmod(0o755)
 
 
-def write(root, path, text):
+def write(root: Path, path: str, text: str) -> None:
     """Write a file below a root folder."""
     file = root / path
     file.parent.mkdir(parents=True, exist_ok=True)
@@ -45,7 +45,7 @@ def write(root, path, text):
 
 
 @pytest.fixture
-def debian(root):
+def debian(root: Path) -> Machine:
     """Return a machine with GRUB's menu and tools."""
     if shutil.which("grub-reboot") is None:
         missing("grub2-common", "there is no grub-reboot")
@@ -53,7 +53,7 @@ def debian(root):
 
 
 @pytest.fixture
-def oracle(root):
+def oracle(root: Path) -> System:
     """Return a machine with BLS entries, whose GRUB tools are Debian's under Red Hat's names."""
     if shutil.which("grub-editenv") is None:
         missing("grub2-common", "there is no grub-editenv")
@@ -158,7 +158,7 @@ def test_bls_entries_are_chosen_by_their_files_names(oracle):
     assert bls.pending(oracle) == ""
 
 
-def variable(root, name, text):
+def variable(root: Path, name: str, text: str) -> None:
     """Set a variable of the firmware."""
     file = root / "sys" / "firmware" / "efi" / "efivars" / f"{name}-{VENDOR}"
     file.parent.mkdir(parents=True, exist_ok=True)
@@ -203,7 +203,7 @@ def test_systemd_boot_is_known_by_its_variables(root):
 
 
 @pytest.fixture
-def kexec(root):
+def kexec(root: Path) -> System:
     """Return a machine whose kexec writes down its words, and may be refused."""
     for path in ("run/systemd/system", "boot"):
         (root / path).mkdir(parents=True)

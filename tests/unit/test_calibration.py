@@ -3,7 +3,7 @@
 import os
 import subprocess
 import sys
-import time
+from collections.abc import Iterable
 
 import numpy as np
 import pytest
@@ -12,13 +12,21 @@ from replayer.analysis import warnings
 from replayer.watch import calibration
 
 
-def around(before, after):
+@pytest.fixture(autouse=True)
+def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Measure again at once."""
+    monkeypatch.setattr(calibration, "_PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(calibration, "_CONFIRMED_AFTER", 0.0)
+
+
+def around(before: Iterable[float], after: Iterable[float]) -> dict[str, tuple[float, ...]]:
     """Return a CPU control with these values of six processes each."""
     return {"cpu.before": tuple(before), "cpu.after": tuple(after), "processes": (6.0,)}
 
 
-def test_it_measures_every_control_around_a_run():
+def test_it_measures_every_control_around_a_run(monkeypatch):
     """Each control has a value above zero of each process, under its name and when it was."""
+    monkeypatch.setattr(calibration, "_TRIES", 1)
     control = calibration.measure("before")
 
     assert set(control) == {*(f"{name}.before" for name in calibration.NAMES), "processes"}
@@ -32,7 +40,7 @@ def test_noise_is_rarely_a_move(kind):
     """Whatever processes differ by, at most 2 percent of 2,000 runs are marked."""
     random = np.random.default_rng(1)
 
-    def processes():
+    def processes() -> np.ndarray:
         values = random.normal(100, 3, 6)
         if kind == "two kinds of process":
             values *= random.choice([1, 0.85], 6)
@@ -60,7 +68,7 @@ def test_a_tenth_is_a_move():
     assert -0.12 < moves["cpu"] < -0.08
 
 
-def values(value):
+def values(value: float) -> list[dict[str, float]]:
     """Return what a process measured, six times."""
     return [dict.fromkeys(calibration.NAMES, value + number / 100) for number in range(6)]
 
@@ -83,21 +91,18 @@ def test_a_machine_that_stays_busy_is_measured_all_the_same(monkeypatch):
 
 def test_others_are_noticed_on_this_machine():
     """A busy loop of another's process is told from the control's own."""
-    loop = "import time\nend = time.time() + 30\nwhile time.time() < end: pass"
-    with subprocess.Popen([sys.executable, "-c", loop]) as busy:
+    with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as busy:
         try:
-            time.sleep(0.3)
             _, others = calibration._round()
         finally:
             busy.kill()
 
-    assert others > 0.5 / os.cpu_count()
+    assert others > 0.5 / (os.cpu_count() or 1)
 
 
 @pytest.mark.parametrize(("later", "move"), [(100.0, False), (70.0, True)])
 def test_a_move_is_one_that_lasts(monkeypatch, later, move):
     """What is gone a second later was not there during the run; what stays was."""
-    monkeypatch.setattr(calibration, "_CONFIRMED_AFTER", 0)
     rounds = iter([(values(v), 0.0) for v in (100.0, 70.0, *[later] * 3)])
     monkeypatch.setattr(calibration, "_round", lambda: next(rounds))
     before = calibration.measure("before")
@@ -122,7 +127,7 @@ def test_what_was_not_measured_did_not_move():
 
 def test_a_run_whose_machine_changed_is_marked(run_of):
     """The advice of a run names the control that moved, and is silent about one that did not."""
-    still = {
+    still: dict[str, tuple[float, ...]] = {
         f"{name}.{when}": (100.0, 101.0, 99.0)
         for name in calibration.NAMES
         for when in ("before", "after")

@@ -5,6 +5,9 @@ import os
 import re
 import resource
 import struct
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, cast
 
 import msgpack
 import pytest
@@ -12,7 +15,7 @@ import zstandard
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from replayer.capture import archive
+from replayer.capture import archive, ordering
 from replayer.capture.action import DOES, UNKNOWN, Action, Place, Session
 from replayer.capture.archive import Reader, Writer
 from replayer.capture.summary import Source
@@ -28,7 +31,7 @@ _texts = st.one_of(
 
 
 @st.composite
-def _actions(draw):
+def _actions(draw: st.DrawFn) -> list[Action]:
     """Actions in the order of their ends; those of a session follow one another."""
     free: dict[int, int] = {}
     many = draw(st.integers(1, 60))
@@ -57,7 +60,13 @@ def _actions(draw):
     return sorted(actions, key=lambda each: each.start_ns + max(each.duration_ns, 0))
 
 
-def _write(path, actions, sessions=(), engine="postgres", **close):
+def _write(
+    path: Path,
+    actions: Iterable[Action],
+    sessions: Iterable[Session] = (),
+    engine: str = "postgres",
+    **close: Any,
+) -> Any:
     with Writer(path, engine) as writer:
         for session in sessions:
             writer.describe(session)
@@ -66,13 +75,13 @@ def _write(path, actions, sessions=(), engine="postgres", **close):
         return writer.close(**close)
 
 
-def _read(path):
+def _read(path: Path) -> Any:
     with Reader(path) as reader:
         return list(reader.actions())
 
 
 @pytest.fixture
-def small(monkeypatch):
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks and a window so small that a few actions fill many."""
     monkeypatch.setattr(archive, "_BLOCK_ROWS", 4)
     monkeypatch.setattr(archive, "_LATE_ROWS", 3)
@@ -216,7 +225,7 @@ def test_a_file_that_is_there_stays_until_another_one_is_whole(tmp_path):
     with Reader(path) as reader:
         before = reader.digest
     with pytest.raises(AttributeError), Writer(path) as writer:
-        writer.add("no action")
+        writer.add(cast("Action", "no action"))
     _write(other, [action])
     for each in (path, other):
         with Reader(each) as reader:
@@ -246,7 +255,7 @@ def test_what_is_longer_than_any_statement_is_counted_and_left_out(tmp_path, mon
     assert summary.statements == 1
 
 
-def _sentence(path):
+def _sentence(path: Path) -> str:
     with pytest.raises(ReplayerError) as caught:
         _read(path)
     text = str(caught.value)
@@ -300,7 +309,7 @@ def test_a_file_that_is_not_there_is_named(tmp_path):
     assert "no file" in _sentence(tmp_path / "pipe")
 
 
-def _resealed(path, change):
+def _resealed(path: Path, change: Callable[[bytes], bytes]) -> None:
     """Change a file's bytes and make its digest fit again, as somebody who means harm would."""
     data = change(path.read_bytes())
     body = data[:-40]
@@ -317,7 +326,7 @@ def test_a_file_made_to_harm_is_read_or_refused(tmp_path, data):
     place = data.draw(st.integers(8, size - 41))
     byte = data.draw(st.integers(0, 255))
 
-    def change(whole):
+    def change(whole: bytes) -> bytes:
         changed = bytearray(whole)
         changed[place] = byte
         return bytes(changed)
@@ -329,7 +338,7 @@ def test_a_file_made_to_harm_is_read_or_refused(tmp_path, data):
         assert "\n" not in str(error)  # noqa: PT017 - it may be harmless
 
 
-def _sealed(path, last, before=b""):
+def _sealed(path: Path, last: bytes, before: bytes = b"") -> None:
     """Write a file whose last message is what is given, with an end that fits."""
     packed = zstandard.ZstdCompressor().compress(last)
     body = b"REPLAY1\n" + before
@@ -377,7 +386,8 @@ def test_a_file_made_to_harm_takes_little_memory(tmp_path, last):
 @given(_actions())
 def test_an_order_that_was_written_is_right(tmp_path, small, actions):
     """Whatever sessions did, its places are those of so many actions; of nothing, too."""
-    for written in (actions, []):
+    nothing: list[Action] = []
+    for written in (actions, nothing):
         path = tmp_path / "a.replay"
         _write(path, written)
         with Reader(path) as reader:
@@ -407,7 +417,7 @@ def test_an_order_made_to_harm_is_refused(tmp_path, monkeypatch, place):
     # Each of many chains has places that are some of nine actions', and all of them have 81.
     many = [Place(chain=chain, turn=8) for chain in range(9)]
     places = iter(many if place == "many chains" else [place] * 9)
-    monkeypatch.setattr(archive.Order, "place", lambda *_: next(places))
+    monkeypatch.setattr(ordering.Order, "place", lambda *_: next(places))
     _write(path, [Action(1, "simple", _T0 + number, 5, f"select {number}") for number in range(9)])
 
     with Reader(path) as reader, pytest.raises(Impossible, match=r"is damaged, .*order") as refused:
@@ -433,7 +443,7 @@ def test_a_block_that_is_listed_twice_is_refused(tmp_path):
 def test_memory_does_not_grow_with_the_capture(tmp_path):
     """Ten times as many actions, each of another text, need about the same memory."""
 
-    def write(many):
+    def write(many: int) -> Any:
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         with Writer(tmp_path / f"{many}.replay") as writer:
             for number in range(many):

@@ -11,22 +11,30 @@ import random
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from itertools import pairwise
+from pathlib import Path
+from typing import Any
 
 import pytest
 import zstandard
 
 from replayer.capture import assembly, conversion
+from replayer.capture.action import Action
 from replayer.capture.archive import Reader
-from replayer.capture.assembly import UNKNOWN_STATE
 from replayer.capture.inputs import LONGEST_LINE
+from replayer.capture.summary import Summary
 from replayer.errors import Impossible
+from replayer.model import UNKNOWN_STATE
 
 HEAD = "2026-05-16 05:11:{second:06.3f} UTC"
 
 
-def row(second, message, *, detail="", level="LOG", state="00000", query="", context="",
-        session="6a07fca4.3e9", line=1, query_id=0):  # fmt: skip
+def row(
+    second: float, message: str, *, detail: str = "", level: str = "LOG", state: str = "00000",
+    query: str = "", context: str = "", session: str = "6a07fca4.3e9", line: int = 1,
+    query_id: int = 0,
+) -> str:  # fmt: skip
     """Return one record as PostgreSQL 14 and later write it."""
     stamp = HEAD.format(second=second)
     cells = [
@@ -42,7 +50,7 @@ def row(second, message, *, detail="", level="LOG", state="00000", query="", con
     return ",".join(text) + "\n"
 
 
-def as_json(text):
+def as_json(text: str) -> str:
     """Return the same records as a jsonlog."""
     names = (
         *("timestamp", "user", "dbname", "pid", "remote_host", "session_id", "line_num", "ps"),
@@ -63,7 +71,7 @@ def as_json(text):
     return "\n".join(lines) + "\n"
 
 
-def as_stderr(text):
+def as_stderr(text: str) -> str:
     """Return the same records as stderr with %m [%c] %u@%d %e."""
     lines = []
     for cells in csv.reader(io.StringIO(text, newline="\n")):
@@ -76,17 +84,23 @@ def as_stderr(text):
     return "\n".join(lines) + "\n"
 
 
-LAYOUTS = {"csv": str, "json": as_json, "stderr": as_stderr}
+Converted = tuple[Summary, list[Action], Any]
+"""The summary, the actions and the notes of a log."""
+LAYOUTS: dict[str, Callable[[str], str]] = {"csv": str, "json": as_json, "stderr": as_stderr}
 
 
-def converted(folder, content, *, prefix=None, name="postgresql.log"):
+def converted(
+    folder: Path, content: str | bytes, *, prefix: str | None = None, name: str = "postgresql.log"
+) -> Converted:
     """Return the summary, the actions and the notes of a log."""
     log = folder / name
     log.write_bytes(content if isinstance(content, bytes) else content.encode())
     return of([str(log)], folder, prefix=prefix)
 
 
-def of(names, folder, prefix=None, *, anonymise=False):
+def of(
+    names: list[str], folder: Path, prefix: str | None = None, *, anonymise: bool = False
+) -> Converted:
     """Return the summary, the actions and the notes of files."""
     wish = conversion.Wish(names, folder / "out.replay", prefix, anonymise)
     made = conversion.convert(conversion.planned(wish), wish, lambda _: None)
@@ -94,7 +108,7 @@ def of(names, folder, prefix=None, *, anonymise=False):
         return made.summary, list(reader.actions()), made.notes
 
 
-def statements(actions):
+def statements(actions: list[Action]) -> list[Action]:
     """Return what was sent."""
     return [one for one in actions if one.does in ("simple", "extended")]
 
@@ -348,7 +362,7 @@ def test_dots_that_a_client_bound_are_not_the_limits(tmp_path):
     assert statements(actions)[0].parameters == ("a long value", "short...")
 
 
-def many(count):
+def many(count: int) -> str:
     """Return a csvlog with statements of one and of several lines."""
     return "".join(
         row(10 + at / 1000, f"duration: 0.500 ms  statement: SELECT {at},\n '2026-05-16 05:11'")
@@ -740,4 +754,5 @@ def test_an_anonymised_file_holds_no_value(tmp_path):
     sent = statements(actions)
     assert summary.source.anonymised
     assert "Grimaldi" not in repr(actions)
+    assert sent[1].parameters is not None
     assert sent[0].text == f"SELECT * FROM t WHERE name = '{sent[1].parameters[0]}'"

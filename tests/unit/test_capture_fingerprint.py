@@ -9,10 +9,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from replayer.capture import fingerprint
+from replayer.capture.action import Fingerprint
 from replayer.capture.fingerprint import Fingerprints, cheap_form
 
 
-def _of(text, engine="postgres", query_id=0):
+def _of(text: str, engine: str = "postgres", query_id: int = 0) -> Fingerprint:
     return Fingerprints(engine).statement(text, query_id).fingerprint
 
 

@@ -1,6 +1,9 @@
 """Logs of MySQL and MariaDB: who did what, when it began, and what cannot be replayed."""
 
 import gzip
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -103,10 +106,10 @@ update t set a = 1;
 
 
 @pytest.fixture
-def converted(tmp_path):
+def converted(tmp_path: Path) -> Callable[..., Any]:
     """Return the summary, the notes, the sessions and the actions of logs by their names."""
 
-    def convert(**logs):
+    def convert(**logs: str | bytes) -> Any:
         for name, text in logs.items():
             data = text if isinstance(text, bytes) else text.encode("utf-8", "surrogateescape")
             (tmp_path / name).write_bytes(data)

@@ -1,6 +1,8 @@
 """What an action waits for: ranks and turns by the order of ends, and never a circle."""
 
 import random
+from collections.abc import Iterable
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -18,7 +20,7 @@ _SQL = (
 )
 
 
-def _places(actions, engine="postgres"):
+def _places(actions: Iterable[Action], engine: str = "postgres") -> Any:
     fingerprints, order = Fingerprints(engine), Order()
     places = []
     for action in actions:
@@ -28,7 +30,7 @@ def _places(actions, engine="postgres"):
     return places, order
 
 
-def _simple(session, start, duration, text):
+def _simple(session: int, start: int, duration: int, text: str) -> Action:
     return Action(session, "simple" if text else "disconnect", start, duration, text)
 
 
@@ -96,8 +98,8 @@ def test_where_a_transaction_ends(engine, texts, ends):
 
 
 @st.composite
-def _histories(draw):
-    free = {}
+def _histories(draw: st.DrawFn) -> list[Action]:
+    free: dict[Any, Any] = {}
     actions = []
     for _ in range(draw(st.integers(1, 80))):
         session = draw(st.integers(0, 6))
@@ -113,7 +115,7 @@ def _histories(draw):
 def test_who_keeps_all_places_never_waits_for_ever(actions, seed):
     """Sessions that run by their places, in any other order, all come to their end."""
     places, order = _places(actions)
-    waiting = {}
+    waiting: dict[Any, Any] = {}
     for number, action in enumerate(actions):
         waiting.setdefault(action.session, []).append(number)
     ended = [False] * order.transactions

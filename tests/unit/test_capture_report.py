@@ -1,6 +1,9 @@
 """`show` of a replay file: what is in it and what is not, and never a value of a statement."""
 
 import json
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,7 +16,7 @@ from replayer.report import archive, screen
 _T0 = 1_700_000_000_000_000_000
 
 
-def _written(path, statements, **close):
+def _written(path: Path, statements: Iterable[tuple[str, int]], **close: Any) -> Any:
     with Writer(path) as writer:
         writer.describe(Session(1, began_before=True))
         for number, (text, duration) in enumerate(statements):
@@ -22,10 +25,10 @@ def _written(path, statements, **close):
 
 
 @pytest.fixture
-def shown(tmp_path):
+def shown(tmp_path: Path) -> Callable[..., str]:
     """Return what is shown of statements with their durations."""
 
-    def show(statements, **close):
+    def show(statements: Iterable[tuple[str, int]], **close: Any) -> str:
         path = tmp_path / "a.replay"
         summary = _written(path, statements, **close)
         return screen.text(archive.render(summary, path))

@@ -2,6 +2,8 @@
 
 import os
 import stat
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,7 +17,7 @@ needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a 
 
 
 @pytest.fixture
-def log(tmp_path):
+def log(tmp_path: Path) -> tuple[Place, Any]:
     """Return a log of which only the end was written meanwhile, and what was there before."""
     (tmp_path / "logs").mkdir()
     path = tmp_path / "logs" / "server.log"
@@ -26,7 +28,7 @@ def log(tmp_path):
     return place, before
 
 
-def mode(path):
+def mode(path: Path) -> int:
     """Return the permissions of a file or folder."""
     return stat.S_IMODE(path.stat().st_mode)
 
@@ -71,7 +73,7 @@ def test_what_took_the_place_of_a_log_is_not_copied(log, tmp_path, kind):
     assert list((tmp_path / "out").iterdir()) == []
 
 
-def refused(out):
+def refused(out: Path) -> Any:
     """Return the sentence with which a folder is refused, before and after the log was written."""
     sentences = []
     for use in (span.check_out, lambda folder: span.copied([], folder)):

@@ -1,17 +1,23 @@
 """What a device could do, beside what a database got of it."""
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 
 from replayer.analysis import ceiling
-from replayer.model import Reads, Status, StepResult
+from replayer.model import Reads, Run, Status, StepResult
 from replayer.results import upgrades
+from tests.fixture_types import RunOf
 
 
 @pytest.fixture
-def probed(run_of):
+def probed(run_of: RunOf) -> Callable[..., Run]:
     """Return a function that makes a run with a probe of 8 KiB random reads at depth 4."""
 
-    def make(iops, device="vda", depth=4, started="2026-11-20T09:00:00+00:00"):
+    def make(
+        iops: float, device: str = "vda", depth: int = 4, started: str = "2026-11-20T09:00:00+00:00"
+    ) -> Run:
         row = {
             "access": "random",
             "operation": "read",
@@ -37,7 +43,7 @@ def probed(run_of):
     return make
 
 
-def physical(run):
+def physical(run: Run) -> Run:
     """Return a run with a step that read 8 KiB blocks from vda, 4 at a time."""
     reads = Reads(per_second=30_000.0, block_bytes=8192, depth=4, access="random", device="vda")
     step = run.steps[0].model_copy(update={"reads": reads})
@@ -70,15 +76,15 @@ def test_step_that_read_no_device_has_no_ceiling(run_of, probed):
     assert ceiling.beside(run, [probed(50_000.0)]) is run
 
 
-LEDGER = {"verdict": "physical", "device": "vda"}
-OLD = {
+LEDGER: dict[str, Any] = {"verdict": "physical", "device": "vda"}
+OLD: dict[str, Any] = {
     "step": "sessions",
     "measurements": [{"metric": "sessions.riops", "value": 900.0}],
     "facts": {"block_size_bytes": 8192, "sessions.steady": "never steady", "pgio.line": "DBNAME:"},
     "spec": {"num_schemas": 4, "num_threads": 2, "update_pct": 0},
     "ledger": LEDGER,
 }
-WALK = {
+WALK: dict[str, Any] = {
     **OLD,
     "step": "walk",
     "measurements": [{"metric": "walk.iops", "value": 900.0}],

@@ -1,5 +1,7 @@
 """Limits of a process by its cgroups, on recorded trees of both versions."""
 
+from pathlib import Path
+
 import pytest
 
 from replayer.machine import cgroups
@@ -47,7 +49,7 @@ V2 = {
 
 
 @pytest.fixture(params=[V1, V2], ids=["version 1", "version 2"])
-def host(request, tmp_path):
+def host(request: pytest.FixtureRequest, tmp_path: Path) -> Host:
     """Return a machine with a limited process 77 and a free one 78."""
     for path, text in request.param.items():
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)

@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from replayer.cluster.clock import Clock, measured
+from replayer.cluster.clock import Clock, Offset, measured
 
 HOUR_NS = 3600 * 10**9
 
@@ -13,28 +13,35 @@ HOUR_NS = 3600 * 10**9
 class World:
     """A host's clock that is ahead and drifts, behind a network that takes its time."""
 
-    def __init__(self, offset_ns, drift, seed, there=(20_000, 3_000_000), back=(20_000, 200_000)):
+    def __init__(
+        self,
+        offset_ns: int,
+        drift: float,
+        seed: int,
+        there: tuple[int, int] = (20_000, 3_000_000),
+        back: tuple[int, int] = (20_000, 200_000),
+    ) -> None:
         self.now_ns = 5 * 10**12
         self.offset_ns, self.drift = offset_ns, drift
         self.random = random.Random(seed)
         self.there, self.back = there, back
 
-    def now(self):
+    def now(self) -> int:
         """Return this host's clock."""
         return self.now_ns
 
-    def theirs(self, ns):
+    def theirs(self, ns: int) -> int:
         """Return what the other clock truly shows when this one shows ns."""
         return ns + self.offset_ns + round(self.drift * (ns - 5 * 10**12))
 
-    async def ping(self):
+    async def ping(self) -> int:
         """Take a way there, read the clock, take another way back."""
         self.now_ns += self.random.randint(*self.there)
         read = self.theirs(self.now_ns)
         self.now_ns += self.random.randint(*self.back)
         return read
 
-    def measured(self):
+    def measured(self) -> Offset:
         """Measure the offset."""
         return asyncio.run(measured(self.ping, now=self.now))
 

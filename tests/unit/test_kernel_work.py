@@ -4,6 +4,7 @@ The chains of tests/fixtures/call-chains.txt are as `perf script` prints them on
 to 6.18, or as their source calls: the leaf first, without the frames of the program.
 """
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,9 +15,10 @@ from replayer.model import KERNEL_FRAME, Profile, Spent
 FIXTURE = Path(__file__).parents[1] / "fixtures" / "call-chains.txt"
 
 
-def chains():
+def chains() -> Iterator[tuple[str, Spent]]:
     """Yield the chains of the fixture, each with the part of an account that it belongs to."""
-    words, spent = {}, None
+    words: dict[str, str] = {}
+    spent = None
     for line in FIXTURE.read_text().splitlines():
         if line.startswith("["):
             spent = Spent(line.strip("[]"))
@@ -31,7 +33,7 @@ CASES = list(chains())
 COPIES = [chain for chain, spent in CASES if spent is Spent.COPY]
 
 
-def frames(chain):
+def frames(chain: str) -> list[str]:
     """Return a chain of the kernel from the root on, below two functions of a program."""
     kernel = [f"{name}{KERNEL_FRAME}" for name in reversed(chain.split(" < ")) if name]
     return ["main", "__libc_pread", *kernel]

@@ -1,22 +1,29 @@
 """Mixes, intended starts, requests and counts of a load, without a server."""
 
+from array import array
+from typing import Any, Literal
+
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from pydantic import ValidationError
 from scipy import stats
 
 from replayer.load import burn
 from replayer.load import mix as mixes
 from replayer.load.arrivals import starts
-from replayer.load.mix import Mix
+from replayer.load.mix import Hot, Mix
 from replayer.load.requests import Keys, Packing, Requests, Statement
 from replayer.load.tally import Tally, Tallying
 from replayer.model import Better, Measurement, Status, StepResult
 
+Numbers = NDArray[Any]
+Arrivals = Literal["poisson", "uniform"]
+
 SECOND = 10**9
 
 
-def drawn(rate, seconds, arrivals, seed=1):
+def drawn(rate: float, seconds: float, arrivals: Arrivals, seed: int = 1) -> Numbers:
     """Return all intended starts of a window."""
     random = np.random.Generator(np.random.PCG64(seed))
     return np.concatenate(list(starts(rate, seconds, arrivals, random)))
@@ -52,7 +59,7 @@ def test_arrivals_depend_on_the_seed_alone():
 
 def test_a_mix_is_a_table_or_a_text():
     """--set takes the same as a workload file; shares are of all weights."""
-    table = Mix(point=70, update=20, insert=10, hot="20%/80%", cpu="2ms")
+    table = mix_of(point=70, update=20, insert=10, hot="20%/80%", cpu="2ms")
 
     assert Mix.model_validate("point=70 update=20,insert=10 hot=20%/80% cpu=2ms") == table
     assert table.shares == {"point": 0.7, "update": 0.2, "insert": 0.1}
@@ -61,7 +68,7 @@ def test_a_mix_is_a_table_or_a_text():
     assert table.hot_share == (0.2, 0.8)
     assert table.cpu == 0.002
     assert Mix.model_validate(table.model_dump()) == table
-    assert table.model_dump() == "point=70 update=20 insert=10 hot=20%/80% cpu=0.002"
+    assert str(table.model_dump()) == "point=70 update=20 insert=10 hot=20%/80% cpu=0.002"
     assert Mix(point=1, range=1, work_unit=16).longest == 16
     assert Mix(point=1, work_unit=16).longest == 1
 
@@ -89,7 +96,7 @@ def test_what_a_mix_cannot_stand_for_is_named():
     """Joins and the application's locks always, the CPU where nobody says what it was."""
     assert any("joins" in words for words in Mix(point=1).untested())
     assert any("CPU" in words for words in Mix(point=1).untested())
-    assert not any("CPU" in words for words in Mix(point=1, cpu="1ms").untested())
+    assert not any("CPU" in words for words in mix_of(point=1, cpu="1ms").untested())
 
 
 def test_work_is_carried_by_the_speed_of_a_core():
@@ -107,28 +114,41 @@ def test_cpu_is_carried_by_the_probes_that_both_machines_ran():
             for metric, value in values.items()
         ),
     )  # fmt: skip
-    slower = Mix(point=1, cpu="2ms", cpu_speed=100)
-    both = Mix(point=1, cpu="2ms", cpu_speed=100, memory_speed=2e9)
+    slower = mix_of(point=1, cpu="2ms", cpu_speed=100)
+    both = mix_of(point=1, cpu="2ms", cpu_speed=100, memory_speed=2e9)
 
     assert burn.cpu_here(slower, [probe])[0] == pytest.approx(0.004)
     assert burn.cpu_here(both, [probe])[0] == pytest.approx(0.002)
     seconds, words = burn.cpu_here(slower, [])
     assert seconds == pytest.approx(0.002)
     assert "not carried" in words
-    assert burn.cpu_here(Mix(point=1, cpu="2ms"), [probe]) == (0.002, "")
+    assert burn.cpu_here(mix_of(point=1, cpu="2ms"), [probe]) == (0.002, "")
 
 
-def unpacked(payload):
+def mix_of(**words: Any) -> Mix:
+    """Return a mix of what a user writes."""
+    return Mix(**words)
+
+
+def unpacked(payload: bytes) -> list[int]:
     """Return the numbers of a request, each of which has the wire's prefix."""
     cells = [payload[start : start + 12] for start in range(0, len(payload), 12)]
     assert all(cell.startswith(b"len:") for cell in cells)
     return [int.from_bytes(cell[4:], "big", signed=True) for cell in cells]
 
 
-def requests_of(*statements, rows=1000, hot=None, process=0, seed=1, number=40_000):
+def requests_of(
+    *statements: Statement,
+    rows: int = 1000,
+    hot: Hot | None = None,
+    process: int = 0,
+    seed: int = 1,
+    number: int = 40_000,
+) -> tuple[Numbers, list[list[int]]]:
     """Return the places of many requests, and their parameters as rows of numbers."""
     made = Requests(statements, Keys(rows, hot), process, seed, Packing(">", b"len:"))
-    places, numbers = [], []
+    places: list[int] = []
+    numbers: list[list[int]] = []
     while len(places) < number:
         for place, payload in made.batch():
             places.append(place)
@@ -136,7 +156,13 @@ def requests_of(*statements, rows=1000, hot=None, process=0, seed=1, number=40_0
     return np.array(places), numbers
 
 
-def statement(kind="range", names=("first", "last", "burn"), weight=1.0, span=1, burn=0.0):
+def statement(
+    kind: str = "range",
+    names: tuple[str, ...] = ("first", "last", "burn"),
+    weight: float = 1.0,
+    span: int = 1,
+    burn: float = 0.0,
+) -> Statement:
     """Return a statement without a text."""
     return Statement(kind, "", names, weight, span, burn)
 
@@ -221,7 +247,7 @@ def test_times_become_counts_and_lags():
         for place, *times in rows
         for number in (place, *(begin + round(time * SECOND) for time in times))
     ]
-    tallying.add(np.array(flat, np.int64), begin)
+    tallying.add(array("q", flat), begin)
     tally = tallying.finish()
 
     assert tally.completed == {"point": 1, "update": 1}
@@ -243,7 +269,7 @@ def test_counts_of_processes_are_added():
     for begun in (1.0, 5.0):
         tallying = Tallying(["point"], 10.0)
         times = [round(second * SECOND) for second in (begun, begun, begun + 0.5)]
-        tallying.add(np.array([0, *times], np.int64), 0)
+        tallying.add(array("q", [0, *times]), 0)
         parts.append(tallying.finish())
     whole = Tally.of(parts)
 

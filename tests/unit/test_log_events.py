@@ -24,6 +24,7 @@ def test_events_are_found_with_their_second(tmp_path):
     log = tmp_path / "server.log"
     log.write_text(LOG)
     keys = engine.load("postgres").spec.server.log_events
+    assert keys is not None
     began = datetime(2026, 11, 20, 10, 0, 5, tzinfo=UTC)
     found = [(mark.at, mark.kind, mark.text) for mark in log_events.marks(log, keys, began)]
 
@@ -77,5 +78,6 @@ def test_what_the_real_server_does_is_heard_while_it_runs(database, server):
 def test_no_log_no_marks(tmp_path):
     """A log that is not there has no events."""
     keys = engine.load("postgres").spec.server.log_events
+    assert keys is not None
 
     assert not list(log_events.marks(tmp_path / "none", keys, datetime.now(UTC)))

@@ -2,45 +2,50 @@
 
 import math
 import random
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import IO, Any
 
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.metrics_core import Metric
 from prometheus_client.openmetrics import exposition as openmetrics
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from prometheus_client.registry import Collector
 
 from replayer.errors import Impossible
-from replayer.metrics import latency, serving, source
+from replayer.metrics import address, latency, serving, source
 from replayer.metrics.families import Families
-from replayer.model import Better, Measurement, Status
+from replayer.model import Better, Measurement, Run, Status, StepResult
 from replayer.report.tables import mean
 from replayer.results import histogram, store
 from replayer.results.store import FORMAT
 from replayer.run import event_file, events
 
+Samples = Mapping[tuple[str, frozenset[tuple[str, str]]], float]
+"""What was exported, by name and labels."""
 FIXTURE = Path(__file__).parents[1] / "fixtures" / "runs" / f"format-{FORMAT}.json"
 
 
 @pytest.fixture(scope="module")
-def stored():
+def stored() -> Run:
     """Return the run of the fixture."""
     return store.load(FIXTURE)
 
 
 class _Of(Collector):
-    def __init__(self, *runs):
+    def __init__(self, *runs: Run) -> None:
         self.runs = runs
 
-    def collect(self):
+    def collect(self) -> Iterable[Metric]:
         families = Families()
         for run in self.runs:
             families.add(run)
         return list(families.all())
 
 
-def exported(*runs):
+def exported(*runs: Run) -> Samples:
     """Return (name, labels) -> value, as a reader of OpenMetrics has it that checks the format."""
     registry = CollectorRegistry()
     registry.register(_Of(*runs))
@@ -53,7 +58,7 @@ def exported(*runs):
     }
 
 
-def value(samples, name, **labels):
+def value(samples: Samples, name: str, **labels: str) -> float:
     """Return the one sample of that name that has these labels."""
     (found,) = (
         number
@@ -63,7 +68,7 @@ def value(samples, name, **labels):
     return found
 
 
-def step_of(run, repeat, **changes):
+def step_of(run: Run, repeat: int, **changes: Any) -> StepResult:
     """Return a step of the run that was measured, as another repeat."""
     step = next(s for s in run.steps if s.ledger is not None and s.status is Status.DONE)
     return step.model_copy(update={"repeat": repeat, **changes})
@@ -89,6 +94,8 @@ def test_ledger_cpu_and_device_are_the_reports(stored):
     """The ledger's layers, and the collectors' means over the window, in base units."""
     samples = exported(stored)
     step = step_of(stored, 1)
+    assert step.ledger is not None
+    assert step.series is not None
     of = {"step": step.name}
     assert value(samples, "replayer_step_riops", **of) == step.ledger.riops
     name = "replayer_step_ledger_reads_per_second"
@@ -96,9 +103,9 @@ def test_ledger_cpu_and_device_are_the_reports(stored):
     assert value(samples, name, layer="page_cache", **of) == step.ledger.page_cache_hits
     assert value(samples, name, layer="device", **of) == step.ledger.device_reads
     user = value(samples, "replayer_step_cpu_ratio", mode="user", **of)
-    assert user == pytest.approx(mean(step.series, "cpu.%usr") / 100)
+    assert user == pytest.approx((mean(step.series, "cpu.%usr") or math.nan) / 100)
     read = value(samples, "replayer_step_device_read_bytes_per_second", **of)
-    assert read == pytest.approx(mean(step.series, "diskstats.rkB/s") * 1024)
+    assert read == pytest.approx((mean(step.series, "diskstats.rkB/s") or math.nan) * 1024)
 
 
 def test_repeats_are_one_sample_their_median(stored):
@@ -127,7 +134,7 @@ def test_repeats_are_one_sample_their_median(stored):
 
 def test_counters_never_go_backwards(stored):
     """With each repeat that is added no bucket, count or sum of a histogram gets smaller."""
-    before = {}
+    before: Samples = {}
     for many in range(1, 4):
         steps = tuple(step_of(stored, repeat) for repeat in range(1, many + 1))
         samples = exported(stored.model_copy(update={"steps": steps}))
@@ -209,12 +216,12 @@ def test_what_is_no_number_is_left_out(stored):
 
 @pytest.mark.parametrize("public", [False, True])
 @pytest.mark.parametrize(
-    "address", ["65536", "127.0.0.1:x", "127.0.0.1:65536", "[::1:1", "127.0.0.1:-1", "no.invalid:1"]
+    "wrong", ["65536", "127.0.0.1:x", "127.0.0.1:65536", "[::1:1", "127.0.0.1:-1", "no.invalid:1"]
 )
-def test_what_is_no_address_is_refused(address, public):
+def test_what_is_no_address_is_refused(wrong, public):
     """One sentence says what it must be."""
     with pytest.raises(Impossible, match=r"--listen .*127\.0\.0\.1") as refused:
-        serving.listening(address, "--listen", public=public)
+        address.listening(wrong, "--listen", public=public)
 
     assert "\n" not in str(refused.value)
 
@@ -222,8 +229,8 @@ def test_what_is_no_address_is_refused(address, public):
 def test_others_are_let_in_only_if_it_is_asked_for():
     """An address that others reach wants --metrics-public."""
     with pytest.raises(Impossible, match="--metrics-public"):
-        serving.listening("0.0.0.0:0", "--metrics", public=False)
-    serving.listening("0.0.0.0:0", "--metrics", public=True).close()
+        address.listening("0.0.0.0:0", "--metrics", public=False)
+    address.listening("0.0.0.0:0", "--metrics", public=True).close()
 
 
 @pytest.mark.parametrize(
@@ -239,20 +246,25 @@ def test_others_are_let_in_only_if_it_is_asked_for():
 )
 def test_a_name_of_the_web_gets_nothing_from_loopback(host, status):
     """A page whose name was made to lead here reads nothing with its visitor's browser."""
-    answers = []
+    answers: list[object] = []
 
-    def application(_environ, start):
+    def application(_environ: object, start: Callable[..., object]) -> list[bytes]:
         start("200 OK", [])
         return [b""]
 
     guarded = serving.guarded(application, loopback=True)
-    guarded({"HTTP_HOST": host}, lambda line, _headers: answers.append(line[:3]))
+
+    def start(line: str, _headers: object, _error: object = None) -> Callable[[bytes], object]:
+        answers.append(line[:3])
+        return answers.append
+
+    guarded({"HTTP_HOST": host}, start)
 
     assert answers == [status]
 
 
 @pytest.fixture
-def under_way(stored, tmp_path):
+def under_way(stored: Run, tmp_path: Path) -> Iterator[tuple[Path, IO[bytes]]]:
     """Return the file of a run under way, with an open file of events."""
     path = tmp_path / "run.json"
     store.save(path, stored.model_copy(update={"status": Status.RUNNING}))
@@ -260,12 +272,12 @@ def under_way(stored, tmp_path):
         yield path, told
 
 
-def tell(told, *some):
+def tell(told: IO[bytes], *some: events.Event) -> None:
     """Write events as a run does."""
     told.write(b"".join(map(events.line, some)))
 
 
-def asked(registry):
+def asked(registry: CollectorRegistry) -> Samples:
     """Return (name, labels) -> value of what a registry exports now."""
     text = openmetrics.generate_latest(registry).decode()
     families = text_string_to_metric_families(text)
@@ -279,7 +291,7 @@ def test_what_a_run_tells_is_exported_while_it_runs(under_way):
     tell(
         told,
         events.Plan(steps=(events.Planned(number=1, name="a", repeat=1, seconds=7.5),)),
-        events.Begin(number=1, name="a", repeat=1, device="vda"),
+        events.Begin(name="a", repeat=1, device="vda"),
         events.Figures(values={"riops": 12.0, "hits": None}),
         events.Machine(values={"cpu_user": 0.25, "device_reads": 3.0}),
     )
@@ -305,7 +317,7 @@ def test_a_figure_that_is_old_is_not_of_this_moment(under_way):
     old = (datetime.now(UTC) - timedelta(seconds=60)).isoformat()
     tell(
         told,
-        events.Begin(number=1, name="a", repeat=1),
+        events.Begin(name="a", repeat=1),
         events.Figures(at=old, values={"riops": 12.0}),
     )
     names = {name for name, _ in asked(registry)}

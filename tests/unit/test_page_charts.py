@@ -1,24 +1,33 @@
 """The charts of a comparison's page: sorted, cut where one would hide all others, and overlaid."""
 
+from collections.abc import Mapping, Sequence
+
 import numpy as np
 import pytest
 from hdrh.histogram import HdrHistogram
 
-from replayer.analysis.comparison import Verdict, compare
+from replayer.analysis.comparison import Comparison, Verdict, compare
 from replayer.analysis.samples import Side
-from replayer.model import Latency, Series
+from replayer.model import Latency, Run, Series
 from replayer.report import charts
 from replayer.report.comparison import verdict_first
+from tests.fixture_types import RunOf
+from tests.known import known
 
 ORDER = [Verdict.WORSE, Verdict.BETTER, Verdict.UNCLEAR, Verdict.SAME]
 
 
-def two(run_of, other, base=None, boots=6):
+def two(
+    run_of: RunOf,
+    other: Mapping[str, float],
+    base: Mapping[str, float] | None = None,
+    boots: int = 6,
+) -> tuple[Side, Side]:
     """Return two sides of as many boots, whose metrics are these times those of the base."""
     random = np.random.default_rng(5)
     base = base or dict.fromkeys(other, 1000.0)
 
-    def runs(name, factors):
+    def runs(name: str, factors: Mapping[str, float]) -> tuple[Run, ...]:
         return tuple(
             run_of(
                 [1000.0],
@@ -36,7 +45,7 @@ def two(run_of, other, base=None, boots=6):
 
 
 @pytest.fixture
-def compared(run_of):
+def compared(run_of: RunOf) -> Comparison:
     """Return a comparison in which metrics are better, worse, the same and wildly worse."""
     factors = {
         "sessions.operations": 1.2,
@@ -50,7 +59,7 @@ def compared(run_of):
 
 def test_the_ratios_are_sorted_worst_first_with_their_directions(compared):
     """From the top: worse, then better, then what was not shown; each says which way is good."""
-    chart = charts.intervals(compared)
+    chart = known(charts.intervals(compared))
     titles = [title.partition(" (")[0] for title in reversed(chart["layout"]["categories"])]
     verdict = {row.title: row.verdict for row in compared.rows}
     places = [ORDER.index(verdict[title]) for title in titles]
@@ -66,7 +75,7 @@ def test_the_ratios_are_sorted_worst_first_with_their_directions(compared):
 
 def test_a_ratio_far_out_is_a_mark_at_the_edge_with_its_value(compared):
     """60 times as much does not stretch the axis: all others are seen, and it is told in words."""
-    chart = charts.intervals(compared)
+    chart = known(charts.intervals(compared))
     low, high = chart["layout"]["range_x"]
     (beyond,) = [trace for trace in chart["traces"] if trace["name"] == "beyond the axis"]
     ratios = [ratio for trace in chart["traces"] if trace is not beyond for ratio in trace["x"]]
@@ -95,7 +104,7 @@ def test_nothing_shown_is_said_to_be_nothing_shown(run_of):
     assert words.startswith("B was shown to be neither better nor worse than A")
 
 
-def watched(run, values, begin=5.0):
+def watched(run: Run, values: Sequence[float], begin: float = 5.0) -> Run:
     """Return the run with a series of its sessions, whose window begins later than its samples."""
     seconds = tuple(float(second) for second in range(1, len(values) + 1 + int(begin)))
     column = (*(9e9 for _ in range(int(begin))), *values)

@@ -3,6 +3,7 @@
 import base64
 import gzip
 import hashlib
+from collections.abc import Iterator
 
 import pytest
 
@@ -11,7 +12,7 @@ from replayer.report import scripts
 
 
 @pytest.fixture(autouse=True)
-def _fresh():
+def _fresh() -> Iterator[None]:
     """Forget what was read before and after a test that changes it."""
     yield
     scripts.plotly.cache_clear()

@@ -1,6 +1,7 @@
 """Records of BPF programs in perf's file, whose lengths the kernel counts wrongly."""
 
 import struct
+from pathlib import Path
 
 import pytest
 
@@ -10,7 +11,7 @@ COMM, SAMPLE, KSYMBOL, BPF_EVENT, PASSED_OVER = 3, 9, 17, 18, 65
 KINDS = (COMM, KSYMBOL, SAMPLE, BPF_EVENT, KSYMBOL, SAMPLE)
 
 
-def file_of(kinds, path, *, size=None):
+def file_of(kinds: tuple[int, ...], path: Path, *, size: int | None = None) -> Path:
     """Write a file of such records, each with its kind as content, and return its path."""
     records = b"".join(
         struct.pack("=IHHQ", kind, 0, 16 + 8 * (kind == KSYMBOL), kind)
@@ -24,7 +25,7 @@ def file_of(kinds, path, *, size=None):
     return path
 
 
-def kinds_of(path):
+def kinds_of(path: Path) -> list[int]:
     """Return the kinds of all records, the one behind the section of records among them."""
     data, place, kinds = path.read_bytes(), 64, []
     while place < len(data):

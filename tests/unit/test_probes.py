@@ -3,9 +3,11 @@
 import os
 import re
 import zlib
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import accumulate, islice, pairwise
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,21 +16,25 @@ from pydantic import ValidationError
 from replayer import registry
 from replayer.analysis.ceiling import Ceiling, ceiling, share
 from replayer.errors import Impossible, NotFound
-from replayer.model import Reads, Series, Status, StepResult
+from replayer.model import Reads, Run, Series, Status, StepResult
 from replayer.probes import bonnie, cpu, orion
 from replayer.report.run import render
 from replayer.report.screen import text
 from replayer.run import probe_context, workload
-from replayer.run.probe_context import Findings, ProbeSpec, label
+from replayer.run.findings import Findings
+from replayer.run.probe_context import ProbeSpec, label
 from replayer.storage import io_run, io_worker, reference_tools
 from replayer.storage.io_job import IoJob, IoThread, Target
 from replayer.storage.io_result import IoResult
 from replayer.storage.spin import _cpu, _memory
 from replayer.watch.histogram import Latencies, bin_of
 from tests.benchmarks import storage as bench
+from tests.known import known
 
 
-def result_of(iops, latency_us=100, block_size=8192, threads=1):
+def result_of(
+    iops: int, latency_us: int = 100, block_size: int = 8192, threads: int = 1
+) -> IoResult:
     """Return a result of one second with so many reads of the same latency."""
     ns = latency_us * 1000
     bins = {int(bin_of(np.array([ns]))[0]): iops}
@@ -37,7 +43,7 @@ def result_of(iops, latency_us=100, block_size=8192, threads=1):
     return IoResult(job, 1.0, seen, Latencies({}), iops, 0, (iops,), 0)
 
 
-def orion_points():
+def orion_points() -> list[orion._Point]:
     """Return two small points and one large one."""
     return [
         orion._Point(1, 0, result_of(8000, 124), None),
@@ -97,7 +103,7 @@ def test_orion_matrix_is_csv_with_a_head_line():
     assert findings.printed["mbps.csv"][2] == "2, 120.00, , "
 
 
-def bonnie_line(**values):
+def bonnie_line(**values: float) -> bonnie._Line:
     """Return a table line of bonnie with every phase, or with those given."""
     seen = Latencies({}, 1, 4_815_000, 0.0, 1, 4_815_000)
     every = (*bonnie._PHASES, *(f"{o}_{v}" for o in ("seq", "ran") for v in bonnie._VERBS))
@@ -205,7 +211,13 @@ def test_label_says_what_was_done():
     assert label(job) == "8 KiB random reads at depth 4"
 
 
-def probed(run, rows, *, device="vda", status=Status.DONE):
+def probed(
+    run: Run,
+    rows: Sequence[dict[str, Any]],
+    *,
+    device: str = "vda",
+    status: Status = Status.DONE,
+) -> Run:
     """Return a run with a probe step that has these rows of the io table."""
     step = StepResult(
         step="probe",
@@ -221,7 +233,7 @@ def probed(run, rows, *, device="vda", status=Status.DONE):
     return run.model_copy(update={"steps": (step,)})
 
 
-def row(iops, **keys):
+def row(iops: float, **keys: object) -> dict[str, Any]:
     """Return a row of the io table: 8 KiB random direct reads at depth 4."""
     plain = {
         "access": "random", "operation": "read", "client": "1", "block_bytes": 8192, "depth": 4,
@@ -254,7 +266,7 @@ def test_ceiling_is_the_newest_probe_of_the_same_device_size_and_depth(run_of):
 
 def test_a_ceiling_of_the_processors_says_so(run_of):
     """Where a row's limit was the processors, so was the ceiling that it gives, and it is told."""
-    most = ceiling([probed(run_of([1]), [row(43_000, limit="processors")])], "vda", 8192, 4)
+    most = known(ceiling([probed(run_of([1]), [row(43_000, limit="processors")])], "vda", 8192, 4))
 
     reads = Reads(per_second=35_928, block_bytes=8192, depth=4, access="random", device="vda")
     assert share(reads, most).endswith("at depth 4 (limited by processors and Python)")
@@ -314,7 +326,7 @@ def test_threads_share_an_interpreter_with_few(monkeypatch):
         assert io_run._processes(threads) == processes
 
 
-def watched(*intervals):
+def watched(*intervals: tuple[float, float | None, float]) -> Any:
     """Return a sampler that saw intervals of (length, %idle, %iowait) of the processors."""
     ends = tuple(accumulate(length for length, _, _ in intervals))
     columns = {
@@ -377,7 +389,13 @@ def test_fios_reads_and_writes_add_up(tmp_path):
         pytest.skip("fio is not installed")
     path = tmp_path / "file"
     path.write_bytes(os.urandom(1 << 20))
-    keys = {"block_size": 4096, "jobs": 1, "seconds": 0.2, "size": 1 << 20, "direct": False}
+    keys: dict[str, Any] = {
+        "block_size": 4096,
+        "jobs": 1,
+        "seconds": 0.2,
+        "size": 1 << 20,
+        "direct": False,
+    }
     mixed = reference_tools.fio(str(path), mode="randrw", read_percent=70, **keys)
 
     assert mixed.throughput == pytest.approx(4096 * mixed.iops, rel=0.02)

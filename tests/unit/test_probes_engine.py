@@ -5,11 +5,14 @@ import math
 import mmap
 import os
 import zlib
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from hdrh.histogram import HdrHistogram
+from numpy.typing import NDArray
 
 from replayer import journal
 from replayer.errors import Impossible, ReplayerError
@@ -22,17 +25,19 @@ from replayer.storage.io_result import summed, together
 from replayer.storage.io_run import run_io
 from replayer.watch.histogram import Latencies, Recorder, bin_of
 
+Numbers = NDArray[Any]
+
 BLOCK = 4096
 THP = "/sys/kernel/mm/transparent_hugepage/enabled"
 
 
-def job_of(**keys):
+def job_of(**keys: Any) -> IoJob:
     """Return a small job with some keys changed."""
     plain = {"name": "test", "threads": 1, "block_size": BLOCK, "operations": 23, "direct": False}
     return IoJob(**{**plain, **keys})
 
 
-def bins_of(values):
+def bins_of(values: Sequence[int] | Numbers) -> Latencies:
     """Return the latencies of some nanoseconds."""
     bins = Recorder()
     for part in np.array_split(np.array(values, dtype=np.int64), 3):
@@ -40,7 +45,7 @@ def bins_of(values):
     return bins.recorded()
 
 
-def positions(job, target, many):
+def positions(job: IoJob, target: Target, many: int) -> list[list[int]]:
     """Return the first block numbers of each thread of a job."""
     found = []
     for number in range(job.threads):
@@ -55,7 +60,7 @@ def positions(job, target, many):
 
 
 @pytest.fixture
-def workspace(tmp_path):
+def workspace(tmp_path: Path) -> Iterator[Workspace]:
     """Return a folder of replayer's own that is removed after the test."""
     with Workspace(tmp_path) as found:
         yield found
@@ -304,7 +309,7 @@ def test_clients_and_loads_are_kept_apart(workspace):
     assert found.of(1).writes.operations == 14
 
 
-def share_of(*, last_ns, cut, many=1):
+def share_of(*, last_ns: int, cut: bool, many: int = 1) -> Share:
     """Return a share with some operations of 1 us."""
     bins = Recorder()
     bins.add(np.full(many, 1_000, dtype=np.int64))
@@ -362,7 +367,7 @@ def test_a_file_that_was_replaced_is_told(workspace):
     """Data of a deleted file can still be read, but its figures say nothing about the disk."""
     target = workspace.files("f", 1, 64 * BLOCK, block_size=BLOCK)
 
-    def replace():
+    def replace() -> None:
         path = Path(target.paths[0])
         path.rename(path.with_suffix(".old"))
         path.write_bytes(bytes(64 * BLOCK))
@@ -420,7 +425,7 @@ def test_too_little_space_is_told_with_both_numbers(tmp_path):
         enough(tmp_path / "missing", 1)
 
 
-def frames_of(memory):
+def frames_of(memory: memoryview) -> Numbers:
     """Return the physical page numbers behind some memory; the kernel tells root alone."""
     first = np.frombuffer(memory, dtype=np.uint8).ctypes.data // mmap.PAGESIZE
     pages = -(-len(memory) // mmap.PAGESIZE)

@@ -6,9 +6,11 @@ import resource
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import ArrayLike
 
 from replayer.errors import Impossible, NotFound, ReplayerError
 from replayer.results import profile
@@ -28,7 +30,7 @@ START = 1_795_000_000.0
 SOURCE = Source(kind="live", engine="postgres", version="18.6", averaged_seconds=1.0)
 
 
-def made(seconds=10, *, start=START, **columns):
+def made(seconds: int = 10, *, start: float = START, **columns: ArrayLike) -> Profile:
     """Return a profile of seconds in a row; without columns, of commits that grow by 1."""
     ends = start + 1.0 + np.arange(seconds, dtype=np.float64)
     columns = columns or {"commits": np.arange(seconds, dtype=np.float64)}
@@ -40,7 +42,7 @@ def made(seconds=10, *, start=START, **columns):
     )
 
 
-def same(one, other):
+def same(one: Profile, other: Profile) -> bool:
     """Tell whether two profiles hold the same rows."""
     return (
         np.array_equal(one.ends, other.ends)
@@ -53,13 +55,13 @@ def same(one, other):
     )
 
 
-def saved(path, one=None):
+def saved(path: Path, one: Profile | None = None) -> list[bytes]:
     """Save a profile and return the lines of its file."""
     profile.save(path, one or made())
     return path.read_bytes().splitlines(keepends=True)
 
 
-def refusal(path, kind=Impossible):
+def refusal(path: Path, kind: type[ReplayerError] = Impossible) -> str:
     """Return the one sentence with which a file is refused."""
     with pytest.raises(kind) as refused:
         profile.load(path)
@@ -163,7 +165,7 @@ def test_a_file_that_is_there_is_not_touched(tmp_path):
     assert (tmp_path / "a.jsonl").read_text(encoding="utf-8") == "mine"
 
 
-def minute(**changed):
+def minute(**changed: object) -> str:
     """Return the line of a minute of two rows, changed."""
     plain = {"ends": [START, START + 1], "spans": 1.0, "columns": {"commits": [1.0, 2.0]}}
     return json.dumps({"minute": {**plain, **changed}})
@@ -258,7 +260,7 @@ def test_zero_load_is_refused_where_a_load_is_needed(tmp_path):
 def test_a_day_of_seconds_is_small_and_read_in_seconds(tmp_path):
     """24 hours of 1 s in all columns are written minute by minute and loaded in few seconds."""
     random = np.random.default_rng(1)
-    columns = {column.name: random.random(86_400) * 1e4 for column in COLUMNS[:25]}
+    columns: dict[str, Any] = {column.name: random.random(86_400) * 1e4 for column in COLUMNS[:25]}
     columns |= {column.name: np.zeros(86_400) for column in COLUMNS[25:]}
 
     profile.save(tmp_path / "a.jsonl", made(86_400, **columns))
@@ -297,6 +299,7 @@ def test_every_format_has_a_fixture_that_loads_with_all_that_it_holds():
         assert loaded.gaps[0].reason
         assert loaded.tables[0].blocks_read == 2
         assert loaded.statements[0].calls == 10
+        assert loaded.working_set is not None
         assert loaded.working_set.bytes == 1 << 20
         assert len(loaded.notes) == 1
 

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 
+from replayer.engines import engine as engines
 from replayer.errors import Impossible
 from replayer.results.profile import Gap, Source
 from replayer.sizing import source
@@ -14,7 +15,14 @@ from replayer.sizing.working_set import Relation, Relations, estimated, tables
 BLOCK = 8192
 
 
-def reading(clock, *, time=None, started="a", resets=("1",), **values):
+def reading(
+    clock: float,
+    *,
+    time: float | None = None,
+    started: str = "a",
+    resets: tuple[str, ...] = ("1",),
+    **values: float,
+) -> Reading:
     """Return a reading at a second of the monotonic clock."""
     return Reading(clock, 1e9 + clock if time is None else time, values, started, resets)
 
@@ -108,13 +116,13 @@ def test_what_was_saved_is_forgotten_and_nothing_else():
     assert len(rest.gaps) == 1
 
 
-def relation(**changed):
+def relation(*, table: str = "public.t", heap: bool = True, **changed: float) -> Relation:
     """Return a heap of 1,000 blocks and 100,000 rows to which nothing was done."""
-    plain = {"table": "public.t", "heap": True, "bytes": 1000.0 * BLOCK, "tuples": 1e5}
     done = dict.fromkeys(
         ("blocks_hit", "blocks_read", "tuples_scanned", "tuples_read", "tuples_written"), 0.0
     )
-    return Relation(**{**plain, **done, **changed})
+    sizes = {"bytes": 1000.0 * BLOCK, "tuples": 1e5}
+    return Relation(table=table, heap=heap, **{**sizes, **done, **changed})
 
 
 def test_what_was_done_before_the_profile_is_not_in_it():
@@ -164,6 +172,7 @@ def test_the_working_set_is_the_blocks_that_random_accesses_touch(done, blocks, 
     """N(1 - exp(-A/N)) by simulation's own law; whole where a scan read all."""
     estimate = estimated([relation(**done)], BLOCK, math.inf, 60)
 
+    assert estimate.bytes is not None
     assert estimate.bytes / BLOCK == pytest.approx(blocks, abs=near)
     assert "at random" in estimate.method
 
@@ -173,9 +182,9 @@ def test_the_formula_is_what_a_simulation_gives():
     random = np.random.default_rng(5)
     distinct = np.unique(random.integers(0, 1000, 1500)).size
 
-    assert estimated([relation(blocks_hit=1500.0)], BLOCK, math.inf, 60).bytes / BLOCK == (
-        pytest.approx(distinct, rel=0.03)
-    )
+    estimate = estimated([relation(blocks_hit=1500.0)], BLOCK, math.inf, 60)
+    assert estimate.bytes is not None
+    assert estimate.bytes / BLOCK == pytest.approx(distinct, rel=0.03)
 
 
 def test_the_working_set_is_no_more_than_the_buffers_and_what_was_read():
@@ -192,7 +201,7 @@ def test_the_working_set_is_no_more_than_the_buffers_and_what_was_read():
 def test_a_time_that_makes_no_profile_is_refused(seconds, every):
     """Too often, too short or too long is one sentence, before anybody is asked anything."""
     with pytest.raises(Impossible, match="--every"):
-        source.check(source.Order(None, "", seconds, every))
+        source.check(source.Order(engines.load("postgres"), "", seconds, every))
 
 
 def test_lateness_does_not_add_up():

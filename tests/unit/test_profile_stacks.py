@@ -2,7 +2,7 @@
 
 import pytest
 
-from replayer.collectors.profile.stacks import Families, folded
+from replayer.collectors.profile.stacks import Families, Folded, folded
 
 SECOND = 10**9
 FAMILIES = Families(main=100, servers=frozenset({200}), interpreter="python3.11")
@@ -30,7 +30,14 @@ postgres   200/200     2.000000000: PERF_RECORD_FORK(210:210):(200:200)
 """
 
 
-def sample(pid, seconds, *frames, thread="thread", tid=None, event="cpu-clock:ppp"):
+def sample(
+    pid: int,
+    seconds: float,
+    *frames: str,
+    thread: str = "thread",
+    tid: int | None = None,
+    event: str = "cpu-clock:ppp",
+) -> str:
     """Return a sample as perf prints it: the leaf first."""
     lines = [f"{thread}  {pid}/{tid or pid}  {seconds:.9f}: {event}: "]
     return "\n".join([*lines, *(f"\t{frame}" for frame in frames), "", ""])
@@ -40,7 +47,7 @@ KERNEL = "ffffffff81b2c3d0 vfs_read ([kernel.kallsyms])"
 USER = "    559c502dd980 main (/usr/lib/postgresql/15/bin/postgres)"
 
 
-def fold(*samples, begin=10.0, end=20.0):
+def fold(*samples: str, begin: float = 10.0, end: float = 20.0) -> Folded:
     """Fold samples after the tree of processes."""
     lines = (TREE + "".join(samples)).splitlines(keepends=True)
     return folded(lines, round(begin * SECOND), round(end * SECOND), FAMILIES)

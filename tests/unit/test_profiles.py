@@ -1,8 +1,10 @@
 """profiles of other tools: their numbers in our units, gaps where nothing is known."""
 
+import cProfile
 import random
 import re
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +16,7 @@ from replayer.errors import Impossible, NotFound
 from replayer.report import profile as report
 from replayer.report import profile_page
 from replayer.results import imported, profile
+from replayer.results.profile import Profile
 from tests.unit.test_imports_hostile import mutate
 
 FILES = Path(__file__).parents[1] / "fixtures" / "profiles"
@@ -22,20 +25,20 @@ EVERY = [(tool, path) for tool in TOOLS for path in sorted((FILES / tool).iterdi
 CASES = 60
 
 
-def read(tool, path, devices=()):
+def read(tool: str, path: Path, devices: Sequence[str] = ()) -> tuple[Profile, Sequence[str]]:
     """Return the profile of a file, and the sentences about what was not understood."""
     file = imported.opened(path)
     return registry.load("profiles", tool).read(file, devices), file.unread.all()
 
 
-def written(tmp_path, text, name="file"):
+def written(tmp_path: Path, text: str | bytes, name: str = "file") -> Path:
     """Return where a text was written."""
     path = tmp_path / name
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
     return path
 
 
-def csv(tmp_path, text, **how):
+def csv(tmp_path: Path, text: str, **how: Sequence[str]) -> tuple[Profile, Sequence[str]]:
     """Return the profile of a CSV, and what was said."""
     return read("csv", written(tmp_path, text), **how)
 
@@ -110,7 +113,9 @@ Device            r/s     rkB/s     w/s     wkB/s
 """
 
 
-def iostat(stamps, date="11/21/2026", devices="sda  {i}.00 8.00 1.00 1.00"):
+def iostat(
+    stamps: Sequence[str], date: str = "11/21/2026", devices: str = "sda  {i}.00 8.00 1.00 1.00"
+) -> str:
     """Return what iostat prints at these stamps; the first report is since the boot."""
     reports = [
         REPORT.format(stamp=stamp, devices=devices.format(i=i)) for i, stamp in enumerate(stamps)
@@ -336,15 +341,34 @@ def test_a_changed_file_is_read_or_refused(tool, tmp_path):
     assert kept
 
 
+def reports(folder: Path, many: int) -> Path:
+    """Write so many reports of three devices, one a second, as iostat prints them."""
+    stamps = [f"11/21/2026 {s // 3600:02}:{s // 60 % 60:02}:{s % 60:02}" for s in range(many)]
+    devices = "\n".join(f"{name}  {{i}}.00 8.00 1.00 1.00" for name in ("sda", "sdb", "sdc"))
+    return written(folder, iostat(stamps, devices=devices))
+
+
+@pytest.mark.quiet
 def test_a_day_of_seconds_is_read_in_time(tmp_path):
     """86,400 reports of three devices, as text, within the minute of work that a file may take."""
     many = 4000
-    stamps = [f"11/21/2026 {s // 3600:02}:{s // 60 % 60:02}:{s % 60:02}" for s in range(many)]
-    devices = "\n".join(f"{name}  {{i}}.00 8.00 1.00 1.00" for name in ("sda", "sdb", "sdc"))
-    path = written(tmp_path, iostat(stamps, devices=devices))
+    path = reports(tmp_path, many)
 
     begin = time.process_time()
     made, _ = read("iostat", path)
 
     assert made.ends.size == many - 1
     assert (time.process_time() - begin) * 86400 / many < 45
+
+
+def test_twice_as_many_reports_are_twice_the_work(tmp_path):
+    """Counted in calls of functions: no report is looked at again for those after it."""
+    calls = []
+    for many in (200, 400):
+        path = reports(tmp_path, many)
+        counted = cProfile.Profile()
+        made, _ = counted.runcall(read, "iostat", path)
+        assert made.ends.size == many - 1
+        calls.append(sum(entry.callcount for entry in counted.getstats()))
+
+    assert calls[1] < 2.1 * calls[0]

@@ -5,6 +5,8 @@ import itertools
 import os
 import pty
 import threading
+from collections.abc import Callable, Iterator
+from typing import NoReturn, TextIO
 
 import pytest
 
@@ -15,10 +17,10 @@ from replayer.report import progress
 class Clock:
     """A clock that the test moves."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.now = 1000.0
 
-    def __call__(self):
+    def __call__(self) -> float:
         """Return the time."""
         return self.now
 
@@ -26,28 +28,30 @@ class Clock:
 class Closed(io.StringIO):
     """A stream whose reader went away."""
 
-    def write(self, _):
+    def write(self, _: str) -> NoReturn:
         """Fail as a pipe does."""
         raise BrokenPipeError(32, "Broken pipe")
 
 
 @pytest.fixture
-def clock():
+def clock() -> Clock:
     """Return a clock that the test moves."""
     return Clock()
 
 
 @pytest.fixture
-def terminal(monkeypatch):
+def terminal(
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[tuple[TextIO, Callable[[], str]]]:
     """Return a stream that is a terminal of 80 columns, and a function that ends and reads it."""
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.delenv("NO_COLOR", raising=False)
     ours, theirs = pty.openpty()
     stream = os.fdopen(theirs, "w", encoding="utf-8")
-    seen = []
+    seen: list[bytes] = []
 
-    def drain():
+    def drain() -> None:
         try:
             while chunk := os.read(ours, 65536):
                 seen.append(chunk)
@@ -57,9 +61,9 @@ def terminal(monkeypatch):
     reader = threading.Thread(target=drain)
     reader.start()
 
-    def finish():
+    def finish() -> str:
         stream.close()
-        reader.join(10)
+        reader.join(120)
         return b"".join(seen).decode()
 
     yield stream, finish
@@ -68,7 +72,7 @@ def terminal(monkeypatch):
     os.close(ours)
 
 
-def screen_of(text):
+def screen_of(text: str) -> list[str]:
     """Return the lines that a terminal shows after these bytes: just what the display uses."""
     lines, row, column = [""], 0, 0
     position = 0
@@ -151,14 +155,14 @@ def test_a_task_that_failed_is_not_called_done(clock, terminal):
     stream, finish = terminal
     for one in (io.StringIO(), stream):
 
-        def fail(to=one):
+        def fail(to: TextIO = one) -> NoReturn:
             with progress.conversation(to, clock=clock) as told, told.task("build", 10):
                 clock.now += 60
                 raise Interrupted("stopped")
 
         with pytest.raises(Interrupted):
             fail()
-        assert one is stream or "done" not in one.getvalue()
+        assert not isinstance(one, io.StringIO) or "done" not in one.getvalue()
     assert "done" not in finish()
 
 
@@ -213,7 +217,7 @@ def test_nothing_is_left_half_drawn(clock, terminal, how):
     """After any exception the bars are gone and the cursor is shown again."""
     stream, finish = terminal
 
-    def fail():
+    def fail() -> NoReturn:
         with progress.conversation(stream, clock=clock) as told, told.task("build", 10) as task:
             clock.now += 1
             task.advance(3)
@@ -227,15 +231,19 @@ def test_nothing_is_left_half_drawn(clock, terminal, how):
     assert text.rfind("\x1b[?25h") > text.rfind("\x1b[?25l")
 
 
-def test_bars_are_drawn_at_most_twice_a_second(clock, terminal):
+def test_bars_are_drawn_at_most_twice_a_second(clock, terminal, monkeypatch):
     """However often a task reports, drawing happens at most every half second of the clock."""
     stream, finish = terminal
     with progress.conversation(stream, clock=clock) as told:
-        drawn = []
-        refresh, told._rich.refresh = (
-            told._rich.refresh,
-            lambda: (drawn.append(clock.now), refresh()),
-        )
+        assert isinstance(told, progress.Bars)
+        drawn: list[float] = []
+        refresh = told._rich.refresh
+
+        def draw() -> None:
+            drawn.append(clock.now)
+            refresh()
+
+        monkeypatch.setattr(told._rich, "refresh", draw)
         with told.task("walk", 100_000) as task:
             for _ in range(10_000):
                 task.advance(1)

@@ -2,6 +2,7 @@
 
 import io
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from pydantic import ValidationError
@@ -15,8 +16,10 @@ from replayer.model import Status, StepResult
 from replayer.report import charts, forms
 from replayer.steps.capacity import outcome
 from replayer.steps.capacity import step as capacity
+from replayer.steps.capacity.spec import Spec as CapacitySpec
 from replayer.steps.ramp import step as ramp
 from replayer.steps.ramp.outcome import Trial
+from replayer.steps.ramp.spec import Spec as RampSpec
 
 LEVEL = {
     "throughput_per_second": 1000.0,
@@ -40,7 +43,7 @@ LEVEL = {
 }
 
 
-def result_of(step, **changed):
+def result_of(step: str, **changed: Any) -> StepResult:
     """Return a result of a step; its contents can be set."""
     plain = {
         "step": step,
@@ -51,19 +54,20 @@ def result_of(step, **changed):
         "elapsed": 1.0,
         "spec": {},
     }
-    return StepResult(**{**plain, **changed})
+    return StepResult.model_validate({**plain, **changed})
 
 
-def shown(result):
+def shown(result: StepResult) -> str:
     """Return what the terminal shows of a result's form."""
-    console = Console(file=io.StringIO(), width=100, color_system=None)
+    written = io.StringIO()
+    console = Console(file=written, width=100, color_system=None)
     for part in forms.of(result).parts:
         for renderable in forms.rendered(part, result):
             console.print(renderable)
-    return console.file.getvalue()
+    return written.getvalue()
 
 
-def levels_of(*throughputs):
+def levels_of(*throughputs: float) -> tuple[dict[str, Any], ...]:
     """Return rows of a ramp's levels 1, 2, 4 ..."""
     return tuple(
         {
@@ -164,7 +168,7 @@ def test_ramp_draws_its_curve_its_times_and_its_uses(run_of):
 def test_ramp_refuses_keys_that_make_no_sense(keys):
     """No session, no level, fewer than three repeats, an end before the beginning."""
     with pytest.raises(ValidationError):
-        ramp.Spec(step="ramp", **keys)
+        RampSpec.model_validate({"step": "ramp", **keys})
 
 
 @pytest.mark.parametrize(
@@ -174,7 +178,7 @@ def test_ramp_refuses_keys_that_make_no_sense(keys):
 def test_search_refuses_keys_that_make_no_sense(keys):
     """A rate is required, an objective is percentiles, and a hold is none or a second long."""
     with pytest.raises(ValidationError):
-        capacity.Spec(step="capacity", **keys)
+        CapacitySpec.model_validate({"step": "capacity", **keys})
 
 
 @pytest.mark.parametrize(
@@ -194,18 +198,22 @@ def test_what_did_not_hold_beside_others_is_run_again(monkeypatch, ended, others
     After two such trials of a rate the third one counts; what held, held.
     """
     foreign = SimpleNamespace(cpu_share=others)
-    level = SimpleNamespace(use=SimpleNamespace(foreign=foreign))
+    level: Any = SimpleNamespace(use=SimpleNamespace(foreign=foreign))
+    nothing: Any = None
+    context: Any = SimpleNamespace(findings=None)
     monkeypatch.setattr(
         capacity,
         "_trial",
-        lambda spec, wanted, *_: outcome.Trial(wanted.rate / spec.rate, level, None, ended, "why"),
+        lambda spec, wanted, *_: outcome.Trial(
+            wanted.rate / spec.rate, level, nothing, ended, "why"
+        ),
     )
     monkeypatch.setattr(capacity, "record_trial", lambda *_: None)
     monkeypatch.setattr(capacity, "record", lambda *_: None)
-    spec = capacity.Spec(step="capacity", rate=100, most=1, trials=2)
-    asked = Asked(sessions=1, seconds=1.0, mix=None, tables=None)
+    spec = CapacitySpec.model_validate({"step": "capacity", "rate": 100, "most": 1, "trials": 2})
+    asked = Asked(sessions=1, seconds=1.0, mix=nothing, tables=nothing)
 
-    trials = capacity._searched(spec, asked, SimpleNamespace(findings=None), None)
+    trials = capacity._searched(spec, asked, context, nothing)
 
     first = [trial.void for trial in trials if trial.multiple == 1.0][: len(voided)]
     assert first == voided
@@ -214,7 +222,7 @@ def test_what_did_not_hold_beside_others_is_run_again(monkeypatch, ended, others
 
 def test_levels_are_sorted_and_each_there_once():
     """In whatever order they are written."""
-    assert ramp.Spec(step="ramp", levels=(4, 1, 4, 2)).levels == (1, 2, 4)
+    assert RampSpec.model_validate({"step": "ramp", "levels": (4, 1, 4, 2)}).levels == (1, 2, 4)
 
 
 @pytest.mark.parametrize(
@@ -227,8 +235,9 @@ def test_levels_are_sorted_and_each_there_once():
 )
 def test_levels_are_added_around_the_knee(throughputs, added):
     """In the middle to both neighbours of the first level with nearly all; 1 and 2 have none."""
+    no_level: Any = None
     trials = [
-        Trial(None, Point(1 << number, float(value), 0.01, 1.0), settled=True)
+        Trial(no_level, Point(1 << number, float(value), 0.01, 1.0), settled=True)
         for number, value in enumerate(throughputs)
     ]
 

@@ -5,7 +5,10 @@ import os
 import re
 import struct
 from array import array
+from collections.abc import Iterable
+from pathlib import Path
 from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -13,8 +16,8 @@ from psycopg.conninfo import conninfo_to_dict
 from sqlalchemy.engine import make_url
 
 from replayer.analysis import divergence
-from replayer.capture import archive
-from replayer.capture.action import Action, Fingerprint, Session, Statement
+from replayer.capture import fingerprint
+from replayer.capture.action import Action, Does, Fingerprint, Session, Statement
 from replayer.capture.archive import Reader, Writer
 from replayer.engines import engine as engines
 from replayer.errors import Impossible, ReplayerError
@@ -24,7 +27,7 @@ from replayer.steps.replay import message, step, target, varying
 from replayer.steps.replay import schedule as schedules
 from replayer.steps.replay.gate import Gate, Sequenced
 from replayer.steps.replay.reading import Reading
-from replayer.steps.replay.schedule import Planner, processes_for, shares
+from replayer.steps.replay.schedule import Planner, Schedule, processes_for, shares
 from replayer.steps.replay.spec import Spec
 from replayer.steps.replay.spool import Spool, records
 from replayer.steps.replay.tally import (
@@ -46,19 +49,32 @@ SECOND = 10**9
 BEGIN = 1_700_000_000 * SECOND
 
 
-def action(session, does, start, text="", *, duration=0.001, **more):
+def spec_of(path: str, **keys: object) -> Spec:
+    """Return a replay's keys as a workload file gives them."""
+    return Spec.model_validate({"step": "replay", "file": path, **keys})
+
+
+def action(
+    session: int, does: Does, start: float, text: str = "", *, duration: float = 0.001, **more: Any
+) -> Action:
     """Return an action that starts at a second of the capture."""
     return Action(
         session, does, BEGIN + round(start * SECOND), round(duration * SECOND), text, **more
     )
 
 
-def scheduled(tmp_path, actions, sessions=(), processes=1, **keys):
+def scheduled(
+    tmp_path: Path,
+    actions: Iterable[Action],
+    sessions: Iterable[Session] = (),
+    processes: int = 1,
+    **keys: object,
+) -> tuple[Schedule, dict[int, list[Any]]]:
     """Return the schedule of a capture of these actions, and the records of each session."""
     path = tmp_path / "some.replay"
     with Writer(path) as writer:
-        for one in sessions:
-            writer.describe(one)
+        for session in sessions:
+            writer.describe(session)
         for one in sorted(actions, key=lambda each: each.start_ns + each.duration_ns):
             writer.add(one)
         writer.close()
@@ -66,8 +82,8 @@ def scheduled(tmp_path, actions, sessions=(), processes=1, **keys):
     planner = Planner(spec, lambda session: f"user={session.user}", processes)
     with Reader(path) as reader:
         for block in reader.blocks():
-            for one in block.sessions:
-                planner.describe(one)
+            for session in block.sessions:
+                planner.describe(session)
             for row in range(len(block)):
                 planner.add(block.action(row), block.statement(row), block.place(row))
     with planner.schedule() as schedule:
@@ -97,7 +113,8 @@ def test_every_action_of_a_session_is_planned_in_its_order_at_its_time(tmp_path)
 def test_a_window_of_the_capture_begins_at_its_own_zero(tmp_path):
     """What is before `from` and from `until` on is left out and counted; sessions are there."""
     capture = [action(1, "simple", number, "SELECT 1") for number in range(10)]
-    schedule, done = scheduled(tmp_path, capture, **{"from": 3, "until": 6})
+    window: dict[str, Any] = {"from": 3, "until": 6}
+    schedule, done = scheduled(tmp_path, capture, **window)
 
     assert [one.start_ns for one in done[1]] == [0, SECOND, 2 * SECOND]
     assert schedule.left_out == {"before from or after until": 7}
@@ -136,7 +153,7 @@ def test_skipped_pauses_last_a_second(tmp_path):
 def test_prepared_statements_are_sent_by_name_and_parameters_as_text(tmp_path):
     """The text of a named statement travels once, and NULL is no text."""
     text = "UPDATE t SET a = $1 WHERE b = $2"
-    one = {"name": "S_1", "parameters": ("7", None)}
+    one: dict[str, Any] = {"name": "S_1", "parameters": ("7", None)}
     capture = [action(1, "extended", number, text, **one) for number in range(3)]
     schedule, done = scheduled(tmp_path, capture)
 
@@ -225,7 +242,7 @@ def test_read_only_replays_believe_the_text_and_not_the_file(tmp_path, monkeypat
     """A file that calls a DELETE a SELECT has it left out all the same."""
     forged = Fingerprint(1, "SELECT ?", "select")
     monkeypatch.setattr(
-        archive.Fingerprints, "statement", lambda _, text, *__: Statement(text, forged)
+        fingerprint.Fingerprints, "statement", lambda _, text, *__: Statement(text, forged)
     )
     path = tmp_path / "forged.replay"
     with Writer(path) as writer:
@@ -233,7 +250,7 @@ def test_read_only_replays_believe_the_text_and_not_the_file(tmp_path, monkeypat
             writer.add(action(1, "simple", at, text))
         writer.close()
     monkeypatch.undo()
-    planner = Planner(Spec(step="replay", file=str(path), read_only=True), lambda _: "", 1)
+    planner = Planner(spec_of(str(path), read_only=True), lambda _: "", 1)
     with Reader(path) as reader:
         for block in reader.blocks():
             assert {form.kind for form in block.forms()[1]} == {"select"}
@@ -264,7 +281,7 @@ def test_serial_order_has_one_transaction_at_a_time(tmp_path):
     assert (commit[2][0].turn, commit[1][1].turn) == (0, 1)
 
 
-def shared(order, processes):
+def shared(order: Sequenced, processes: int) -> Any:
     """Return what `processes` processes share, with descriptors that stay open for the test."""
     return order.shared(processes)
 
@@ -311,7 +328,7 @@ def test_no_order_of_answers_leaves_anybody_waiting():
             gate.close()
 
 
-def rows(*table):
+def rows(*table: tuple[int, ...]) -> "array[int]":
     """Return records as a worker writes them."""
     assert all(len(row) == FIELDS for row in table)
     return array("q", [number for row in table for number in row])
@@ -351,9 +368,9 @@ def test_what_is_counted_in_parts_is_what_is_counted_at_once():
     ]
     summed = Tally.of(parts)
 
-    counts = ("service", "response", "errors", "consequences", "rows", "hashes", "busy_in")
-    against = ("held_rows", "logged_rows", "otherwise", "follows", "by_part", "by_session")
-    for name in (*counts, *against):
+    names = ("service", "response", "errors", "consequences", "rows", "hashes", "busy_in")
+    against_log = ("held_rows", "logged_rows", "otherwise", "follows", "by_part", "by_session")
+    for name in (*names, *against_log):
         assert dict(getattr(summed, name).items()) == dict(getattr(whole, name).items()), name
     assert summed.longest_server_in == whole.longest_server_in
     assert sum(dict(whole.busy_in.items()).values()) == sum(row[4] - row[3] for row in table)
@@ -374,7 +391,7 @@ def test_what_was_answered_otherwise_is_found_where_it_was():
     table = [(n % 2, 0, 0, n, n + 1, 0, 5, 0, -1, where(n % 9, n % 64)) for n in range(400)]
     hashes = array("Q", range(400))
 
-    def places(table, hashes):
+    def places(table: Any, hashes: Any) -> Any:
         counted = tally(rows(*table), hashes, 0, timed=False)
         parts = by_place(counted.by_part, session=False)
         return parts, by_place(counted.by_session, session=True)
@@ -419,7 +436,7 @@ def test_what_varies_by_itself_is_known(text, reasons):
     assert varying.functions(text) == reasons
 
 
-def replayed(fingerprint, executions=10, planned=10, **more):
+def replayed(fingerprint: str, executions: int = 10, planned: int = 10, **more: Any) -> Replayed:
     """Return what became of one fingerprint."""
     return Replayed(
         fingerprint=fingerprint, text=fingerprint, kind="select", planned=planned,
@@ -475,7 +492,7 @@ def test_rows_that_are_not_the_logs_diverge_once_from_their_cause():
 def test_the_first_place_of_another_runs_answers_is_told():
     """The first part of the capture that differs, and all sessions that do."""
 
-    def at(parts, sessions):
+    def at(parts: list[int], sessions: list[int]) -> Places:
         return Places(part_s=2.0, parts=dict(enumerate(parts)), sessions=dict(enumerate(sessions)))
 
     ours = replayed("a", rows=5, places=at([1, 2, 3], [4, 5, 6]))
@@ -483,6 +500,7 @@ def test_the_first_place_of_another_runs_answers_is_told():
     (one,) = divergence.against_run([ours], [theirs])
     without = replayed("a", rows=6)
 
+    assert one.where is not None
     assert (one.where.begin, one.where.end, one.where.sessions) == (4.0, 6.0, (1, 2))
     assert one.where.words == "4.0 to 6.0 s, sessions 1, 2"
     assert next(divergence.against_run([ours], [without])).where is None
@@ -541,6 +559,7 @@ def test_a_capture_is_a_workload_of_its_replay(tmp_path):
     )
 
     (spec,) = workload.steps
+    assert isinstance(spec, Spec)
     assert (spec.file, spec.speed, spec.i_will_change) == (f"{tmp_path}/monday.replay", 0, "shop")
     assert workload.name == "monday"
 
@@ -557,7 +576,7 @@ def test_a_replay_ends_after_it_begins(tmp_path):
 def test_shares_of_connections_and_processes():
     """Nobody is left without one, and fast replays have processes enough."""
     assert shares(None, 3) == [None] * 3
-    assert sum(shares(8, 3)) == 8
+    assert sum(one or 0 for one in shares(8, 3)) == 8
     assert shares(1, 2) == [1, 1]
     assert processes_for(1, 10, 5) == 1
     assert processes_for(0, 10, 1) == 1
@@ -568,7 +587,7 @@ def test_a_spool_gives_back_what_was_written(tmp_path):
     made = [Record(0, n, b"x" * n, n, -1, -1, -1, -1, 0, -1, 0, -1, 0) for n in range(40)]
     spool = Spool(tmp_path)
     last = {0: NOWHERE, 1: NOWHERE}
-    first = {}
+    first: dict[int, tuple[int, int]] = {}
     for begin in range(0, 40, 5):
         session = begin // 5 % 2
         last[session] = spool.write(made[begin : begin + 5], last[session])
@@ -607,9 +626,10 @@ def test_sessions_that_ended_are_forgotten_while_a_replay_is_planned(tmp_path, m
         assert schedule.at_once == brute_force(capture)
 
 
-def brute_force(capture):
+def brute_force(capture: list[Action]) -> int:
     """Return how many sessions there are at a time at most."""
-    first, last = {}, {}
+    first: dict[int, int] = {}
+    last: dict[int, int] = {}
     for one in capture:
         end = one.start_ns + max(0, one.duration_ns)
         first[one.session] = min(one.start_ns, first.get(one.session, end))
@@ -617,16 +637,16 @@ def brute_force(capture):
     return max(sum(first[n] <= at <= last[n] for n in first) for at in first.values())
 
 
-def conninfo_of(session, **keys):
+def conninfo_of(session: Session, **keys: object) -> dict[str, Any]:
     """Return what a connection of a captured session is opened with, by name."""
     url = make_url("postgresql://ann@db.example/shop")
-    spec = Spec(step="replay", file="x", **keys)
+    spec = spec_of("x", **keys)
     database = SimpleNamespace(url=url, engine=engines.of_url(str(url)))
-    return conninfo_to_dict(target.Conninfo(spec, database)(session))
+    return conninfo_to_dict(target.Conninfo(spec, cast("Any", database))(session))
 
 
 @pytest.fixture
-def without_roles(monkeypatch):
+def without_roles(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have no server asked for its roles."""
     monkeypatch.setattr(target, "_roles", lambda _: frozenset())
 

@@ -1,32 +1,41 @@
 """Two groups of replays compared: fingerprints that moved, none that did not, what diverged."""
 
+from collections.abc import Callable, Iterable
+from typing import Any
+
 import numpy as np
 import pytest
 
 from replayer.analysis import replays
-from replayer.analysis.comparison import Verdict, compare
+from replayer.analysis.comparison import Row, Verdict, compare
 from replayer.analysis.difference import Sort
 from replayer.analysis.samples import Side
 from replayer.errors import Impossible
-from replayer.model import Replayed
+from replayer.model import Replayed, Run
 from replayer.report import html, markdown, screen
 from replayer.report import replays as report
 
 APART = {Verdict.BETTER, Verdict.WORSE}
 
 
-def one(number, seconds, **more):
+def one(number: int, seconds: float, **more: Any) -> Replayed:
     """Return what became of a fingerprint that was executed 100 times unless `more` says so."""
     text = f"SELECT * FROM t{number} WHERE id = ?"
-    known = {"planned": 100, "executions": 100, "rows": 100, "kind": "select", "text": text}
+    known: dict[str, Any] = {
+        "planned": 100,
+        "executions": 100,
+        "rows": 100,
+        "kind": "select",
+        "text": text,
+    }
     return Replayed(fingerprint=f"{number:016x}", **{**known, "service_s": seconds, **more})
 
 
 @pytest.fixture
-def side(run_of):
+def side(run_of: Callable[..., Run]) -> Callable[..., Side]:
     """Return a function that makes a side of these replays, each in a run and a boot of its own."""
 
-    def make(name, *replayed):
+    def make(name: str, *replayed: Iterable[Replayed]) -> Side:
         runs = []
         for number, fingerprints in enumerate(replayed):
             run = run_of([1000.0], boot=f"{name}{number}")
@@ -39,14 +48,25 @@ def side(run_of):
     return make
 
 
-def held(base, other, **more):
+def there(row: Row | None) -> Row:
+    """Return a row that is there."""
+    assert row is not None
+    return row
+
+
+def held(base: Side, other: Side, **more: Any) -> replays.ReplayComparison:
     """Return the comparison of the replays of two sides."""
     compared = replays.compare(compare(base, other), base, other, **more)
     assert isinstance(compared, replays.ReplayComparison)
     return compared
 
 
-def noisy(random, times, factors=None, **more):
+def noisy(
+    random: np.random.Generator,
+    times: Iterable[float],
+    factors: dict[int, float] | None = None,
+    **more: Any,
+) -> list[Replayed]:
     """Return fingerprints whose times are these, each with noise of 3 percent."""
     return [
         one(number, (factors or {}).get(number, 1.0) * seconds * random.lognormal(0, 0.03), **more)
@@ -64,12 +84,14 @@ def test_what_moved_is_named_and_nothing_else(side):
 
     (compared,) = held(base, other).replays
 
-    moved = {f.fingerprint: f.time.verdict for f in compared.fingerprints if f.moved}
+    moved = {f.fingerprint: there(f.time).verdict for f in compared.fingerprints if f.moved}
     assert moved == {f"{3:016x}": Verdict.WORSE, f"{7:016x}": Verdict.BETTER}
     costs = [f.cost for f in compared.fingerprints]
     assert costs == sorted(costs, reverse=True)
     assert costs[0] == pytest.approx(13.5, rel=0.1)
-    (row,) = [f.time for f in compared.fingerprints if f.fingerprint == f"{3:016x}"]
+    (row,) = [there(f.time) for f in compared.fingerprints if f.fingerprint == f"{3:016x}"]
+    assert row.low is not None
+    assert row.high is not None
     assert row.low < 1.5 < row.high
     assert row.base == pytest.approx(0.09, rel=0.05)
 
@@ -83,7 +105,7 @@ def test_the_same_replayed_twice_has_hardly_ever_a_verdict(side):
         base, other = (side(name, *(noisy(random, times) for _ in range(5))) for name in ("a", "b"))
         (compared,) = held(base, other).replays
         rows = [compared.time, *(f.time for f in compared.fingerprints)]
-        false += any(row.verdict in APART for row in rows)
+        false += any(there(row).verdict in APART for row in rows)
         assert not any(f.diverging for f in compared.fingerprints)
 
     # Of 100 with a chance of 5 percent each, more than 11 are rarer than 1 in 100.
@@ -100,8 +122,8 @@ def test_the_whole_is_of_the_same_work(side):
 
     (compared,) = held(base, other).replays
 
-    assert compared.time.verdict is Verdict.WORSE
-    assert compared.time.ratio == pytest.approx(1.2 / 0.97, rel=0.03)
+    assert there(compared.time).verdict is Verdict.WORSE
+    assert there(compared.time).ratio == pytest.approx(1.2 / 0.97, rel=0.03)
 
 
 def test_errors_are_judged_beside_times(side):
@@ -116,9 +138,9 @@ def test_errors_are_judged_beside_times(side):
     (compared,) = held(base, side("new", *failing)).replays
 
     by = {f.fingerprint: f for f in compared.fingerprints}
-    assert by[f"{0:016x}"].errors.verdict is Verdict.WORSE
-    assert by[f"{1:016x}"].errors.verdict is Verdict.SAME
-    assert compared.errors.verdict is Verdict.WORSE
+    assert there(by[f"{0:016x}"].errors).verdict is Verdict.WORSE
+    assert there(by[f"{1:016x}"].errors).verdict is Verdict.SAME
+    assert there(compared.errors).verdict is Verdict.WORSE
 
 
 @pytest.mark.parametrize(
@@ -155,7 +177,7 @@ def test_too_little_work_is_not_compared(side):
     assert held(base, other, allowed=["replay.ran"]).replays
 
 
-def placed(side, path, capture):
+def placed(side: Side, path: str, capture: str) -> Side:
     """Return a side whose capture lies at a path and is this one."""
     (run,) = side.runs
     step = run.steps[0].model_copy(update={"facts": {"replay.capture": capture}})

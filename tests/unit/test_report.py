@@ -5,9 +5,9 @@ import csv
 import io
 import os
 import re
-import subprocess
-import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rich.cells import cell_len
@@ -22,15 +22,19 @@ from replayer.model import (
     Measurement,
     Profile,
     Reads,
+    Run,
     Series,
     Status,
     StepResult,
+    Temperature,
     Verdict,
 )
 from replayer.report import csv as csv_report
 from replayer.report import forms, run, screen, summary, tables
 from replayer.report.words import clean
 from replayer.results import store
+from tests.command import Replayer
+from tests.known import known
 
 PGIO = (
     "DBNAME:  pgio. 4 schemas, 1 threads(each). Run time: 300 seconds. "
@@ -42,22 +46,25 @@ LEDGER = (
 )
 
 
-def shown(found, width=100, path=None):
+Change = Callable[[StepResult], dict[str, object]]
+
+
+def shown(found: Run, width: int = 100, path: Path | None = None) -> str:
     """Return a run's report as plain text."""
     return screen.text(run.render(found, path), width=width)
 
 
-def with_steps(found, *steps, **changes):
+def with_steps(found: Run, *steps: StepResult, **changes: object) -> Run:
     """Return a run of just these steps."""
     return found.model_copy(update={"steps": steps, **changes})
 
 
-def step(found, name):
+def step(found: Run, name: str) -> StepResult:
     """Return a run's step of that name."""
     return next(one for one in found.steps if one.name == name)
 
 
-def repeated(found, changes):
+def repeated(found: Run, changes: Sequence[Change]) -> Run:
     """Return a run with its sessions repeated, each repeat with its own changes."""
     sessions = found.steps[-2:]
     steps = [
@@ -69,10 +76,10 @@ def repeated(found, changes):
     return with_steps(found, found.steps[0], *steps, workload=workload)
 
 
-def faster(factor):
+def faster(factor: float) -> Change:
     """Return a change that multiplies RIOPS."""
 
-    def change(one):
+    def change(one: StepResult) -> dict[str, object]:
         measurements = [
             m.model_copy(update={"value": m.value * factor}) if m.metric == "sessions.riops" else m
             for m in one.measurements
@@ -82,7 +89,7 @@ def faster(factor):
     return change
 
 
-def failed(_):
+def failed(_: StepResult) -> dict[str, object]:
     """Return a change that makes a repeat a failed one."""
     return {
         "status": Status.FAILED,
@@ -96,7 +103,7 @@ def failed(_):
 @pytest.mark.parametrize("width", [100, 80])
 def test_the_report_of_a_run(stored, golden, width):
     """A run of every kind of step is shown as it was when a person last looked at it."""
-    golden(shown(stored, width, "results/20261120.json"), f"run-{width}.txt")
+    golden(shown(stored, width, Path("results/20261120.json")), f"run-{width}.txt")
 
 
 def test_the_report_of_repeats(stored, golden):
@@ -134,7 +141,7 @@ def test_a_step_that_nobody_knows(stored, golden):
         step="orion",
         name="orion",
         repeat=1,
-        status="done",
+        status=Status.DONE,
         started="2026-11-20T15:45:00+00:00",
         elapsed=12.5,
         spec={
@@ -182,7 +189,7 @@ def test_what_somebody_calls_a_run_cannot_fill_or_steer_a_terminal(stored, text)
 @pytest.mark.parametrize("width", [100, 80])
 def test_nothing_is_wider_than_asked(stored, width):
     """Every line fits; pgio's line and the ledger are whole where programs look for them."""
-    lines = shown(stored, width, "x" * 300).splitlines()
+    lines = shown(stored, width, Path("x" * 300)).splitlines()
 
     wide = [line for line in lines if cell_len(line) > width]
     assert all(line.startswith(("DBNAME:", "shared-buffer hits")) for line in wide)
@@ -200,7 +207,7 @@ def test_no_word_of_the_data_is_cut_at_80_columns(stored):
         f"server;kernel;postgres;main;{name}_[k]": 900 - number
         for number, name in enumerate(("a_function_with_a_very_long_name_" * 2, "short", "b" * 40))
     }
-    made = cached.profile.model_copy(
+    made = known(cached.profile).model_copy(
         update={"payload": Profile.packed(stacks), "samples": sum(stacks.values())}
     )
     io = {"backend_type": "client backend", "object": "relation", "context": "normal"}
@@ -249,7 +256,7 @@ def test_what_the_collectors_counted_is_a_few_lines(stored):
 
 def test_a_pipe_gets_the_plain_report(stored, capsys):
     """Without a terminal there is no escape sequence, and pgio's line stands alone on its line."""
-    screen.show(stored)
+    screen.write(run.render(stored))
 
     out = capsys.readouterr().out
     assert "\x1b" not in out
@@ -276,7 +283,7 @@ def test_an_ascii_terminal_gets_ascii(stored, monkeypatch):
     raw = io.BytesIO()
     stream = io.TextIOWrapper(raw, encoding="ascii")
     monkeypatch.setattr("sys.stdout", stream)
-    screen.show(stored.model_copy(update={"label": "ядро"}))
+    screen.write(run.render(stored.model_copy(update={"label": "ядро"})))
     stream.flush()
 
     text = raw.getvalue().decode("ascii")
@@ -309,7 +316,7 @@ def test_words_of_others_cannot_steer_the_terminal(evil):
 def test_every_string_of_a_run_is_cleaned(stored):
     """A run in which every string is hostile is shown with every escape written out."""
 
-    def poison(value):
+    def poison(value: Any) -> Any:
         if isinstance(value, str) and value not in {"build", "walk", "sessions"}:
             return value + "\x1b[2J\u202e[bold]"
         if isinstance(value, dict):
@@ -360,7 +367,10 @@ def test_every_string_of_a_run_is_cleaned(stored):
         }
     )
 
-    for text in (shown(found, path="/tmp/\x1b[2J"), shown(repeated(found, [lambda _: {}] * 2))):
+    for text in (
+        shown(found, path=Path("/tmp/\x1b[2J")),
+        shown(repeated(found, [lambda _: {}] * 2)),
+    ):
         assert [line for line in text.splitlines() if not line.isprintable()] == []
         assert "\\x1b[2J" in text
 
@@ -379,7 +389,7 @@ def test_what_was_not_cold_is_loud(stored):
 def test_repeats_that_differ_are_told_apart(stored):
     """Each way in which repeats were not as asked names its repeats, and verdicts are counted."""
     cached = step(stored, "cached")
-    physical = cached.ledger.model_copy(update={"verdict": Verdict.PHYSICAL})
+    physical = known(cached.ledger).model_copy(update={"verdict": Verdict.PHYSICAL})
     found = with_steps(
         stored,
         *(
@@ -506,7 +516,7 @@ def test_averages_are_weighted_by_time_and_by_requests():
         },
     )
 
-    sheet = tables.averages(series, "diskstats")
+    sheet = known(tables.averages(series, "diskstats"))
 
     # 300 requests in the first second and 300 in the next three: 600 in 4 s.
     assert dict(zip(sheet.headings, sheet.rows[0], strict=True)) == {
@@ -527,7 +537,7 @@ def test_averages_are_of_the_measured_window_only():
         window=(1.0, 3.0),
     )
 
-    assert tables.averages(series, "vmstat").rows == [["15.0", "-"]]
+    assert known(tables.averages(series, "vmstat")).rows == [["15.0", "-"]]
 
 
 @pytest.mark.parametrize(
@@ -590,14 +600,16 @@ def test_a_histogram_that_cannot_be_read_is_told(stored):
     """A payload edited by hand is a sentence in the report, no traceback."""
     latency = step(stored, "walk").latency["block"]
 
-    assert forms.percentiles(latency).texts[0].startswith("p50 ")
+    said = forms.percentiles(latency)
+    assert not isinstance(said, str)
+    assert said.texts[0].startswith("p50 ")
     broken = latency.model_copy(update={"payload": "rubbish"})
     assert forms.percentiles(broken) == "the histogram cannot be read"
 
 
 def test_marks_of_a_series_are_told(stored):
     """A checkpoint in the measured time stands under the numbers it may have changed."""
-    series = step(stored, "cached").series.model_copy(
+    series = known(step(stored, "cached").series).model_copy(
         update={"marks": (Mark(at=7.4, kind="autovacuum", text="of table slob1"),)}
     )
     cached = step(stored, "cached").model_copy(update={"series": series})
@@ -660,8 +672,8 @@ def test_repeats_tell_the_range_of_what_was_in_memory(stored, shares, said):
                 update={
                     "repeat": number,
                     "cold": Cold(
-                        asked="cold",
-                        got="cold",
+                        asked=Temperature.COLD,
+                        got=Temperature.COLD,
                         method="",
                         proof="",
                         file_bytes=100_000,
@@ -704,26 +716,26 @@ def test_what_was_found_comes_first(stored, width):
     )
 
 
-def on_a_terminal(columns, *words):
+def on_a_terminal(replayer: Replayer, columns: int, *words: object) -> list[str]:
     """Return what replayer writes on a terminal that is this wide."""
     ours, theirs = os.openpty()
-    environment = {**os.environ, "TERM": "xterm", "COLUMNS": str(columns), "NO_COLOR": "1"}
-    command = [sys.executable, "-m", "replayer", *map(str, words)]
-    with subprocess.Popen(command, stdout=theirs, env=environment) as process:
-        os.close(theirs)
-        read = b""
-        with contextlib.suppress(OSError):  # a terminal that nobody holds any more
-            while more := os.read(ours, 65536):
-                read += more
+    started = replayer.start(
+        *words, popen={"stdout": theirs}, TERM="xterm", COLUMNS=str(columns), NO_COLOR="1"
+    )
+    os.close(theirs)
+    read = b""
+    with contextlib.suppress(OSError):  # a terminal that nobody holds any more
+        while more := os.read(ours, 65536):
+            read += more
     os.close(ours)
-    assert process.returncode == 0
+    assert started.wait() == 0
     return re.sub(r"\x1b\[[\d;]*m", "", read.decode()).splitlines()
 
 
-def test_on_a_terminal_of_80_columns_no_line_is_longer():
+def test_on_a_terminal_of_80_columns_no_line_is_longer(replayer):
     """The command's report of a run fits a terminal as it is, pgio's line broken between words."""
     path = Path(__file__).parents[1] / "fixtures" / "runs" / f"format-{store.FORMAT}.json"
-    lines = on_a_terminal(80, "show", path)
+    lines = on_a_terminal(replayer, 80, "show", path)
 
     assert max(map(cell_len, lines)) <= 80
     assert PGIO in " ".join(lines)

@@ -1,9 +1,11 @@
 """requirement: the busiest minute times growth times headroom, and the work that makes it."""
 
 import random
+from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import ArrayLike, NDArray
 
 from replayer.errors import Impossible, NotFound, ReplayerError
 from replayer.report import profile as report
@@ -19,13 +21,13 @@ from replayer.results.profile import (
     WorkingSet,
 )
 from replayer.sizing import requirement, work
-from replayer.sizing.requirement import hot_share
+from replayer.sizing.requirement import Need, Requirement, hot_share
 from tests.unit.test_imports_hostile import NUMBER, mutate
 
 START = 1_795_000_000.0
 
 
-def profile(seconds=600, span=1.0, **columns):
+def profile(seconds: int = 600, span: float = 1.0, **columns: ArrayLike) -> Profile:
     """Return a profile of rows of one length."""
     return Profile(
         Source(kind="live", averaged_seconds=span, database_bytes=10 << 30),
@@ -35,7 +37,16 @@ def profile(seconds=600, span=1.0, **columns):
     )
 
 
-def step(low, high, begin=200, end=260, many=600):
+def need(of: Requirement, name: str) -> Need:
+    """Return what is required of one thing, which must be known."""
+    found = of.need(name)
+    assert found is not None
+    return found
+
+
+def step(
+    low: float, high: float, begin: int = 200, end: int = 260, many: int = 600
+) -> NDArray[np.float64]:
     """Return a value each second that is high for a minute."""
     values = np.full(many, float(low))
     values[begin:end] = high
@@ -47,11 +58,11 @@ def test_the_requirement_is_the_busiest_minute_times_growth_times_headroom():
     made = requirement.of(
         profile(commits=step(100, 400), read_iops=step(10, 2000)), growth=1.5, headroom=0.3
     )
-    need = made.need("read_iops")
+    reads = need(made, "read_iops")
 
-    assert need.measured == 2000.0
-    assert need.required == pytest.approx(2000 * 1.5 * 1.3)
-    assert need.arithmetic == "2,000/s x 1.5 growth x 1.3 headroom = 3,900/s"
+    assert reads.measured == 2000.0
+    assert reads.required == pytest.approx(2000 * 1.5 * 1.3)
+    assert reads.arithmetic == "2,000/s x 1.5 growth x 1.3 headroom = 3,900/s"
     assert (made.begin, made.end) == (START + 200, START + 260)
     assert made.transactions == 400
     assert made.need("cpu") is None
@@ -61,11 +72,11 @@ def test_a_percentile_is_of_the_windows_asked_for():
     """p50 of minutes is the usual minute, not the busiest; of seconds it is another."""
     one = profile(1200, commits=step(100, 400, many=1200))
 
-    assert requirement.of(one, percentile=50).need("transactions").measured == 100
-    assert requirement.of(one, percentile=99.99).need("transactions").measured > 390
-    assert requirement.of(one, window=10.0).need("transactions").measured == 400
+    assert need(requirement.of(one, percentile=50), "transactions").measured == 100
+    assert need(requirement.of(one, percentile=99.99), "transactions").measured > 390
+    assert need(requirement.of(one, window=10.0), "transactions").measured == 400
     # A twentieth of a window may lie outside of the profile, so that it is no more than near 130.
-    assert requirement.of(one, window=600.0).need("transactions").measured == pytest.approx(
+    assert need(requirement.of(one, window=600.0), "transactions").measured == pytest.approx(
         130, rel=0.02
     )
 
@@ -76,10 +87,10 @@ def test_memory_and_data_do_not_grow_with_the_load():
         profile(commits=10.0, memory_bytes=8e9, database_bytes=1e11), growth=2, headroom=1
     )
 
-    assert made.need("memory").required == 8e9
-    assert made.need("memory").arithmetic == "7.45 GiB"
-    assert made.need("database").required == 1e11
-    assert made.need("transactions").required == 40
+    assert need(made, "memory").required == 8e9
+    assert need(made, "memory").arithmetic == "7.45 GiB"
+    assert need(made, "database").required == 1e11
+    assert need(made, "transactions").required == 40
 
 
 def test_a_busier_minute_of_another_resource_is_told():
@@ -88,8 +99,8 @@ def test_a_busier_minute_of_another_resource_is_told():
         profile(commits=step(100, 400), read_iops=step(50, 5000, 500, 560), write_iops=1.0)
     )
 
-    assert made.need("read_iops").measured == 5000
-    assert made.need("read_iops").meanwhile == 50
+    assert need(made, "read_iops").measured == 5000
+    assert need(made, "read_iops").meanwhile == 50
     assert any("device reads (1/s)" in note and "--by read_iops" in note for note in made.notes)
     by = requirement.of(
         profile(commits=step(100, 400), read_iops=step(50, 5000, 500, 560)), by="read_iops"
@@ -107,7 +118,7 @@ def test_averages_over_long_intervals_are_named():
 
 def test_a_window_of_two_wide_gaps_is_refused():
     """Where no minute is known there is no busiest one."""
-    ends = START + 100.0 * np.arange(1, 20)
+    ends = START + 100.0 * np.arange(1, 20, dtype=np.float64)
     one = Profile(
         Source(kind="live", averaged_seconds=1.0), ends, np.ones(19), {"commits": np.ones(19)},
         gaps=(Gap(begin=START, end=START + 99, reason="test"),),
@@ -149,7 +160,7 @@ def test_rates_that_no_machine_has_are_refused():
 SELECT_ONLY = {"commits": 1000.0, "tuples_fetched": 1000.0, "tuples_returned": 1000.0,
                "blocks_hit": 3800.0, "blocks_read": 200.0, "tuples_inserted": 0.0,
                "tuples_updated": 0.0, "tuples_deleted": 0.0}  # fmt: skip
-TPC_B = {"commits": 500.0, "tuples_fetched": 2000.0, "tuples_returned": 2000.0,
+TPC_B: dict[str, Any] = {"commits": 500.0, "tuples_fetched": 2000.0, "tuples_returned": 2000.0,
          "tuples_inserted": 500.0, "tuples_updated": 1500.0, "tuples_deleted": 0.0,
          "blocks_hit": 12_000.0, "blocks_read": 300.0}  # fmt: skip
 
@@ -339,7 +350,7 @@ def test_a_profile_with_chance_changes_is_shown_and_sized_or_refused(tmp_path):
     assert kept
 
 
-def _number(data, draw):
+def _number(data: bytes, draw: random.Random) -> bytes:
     """Return data with another number in the place of one."""
     place = draw.choice(list(NUMBER.finditer(data)))
     number = draw.choice([b"1e300", b"1e17", b"0", b"-1", b"1e-300", b"5e-324", b"1e12", b"null"])

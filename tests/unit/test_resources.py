@@ -1,6 +1,8 @@
 """What a server calls a wait, and what is known of a device's ceiling."""
 
+from collections.abc import Sequence
 from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
@@ -9,6 +11,7 @@ from replayer.load import resources
 from replayer.load.usage import Granted
 from replayer.machine.host import Host
 from replayer.model import Status, StepResult
+from replayer.run.context import Context
 
 
 @pytest.mark.parametrize(
@@ -42,7 +45,7 @@ def test_wait_is_a_line(wait, line):
     assert resources.line_of(wait) is line
 
 
-def probe(operation, depth, iops, **changed):
+def probe(operation: str, depth: int, iops: float, **changed: object) -> dict[str, Any]:
     """Return a row of the table `io` of a probe."""
     plain = {
         "access": "random",
@@ -55,9 +58,9 @@ def probe(operation, depth, iops, **changed):
     return {**plain, **changed}
 
 
-def result_of(rows, **changed):
+def result_of(rows: Sequence[dict[str, Any]], **changed: object) -> StepResult:
     """Return the result of a probe of vda."""
-    plain = {
+    plain: dict[str, Any] = {
         "step": "probe",
         "name": "probe",
         "repeat": 1,
@@ -71,14 +74,16 @@ def result_of(rows, **changed):
     return StepResult(**{**plain, **changed})
 
 
-class Made:
-    """A context with a server in cgroups, and what was done before."""
-
-    def __init__(self, host, done):
-        self.host, self.done = host, done
-        self.sampler = SimpleNamespace(device="vda")
-        self.engine = SimpleNamespace(block_size=8192)
-        self.server = SimpleNamespace(pids=lambda: [77])
+def context(host: Host, done: Sequence[StepResult]) -> Context:
+    """Return a context with a server in cgroups, and what was done before."""
+    made = SimpleNamespace(
+        host=host,
+        done=done,
+        sampler=SimpleNamespace(device="vda"),
+        engine=SimpleNamespace(block_size=8192),
+        server=SimpleNamespace(pids=lambda: [77]),
+    )
+    return cast("Context", made)
 
 
 def test_ceiling_is_the_most_of_the_probes_and_the_least_of_all(tmp_path):
@@ -91,8 +96,8 @@ def test_ceiling_is_the_most_of_the_probes_and_the_least_of_all(tmp_path):
         result_of([probe("read", 16, 99000)], facts={"storage.device": "vdb"}),
         result_of([probe("read", 16, 99000)], status=Status.FAILED),
     ]
-    free = resources.ceilings(Made(Host(tmp_path), done), {}, Granted(reads=480.0))
-    given = resources.ceilings(Made(Host(tmp_path), done), {resources.READS: 100.0}, Granted())
+    free = resources.ceilings(context(Host(tmp_path), done), {}, Granted(reads=480.0))
+    given = resources.ceilings(context(Host(tmp_path), done), {resources.READS: 100.0}, Granted())
     (tmp_path / "proc/77").mkdir(parents=True)
     (tmp_path / "proc/self").mkdir()
     (tmp_path / "proc/77/cgroup").write_text("0::/db\n")
@@ -102,7 +107,7 @@ def test_ceiling_is_the_most_of_the_probes_and_the_least_of_all(tmp_path):
     (tmp_path / "cg/db/cpu.max").write_text("50000 100000\n")
     (tmp_path / "sys/class/block/vda").mkdir(parents=True)
     (tmp_path / "sys/class/block/vda/dev").write_text("254:0\n")
-    limited = resources.ceilings(Made(Host(tmp_path), done), {}, Granted(reads=480.0))
+    limited = resources.ceilings(context(Host(tmp_path), done), {}, Granted(reads=480.0))
 
     assert {name: one.most for name, one in free.items()} == {
         resources.READS: 59000,

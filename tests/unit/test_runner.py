@@ -1,21 +1,28 @@
 """The runner: ever more complete runs in the order of the workload, and nothing is lost."""
 
 import io
+from collections.abc import Callable, Collection, Mapping
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from replayer import registry
 from replayer.engines import engine as engines
 from replayer.errors import Impossible, Interrupted, ReplayerError, Skip
-from replayer.model import Better, Status, StepSpec, Workload
+from replayer.model import Better, Run, Status, StepSpec, Workload
 from replayer.report.progress import Lines
 from replayer.run import runner
+from replayer.run.context import Context
 from replayer.watch import calibration
+
+Step = Callable[[StepSpec, Context], None]
 
 
 @pytest.fixture
-def run_steps(monkeypatch):
+def run_steps(
+    monkeypatch: pytest.MonkeyPatch,
+) -> Callable[..., tuple[list[Run], BaseException | None]]:
     """Return a function that runs these steps, which need no database, and lists what was yielded.
 
     A step is a function of (spec, context), under its name; `checks` are theirs.
@@ -23,14 +30,21 @@ def run_steps(monkeypatch):
     # It is measured for a second and has tests of its own.
     monkeypatch.setattr(calibration, "measure", lambda when, before: {f"cpu.{when}": (1.0,)})
 
-    def perform(steps, *, checks=None, once=(), repeat=1, **asked):
+    def perform(
+        steps: Mapping[str, Step],
+        *,
+        checks: Mapping[str, Step] | None = None,
+        once: Collection[str] = (),
+        repeat: int = 1,
+        **asked: Any,
+    ) -> tuple[list[Run], BaseException | None]:
         real = registry.load
 
-        def load(kind, name):
+        def load(kind: str, name: str) -> object:
             if kind != "steps":
                 return real(kind, name)
             module = SimpleNamespace(run=steps[name], needs_database=lambda _spec: False)
-            if name in (checks or {}):
+            if checks and name in checks:
                 module.check = checks[name]
             return module
 
@@ -51,19 +65,19 @@ def run_steps(monkeypatch):
     return perform
 
 
-def measures(value):
+def measures(value: float) -> Step:
     """Return a step that measures a number."""
 
-    def run(spec, context):
+    def run(spec: StepSpec, context: Context) -> None:
         context.findings.measure(f"{spec.name}.number", value, "1/s", Better.MORE)
 
     return run
 
 
-def ends_with(error, value=None):
+def ends_with(error: Exception, value: float | None = None) -> Step:
     """Return a step that ends so, after it has measured a number if one is given."""
 
-    def run(spec, context):
+    def run(spec: StepSpec, context: Context) -> None:
         if value is not None:
             measures(value)(spec, context)
         raise error
@@ -125,7 +139,7 @@ def test_what_a_step_measured_before_it_failed_is_kept(run_steps, error, status)
 def test_what_is_impossible_is_said_before_anything_is_done(run_steps):
     """The last step's check ends the run before the first step begins."""
 
-    def check(_spec, _context):
+    def check(_spec: StepSpec, _context: Context) -> None:
         raise Impossible("there is no such disk")
 
     begun = []
@@ -142,7 +156,7 @@ def test_what_is_impossible_is_said_before_anything_is_done(run_steps):
 def test_a_check_that_skips_waits_for_its_turn(run_steps):
     """What cannot be done is no reason not to begin: the step is skipped when it is due."""
 
-    def check(_spec, _context):
+    def check(_spec: StepSpec, _context: Context) -> None:
         raise Skip("not here")
 
     yielded, failure = run_steps(

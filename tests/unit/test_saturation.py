@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections import Counter
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pytest
@@ -18,7 +19,9 @@ LINES = {
 }
 
 
-def solved(demands, sessions, think=0.0):
+def solved(
+    demands: Mapping[str, float], sessions: int, think: float = 0.0
+) -> tuple[float, float, dict[str, float]]:
     """Return throughput, response and mean queues of a closed network, by mean value analysis.
 
     Exact for a product-form network of single servers (Reiser and Lavenberg, 1980).
@@ -33,7 +36,16 @@ def solved(demands, sessions, think=0.0):
     return throughput, response, queues
 
 
-def measured(demands, *, seed=1, noise=0.01, repeats=3, levels=LEVELS, think=0.0, **changed):
+def measured(
+    demands: Mapping[str, float],
+    *,
+    seed: int = 1,
+    noise: float = 0.01,
+    repeats: int = 3,
+    levels: Sequence[int] = LEVELS,
+    think: float = 0.0,
+    **changed: Use,
+) -> list[Point]:
     """Return the points of a ramp on such a network, with noise as a share, as it is measured."""
     random = np.random.default_rng(seed)
     points = []
@@ -74,6 +86,7 @@ def test_slowest_resource_is_named(slowest):
         assert found.proof.count("\n") == 0
         lead = found.loads[0]
         assert lead.name == slowest
+        assert lead.demand is not None
         assert lead.demand.value == pytest.approx(0.001, rel=0.02)
         assert lead.bound == pytest.approx(1000, rel=0.02)
         assert found.highest.value == pytest.approx(lead.bound, rel=0.1)
@@ -83,7 +96,7 @@ def test_slowest_resource_is_named(slowest):
 
 def test_two_alike_are_unclear():
     """Two of the same demand saturate together: in 18 of 20 ramps neither is named."""
-    answers = Counter()
+    answers: Counter[str | None] = Counter()
     for seed in range(20):
         demands = {"CPU": 0.001, "device reads": 0.001, "log flushes": 0.0002}
         found = saturation.first(measured(demands, seed=seed, levels=(*LEVELS, 64)))
@@ -272,6 +285,7 @@ def test_bound_is_what_others_leave():
 
     assert found.resource == "CPU"
     assert "by others" in found.proof
+    assert found.loads[0].demand is not None
     assert found.loads[0].demand.value == pytest.approx(0.005)
     assert found.loads[0].bound == pytest.approx(300)
 

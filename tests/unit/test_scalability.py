@@ -1,11 +1,13 @@
 """The Universal Scalability Law: published fits, and intervals that keep their promise."""
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
 
 from replayer.analysis import scalability
+from replayer.analysis.scalability import Estimate, Scalability
 from replayer.errors import ReplayerError
 
 # The data sets of R's package usl (github.com/smoeding/usl, data/*.rda, BSD licence).
@@ -20,18 +22,25 @@ SPECSDM91 = (
 DIMINISHING = ([1, 2, 4, 6, 8, 10], [1, 1.8868, 3.0769, 3.5294, 3.5398, 3.3557])
 
 
-def values(law):
+def values(law: Scalability) -> tuple[float, float, float]:
     """Return contention, coherency and scale."""
     return law.contention.value, law.coherency.value, law.scale.value
 
 
+def peak_of(law: Scalability) -> Estimate:
+    """Return the peak, which there must be."""
+    assert law.peak is not None
+    return law.peak
+
+
 def test_specsdm91_is_fitted_as_published():
     """tests/summary, peak-, optimal- and limit-scalability.Rout.save of usl, within 1 percent."""
-    law = scalability.fit(*SPECSDM91)
+    law = scalability.fit(*SPECSDM91, redrawn=40)
+    peak = peak_of(law)
 
     assert values(law) == pytest.approx((2.773e-02, 1.044e-04, 90.00), rel=0.01)
-    assert law.peak.value == pytest.approx(96.51956, rel=0.01)
-    assert law.throughput(law.peak.value) == pytest.approx(1884, rel=0.01)
+    assert peak.value == pytest.approx(96.51956, rel=0.01)
+    assert law.throughput(peak.value) == pytest.approx(1884, rel=0.01)
     assert law.optimum == pytest.approx(36.06401, rel=0.01)
     assert law.limit == pytest.approx(3245.589, rel=0.01)
     assert [law.throughput(load) for load in SPECSDM91[0]] == pytest.approx(
@@ -54,7 +63,7 @@ def test_raytracer_is_fitted_as_published():
 
 def test_whole_raytracer_has_no_peak():
     """Its vignette fits 5.8 percent of contention, a limit of 378, no coherency and no peak."""
-    law = scalability.fit(*RAYTRACER)
+    law = scalability.fit(*RAYTRACER, redrawn=40)
 
     assert law.contention.value == pytest.approx(0.058, rel=0.01)
     assert law.limit == pytest.approx(378, rel=0.01)
@@ -69,14 +78,21 @@ def test_exact_law_is_found_again():
 
     assert values(law) == pytest.approx((0.02, 0.02, 1.0), rel=0.001)
     assert law.coherency.high - law.coherency.low < 0.0001
-    assert law.peak.value == pytest.approx(7.0, rel=0.001)
+    assert peak_of(law).value == pytest.approx(7.0, rel=0.001)
 
 
-def measured(random, loads, *, contention, coherency, noise):
+def measured(
+    random: np.random.Generator,
+    loads: Sequence[float],
+    *,
+    contention: float,
+    coherency: float,
+    noise: float,
+) -> list[float]:
     """Return throughputs by the law with 1,000 a load of 1, and noise as a share of the peak."""
-    loads = np.asarray(loads, float)
-    exact = 1000 * loads / (1 + contention * (loads - 1) + coherency * loads * (loads - 1))
-    return exact + random.normal(0, noise * exact.max(), loads.size)
+    at = np.asarray(loads, float)
+    exact = 1000 * at / (1 + contention * (at - 1) + coherency * at * (at - 1))
+    return list(exact + random.normal(0, noise * exact.max(), at.size))
 
 
 @pytest.mark.slow
@@ -97,7 +113,7 @@ def test_intervals_hold_the_truth_as_often_as_they_say():
             inside[name] += estimate is not None and estimate.low <= value <= estimate.high
 
     assert min(inside.values()) >= 90, inside
-    assert law.peak.high < 40
+    assert peak_of(law).high < 40
 
 
 def test_peak_beyond_the_measured_loads_needs_a_coherency_that_is_not_0():
@@ -111,13 +127,13 @@ def test_peak_beyond_the_measured_loads_needs_a_coherency_that_is_not_0():
         scalability.fit(
             loads, measured(random, loads, contention=0.05, coherency=0, noise=0.01), redrawn=40
         )
-        for _ in range(60)
+        for _ in range(30)
     ]
     tempting = [law for law in laws if law.coherency.value > 1e-6]
     given = [law for law in laws if law.peak is not None and law.peak.value > 16]
 
-    assert len(tempting) >= 20
-    assert len(given) <= 4
+    assert len(tempting) >= 10
+    assert len(given) <= 2
     assert all(law.coherency.low > 0 for law in given)
 
 
@@ -128,7 +144,8 @@ def test_certain_coherency_gives_a_peak_beyond_the_measured_loads():
     law = scalability.fit(loads, made)
 
     assert law.coherency.low > 0
-    assert law.peak.low <= math.sqrt(0.98 / 0.001) <= law.peak.high < 40
+    peak = peak_of(law)
+    assert peak.low <= math.sqrt(0.98 / 0.001) <= peak.high < 40
 
 
 def test_same_seed_gives_the_same_intervals():
@@ -158,7 +175,8 @@ def test_too_little_is_refused_in_words(loads, throughputs, words):
 @pytest.mark.parametrize("factor", [1e-3, 1.0, 1e6])
 def test_unit_of_the_throughput_does_not_matter(factor):
     """Statements an hour or a microsecond: the same shape."""
-    law = scalability.fit(SPECSDM91[0], [factor * value for value in SPECSDM91[1]])
+    scaled = [factor * value for value in SPECSDM91[1]]
+    law = scalability.fit(SPECSDM91[0], scaled, redrawn=40)
 
     assert law.contention.value == pytest.approx(2.773e-02, rel=0.01)
     assert law.scale.value == pytest.approx(90 * factor, rel=0.01)

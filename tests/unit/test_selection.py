@@ -1,14 +1,17 @@
 """Words on a command line -> runs: files, folders, labels, patterns, values of a fact."""
 
+from pathlib import Path
+
 import pytest
 
-from replayer.analysis.selection import choose, no_column, pair
+from replayer.analysis.selection import Chosen, choose, no_column, pair
 from replayer.errors import Impossible, NotFound
 from replayer.results import store
+from tests.fixture_types import RunOf
 
 
 @pytest.fixture
-def results(tmp_path, run_of):
+def results(tmp_path: Path, run_of: RunOf) -> Path:
     """Return a folder with two runs of one label and kernel, one of another, and one file."""
     for label, kernel in [("stock", "6.1.0"), ("stock", "6.1.0"), ("uek", "6.12.9")]:
         run = run_of([1.0, 2.0], label=label, kernel=kernel)
@@ -16,7 +19,7 @@ def results(tmp_path, run_of):
     return tmp_path
 
 
-def chosen_ids(chosen):
+def chosen_ids(chosen: Chosen) -> list[list[str]]:
     """Return the ids of the runs of each side."""
     return [[run.id for run in side.runs] for side in chosen.sides]
 

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -133,7 +134,7 @@ def test_data_of_another_version_or_choice_is_refused(tmp_path):
     """Data that another version, engine or initdb choice made is not started on."""
     folder = DataFolder(tmp_path)
     marker = folder.claim("postgres", 15, {}, made=False)
-    folder.write(data_folder.replace(marker, ready=True))
+    folder.write(replace(marker, ready=True))
 
     with pytest.raises(Impossible, match="made by postgres 15, and this is postgres 18"):
         folder.claim("postgres", 18, {}, made=False)
@@ -180,6 +181,7 @@ def test_the_second_replayer_on_a_folder_is_told_who_the_first_is(tmp_path):
     )
     arguments = [sys.executable, "-c", script, str(tmp_path)]
     with subprocess.Popen(arguments, stdout=subprocess.PIPE) as other:
+        assert other.stdout
         other.stdout.readline()
         with pytest.raises(
             Impossible, match=rf"in use by another replayer \(process {other.pid}\)"
@@ -198,8 +200,10 @@ def test_a_lock_file_that_was_removed_meanwhile_does_not_count(tmp_path, monkeyp
     lock = tmp_path / "lock"
     opened = os.open
 
-    def open_and_lose(path, *args, **kwargs):
-        descriptor = opened(path, *args, **kwargs)
+    def open_and_lose(
+        path: Path, flags: int, mode: int = 0o777, *, dir_fd: int | None = None
+    ) -> int:
+        descriptor = opened(path, flags, mode, dir_fd=dir_fd)
         if path == lock:
             lock.unlink()
             monkeypatch.setattr(os, "open", opened)
@@ -297,6 +301,8 @@ def test_cpu_seconds_of_a_child_that_ended_are_not_lost():
         [sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as parent:
         seconds = []
+        assert parent.stdin
+        assert parent.stdout
         for _ in range(2):
             parent.stdout.readline()
             family = processes.family(parent.pid, ended=True)

@@ -76,10 +76,13 @@ def test_a_run_without_a_database_has_no_statistics_to_miss(tmp_path):
 )
 def test_counters_that_live_shorter_than_the_window_were_set_back(lived, gone_back):
     """FLUSH STATUS and a restart begin the count of seconds anew, as they do the others."""
-    marks = [
-        [{"name": "uptime_since_flush_status", "value": float(seconds)}, {"name": "a", "value": n}]
-        for n, seconds in enumerate(lived, start=1)
-    ]
+    before, after = (
+        (
+            {"name": "uptime_since_flush_status", "value": float(seconds)},
+            {"name": "a", "value": number},
+        )
+        for number, seconds in enumerate(lived, start=1)
+    )
 
-    assert set_back(*marks, seconds=60.0) is gone_back
-    assert differences(*marks) == [{"name": "a", "value": 1}]
+    assert set_back(before, after, 60.0) is gone_back
+    assert differences(before, after) == [{"name": "a", "value": 1}]

@@ -1,15 +1,18 @@
 """The keys of a sessions step, its histogram, and pgio's line, without a server."""
 
 import math
+from collections.abc import Sequence
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from pydantic import ValidationError
 
 from replayer.model import Steadiness, Verdict
 from replayer.steps.sessions import outcome as sessions_outcome
-from replayer.steps.sessions import step as sessions
 from replayer.steps.sessions import window as sessions_window
+from replayer.steps.sessions.spec import Spec
+from replayer.steps.sessions.window import Window
 from replayer.tables import pgio
 from replayer.tables.pgio import SessionResult, TableSet
 from replayer.watch.histogram import Latencies
@@ -20,12 +23,12 @@ BLOCK = 8192
 MIB = 1 << 20
 
 
-def spec_of(**keys):
+def spec_of(**keys: Any) -> Spec:
     """Return a spec with these keys."""
-    return sessions.Spec(step="sessions", name="sessions", **keys)
+    return Spec(step="sessions", name="sessions", **keys)
 
 
-def window_of(rates):
+def window_of(rates: Sequence[int]) -> Window:
     """Return a window of one session that read so many blocks in each second."""
     result = SessionResult(1, "pgio1", 255, 8)
     for second, rate in enumerate(rates):
@@ -36,7 +39,7 @@ def window_of(rates):
     )
 
 
-def slice_of(**own):
+def slice_of(**own: object) -> dict[str, object]:
     """Return what the server says of a slice."""
     return {
         "selects": 3, "updates": 2, "deadlocks": 1, "began": 100.0, "ended": 100.5, "reads": 10,
@@ -170,8 +173,8 @@ def test_steadiness_is_told():
 @pytest.mark.parametrize("verdict", list(Verdict))
 def test_only_physical_sessions_are_held_against_a_device(verdict):
     """What came from memory, all of it or some, is not the device's."""
-    spec = sessions.Spec(step="sessions", num_schemas=4, num_threads=2)
-    context = SimpleNamespace(engine=SimpleNamespace(block_size=8192))
+    spec = spec_of(num_schemas=4, num_threads=2)
+    context: Any = SimpleNamespace(engine=SimpleNamespace(block_size=8192))
 
     found = sessions_outcome._physical_reads(spec, context, ledger(verdict))
 

@@ -1,11 +1,15 @@
 """A signal ends the run wherever Python is when it arrives."""
 
+import contextlib
 import signal
 import subprocess
 import sys
-import time
+from collections.abc import Iterator
 
 import pytest
+
+_HANGS = 300.0
+"""Seconds after which a script hangs, on however busy a machine."""
 
 SCRIPT = """
 import os, signal, sys, time, weakref
@@ -32,7 +36,7 @@ try:
     if sys.argv[2] == "call":
         hit()
     del thing
-    time.sleep(20)
+    time.sleep(600)
 except Interrupted as error:
     print(error)
     os.kill(os.getpid(), number)  # a second one does not break the giving back
@@ -75,14 +79,14 @@ inside, over = threading.Event(), threading.Event()
 def give_back():
     with signals.shield():
         inside.set()
-        over.wait(5)
+        over.wait()
 
 thread = threading.Thread(target=give_back)
 thread.start()
 inside.wait()
 try:
     os.kill(os.getpid(), signal.SIGTERM)
-    time.sleep(10)
+    time.sleep(600)
 except Interrupted as error:
     print(error, thread.is_alive())
 over.set()
@@ -112,64 +116,52 @@ except Interrupted as error:
 """
 
 
+def run(script: str, *words: str, own_session: bool = False) -> tuple[int, str, str]:
+    """Run a script in a process of its own; return its status and what it printed."""
+    done = subprocess.run(
+        [sys.executable, "-c", script, *words],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=_HANGS,
+        start_new_session=own_session,
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
 def test_one_that_comes_while_another_thread_is_shielded_is_the_main_threads():
     """It would be raised where that thread's shield ends, and the run would go on."""
-    done = subprocess.run(
-        [sys.executable, "-c", SHIELDED], capture_output=True, text=True, check=False, timeout=30
-    )
-    assert (done.returncode, done.stdout, done.stderr) == (0, "stopped by SIGTERM True\n", "")
+    assert run(SHIELDED) == (0, "stopped by SIGTERM True\n", "")
 
 
 def test_one_that_comes_while_a_plugin_is_imported_waits_until_it_is():
     """A library's C code may make another fault of it, with a traceback, or go on."""
-    done = subprocess.run(
-        [sys.executable, "-c", IMPORTING], capture_output=True, text=True, check=False, timeout=20
-    )
-    assert (done.returncode, done.stdout, done.stderr) == (0, "stopped by SIGTERM True\n", "")
+    assert run(IMPORTING) == (0, "stopped by SIGTERM True\n", "")
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_one_that_another_thread_takes_is_heard(number):
     """The main thread waits for a lock, of which only a signal of its own would wake it."""
-    done = subprocess.run(
-        [sys.executable, "-c", ELSEWHERE, str(int(number))],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=20,
-    )
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.startswith("stopped by ")
+    status, out, err = run(ELSEWHERE, str(int(number)))
+    assert (status, err) == (0, "")
+    assert out.startswith("stopped by ")
 
 
 def test_what_wakes_the_main_thread_late_is_no_second_one():
     """On a busy machine it came more than half a second after the first, and ended the process."""
-    slow = "signals.install()\nsignals._NUDGES, signals._LATE_SECONDS = (0.8,), 10"
-    done = subprocess.run(
-        [sys.executable, "-c", ELSEWHERE.replace("signals.install()", slow), str(signal.SIGTERM)],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=20,
-    )
-    assert (done.returncode, done.stdout, done.stderr) == (0, "stopped by SIGTERM\n", "")
+    slow = "signals.install()\nsignals._NUDGES, signals._LATE_SECONDS = (0.6,), 300"
+    script = ELSEWHERE.replace("signals.install()", slow)
+    assert run(script, str(int(signal.SIGTERM))) == (0, "stopped by SIGTERM\n", "")
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 @pytest.mark.parametrize("place", ["call", "finaliser", "callback"])
 def test_it_is_not_lost_in_a_finaliser(number, place):
     """It is raised once, in the main thread's own code, and nothing else is printed."""
-    done = subprocess.run(
-        [sys.executable, "-c", SCRIPT, str(int(number)), place],
-        capture_output=True,
-        text=True,
-        timeout=15,
-        check=False,
-        start_new_session=True,
-    )
+    _, out, err = run(SCRIPT, str(int(number)), place, own_session=True)
     asked = "Ctrl-C" if number == signal.SIGINT else number.name
-    assert done.stdout.splitlines() == [f"stopped by {asked}", "given back"]
-    assert done.stderr == ""
+    assert out.splitlines() == [f"stopped by {asked}", "given back"]
+    assert err == ""
 
 
 def test_hangup_is_ignored_under_nohup():
@@ -180,55 +172,77 @@ def test_hangup_is_ignored_under_nohup():
     script = script.replace(
         "    hit()\n    del", "    hit()\n    os.kill(os.getpid(), signal.SIGTERM)\n    del"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", script, str(int(signal.SIGHUP)), "call"],
-        capture_output=True,
-        text=True,
-        timeout=15,
-        check=False,
-    )
-    assert done.stdout.splitlines() == ["stopped by SIGTERM", "given back"]
+    _, out, _ = run(script, str(int(signal.SIGHUP)), "call")
+    assert out.splitlines() == ["stopped by SIGTERM", "given back"]
 
 
 STUCK = """
-import ctypes, signal, sys, time
+import ctypes, sys, threading, time
 from replayer import signals
 
+stuck = threading.Event()
+
+def tell():
+    stuck.wait()
+    print("stuck", flush=True)
+    while not signals._same_until or time.monotonic() < signals._same_until[0]:
+        time.sleep(0.01)
+    print("a second one counts", flush=True)
+
 signals.install()
-print("ready", flush=True)
+signals._LATE_SECONDS = 2  # a busy machine may be late with what belongs to the first
+threading.Thread(target=tell, daemon=True).start()
+# From here on no other thread runs before this one waits.
+sys.setswitchinterval(1000)
 if sys.argv[1] == "shield":
     with signals.shield():
-        time.sleep(60)
+        stuck.set()
+        time.sleep(600)
 libc = ctypes.CDLL(None)
 mutex = ctypes.create_string_buffer(64)
 libc.pthread_mutex_lock(mutex)
+stuck.set()
 libc.pthread_mutex_lock(mutex)  # never returns, not even for a signal
 """
+SECOND_ONES = [
+    (place, first, second)
+    for place in ("shield", "driver")
+    for first, second in (("SIGINT", "SIGINT"), ("SIGTERM", "SIGINT"))
+]
 
 
-@pytest.mark.parametrize("place", ["shield", "driver"])
-@pytest.mark.parametrize("numbers", [("SIGINT", "SIGINT"), ("SIGTERM", "SIGINT")])
-def test_a_second_one_always_ends(place, numbers):
+def test_a_second_one_always_ends():
     """Half a second after the first, whatever replayer waits for and whoever holds signals back."""
+    with contextlib.ExitStack() as stack:
+        running = [stack.enter_context(begun(place)) for place, *_ in SECOND_ONES]
+        for process, (_, first, _) in zip(running, SECOND_ONES, strict=True):
+            assert process.stdout is not None
+            assert process.stdout.readline() == "stuck\n"
+            for _ in range(2):  # a terminal and a parent both pass it on
+                process.send_signal(signal.Signals[first])
+        for process, case in zip(running, SECOND_ONES, strict=True):
+            assert process.stdout is not None
+            assert process.stdout.readline() == "a second one counts\n", case
+            assert process.poll() is None, case
+            process.send_signal(signal.Signals[case[2]])
+            _, err = process.communicate(timeout=_HANGS)
+            assert process.returncode == 130, case
+            assert err.splitlines() == [
+                "replayer: error: ended at once; the next command gives back what was taken"
+            ]
+
+
+@contextlib.contextmanager
+def begun(place: str) -> Iterator[subprocess.Popen[str]]:
+    """Start a script that waits for ever; kill it at the end."""
     with subprocess.Popen(
         [sys.executable, "-c", STUCK, place],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
-    ) as stuck:
-        assert stuck.stdout.readline() == "ready\n"
-        first, second = (signal.Signals[number] for number in numbers)
-        time.sleep(0.3)  # for the way from that line into the wait
-        stuck.send_signal(first)
-        stuck.send_signal(first)  # a terminal and a parent both pass it on
-        with pytest.raises(subprocess.TimeoutExpired):
-            stuck.wait(timeout=1.5)  # on a busy machine half a second is longer
-        stuck.send_signal(second)
+    ) as process:
         try:
-            assert stuck.wait(timeout=5) == 130
+            yield process
         finally:
-            stuck.kill()
-        assert stuck.stderr.read().splitlines() == [
-            "replayer: error: ended at once; the next command gives back what was taken"
-        ]
+            process.kill()

@@ -1,26 +1,21 @@
 """What `replayer size` refuses: one sentence, status 2, and nothing done before it."""
 
+from collections.abc import Callable
+from pathlib import Path
+
 import pytest
 
-from replayer.__main__ import main
+from tests.command import Replayer
 from tests.sizing_runs import of_cpu
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
-    """Return a folder in which everything of a test stays."""
-    monkeypatch.setenv("REPLAYER_HOME", str(tmp_path / "home"))
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+def refused(replayer: Replayer, tmp_path: Path) -> Callable[..., str]:
+    """Return a function that runs replayer with a home of its own, and returns its one error."""
 
-
-@pytest.fixture
-def refused(capsys):
-    """Return a function that runs replayer in this process, and returns its one error."""
-
-    def run(*words):
-        assert main([str(word) for word in words]) == 2
-        lines = capsys.readouterr().err.splitlines()
+    def run(*words: object) -> str:
+        ended = replayer(*words, status=2, REPLAYER_HOME=str(tmp_path / "home"))
+        lines = ended.err.splitlines()
         assert [line.startswith("replayer: error: ") for line in lines].count(True) == 1
         return lines[-1]
 
@@ -50,12 +45,12 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("words", REFUSED)
-def test_what_cannot_be_is_one_sentence(folder, words, refused):
+def test_what_cannot_be_is_one_sentence(tmp_path, words, refused):
     """A wrong argument ends with status 2 and one sentence, before anything is done."""
-    made = of_cpu(folder / "x.profile", rate=5, cores=0.001)
+    made = of_cpu(tmp_path / "x.profile", rate=5, cores=0.001)
     asked, sentence = REFUSED[words]
     asked = [str(made) if word == "P" else word for word in asked]
-    assert sentence in refused("size", *asked, "--results", folder / "results")
+    assert sentence in refused("size", *asked, "--results", tmp_path / "results")
 
 
 BAD_PROFILES = {
@@ -70,9 +65,9 @@ BAD_PROFILES = {
 
 
 @pytest.mark.parametrize("name", BAD_PROFILES)
-def test_a_profile_that_is_none_is_one_sentence(folder, name, refused):
+def test_a_profile_that_is_none_is_one_sentence(tmp_path, name, refused):
     """A torn, newer or empty profile is refused in one sentence that names the file."""
-    made = of_cpu(folder / "bad.profile", rate=5, cores=0.001)
+    made = of_cpu(tmp_path / "bad.profile", rate=5, cores=0.001)
     spoil, word = BAD_PROFILES[name]
     made.write_text(spoil(made.read_text()))
     said = refused("size", made, "--dry-run")
@@ -80,9 +75,9 @@ def test_a_profile_that_is_none_is_one_sentence(folder, name, refused):
     assert "bad.profile" in said
 
 
-def test_profiles_of_no_load_and_of_too_much_are_one_sentence(folder, refused):
+def test_profiles_of_no_load_and_of_too_much_are_one_sentence(tmp_path, refused):
     """Nothing follows from an idle source; a rate beyond all clients is told as such."""
-    idle = of_cpu(folder / "idle.profile", rate=0, cores=0)
+    idle = of_cpu(tmp_path / "idle.profile", rate=0, cores=0)
     assert "profile the source while it is in use" in refused("size", idle, "--dry-run")
-    huge = of_cpu(folder / "huge.profile", rate=9e8, cores=4)
+    huge = of_cpu(tmp_path / "huge.profile", rate=9e8, cores=4)
     assert "more than the 10,000,000/s" in refused("size", huge, "--dry-run")

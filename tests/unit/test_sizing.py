@@ -1,6 +1,8 @@
 """A requirement becomes a plan, and what a run found becomes a verdict: both without a machine."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,19 +21,22 @@ from replayer.report import sizing as report
 from replayer.results import store
 from replayer.results.profile import Profile, Source, WorkingSet
 from replayer.sizing import changes, requirement, target
-from replayer.sizing.plan import Machine, Options, Residence, planned
+from replayer.sizing.plan import Machine, Options, Plan, Residence, planned
 from replayer.sizing.record import Sizing
+from replayer.sizing.requirement import Requirement
 from replayer.sizing.target import Fit
 from replayer.sizing.verdict import judge
 
+Row = dict[str, Any]
 GIB = 1 << 30
 MACHINE = Machine(8192, 16 * GIB, 200 * GIB, own_server=True, where="/data")
 
 
-def profile(seconds=300, working_set=4 * GIB, **columns):
+def profile(seconds: int = 300, working_set: int = 4 * GIB, **columns: float | None) -> Profile:
     """Return a profile whose columns are the same in every second."""
     ends = 1_760_000_000 + np.arange(1, seconds + 1, dtype=float)
-    given = {"commits": 100.0, "blocks_hit": 900.0, "blocks_read": 100.0, "tuples_fetched": 200.0,
+    given: dict[str, float | None] = {
+             "commits": 100.0, "blocks_hit": 900.0, "blocks_read": 100.0, "tuples_fetched": 200.0,
              "tuples_inserted": 5.0, "tuples_updated": 10.0, "cpu_cores": 0.5,
              "sessions_active": 3.0, "database_bytes": 40.0 * GIB, **columns}  # fmt: skip
     return Profile(
@@ -43,12 +48,12 @@ def profile(seconds=300, working_set=4 * GIB, **columns):
     )
 
 
-def step_of(plan, name):
+def step_of(plan: Plan, name: str) -> Any:
     """Return the step of that name."""
     return next(step for step in plan.workload.steps if step.name == name)
 
 
-def sizing_of(wanted, plan, **more):
+def sizing_of(wanted: Requirement, plan: Plan, **more: Any) -> Sizing:
     """Return the record of a plan."""
     return Sizing(
         profile="prod.profile", source="prod", requirement=wanted, objective="p99=20ms",
@@ -56,7 +61,9 @@ def sizing_of(wanted, plan, **more):
     )  # fmt: skip
 
 
-def trial(multiple, rate, ended, p99=0.01, **more):
+def trial(
+    multiple: float, rate: float, ended: str, p99: float | None = 0.01, **more: object
+) -> Row:
     """Return a trial whose server uses a core for each 500 statements a second."""
     done = multiple * rate
     times = dict.fromkeys(("p50_s", "p95_s", "p99_s")) if p99 is None else {
@@ -71,7 +78,17 @@ def trial(multiple, rate, ended, p99=0.01, **more):
     }  # fmt: skip
 
 
-def run_of(sizing, *, multiple, low, high, held="within", trials=None, more=(), **fields):
+def run_of(
+    sizing: Sizing,
+    *,
+    multiple: float | None,
+    low: float | None,
+    high: float | None,
+    held: str = "within",
+    trials: tuple[Row, ...] | None = None,
+    more: Sequence[StepResult] = (),
+    **fields: object,
+) -> Run:
     """Return a run whose search came to such an interval."""
     values = {"multiple": multiple, "low": low, "high": high}
     rate = sizing.rate
@@ -105,13 +122,13 @@ def run_of(sizing, *, multiple, low, high, held="within", trials=None, more=(), 
 
 
 @pytest.fixture
-def wanted():
+def wanted() -> Requirement:
     """Return a requirement with growth and headroom."""
     return requirement.of(profile(), growth=1.5, headroom=0.3)
 
 
 @pytest.fixture
-def sizing(wanted):
+def sizing(wanted: Requirement) -> Sizing:
     """Return the record of its plan on the machine."""
     return sizing_of(wanted, planned(wanted, Options(), MACHINE))
 
@@ -182,8 +199,11 @@ def test_data_without_room_is_scaled_and_said(wanted):
 
 def test_a_profile_that_no_load_can_be_made_of_is_refused():
     """A profile of CPU alone, and one of more than can be asked for, are a sentence each."""
-    cpu = profile(**dict.fromkeys(("commits", "blocks_hit", "blocks_read", "tuples_fetched",
-                                   "tuples_inserted", "tuples_updated")))  # fmt: skip
+    none: dict[str, Any] = dict.fromkeys(
+        ("commits", "blocks_hit", "blocks_read", "tuples_fetched", "tuples_inserted",
+         "tuples_updated"),
+    )  # fmt: skip
+    cpu = profile(**none)
     with pytest.raises(Impossible, match="no load can be made of it"):
         planned(requirement.of(cpu), Options(), MACHINE)
     huge = requirement.of(profile(commits=9e9, tuples_fetched=9e9, blocks_hit=9e10))
@@ -348,7 +368,7 @@ def test_more_memory_is_a_prediction_from_the_hits_of_smaller_buffers(sizing):
 
 def test_an_objective_below_a_flush_of_the_log_is_told(wanted):
     """No rate keeps to 50 us where each commit takes a flush of 400 us."""
-    table = {"pg_fsync": ({"usecs_per_op": 400.0},)}
+    table: dict[str, tuple[Row, ...]] = {"pg_fsync": ({"usecs_per_op": 400.0},)}
     probe = StepResult(step="probe", name="log", repeat=1, status=Status.DONE, started="",
                        elapsed=1, spec={}, tables=table)  # fmt: skip
     plan = planned(wanted, Options(), MACHINE)

@@ -1,19 +1,24 @@
 """Sizing by a capture: the search over replays, what ends a trial, and the verdict."""
 
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
 import pytest
 
 from replayer.errors import Impossible
-from replayer.model import Measurement, Replayed, Series, Status, StepResult
+from replayer.model import Better, Measurement, Replayed, Run, Series, Status, StepResult, StepSpec
 from replayer.report import speed as report
 from replayer.results import histogram
 from replayer.sizing import speed
 from replayer.sizing.speed import Options
 from replayer.sizing.target import Fit
+from replayer.steps.replay.spec import Spec
 from tests.captured import Capture
 
 
 @pytest.fixture
-def capture(tmp_path):
+def capture(tmp_path: Path) -> str:
     """Return a capture of 40 s: 2 statements a second, and 20 in each of the seconds 20 to 30."""
     made = Capture().session(1)
     for second in range(40):
@@ -22,7 +27,7 @@ def capture(tmp_path):
     return str(made.write(tmp_path / "a.replay"))
 
 
-def performed(wanted, spec, highest, **more):
+def performed(wanted: Any, spec: Spec, highest: float, **more: Any) -> StepResult:
     """Return what a replay of a machine found that keeps up until a speed, without running it."""
     times = spec.speed
     lags = (0.0,) * 5 if times <= highest else (0.0, 0.5, 1.0, 2.0, 3.0)
@@ -44,7 +49,7 @@ def performed(wanted, spec, highest, **more):
         elapsed=1.0,
         spec=spec.model_dump(mode="json"),
         measurements=tuple(
-            Measurement(metric=name, value=number, unit="s", better="neither")
+            Measurement(metric=name, value=number, unit="s", better=Better.NEITHER)
             for name, number in numbers.items()
         ),
         tables={"uses": used, "standing": ({"line": "CPU", "sessions": 1.0},)},
@@ -55,17 +60,25 @@ def performed(wanted, spec, highest, **more):
 
 
 @pytest.fixture
-def sized(run_of, capture):
+def sized(run_of: Callable[..., Run], capture: str) -> Callable[..., Any]:
     """Return a function that searches on a machine that keeps up until a speed."""
 
-    def size(highest, *, errors=lambda _: {}, ran=lambda _: 1000, objective="", **asked):
+    def size(
+        highest: float,
+        *,
+        errors: Callable[[float], dict[str, int]] = lambda _: {},
+        ran: Callable[[float], int] = lambda _: 1000,
+        objective: str = "",
+        **asked: Any,
+    ) -> Any:
         options = Options(window=10.0, objective=objective, **asked)
         wanted, workload = speed.planned(capture, options)
         run = run_of([1.0]).model_copy(
             update={"steps": (), "sizing": wanted.model_dump(mode="json")}
         )
-        spec = workload.steps[0]
+        spec: StepSpec | None = workload.steps[0]
         while spec is not None:
+            assert isinstance(spec, Spec)
             found = performed(
                 wanted, spec, highest, errors=errors(spec.speed), executions=ran(spec.speed)
             )
@@ -82,8 +95,11 @@ def test_the_busiest_window_is_replayed(capture):
 
     assert (wanted.begin, wanted.statements) == (20, 200)
     assert wanted.rate == pytest.approx(20 * 1.8)
-    assert (workload.steps[0].begin, workload.steps[0].until) == (20, 30)
-    assert workload.steps[0].speed == pytest.approx(1.8)
+    (spec,) = workload.steps
+    assert isinstance(spec, Spec)
+    assert (spec.begin, spec.until) == (20, 30)
+    assert spec.speed == pytest.approx(1.8)
+    assert wanted.hold is not None
     begin, until = wanted.hold
     assert begin <= 20
     assert until >= 30
@@ -150,7 +166,8 @@ def test_the_captures_own_times_are_the_objective_where_none_is_given(tmp_path, 
         untimed.runs(1, turn / 10, "SELECT 1", lasts=-1e-9)
     silent = speed.planned(str(untimed.write(tmp_path / "b.replay")), Options(window=5.0))[0]
 
-    assert (timed.objective, timed.by_capture) == (objective, pytest.approx(lasts))
+    assert timed.objective == objective
+    assert timed.by_capture == pytest.approx(lasts)
     assert dict(speed.facts(timed))["objective"].count(objective) == 1
     assert (silent.objective, silent.by_capture) == ("", None)
 
@@ -209,7 +226,9 @@ def test_a_result_without_uses_has_its_verdict(sized):
     """One of an older replayer: no resources, and nothing is said of what gives first."""
     one = sized(2.0)
     steps = tuple(step.model_copy(update={"tables": {}}) for step in one.run.steps)
-    old = report.summary(one.run.model_copy(update={"steps": steps})).verdict
+    summary = report.summary(one.run.model_copy(update={"steps": steps}))
+    assert summary is not None
+    old = summary.verdict
 
     assert (old.fit, old.rows, old.first, old.proof) == (Fit.FITS, (), "", "")
     assert old.multiple == one.verdict.multiple
@@ -222,8 +241,10 @@ def test_a_run_that_was_cut_short_is_unclear(sized):
     cut = steps[-1].model_copy(update={"status": Status.INTERRUPTED, "reason": "Ctrl-C"})
     run = one.run.model_copy(update={"steps": (*steps[:-1], cut)})
 
-    verdict = report.summary(run).verdict
+    summary = report.summary(run)
 
+    assert summary is not None
+    verdict = summary.verdict
     assert verdict.fit is Fit.UNCLEAR
     assert "Ctrl-C" in verdict.reasons[0]
 

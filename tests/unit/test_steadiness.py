@@ -2,11 +2,15 @@
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from replayer.analysis import steadiness
+from tests.known import known
 
 
-def noise(random, draws, seconds, level, alike=0.0):
+def noise(
+    random: np.random.Generator, draws: int, seconds: int, level: float, alike: float = 0.0
+) -> NDArray[np.float64]:
     """Return draws x seconds around 1, each of which resembles the one before it by a share."""
     fresh = random.normal(0, 1, (seconds + 30, draws))
     made = [fresh[0]]
@@ -15,9 +19,9 @@ def noise(random, draws, seconds, level, alike=0.0):
     return 1 + level * np.array(made[30:]).T
 
 
-def told(series):
+def told(series: NDArray[np.float64]) -> float:
     """Return the share of the series that are said to move."""
-    return np.mean([steadiness.trend(values) is not None for values in series])
+    return float(np.mean([steadiness.trend(values) is not None for values in series.tolist()]))
 
 
 @pytest.mark.parametrize(("level", "least"), [(0.03, 0.99), (0.04, 0.96), (0.05, 0.90)])
@@ -58,7 +62,7 @@ def test_the_first_third_may_warm_up():
 
 def test_a_trend_says_how_far_and_where():
     """A fall of 30 percent is that share of the mean over the seconds in which it was found."""
-    moved = steadiness.trend(np.linspace(1, 0.7, 30))
+    moved = known(steadiness.trend(np.linspace(1, 0.7, 30).tolist()))
 
     assert (moved.begin, moved.end) == (10, 30)
     assert moved.share == pytest.approx(-0.3 * 19 / 29 / 0.8, rel=0.1)
@@ -66,7 +70,7 @@ def test_a_trend_says_how_far_and_where():
 
 def test_too_few_seconds_and_nothing_at_all_have_no_trend():
     """Less than nine seconds cannot tell, and what is zero does not move."""
-    assert steadiness.trend(np.linspace(1, 0.1, 8)) is None
+    assert steadiness.trend(np.linspace(1, 0.1, 8).tolist()) is None
     assert steadiness.trend([0.0] * 30) is None
     assert steadiness.trend([5.0] * 30) is None
 
@@ -92,7 +96,9 @@ def test_steady_is_slope_and_deviation_over_a_window(values, expected):
 def test_noise_alone_is_steady():
     """Ten repeats with 1 percent of noise settle at once in almost every draw."""
     random = np.random.default_rng(11)
-    settled = sum(steadiness.steady(random.normal(100, 1, 10)).start == 0 for _ in range(1000))
+    settled = sum(
+        steadiness.steady(random.normal(100, 1, 10).tolist()).start == 0 for _ in range(1000)
+    )
 
     assert settled >= 990
 

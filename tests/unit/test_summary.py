@@ -1,13 +1,15 @@
 """report.summary: what a stranger has to know of some runs, said once."""
 
+from collections.abc import Sequence
+
 import pytest
 
-from replayer.model import Advice, Cold, Status, Verdict
+from replayer.model import Advice, Cold, Run, Status, Verdict
 from replayer.report import summary_page
-from replayer.report.summary import Trust, summarise
+from replayer.report.summary import Line, Trust, summarise
 
 
-def line(found, name):
+def line(found: Sequence[Run], name: str) -> Line:
     """Return the line of a step."""
     return next(one for one in summarise(found).lines if one.name == name)
 
@@ -21,15 +23,16 @@ def test_every_step_has_one_line_in_order(stored):
     assert [one.seconds for one in lines] == [step.elapsed for step in stored.steps]
 
 
-def with_step(run, name, **changes):
+def with_step(run: Run, name: str, **changes: object) -> Run:
     """Return the run with a step changed."""
     steps = [one.model_copy(update=changes) if one.name == name else one for one in run.steps]
     return run.model_copy(update={"steps": tuple(steps), "advice": ()})
 
 
-def cold(got):
+def cold(got: str) -> Cold:
     """Return how cold it was where cold was asked for."""
-    return Cold(asked="cold", got=got, method="", proof="", file_bytes=100, resident_bytes=0)
+    keys = {"asked": "cold", "got": got, "method": "", "proof": ""}
+    return Cold.model_validate({**keys, "file_bytes": 100, "resident_bytes": 0})
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,11 @@
 """How long threads slept, of what the scheduler's events tell, in both of the forms they have."""
 
+from collections.abc import Mapping
+
 import pytest
 
 from replayer.collectors.waits.switches import RUNS, Step, Trace, joined, parsed
+from tests.known import known
 
 MS = 10**6
 LOOKER, READER, LOCKED = 10, 20, 30
@@ -23,20 +26,27 @@ LIBRARY = """\
 """
 
 
-def slept(*steps, letters, looked=None, begin=0, end=4, watcher=LOOKER):
+def slept(
+    *steps: Step,
+    letters: Mapping[int, str],
+    looked: Mapping[str, float] | None = None,
+    begin: int = 0,
+    end: int = 4,
+    watcher: int = LOOKER,
+) -> dict[str, float]:
     """Return the shares of one trace of some milliseconds, in which the looker worked."""
     trace = Trace((begin - 1) * MS, begin * MS, end * MS, letters, watcher, "server")
     woke = Step(end * MS - 1, LOOKER, RUNS, woken=True)
-    return joined([trace], sorted([*steps, woke]), looked or shares(letters))
+    return known(joined([trace], sorted([*steps, woke]), looked or shares(letters)))
 
 
-def shares(letters):
+def shares(letters: Mapping[int, str]) -> dict[str, float]:
     """Return state -> share of threads."""
     states = list(letters.values())
     return {state: states.count(state) / len(states) for state in states}
 
 
-def step(at, state, *, tid=READER, woken=False):
+def step(at: float, state: str, *, tid: int = READER, woken: bool = False) -> Step:
     """Return what happened to the reader after so many milliseconds."""
     return Step(round(at * MS), tid, state, woken=woken)
 
@@ -100,7 +110,7 @@ def test_a_trace_that_lacks_the_looker_is_none():
     assert joined([], [], {}) is None
 
 
-def traces(letters, seen):
+def traces(letters: str, seen: str) -> tuple[list[Trace], list[Step]]:
     """Return traces, 100 ms apart, of a reader that held or was seen in these states."""
     made, steps = [], []
     for number, (held, met) in enumerate(zip(letters, seen, strict=True)):
@@ -115,13 +125,13 @@ def test_long_waits_are_as_all_looks_met_them():
     """Traces that happen to meet more sleep than the looks do are adjusted for just that."""
     made, steps = traces("SRSRSSRSSS", "SRSRSSRSSS")
 
-    assert joined(made, steps, {"S": 0.5, RUNS: 0.5})["S"] == pytest.approx(0.5)
+    assert known(joined(made, steps, {"S": 0.5, RUNS: 0.5}))["S"] == pytest.approx(0.5)
 
 
 def test_looks_that_come_too_late_adjust_nothing():
     """All were asleep in the traces that the looks before them met awake, now and then or not."""
     made, steps = traces("DDDDDDDDDD", "RRDRRRRRDR")
 
-    parts = joined(made, steps, {"D": 0.3, RUNS: 0.7})
+    parts = known(joined(made, steps, {"D": 0.3, RUNS: 0.7}))
 
     assert parts == {"D": pytest.approx(1.0), RUNS: pytest.approx(0.0)}

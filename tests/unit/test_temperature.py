@@ -3,7 +3,9 @@
 import mmap
 import os
 import subprocess
+from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -14,6 +16,7 @@ from replayer.errors import ReplayerError
 from replayer.machine import page_cache
 from replayer.machine.host import Host
 from replayer.model import Cold, Temperature
+from tests.known import known
 
 ROOT = os.geteuid() == 0
 FILE_BYTES = 64 * page_cache.PAGE
@@ -21,7 +24,7 @@ STRANGER = 1234
 
 
 @pytest.fixture
-def folder(server_home, tmp_path_factory):
+def folder(server_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a folder on a disk; skip where the folder for temporary files is memory."""
     made = server_home / tmp_path_factory.mktemp("cache").name
     made.mkdir()
@@ -33,7 +36,7 @@ def folder(server_home, tmp_path_factory):
 
 
 @pytest.fixture
-def files(folder):
+def files(folder: Path) -> list[Path]:
     """Return ten files of 64 pages, on the disk and in memory."""
     paths = [folder / f"file-{number}" for number in range(10)]
     for path in paths:
@@ -43,17 +46,18 @@ def files(folder):
 
 
 @pytest.fixture(params=["cachestat", "mincore"])
-def method(request, monkeypatch):
+def method(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Measure with one system call, then with the other."""
-    if request.param == "cachestat" and not page_cache.has_cachestat():
+    chosen: str = request.param
+    if chosen == "cachestat" and not page_cache.has_cachestat():
         pytest.skip("this kernel has no cachestat")
-    monkeypatch.setattr(page_cache, "has_cachestat", lambda: request.param == "cachestat")
+    monkeypatch.setattr(page_cache, "has_cachestat", lambda: chosen == "cachestat")
     monkeypatch.setattr(residencies, "_proven", {})
-    return request.param
+    return chosen
 
 
 @contextmanager
-def held(path):
+def held(path: Path) -> Iterator[None]:
     """Keep a file's pages in memory: mapped and touched pages cannot be dropped."""
     with (
         path.open("rb") as file,
@@ -64,7 +68,7 @@ def held(path):
 
 
 @contextmanager
-def stranger(paths):
+def stranger(paths: list[Path]) -> Iterator[None]:
     """Be an ordinary user who owns the files."""
     for path in {*paths, *(path.parent for path in paths)}:
         os.chown(path, STRANGER, STRANGER)
@@ -78,7 +82,7 @@ def stranger(paths):
 class Powerless(Host):
     """A machine on which nobody may drop caches."""
 
-    def cannot_write(self, path):
+    def cannot_write(self, path: str) -> str:
         """Refuse."""
         return "Permission denied"
 
@@ -124,7 +128,7 @@ def test_dirty_pages_are_seen_until_they_are_written(folder):
         os.fdatasync(file.fileno())
         after = residency([path])
 
-    assert before.dirty_bytes + before.writeback_bytes > 0
+    assert known(before.dirty_bytes) + known(before.writeback_bytes) > 0
     assert (after.dirty_bytes, after.writeback_bytes) == (0, 0)
     assert after.resident_bytes == FILE_BYTES
 
@@ -232,10 +236,10 @@ def test_warm_names_the_file_that_cannot_be_read(folder, files):
         temperature.warm([*files, folder])
 
 
-def cold_of(**keys):
+def cold_of(**keys: object) -> Cold:
     """Return what was achieved before a read of 1,000,000 bytes."""
-    known = {"asked": "cold", "got": "cold", "method": "m", "proof": "p", "resident_bytes": 0}
-    return Cold(**{**known, "file_bytes": 1_000_000, **keys})
+    plain = {"asked": "cold", "got": "cold", "method": "m", "proof": "p", "resident_bytes": 0}
+    return Cold.model_validate({**plain, "file_bytes": 1_000_000, **keys})
 
 
 @pytest.mark.parametrize(

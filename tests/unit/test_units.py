@@ -205,7 +205,7 @@ def test_sizes_and_durations_are_written_into_results_as_people_write_them():
         limit: units.Size | None = None
         rows: units.Count = 6
 
-    spec = Spec(block="8 KiB", time="0.5min", limit="1.5G", rows="20M")
+    spec = Spec.model_validate({"block": "8 KiB", "time": "0.5min", "limit": "1.5G", "rows": "20M"})
     written = spec.model_dump(mode="json")
 
     assert written == {"block": "8k", "time": "30s", "limit": "1536M", "rows": 20_000_000}

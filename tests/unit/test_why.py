@@ -1,23 +1,28 @@
 """Why a metric differs: planted causes are named, nothing else is, and chance explains nothing."""
 
 import json
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import pytest
 
-from replayer.analysis.comparison import Verdict, compare
+from replayer.analysis.comparison import Comparison, Verdict, compare
 from replayer.analysis.samples import Side, Unit
 from replayer.analysis.why import Change, why
-from replayer.model import Spent
+from replayer.model import Account, Spent
 from replayer.results import store
+from tests.fixture_types import RunOf
+from tests.known import known
 from tests.made import USUAL, account
 
 
 @pytest.fixture
-def side(run_of):
+def side(run_of: RunOf) -> Callable[..., Side]:
     """Return a function that makes a side of runs with these accounts, one boot each."""
 
-    def make(name, accounts, *, boots=True, **more):
+    def make(
+        name: str, accounts: Sequence[Account | None], *, boots: bool = True, **more: object
+    ) -> Side:
         runs = []
         for number, one in enumerate(accounts):
             rate = one.operations / one.seconds if one else 1.0
@@ -29,7 +34,13 @@ def side(run_of):
     return make
 
 
-def pair(side, random, parts=None, count=6, **more):
+def pair(
+    side: Callable[..., Side],
+    random: np.random.Generator,
+    parts: Mapping[Spent, float] | None = None,
+    count: int = 6,
+    **more: object,
+) -> tuple[Side, Side]:
     """Return two sides, the second with these parts."""
     return (
         side("A", [account(random) for _ in range(count)]),
@@ -37,7 +48,7 @@ def pair(side, random, parts=None, count=6, **more):
     )
 
 
-def named(comparison):
+def named(comparison: Comparison) -> set[str]:
     """Return the parts that are named as moved, of all steps."""
     return {part.part for one in comparison.why for part in one.moved}
 
@@ -73,9 +84,10 @@ def test_a_planted_part_is_named(side, cause):
     first = next(one.why[0] for one in compared if cause in named(one))
     assert first.metrics == ("sessions.riops",)
     assert first.explained
-    assert first.whole.base == pytest.approx(14e-6, rel=0.05)
+    assert known(first.whole).base == pytest.approx(14e-6, rel=0.05)
     assert first.moved[0].shift == pytest.approx(0.08 * 14e-6, rel=0.4)
-    assert first.moved[0].low < first.moved[0].shift < first.moved[0].high
+    part = first.moved[0]
+    assert known(part.low) < part.shift < known(part.high)
 
 
 def test_two_causes_are_named_by_their_size(side):
@@ -95,7 +107,7 @@ def test_what_got_better_is_named_as_well(side):
 
     assert compared.rows[0].verdict is Verdict.BETTER
     assert named(compared) == {Spent.CLIENT}
-    assert compared.why[0].moved[0].high < 0
+    assert known(compared.why[0].moved[0].high) < 0
 
 
 def test_unchanged_is_only_what_lies_within_the_margin(side):
@@ -105,7 +117,9 @@ def test_unchanged_is_only_what_lies_within_the_margin(side):
     for _ in range(20):
         one = compare(*pair(side, random, more)).why[0]
         for part in one.parts:
-            outside = max(abs(part.low), abs(part.high)) > 0.02 * one.whole.base
+            outside = (
+                max(abs(known(part.low)), abs(known(part.high))) > 0.02 * known(one.whole).base
+            )
             if part.change is not Change.MOVED:
                 assert (part.change is Change.UNCLEAR) == outside
 
@@ -126,9 +140,9 @@ def test_a_residue_that_moved_explains_nothing(side):
     base, other = pair(side, random)
     runs = []
     for run in other.runs:
-        one = run.steps[0].account
-        worse = one.model_copy(
-            update={"residue": one.residue + 3e-6, "operations": one.operations * 0.8}
+        was = known(run.steps[0].account)
+        worse = was.model_copy(
+            update={"residue": was.residue + 3e-6, "operations": was.operations * 0.8}
         )
         slower = (
             run.steps[0]
@@ -169,7 +183,7 @@ def test_so_few_runs_cannot_show_a_part(side):
     """3 values that never vary by themselves differ; which part did can never be shown by 3."""
     random = np.random.default_rng(10)
     sides = [side(n, [account(random) for _ in range(3)]) for n in "AB"]
-    one = why(*sides, Unit.BOOT, metrics={"sessions": ["sessions.riops"]})[0]
+    one = why(sides[0], sides[1], Unit.BOOT, metrics={"sessions": ["sessions.riops"]})[0]
 
     assert "3 boots against 3 can never show which part moved: at least 4" in one.reason
 
@@ -204,7 +218,7 @@ def test_one_run_without_a_profile_does_not_hide_what_the_kernel_did(side):
     random = np.random.default_rng(23)
     base, other = pair(side, random, {**USUAL, Spent.ENTRY: 3.0e-6})
     run = other.runs[2]
-    made = run.steps[0].account
+    made = known(run.steps[0].account)
     user = (Spent.SERVER, Spent.RUN_QUEUE, Spent.CLIENT, Spent.OTHER)
     session = {part: seconds for part, seconds in made.session.items() if part in user}
     session[Spent.KERNEL] = sum(made.session.values()) - sum(session.values())

@@ -3,6 +3,8 @@
 import csv
 import io
 import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,21 +12,28 @@ from rich.cells import cell_len
 
 from replayer.analysis.comparison import compare
 from replayer.analysis.samples import Side
-from replayer.model import Spent
+from replayer.model import Fact, Spent
 from replayer.report import comparison as comparison_report
 from replayer.report import csv as csv_report
 from replayer.report import markdown, screen
 from replayer.report import why as why_report
+from tests.fixture_types import RunOf
+from tests.known import known
 from tests.made import USUAL, account
 
 EVIL = "=1+1</script><img src=x onerror=alert(1)>\x1b[2J\x07\u202e|\n" + "x" * 10_000
 
 
 @pytest.fixture
-def sides(run_of):
+def sides(run_of: RunOf) -> Callable[..., list[Side]]:
     """Return a function that makes two sides of six boots, the second slower in some parts."""
 
-    def make(more, names=("A", "B"), host=None, **changes):
+    def make(
+        more: Mapping[Spent, float],
+        names: tuple[str, str] = ("A", "B"),
+        host: Mapping[str, Fact] | None = None,
+        **changes: Any,
+    ) -> list[Side]:
         random = np.random.default_rng(1)
         slower = {part: seconds + more.get(part, 0.0) for part, seconds in USUAL.items()}
         made = []
@@ -42,7 +51,7 @@ def sides(run_of):
     return make
 
 
-def shown(sides, width=100):
+def shown(sides: Sequence[Side], width: int = 100) -> str:
     """Return the report of the comparison of two sides as plain text."""
     return screen.text(comparison_report.render(compare(*sides)), width=width)
 
@@ -101,7 +110,7 @@ def test_a_part_that_explains_little_is_not_told_as_the_reason(sides):
     """A tenth of the difference is named, and that most of it is in no part that was shown."""
     compared = compare(*sides({Spent.ENTRY: 2e-6}))
     why = compared.why[0]
-    wider = why.whole.model_copy(update={"shift": 20e-6})
+    wider = known(why.whole).model_copy(update={"shift": 20e-6})
     words = why_report.section(why.model_copy(update={"whole": wider}), compared).sentence
 
     assert "where the most of it is was not shown" in words

@@ -2,29 +2,34 @@
 
 import itertools
 import random
+from collections.abc import Sequence
 from math import isfinite
+from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from replayer.analysis import usage, windows
+from replayer.analysis.windows import Signal
 from replayer.results.profile import Profile, Source, WorkingSet
+from tests.known import known
 
 START = 1_795_000_000.0
 
 
-def signal(rows, start=START):
+def signal(rows: Sequence[tuple[float, float, float]], start: float = START) -> Signal:
     """Return a signal of (end, span, value)."""
     ends, spans, values = (np.array(column, dtype=float) for column in zip(*rows, strict=True))
     return windows.signal(ends + start, spans, values)
 
 
-def seconds(values, start=START):
+def seconds(values: Sequence[float] | NDArray[np.float64], start: float = START) -> Signal:
     """Return a signal of a value each second."""
     return signal([(i + 1.0, 1.0, value) for i, value in enumerate(values)], start)
 
 
-def random_rows(draw, many):
+def random_rows(draw: random.Random, many: int) -> list[tuple[float, float, float]]:
     """Return rows of many lengths, some of them not known, with gaps between some."""
     at, rows = 0.0, []
     for _ in range(many):
@@ -35,14 +40,16 @@ def random_rows(draw, many):
     return rows
 
 
-def brute(rows, low, high):
+def brute(
+    rows: Sequence[tuple[float, float, float]], low: float, high: float
+) -> tuple[float | None, float]:
     """Return a mean over a time, and how much of it is known, in steps that divide every row."""
     step = 0.25
-    known = []
+    values = []
     for i in range(round((high - low) / step)):
         middle = low + (i + 0.5) * step
-        known += [v for end, span, v in rows if end - span < middle < end and isfinite(v)]
-    return (sum(known) / len(known) if known else None), len(known) * step
+        values += [v for end, span, v in rows if end - span < middle < end and isfinite(v)]
+    return (sum(values) / len(values) if values else None), len(values) * step
 
 
 def test_a_window_has_the_mean_of_what_is_known_in_it():
@@ -66,19 +73,19 @@ def test_the_most_of_a_window_is_found_wherever_it_begins():
 
     most = windows.spread(windows.sliding(seconds(values), 60.0))
 
-    assert most.most == 413.0
-    assert most.most_end == START + 150
+    assert known(most).most == 413.0
+    assert known(most).most_end == START + 150
 
 
 def test_no_window_of_any_place_holds_more_than_the_most():
     """Windows at random places are never above it."""
     draw = random.Random(2)
     rows = [(float(i + 1) * 2, 2.0, draw.uniform(0, 100)) for i in range(200)]
-    most = windows.spread(windows.sliding(signal(rows), 7.0)).most
+    most = known(windows.spread(windows.sliding(signal(rows), 7.0))).most
     one = signal(rows)
     for _ in range(500):
         begin = START + draw.uniform(0, 390)
-        assert windows.mean_between(one, begin, begin + 7) <= most + 1e-9
+        assert known(windows.mean_between(one, begin, begin + 7)) <= most + 1e-9
 
 
 def test_an_hours_mean_says_nothing_of_a_minute():
@@ -179,7 +186,7 @@ def test_any_rows_at_all_give_windows_or_none(many):
                 assert max(spread.percentiles) <= spread.most <= one.values.max()
 
 
-def profile(seconds_=120, **columns):
+def profile(seconds_: int = 120, **columns: Any) -> Profile:
     """Return a profile of seconds."""
     return Profile(
         Source(kind="live", averaged_seconds=1.0),
@@ -226,11 +233,11 @@ def test_the_busiest_minute_is_that_of_the_transactions_where_these_are_known():
     commits = np.full(600, 10.0)
     commits[200:260] = 100.0
     moment = usage.moment(
-        one := profile(600, commits=commits, cpu_cores=commits / 50), usage.leading(one)
+        one := profile(600, commits=commits, cpu_cores=commits / 50), known(usage.leading(one))
     )
 
-    assert (moment.begin, moment.end) == (START + 200, START + 260)
-    assert moment.columns == {"commits": 100.0, "cpu_cores": 2.0}
+    assert (known(moment).begin, known(moment).end) == (START + 200, START + 260)
+    assert known(moment).columns == {"commits": 100.0, "cpu_cores": 2.0}
 
 
 FULL = dict.fromkeys(
@@ -242,7 +249,7 @@ FULL = dict.fromkeys(
 )
 
 
-def day(**columns):
+def day(**columns: Any) -> Profile:
     """Return a profile of a day in minutes."""
     many = 1440
     return Profile(

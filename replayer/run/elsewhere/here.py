@@ -19,7 +19,8 @@ from replayer.run import workload as workload_file
 from replayer.run.context import Progress
 from replayer.run.elsewhere import letter, parcels, there
 from replayer.run.elsewhere.screen import Shown
-from replayer.run.runner import Order, ended, turns
+from replayer.run.runner import Order, ended
+from replayer.run.workload import turns
 from replayer.servers import remote
 from replayer.servers.remote import Whereabouts
 

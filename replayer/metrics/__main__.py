@@ -1,0 +1,25 @@
+"""The process that serves the metrics of a run, beside it; `beside` starts and ends it."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+from pathlib import Path
+
+from replayer.metrics import serving
+from replayer.metrics.source import Named, registry
+
+_NICE = 10
+
+
+def main(number: str, path: str) -> None:
+    """Serve the metrics of the run in a file on a socket that was inherited, until killed."""
+    # What is measured goes first.
+    os.nice(_NICE)
+    with socket.socket(fileno=int(number)) as bound:
+        serving.serve(bound, registry(Named((Path(path),))))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

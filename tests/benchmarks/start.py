@@ -1,0 +1,70 @@
+"""What commands that measure nothing cost: seconds of processor time of the whole process."""
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+
+from replayer.results import store
+
+NAME = "start"
+SAMPLES = 5
+FIXTURE = Path(__file__).parents[1] / "fixtures" / "runs" / f"format-{store.FORMAT}.json"
+BARS = {
+    "--version": 0.5,
+    "--help": 0.5,
+    "help": 0.5,
+    "list": 0.5,
+    "list workloads": 0.5,
+    "list engines": 0.5,
+    "list steps": 0.5,
+    "list runs": 0.5,
+    "runs list": 0.5,
+    "show latest": 0.5,
+    "compare stock uek": 1.0,
+    "run smoke --dry-run": 1.0,
+    "check": 1.5,
+}
+
+
+def run(workdir):
+    """Return a row for each command, with its seconds as the ratio."""
+    _results(workdir)
+    return [_row(workdir, words, bar) for words, bar in BARS.items()]
+
+
+def _row(workdir, words, bar):
+    samples = [_sample(workdir, words) for _ in range(SAMPLES + 1)][1:]  # the first one compiles
+    return {
+        "what": f"replayer {words}: processor time",
+        "against": "1 s",
+        "bar": f"<= {bar}",
+        "ratio": statistics.median(samples),
+        "samples": samples,
+    }
+
+
+def _sample(workdir, words):
+    """Return the processor time of a command and of its children, in seconds."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "replayer", *words.split()],
+        cwd=workdir,
+        env={**os.environ, "REPLAYER_RESULTS": str(workdir)},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    _, status, used = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    assert process.returncode == 0, words
+    return used.ru_utime + used.ru_stime
+
+
+def _results(folder):
+    """Store a run of each of two labels."""
+    stored = json.loads(FIXTURE.read_text())
+    del stored["sizing"]
+    for number, label in enumerate(("stock", "uek")):
+        stored |= {"id": f"20261120-15450{number}-demo-{label}-3f2a", "label": label}
+        (folder / f"{stored['id']}.json").write_text(json.dumps(stored, indent=1))

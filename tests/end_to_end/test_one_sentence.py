@@ -1,0 +1,135 @@
+"""What a user or a machine can cause is one sentence: each of these was once a traceback."""
+
+import errno
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from replayer import shell, signals, trusted_path
+from replayer.errors import Interrupted, ReplayerError, expected
+from replayer.results import store
+from replayer.servers.open import Server
+from tests.command import Replayer
+
+HIT_WHILE_INSTALLING = """
+import os, signal, threading
+from replayer import __main__ as program
+
+start = threading.Thread.start
+
+def hit(thread):
+    start(thread)
+    os.kill(os.getpid(), signal.SIGINT)
+
+threading.Thread.start = hit
+raise SystemExit(program.main(["list", "workloads"]))
+"""
+"""Replayer's program, interrupted in the middle of the installation of its signal handlers."""
+
+
+def test_a_duration_in_which_nothing_can_end_is_refused(replayer: Replayer) -> None:
+    """A probe of which not one pass ended within its time has no rate."""
+    set_keys = ("--set", "cpu.duration=1us", "--set", "cpu.cpu_max_prime=1000000")
+    done = replayer("run", "cpu", *set_keys, "--set", "cpu.threads=1", status=1)
+
+    assert "ended one pass within 1.00 us: give a longer duration" in done.err
+
+
+@pytest.mark.parametrize("mix", ["5", "true", "[1, 2]"])
+def test_a_mix_of_another_type_is_refused(replayer: Replayer, mix: str) -> None:
+    """A mix is a table or a text; what it is instead is quoted."""
+    (replayer.folder / "odd.toml").write_text(
+        f'description = "odd"\n[[step]]\nstep = "sessions"\nmix = {mix}\n'
+    )
+    done = replayer("run", "./odd.toml", "--dry-run", status=2)
+
+    assert "is no mix: give a table or a text" in done.err
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"doubling": 1, "rows_per_second": 10.0},
+        {"doubling": 1, "rows_per_second": 10.0, "rows": 12, "seconds": "a second"},
+        {"doubling": 1, "rows_per_second": 10.0, "rows": 12, "table_bytes": [1]},
+    ],
+)
+def test_a_result_that_somebody_edited_is_shown_without_what_cannot_be_read(
+    replayer: Replayer, run_of: Any, row: dict[str, object]
+) -> None:
+    """Terminal and page say that a step's numbers are not as it writes them, and show the rest."""
+    path = replayer.folder / "edited.json"
+    store.save(path, run_of([1.0]))
+    run = json.loads(path.read_text())
+    run["steps"][0] |= {"step": "build", "tables": {"doublings": [row]}}
+    path.write_text(json.dumps(run))
+    shown = replayer("show", path)
+    replayer("report", path, "--html", "page.html")
+
+    assert "are not as the step build writes them" in " ".join(shown.out.split())
+    assert (replayer.folder / "page.html").stat().st_size
+
+
+def test_ctrl_c_while_the_handlers_are_installed_is_one_sentence() -> None:
+    """A signal that comes before the installation is over is raised where it is caught."""
+    done = subprocess.run(
+        [sys.executable, "-c", HIT_WHILE_INSTALLING], capture_output=True, text=True, check=False
+    )
+
+    assert done.returncode == Interrupted.status
+    assert done.stderr == "replayer: error: stopped by Ctrl-C\n"
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGRTMIN + 3])
+def test_a_program_that_was_killed_is_named_with_the_signal(number: int) -> None:
+    """A child that something killed said nothing, and is not called one that failed."""
+    with pytest.raises(ReplayerError) as killed:
+        shell.run(["sh", "-c", f"kill -{int(number)} $$"])
+
+    assert str(killed.value) == f"sh was killed by {signals.name_of(number)}"
+
+
+def test_a_program_that_failed_without_a_word_is_told_by_its_status() -> None:
+    """Where nothing was printed the status is what is known."""
+    with pytest.raises(ReplayerError, match="false failed: it ended with status 1 and printed"):
+        shell.run(["false"])
+
+
+def test_a_killed_server_is_not_told_by_the_last_line_of_its_log(server: Server) -> None:
+    """What a session was refused before has nothing to do with the server's end."""
+    url = server.start()
+    with pytest.raises(ReplayerError):
+        shell.run(["psql", url.render_as_string().replace("/replayer?", "/nowhere?"), "-c", ""])
+    os.kill(server.pids()[0], signal.SIGKILL)
+    while server.pids():
+        time.sleep(0.01)
+
+    assert server.lost() == (
+        "the database server went away (it was killed or crashed: its log says nothing of an end)"
+    )
+
+
+@pytest.mark.parametrize("below", [True, False])
+def test_an_error_of_the_system_names_the_folder(tmp_path: Path, *, below: bool) -> None:
+    """What is done below a folder's descriptor fails under a bare name: the folder is told too."""
+    (tmp_path / "taken").mkdir()
+
+    def fail() -> None:
+        with trusted_path.Folder(tmp_path) as folder:
+            if below:
+                folder.make("taken", 0o755)
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with pytest.raises(OSError, match=r"File exists|No space left") as failed:
+        fail()
+
+    error = expected(failed.value)
+    assert error is not None
+    assert str(tmp_path / ("taken" if below else "")) in str(error)

@@ -1,0 +1,129 @@
+"""What a command loads before it does its work, which every test of the command line pays for."""
+
+import functools
+import json
+import os
+import re
+import subprocess
+import sys
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+
+from replayer import registry
+from replayer.results import store
+
+FIXTURE = Path(__file__).parents[1] / "fixtures" / "runs" / f"format-{store.FORMAT}.json"
+PROGRAM = """
+import json, sys
+from replayer.__main__ import main
+try:
+    main(sys.argv[2:])
+except SystemExit:
+    pass
+with open(sys.argv[1], "w") as file:
+    json.dump(sorted(sys.modules), file)
+"""
+LISTING = {"pydantic", "rich"}
+REPORTING = LISTING | {"hdrhistogram"}
+MEASURING = REPORTING | {"numpy"}
+USED = {
+    "--version": set(),
+    "--help": set(),
+    "help": set(),
+    "list": LISTING,
+    "list workloads -v": LISTING,
+    "list engines": LISTING,
+    "list engines -v": LISTING,
+    "list steps": LISTING,
+    "list probes": LISTING,
+    "list collectors": LISTING,
+    "list runs -v": LISTING,
+    "runs list": LISTING,
+    "runs show latest": REPORTING,
+    "show latest": REPORTING,
+    "compare stock uek": MEASURING,
+    "check": MEASURING,
+    "clean --help": MEASURING,
+    "plan --help": MEASURING,
+    "capture --help": MEASURING,
+    "watch --help": MEASURING,
+    "run --help": MEASURING | {"zstandard"},
+    "run demo --dry-run": MEASURING | {"zstandard"},
+    "size --help": MEASURING | {"zstandard", "msgpack"},
+    "metrics latest": MEASURING | {"prometheus-client"},
+}
+"""Command -> the libraries that it uses, and no other may be loaded."""
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory):
+    """Return a results folder with a run of each of two labels."""
+    folder = tmp_path_factory.mktemp("results")
+    stored = json.loads(FIXTURE.read_text())
+    del stored["sizing"]
+    for number, label in enumerate(("stock", "uek")):
+        stored |= {"id": f"20261120-15450{number}-demo-{label}-3f2a", "label": label}
+        (folder / f"{stored['id']}.json").write_text(json.dumps(stored, indent=1))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def loaded(tmp_path_factory, results):
+    """Return a function that runs a command by itself and returns the modules it has loaded."""
+    folder = tmp_path_factory.mktemp("start")
+
+    @functools.cache
+    def call(words):
+        notes = folder / "modules.json"
+        done = subprocess.run(
+            [sys.executable, "-c", PROGRAM, notes, *words.split()],
+            cwd=folder,
+            env={**os.environ, "REPLAYER_RESULTS": str(results)},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=120,
+        )
+        assert done.returncode == 0, done.stderr
+        assert done.stdout
+        return json.loads(notes.read_text())
+
+    return call
+
+
+def libraries(modules):
+    """Return the libraries, as pyproject.toml names them, that these modules belong to."""
+    known = metadata.packages_distributions()
+    owners = {one for name in modules for one in known.get(name.partition(".")[0], ())}
+    required = metadata.requires("replayer") or ()
+    named = {line.lower() for one in required for line in re.findall(r"^[\w-]+", one)}
+    return named & {owner.lower().replace("_", "-") for owner in owners}
+
+
+def test_the_libraries_are_known():
+    """Whatever replayer asks for is found by the names under which it is imported."""
+    modules = ("scipy.special", "sqlglot", "sqlalchemy", "psycopg", "pymysql", "distributed.core")
+
+    assert len(libraries(modules)) == len(modules)
+    assert libraries(("hdrh.codec", "pyhdrh", "json")) == {"hdrhistogram"}
+
+
+@pytest.mark.parametrize("words", USED)
+def test_only_libraries_that_are_used_are_loaded(loaded, words):
+    """However busy the machine is, a start takes no time for what its command does not use."""
+    modules = loaded(words)
+
+    assert "replayer.command_tree" in modules
+    assert libraries(modules) <= USED[words]
+
+
+@pytest.mark.parametrize("words", [words for words in USED if words.startswith("list")])
+def test_a_list_imports_no_plugin(loaded, words):
+    """What a plug-in is, is read from its file, also where an engine's verbs are checked."""
+    kinds = [kind for kind in registry.KINDS if kind != "commands"]
+
+    assert not [
+        name for name in loaded(words) for kind in kinds if name.startswith(f"replayer.{kind}.")
+    ]

@@ -1,0 +1,15 @@
+"""Wait until something is true, instead of for a time that is guessed."""
+
+import time
+from collections.abc import Callable
+
+_LONGEST = 600.0
+"""Seconds: no limit of what is tested, but of a test that hangs."""
+
+
+def wait_until(condition: Callable[[], object]) -> None:
+    """Return when a condition is true."""
+    end = time.monotonic() + _LONGEST
+    while not condition():
+        assert time.monotonic() < end, f"it did not happen within {_LONGEST:.0f} s"
+        time.sleep(0.02)
