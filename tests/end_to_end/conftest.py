@@ -159,44 +159,6 @@ def no_table(context: Context) -> Iterator[None]:
 
 
 @pytest.fixture
-def start(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
-    """Return a function that starts replayer in a folder of its own; none outlives the test."""
-    started: list[subprocess.Popen[str]] = []
-
-    def call(*arguments: object) -> subprocess.Popen[str]:
-        one = subprocess.Popen(
-            [sys.executable, "-m", "replayer", *map(str, arguments)],
-            cwd=tmp_path,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        started.append(one)
-        return one
-
-    yield call
-    for one in started:
-        if one.poll() is None:
-            one.kill()
-        one.communicate(timeout=60)
-
-
-@pytest.fixture
-def cli(start: Callable[..., subprocess.Popen[str]]) -> Callable[..., tuple[str, str]]:
-    """Return a function that runs replayer to its end."""
-
-    def call(*arguments: object, status: int = 0) -> tuple[str, str]:
-        done = start(*arguments)
-        out, err = done.communicate(timeout=300)
-        assert done.returncode == status, err
-        assert "Traceback" not in err
-        return out, err
-
-    return call
-
-
-@pytest.fixture
 def read_before_the_clock(
     context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> Callable[[str], None]:
