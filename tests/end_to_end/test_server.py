@@ -39,7 +39,9 @@ import os, signal, sys
 import psycopg
 from replayer import signals
 from replayer.engines import engine
-from replayer.engines.connection import Database, make_url
+from sqlalchemy.engine import make_url
+
+from replayer.engines.connection import Database
 from replayer.errors import Interrupted
 
 signals.install()
