@@ -64,7 +64,7 @@ def get(link: str, method: str = "GET", **headers: str) -> tuple[str, str]:
         return answer.read().decode(), answer.headers["Content-Type"]
 
 
-def test_they_are_served_to_read_and_nothing_else(serving, results):
+def test_they_are_served_to_read_and_nothing_else(serving: Serving, results: Path) -> None:
     """GET answers in both forms of Prometheus; POST and names of the web are refused; ^C ends."""
     accepted = {"Accept": "application/openmetrics-text; version=1.0.0"}
     with serving("stock", "uek", "--results", results) as (link, process):
@@ -84,7 +84,7 @@ def test_they_are_served_to_read_and_nothing_else(serving, results):
     assert process.returncode == 130
 
 
-def test_a_port_that_is_taken_is_told_in_one_sentence(replayer, results):
+def test_a_port_that_is_taken_is_told_in_one_sentence(replayer: Replayer, results: Path) -> None:
     """Neither `metrics` nor `run` begins: who asked is told what to do."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
@@ -97,7 +97,7 @@ def test_a_port_that_is_taken_is_told_in_one_sentence(replayer, results):
     assert ran.err == asked.err.replace("--listen", "--metrics")
 
 
-def test_runs_that_come_and_change_are_seen(serving, tmp_path):
+def test_runs_that_come_and_change_are_seen(serving: Serving, tmp_path: Path) -> None:
     """Without a RUN the newest of the folder are served, as their files are when one asks."""
     run = store.load(FIXTURE)
     with serving("--results", tmp_path, "--last", "1") as (link, _):
@@ -114,7 +114,7 @@ def test_runs_that_come_and_change_are_seen(serving, tmp_path):
     assert f'run="{run.id}"' not in text
 
 
-def test_the_linter_of_prometheus_finds_nothing(replayer, results):
+def test_the_linter_of_prometheus_finds_nothing(replayer: Replayer, results: Path) -> None:
     """Names, units, types and help are as Prometheus' conventions have them."""
     text, _ = replayer("metrics", "--results", results)
     command = [scraped.program("promtool"), "check", "metrics"]
@@ -124,7 +124,9 @@ def test_the_linter_of_prometheus_finds_nothing(replayer, results):
     assert (checked.returncode, checked.stdout, checked.stderr) == (0, "", "")
 
 
-def test_a_file_for_the_textfile_collector(replayer, results, tmp_path):
+def test_a_file_for_the_textfile_collector(
+    replayer: Replayer, results: Path, tmp_path: Path
+) -> None:
     """It is replaced whole and can be read by others; what cannot be written is one sentence."""
     wanted = tmp_path / "replayer.prom"
     wanted.write_text("before")
@@ -142,7 +144,9 @@ def test_a_file_for_the_textfile_collector(replayer, results, tmp_path):
 
 
 @pytest.mark.slow
-def test_every_query_of_the_board_that_needs_no_run_under_way_has_data(serving, results, tmp_path):
+def test_every_query_of_the_board_that_needs_no_run_under_way_has_data(
+    serving: Serving, results: Path, tmp_path: Path
+) -> None:
     """Of runs that are over, for both kernels; also where two who are asked know one run apart."""
     run = next(store.load(path) for path in sorted(results.iterdir()))
     (tmp_path / "begun").mkdir()
@@ -167,7 +171,7 @@ def test_every_query_of_the_board_that_needs_no_run_under_way_has_data(serving, 
     assert all(values)
 
 
-def test_the_files_of_prometheus_and_grafana_are_as_they_take_them():
+def test_the_files_of_prometheus_and_grafana_are_as_they_take_them() -> None:
     """Prometheus' own check takes its configuration; compose mounts what is there."""
     checked = subprocess.run(
         [scraped.program("promtool"), "check", "config", scraped.FOLDER / "prometheus.yml"],

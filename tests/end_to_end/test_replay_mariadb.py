@@ -49,7 +49,7 @@ def rows(server: Server) -> Ask:
 
 
 @pytest.mark.parametrize("speed", [0, 2])
-def test_transactions_end_as_they_did(replay, rows, speed):
+def test_transactions_end_as_they_did(replay: Replay, rows: Ask, speed: int) -> None:
     """Statements of several sessions, one of which is rolled back; rows are counted."""
     capture = Capture()
     for number in range(1, 5):
@@ -74,7 +74,7 @@ def test_transactions_end_as_they_did(replay, rows, speed):
     assert outcome.ledger is not None
 
 
-def test_errors_large_answers_and_hashes(replay):
+def test_errors_large_answers_and_hashes(replay: Replay) -> None:
     """Packets across reads, errors by SQLSTATE, the same rows with the same hash."""
     capture = Capture().session(1)
     capture.runs(1, 0.1, "INSERT INTO account VALUES (1, 1)").runs(1, 0.2, "SELEC 1")
@@ -93,7 +93,7 @@ def test_errors_large_answers_and_hashes(replay):
     assert hashes(first) == hashes(second)
 
 
-def test_commit_order_ends_in_the_same_state(replay, rows):
+def test_commit_order_ends_in_the_same_state(replay: Replay, rows: Ask) -> None:
     """Updates that do not commute happen as they did."""
     capture, expected = Capture(), 100
     for number in range(1, 9):
@@ -108,7 +108,7 @@ def test_commit_order_ends_in_the_same_state(replay, rows):
     assert whole(outcome)
 
 
-def test_rows_are_held_against_those_of_the_log(replay):
+def test_rows_are_held_against_those_of_the_log(replay: Replay) -> None:
     """The first difference of a transaction is told with its place, and what follows apart."""
     capture = Capture().session(1).session(2)
     read = "SELECT balance FROM account WHERE id = 77"
@@ -133,14 +133,14 @@ def test_rows_are_held_against_those_of_the_log(replay):
     assert any("only after something" in note for note in outcome.notes)
 
 
-def test_a_capture_of_another_language_is_refused(context, tmp_path):
+def test_a_capture_of_another_language_is_refused(context: Context, tmp_path: Path) -> None:
     """One sentence, before anything is done."""
     path = Capture().session(1).runs(1, 0.1, "SELECT 1").write(tmp_path / "p.replay")
     with pytest.raises(Impossible, match="captured on postgres"):
         perform_replay(context, path)
 
 
-def test_a_dump_runs_nothing_as_root(replay, server, tmp_path):
+def test_a_dump_runs_nothing_as_root(replay: Replay, server: Server, tmp_path: Path) -> None:
     """A command in it is run by the server's user, though only replayer can open the dump."""
     capture = Capture().session(1).runs(1, 0.1, "SELECT 1").leaves(1, 1)
     with tempfile.TemporaryDirectory(dir="/tmp") as folder:

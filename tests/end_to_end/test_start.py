@@ -8,6 +8,7 @@ import subprocess
 import sys
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -102,7 +103,7 @@ def libraries(modules):
     return named & {owner.lower().replace("_", "-") for owner in owners}
 
 
-def test_the_libraries_are_known():
+def test_the_libraries_are_known() -> None:
     """Whatever replayer asks for is found by the names under which it is imported."""
     modules = ("scipy.special", "sqlglot", "sqlalchemy", "psycopg", "pymysql", "distributed.core")
 
@@ -111,7 +112,7 @@ def test_the_libraries_are_known():
 
 
 @pytest.mark.parametrize("words", USED)
-def test_only_libraries_that_are_used_are_loaded(loaded, words):
+def test_only_libraries_that_are_used_are_loaded(loaded: Any, words: Any) -> None:
     """However busy the machine is, a start takes no time for what its command does not use."""
     modules = loaded(words)
 
@@ -120,7 +121,7 @@ def test_only_libraries_that_are_used_are_loaded(loaded, words):
 
 
 @pytest.mark.parametrize("words", [words for words in USED if words.startswith("list")])
-def test_a_list_imports_no_plugin(loaded, words):
+def test_a_list_imports_no_plugin(loaded: Any, words: Any) -> None:
     """What a plug-in is, is read from its file, also where an engine's verbs are checked."""
     kinds = [kind for kind in registry.KINDS if kind != "commands"]
 
