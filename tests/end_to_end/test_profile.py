@@ -106,7 +106,7 @@ def ended(profiler: Profiler) -> tuple[Profile, str]:
     """Wait for a profiler's end; return its profile and all that it printed."""
     out, err = profiler.process.communicate(timeout=600)
     assert profiler.process.returncode == 0, out + err
-    return checked(profiler.out, profiler.first + out + err)
+    return checked(profiler.out, out + profiler.first + err)
 
 
 class Clock:
