@@ -39,6 +39,7 @@ from replayer.results import store
 from replayer.run import events
 from replayer.run.event_file import EventFile
 from replayer.run.telling import run_state, step_end
+from tests.browser import console
 from tests.command import Replayer
 from tests.told import line_with, matched
 
@@ -497,7 +498,7 @@ def test_a_real_run_is_seen_in_a_browser_to_its_report(
     hacked = [chrome.execute_script("return window.hacked")]
     chrome.switch_to.default_content()
     hacked.append(chrome.execute_script("return window.hacked"))
-    errors = [one["message"] for one in chrome.get_log("browser") if one["level"] == "SEVERE"]
+    errors = [one["message"] for one in console(chrome) if one["level"] == "SEVERE"]
     (path,) = (tmp_path / "results").glob("2*.json")
 
     assert hacked == [None, None]
@@ -525,7 +526,7 @@ def test_who_looks_on_has_the_report_before_the_page_ends(
     chrome.switch_to.frame(chrome.find_element("css selector", "iframe"))
     wait.until(lambda _: chrome.find_elements("css selector", "h1"))
     running.communicate(timeout=120)
-    errors = [one["message"] for one in chrome.get_log("browser") if one["level"] == "SEVERE"]
+    errors = [one["message"] for one in console(chrome) if one["level"] == "SEVERE"]
 
     assert running.returncode == 0
     assert not [one for one in errors if "/report" in one or "Security" in one]
@@ -534,7 +535,7 @@ def test_who_looks_on_has_the_report_before_the_page_ends(
 @pytest.mark.slow
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
 def test_the_page_goes_when_the_run_is_stopped(
-    replayer: Replayer, workload: Path, how: Any
+    replayer: Replayer, workload: Path, how: signal.Signals
 ) -> None:
     """After Ctrl-C and after a kill nobody listens any more, and no process is left."""
     workload.write_text(QUICK.replace('"1s"', '"60s"'))

@@ -13,6 +13,7 @@ from selenium.webdriver.support.ui import WebDriverWait
 from replayer.report import profile as report
 from replayer.report import profile_page
 from replayer.results.profile import Gap, Profile, Source, StatementUse, TableUse, WorkingSet
+from tests.browser import console
 from tests.end_to_end.test_report_html import EVIL, FLAGS
 
 START = 1_795_000_000.0
@@ -104,7 +105,7 @@ def test_the_browser_has_nothing_to_complain_and_nothing_is_injected(
         "document.body.innerText, performance.getEntriesByType('resource').length]"
     )
 
-    assert opened.get_log("browser") == []
+    assert console(opened) == []
     assert hacked is None
     assert elements == 0
     assert words.count(EVIL) >= 4

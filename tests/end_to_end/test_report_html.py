@@ -33,7 +33,9 @@ from replayer.report import charts, html, packed, scripts
 from replayer.report.words import clean
 from replayer.results import store
 from replayer.units import show
+from tests.browser import console
 from tests.fixture_types import RunOf
+from tests.known import known
 from tests.made import USUAL, account, ledger
 
 _LONGEST = 300.0
@@ -223,12 +225,12 @@ def test_the_values_on_the_charts_are_those_of_the_runs(opened: Chrome, sides: l
     """RIOPS per repeat are exact; the packed series are within a 65,534th of their range."""
     shown = opened.execute_script("return document.getElementById('repeats-sessions').data[1].y")
     line = opened.execute_script("return document.getElementById('series').data[0].y")
-    first = sides[0].runs[0].steps[0].series.columns["sessions.riops"]
+    first = known(sides[0].runs[0].steps[0].series).columns["sessions.riops"]
 
     assert shown == [
         m.value for run in sides[1].runs for s in run.steps[:3] for m in s.measurements
     ]
-    assert np.allclose(line, first, atol=1e-4)
+    assert np.allclose(line, [known(value) for value in first], atol=1e-4)
 
 
 def test_the_browser_has_nothing_to_complain_and_asks_no_network(opened: Chrome) -> None:
@@ -238,7 +240,7 @@ def test_the_browser_has_nothing_to_complain_and_asks_no_network(opened: Chrome)
         "return [...document.querySelectorAll('.modebar-btn')].map(b => b.dataset.title)"
     )
 
-    assert opened.get_log("browser") == []
+    assert console(opened) == []
     assert asked == 0
     assert not [title for title in buttons if "hare" in title or "loud" in title]
 
@@ -372,7 +374,7 @@ def test_labels_notes_and_tags_may_be_anything(
                 " document.body.innerText.match(/[\\x1b\\x07\\u202e]/)]"
             )
 
-            assert browser.get_log("browser") == []
+            assert console(browser) == []
             assert seen[0] is None
             assert seen[1] <= width
             assert seen[2] == 0
@@ -564,7 +566,7 @@ def test_functions_named_to_attack_are_text_in_flame_graphs(explained: Chrome) -
 
     assert seen[:3] == [None, 0, 0]
     assert seen[3] < 30_000
-    assert explained.get_log("browser") == []
+    assert console(explained) == []
     assert max(map(len, labels)) <= 250
     assert clean(EVIL) in labels
     assert not any("\x1b" in label for label in labels)
@@ -635,7 +637,7 @@ def test_the_policy_of_a_page_names_its_two_scripts_and_nothing_else(opened: Chr
         "const s = document.createElement('script'); s.textContent = 'window.other = 1';"
         "document.body.append(s); s.remove(); return window.other ?? null"
     )
-    opened.get_log("browser")  # its complaint about that script
+    console(opened)  # its complaint about that script
 
     assert policy[0] == "default-src 'none'"
     assert policy[1] == f"script-src {scripts.allowed()}"
@@ -674,7 +676,7 @@ def test_a_packed_column_gives_its_values_back() -> None:
 
 
 @pytest.mark.parametrize("values", [[], [None, None], [7.0], [3.0, 3.0, None]])
-def test_odd_columns_pack_too(values: Any) -> None:
+def test_odd_columns_pack_too(values: list[float | None]) -> None:
     """Empty, unknown and constant columns have a finite form."""
     made = packed.column(values)
 
@@ -755,7 +757,7 @@ def test_a_step_may_be_called_anything(
     )
 
     shown = [clean(name) for name in NAMES]
-    assert browser.get_log("browser") == []
+    assert console(browser) == []
     assert evil == [None, 0]
     assert sum(name.startswith("repeats-") for name in drawn) == len(NAMES)
     assert sum(name.startswith("latency-") for name in drawn) == len(NAMES)
