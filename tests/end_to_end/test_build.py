@@ -16,6 +16,7 @@ import pytest
 
 from replayer.engines import engine as engines
 from replayer.engines.connection import Database
+from replayer.engines.verbs import Asked
 from replayer.errors import Impossible, NotFound, ReplayerError
 from replayer.model import Outcome
 from replayer.run.context import Context, Progress, Task
@@ -295,9 +296,9 @@ def test_removal_that_was_cut_short_is_finished(
 ) -> None:
     """A table whose removal was interrupted does not count, and the next build starts anew."""
     performed(build, spec_of(), context)
-    database.execute("table/forget")
-    database.execute("columnstore/unpublish")
-    database.execute("columnstore/discard", {"segment": 1})
+    database.execute(Asked("table/forget"))
+    database.execute(Asked("columnstore/unpublish"))
+    database.execute(Asked("columnstore/discard"), {"segment": 1})
 
     outcome = performed(build, spec_of(rebuild=False), context)
 
@@ -410,7 +411,7 @@ def test_estimate_is_at_least_what_is_taken(context: Context, database: Database
         rows, segment_rows = 6 << 16, 6 << 14
         outcome = performed(build, spec_of(rows=rows, segment_rows=segment_rows, **keys), context)
         (row,) = database.execute(
-            f"{outcome.facts['layout']}/estimate",
+            Asked(f"{outcome.facts['layout']}/estimate"),
             rows=rows,
             lastname_bytes=doubling.average_name(16),
             compression=keys.get("compression", ""),
@@ -431,7 +432,7 @@ def test_estimate_is_at_least_what_is_taken(context: Context, database: Database
     ],
 )
 def test_impossible_tables_are_refused_before_the_first_step(
-    context: Context, keys: Any, told: str
+    context: Context, keys: dict[str, Any], told: str
 ) -> None:
     """What no server could build is refused by the check, in one sentence."""
     with pytest.raises(Impossible, match=told):
@@ -461,7 +462,7 @@ def test_unknown_compression_is_refused(
 
 def test_lz4_is_refused_where_the_server_lacks_it(context: Context, database: Database) -> None:
     """The wheel's server is built without lz4: asking for it says what there is."""
-    names = [row["name"] for row in database.execute("columnstore/compressions")]
+    names = [row["name"] for row in database.execute(Asked("columnstore/compressions"))]
     if "lz4" in names:
         pytest.skip("this server has lz4")
 

@@ -17,6 +17,7 @@ from replayer import shell
 from replayer.engines import driver
 from replayer.engines import engine as engines
 from replayer.engines.connection import Database
+from replayer.engines.verbs import Asked as Verb
 from replayer.errors import Impossible, ReplayerError
 from replayer.load import dataset
 from replayer.load.level import Asked, measure_level
@@ -143,11 +144,11 @@ def test_half_made_doubling_is_not_seen_and_the_build_goes_on(
     before = stored(database)
     database.query("UPDATE persons1_build SET rows_wanted = :n", {"n": ROWS})
     number = {"doubling": DOUBLINGS}
-    database.execute("table/begin", number)
+    database.execute(Verb("table/begin"), number)
     work = doubling.tasks(doubling.Doubling(DOUBLINGS, ROWS // 2), SEGMENT_ROWS)
     for task in work:
-        database.execute("rowstore/double", task._asdict())
-    database.execute("rowstore/publish", number)
+        database.execute(Verb("rowstore/double"), task._asdict())
+    database.execute(Verb("rowstore/publish"), number)
 
     assert stored(database) == before == sorted(expected_rows(DOUBLINGS - 1))
     with pytest.raises(Impossible, match="was interrupted at 768 of 1,536 rows"):
@@ -271,10 +272,10 @@ def test_flush_without_the_checkpoint_statement(context: Context, database: Data
     performed(build, build_of(), context)
     asked = "SELECT @@GLOBAL.innodb_max_dirty_pages_pct AS pct"
     before = database.query(asked)
-    for statement in database.engine.needs("flush").statements():
+    for statement in database.engine.needs(Verb("flush")).statements():
         database.query(statement.replace("INNODB_LOG_CHECKPOINT_NOW", "NO_SUCH_VARIABLE"))
 
-    assert database.execute("dirty")[0]["dirty"] == 0
+    assert database.execute(Verb("dirty"))[0]["dirty"] == 0
     assert database.query(asked) == before
 
 
@@ -360,14 +361,14 @@ def test_rows_of_a_plain_load_share_pages_and_are_found_out(database: Database) 
     """Without the splitting there are two rows on a page, and the layout check says so."""
     pgio.drop(database)
     engine = database.engine
-    create = engine.needs("slob/create").statements(table="pgio1")
+    create = engine.needs(Verb("slob/create")).statements(table="pgio1")
     for statement in create:
         database.query(statement, {"name": "pgio1", "made_by": "test"})
     database.query(
         "INSERT INTO pgio1 SELECT seq, 501 - seq, 0, REPEAT('x', 8073) FROM seq_1_to_500"
     )
     for verb in ("index", "finish"):
-        database.execute(f"slob/{verb}", {"table": "pgio1", "rows": 500, "seed": 1})
+        database.execute(Verb(f"slob/{verb}"), {"table": "pgio1", "rows": 500, "seed": 1})
     (found,) = pgio.layout(database, ["pgio1"])
 
     assert 250 <= found.blocks <= 260
@@ -433,7 +434,7 @@ def test_deadlock_is_counted_and_tried_again(context: Context, database: Databas
     """The session that InnoDB ends for a deadlock repeats its statement until it is done."""
     spec = sessions_of(num_schemas=1, scale=400)
     sessions_preparation.provide_tables(spec.tables(PAGE), context)
-    database.execute("slob/access_index")
+    database.execute(Verb("slob/access_index"))
     done: list[dict[str, int]] = []
     connector = database.connector()
     with contextlib.closing(driver.connect(connector)) as other:
@@ -467,7 +468,7 @@ def test_random_keys_depend_on_the_seed_alone(database: Database) -> None:
     """RAND() gives the same numbers after the same seed, and others after another."""
     drawn = []
     for seed in (0.25, 0.25, 0.5, -0.99):
-        database.execute("slob/seed", seed=seed)
+        database.execute(Verb("slob/seed"), seed=seed)
         drawn.append([database.query("SELECT RAND() AS r")[0]["r"] for _ in range(3)])
 
     assert drawn[0] == drawn[1]
@@ -570,7 +571,7 @@ def test_a_mix_at_a_rate_is_counted(context: Context, database: Database) -> Non
     assert activity.commits >= done["update"] + done["insert"]
     assert (activity.wal_bytes or 0) > 0
     assert (activity.hits or 0) + (activity.reads or 0) > 600 * done["scan"]
-    assert {row["name"] for row in database.execute("slob/tables")} == set(wanted.names)
+    assert {row["name"] for row in database.execute(Verb("slob/tables"))} == set(wanted.names)
 
 
 @pytest.mark.quiet
@@ -662,7 +663,7 @@ def held_rows(database: Database, sessions: int, seconds: float) -> Iterator[Non
 
 @pytest.mark.parametrize(("number", "name"), [(signal.SIGKILL, "SIGKILL"), (40, "signal 40")])
 def test_a_server_that_is_killed_while_it_starts_is_told_so(
-    server: Server, monkeypatch: pytest.MonkeyPatch, number: Any, name: str
+    server: Server, monkeypatch: pytest.MonkeyPatch, number: int, name: str
 ) -> None:
     """The last line of its log, which was told instead, is whatever it did at that moment."""
     server.stop()

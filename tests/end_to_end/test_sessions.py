@@ -233,7 +233,7 @@ def test_too_little_space_is_refused_with_both_numbers(
     with pytest.raises(Impossible, match=r"needs [\d.,]+ TiB and .* has [\d.,]+ .iB free"):
         provide(context, scale="1T", num_schemas=64)
 
-    assert database.execute("slob/tables") == []
+    assert database.execute(verbs.Asked("slob/tables")) == []
 
 
 # Sessions
@@ -258,7 +258,7 @@ def test_same_seed_touches_the_same_keys(context: Context, database: Database) -
         context, num_threads=2, update_pct=100, update_work_unit=1, operations=40, seed=1
     )
 
-    def touched():
+    def touched() -> dict[int, int]:
         rows = "SELECT mykey, scratch FROM pgio1"
         before = {row["mykey"]: row["scratch"] for row in database.query(rows)}
         work(database, spec)
