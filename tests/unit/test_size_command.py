@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -47,7 +46,7 @@ REFUSED = {
 
 @pytest.mark.parametrize("words", REFUSED)
 def test_what_cannot_be_is_one_sentence(
-    tmp_path: Path, words: Any, refused: Callable[..., str]
+    tmp_path: Path, words: str, refused: Callable[..., str]
 ) -> None:
     """A wrong argument ends with status 2 and one sentence, before anything is done."""
     made = of_cpu(tmp_path / "x.profile", rate=5, cores=0.001)
@@ -56,7 +55,7 @@ def test_what_cannot_be_is_one_sentence(
     assert sentence in refused("size", *asked, "--results", tmp_path / "results")
 
 
-BAD_PROFILES = {
+BAD_PROFILES: dict[str, tuple[Callable[[str], str], str]] = {
     "cut short": (lambda text: text[: len(text) // 3], "profile"),
     "of another version": (
         lambda text: text.replace('"profile":1', '"profile":99', 1),
@@ -69,7 +68,7 @@ BAD_PROFILES = {
 
 @pytest.mark.parametrize("name", BAD_PROFILES)
 def test_a_profile_that_is_none_is_one_sentence(
-    tmp_path: Path, name: Any, refused: Callable[..., str]
+    tmp_path: Path, name: str, refused: Callable[..., str]
 ) -> None:
     """A torn, newer or empty profile is refused in one sentence that names the file."""
     made = of_cpu(tmp_path / "bad.profile", rate=5, cores=0.001)
