@@ -12,6 +12,7 @@ import pytest
 
 from replayer.results import histogram
 from tests import namespaces
+from tests.known import known
 from tests.namespaces import Host
 
 pytestmark = [pytest.mark.root, pytest.mark.slow]
@@ -196,9 +197,10 @@ def test_what_was_measured_until_a_host_is_lost_is_kept_and_called_partial(
 
     def cut(words: list[str]) -> tuple[int, str]:
         started = hosts["user"].start(*words, stdout=PIPE, stderr=STDOUT, text=True)
+        out = known(started.stdout)
         said, lost = "", False
         try:
-            for line in started.stdout:
+            for line in out:
                 said += line
                 if not lost and re.search(r"near [\d,]+/s, far [\d,]+/s", line):
                     lost = True
@@ -208,7 +210,7 @@ def test_what_was_measured_until_a_host_is_lost_is_kept_and_called_partial(
         finally:
             hosts["far"].mend()
             started.kill()
-            started.stdout.close()
+            out.close()
         return started.wait(), said
 
     status, lost, said = run(LONG, *TWO, meanwhile=cut)

@@ -94,7 +94,7 @@ def spec_of(**keys: object) -> Spec:
 @pytest.mark.root
 @pytest.mark.skipif(not ROOT, reason="only root can mount")
 @pytest.mark.parametrize("upper", [True, False])
-def test_overlay_is_measured_by_an_instrument_that_sees_it(layers: Path, upper: bool) -> None:
+def test_overlay_is_measured_by_an_instrument_that_sees_it(layers: Path, *, upper: bool) -> None:
     """Cachestat sees nothing of an overlay's files; what is claimed was measured by mincore.
 
     The device below is found in the upper or the lower folder, so its bytes are counted.

@@ -38,6 +38,7 @@ from tests.command import Replayer
 from tests.fixture_types import Surroundings
 from tests.halting import go_on, halt
 from tests.hooked import Hooks, hooked
+from tests.known import known
 from tests.performed import performed
 from tests.ready_made import copy, ready_data
 
@@ -270,9 +271,9 @@ def test_every_kind_of_statement_does_what_it_says(loaded: Measure, database: Da
     for kind, share in EVERY_KIND.shares.items():
         assert done[kind] / 600 == pytest.approx(share, abs=0.05)
     assert after - before == done["update"]
-    assert level.activity.commits >= 600
-    assert level.activity.wal_bytes > 100 * (done["update"] + done["insert"])
-    assert level.activity.wal_flushes > 0
+    assert known(level.activity.commits) >= 600
+    assert known(level.activity.wal_bytes) > 100 * (done["update"] + done["insert"])
+    assert known(level.activity.wal_flushes) > 0
     # A scan reads all 2,048 blocks of a table.
     assert level.activity.hits + level.activity.reads > 2048 * done["scan"]
     assert rows > 0
@@ -426,7 +427,7 @@ def answer(session: wire.Session, place: int, number: int = 5) -> bool | None:
 
 @pytest.mark.parametrize("kind", [wire.Postgres, wire.Encrypted])
 def test_answers_of_every_shape_are_taken_to_their_end(
-    server: Server, database: Database, kind: Any
+    server: Server, database: Database, kind: type[wire.Postgres | wire.Encrypted]
 ) -> None:
     """Over libpq and by our own messages: one row, none, long ones, many, refusals, and the end."""
     server.start()

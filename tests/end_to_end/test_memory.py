@@ -25,6 +25,7 @@ from replayer.run.context import Context
 from replayer.servers.open import Server
 from replayer.steps.sessions import step as sessions
 from replayer.steps.sessions.spec import Spec
+from tests.known import known
 from tests.performed import performed
 
 MIB = 1 << 20
@@ -87,7 +88,7 @@ def test_cgroup_confines_the_server_and_lets_it_go(server: Server, database: Dat
 def test_cgroup_bounds_the_page_cache(server: Server, database: Database, tmp_path: Path) -> None:
     """A file that is read inside the group stays in the page cache only as far as the limit."""
     needs("cgroup")
-    large = server.data_directory() / "large-file"
+    large = known(server.data_directory()) / "large-file"
     large.write_bytes(os.urandom(MIB) * 96)
     large.chmod(0o644)
     try:

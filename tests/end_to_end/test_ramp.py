@@ -15,6 +15,7 @@ from replayer.servers.open import Server, open_server
 from replayer.steps.ramp import step as ramp
 from replayer.steps.ramp.spec import Spec
 from tests.fixture_types import Surroundings
+from tests.known import quantity
 from tests.limited import limited, slow_flushes
 from tests.performed import performed
 
@@ -58,7 +59,7 @@ def test_ramp_of_cached_reads_has_a_curve_and_a_law(context: Context) -> None:
         assert (
             0
             < row["server_cores"] + row["client_cores"]
-            <= 1.1 * context.host.facts()["cpu.threads"]
+            <= 1.1 * quantity(context.host.facts()["cpu.threads"])
         )
         assert row["hit_share"] > 0.9
     missed = [row["little_share"] for row in trials]

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -115,7 +114,7 @@ def in_buffers(database: Database, files: list[Path]) -> bool:
     ],
 )
 def test_scan_touches_only_the_files_of_its_columns(
-    context: Context, database: Database, statement: str, read: Any
+    context: Context, database: Database, statement: str, read: set[str]
 ) -> None:
     """A cold scan has the server read the files of its columns, and not one page of the others.
 
@@ -166,7 +165,7 @@ def test_conditions_give_what_they_give_on_the_control(
 ) -> None:
     """Leaving out segments never loses a row."""
     built(context)
-    conditions = {
+    conditions: dict[str, Callable[[int], bool]] = {
         "id = 5000": lambda id_: id_ == 5000,
         "id < 300": lambda id_: id_ < 300,
         "id > 1000000": lambda id_: id_ > 1_000_000,
@@ -228,7 +227,7 @@ def test_a_statement_that_needed_nothing_is_not_cold(
     built(context)
     missed = scan._missed
 
-    def read_and_missed(database):
+    def read_and_missed(database: Database) -> int:
         with context.database() as other:
             files = relations.files(other, context.data_directory())
             other.query("SELECT count(lastname), count(id), count(time) FROM persons1")

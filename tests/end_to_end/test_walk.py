@@ -12,7 +12,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hdrh.histogram import HdrHistogram
@@ -580,7 +579,7 @@ def has_read(pid: int) -> bool:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_ctrl_c_ends_every_process_and_keeps_the_result(
-    walking: Walking, tmp_path: Path, number: Any
+    walking: Walking, tmp_path: Path, number: signal.Signals
 ) -> None:
     """A signal to all, as a terminal sends it, leaves no worker and exits with 130."""
     child, workers = walking()

@@ -111,6 +111,9 @@ def test_states_that_contradict_the_clocks_are_a_residue_that_is_told(
     assert f"does not close: {residue:+.0%}" in made.notes[0]
 
 
+State = tuple[str, str, str, bool, float]
+
+
 @settings(deadline=None, max_examples=50, suppress_health_check=[HealthCheck.too_slow])
 @given(
     clocks=st.tuples(st.floats(0, 40), st.floats(0, 40), st.floats(0, 1)),
@@ -125,7 +128,7 @@ def test_states_that_contradict_the_clocks_are_a_residue_that_is_told(
     ),
 )  # fmt: skip
 def test_parts_and_residue_are_all_of_the_sessions_time(
-    clocks: tuple[float, float, float], sessions: float, operations: float, states: Any
+    clocks: tuple[float, float, float], sessions: float, operations: float, states: list[State]
 ) -> None:
     """Whatever was seen: no sleep is lost or invented by dividing it, and Little's law adds up."""
     ran, queued, system = clocks

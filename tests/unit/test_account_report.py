@@ -94,7 +94,7 @@ def test_hostile_functions_steer_nothing_and_widen_nothing(cached: StepResult, w
     stacks = {f"server;user;{name};main;{name}": 10 + n for n, name in enumerate(EVIL)}
     stacks |= {f"{name};kernel;t;main;{name}_[k]": 5 + n for n, name in enumerate(EVIL)}
     waits = dict.fromkeys(EVIL, 0.1)
-    hostile = cached.account.model_copy(
+    hostile = known(cached.account).model_copy(
         update={"waits": waits, "operation": EVIL[3], "notes": tuple(EVIL)}
     )
     text = shown(cached.model_copy(update={"profile": profile(stacks), "account": hostile}), width)
@@ -137,7 +137,7 @@ def test_the_middle_repeat_is_shown(cached: StepResult) -> None:
         cached.model_copy(
             update={
                 "repeat": number,
-                "account": cached.account.model_copy(update={"operations": operations}),
+                "account": known(cached.account).model_copy(update={"operations": operations}),
             }
         )
         for number, operations in enumerate((100, 900, 300), start=1)
@@ -177,7 +177,7 @@ def test_a_tree_adds_up_at_each_frame(cached: StepResult) -> None:
         assert called <= frame.other * (1 + 1e-9)
         waiting += frame.calls.values()
 
-    account_, seconds = cached.account, sum(cached.profile.stacks().values()) / 99
+    account_, seconds = known(cached.account), sum(known(cached.profile).stacks().values()) / 99
     assert root.other == pytest.approx(seconds / account_.operations)
     assert set(root.calls) == {"server", "client", "kernel threads", "others", "replayer"}
 

@@ -10,6 +10,7 @@ import pytest
 from replayer.capture import span
 from replayer.capture.settings import Place
 from replayer.errors import Impossible, ReplayerError
+from tests.known import known
 
 ATTACKER = 54321
 SECRET = b"root's own, and not to be copied\n"
@@ -60,15 +61,16 @@ def test_what_took_the_place_of_a_log_is_not_copied(
     pieces = span.written(place, before)
     victim = tmp_path / "victim"
     victim.write_bytes(SECRET)
-    place.here.rename(tmp_path / "moved")
+    here = known(place.here)
+    here.rename(tmp_path / "moved")
     if kind == "link":
-        place.here.symlink_to(victim)
+        here.symlink_to(victim)
     elif kind == "pipe":
-        os.mkfifo(place.here)
+        os.mkfifo(here)
     elif kind == "file":
-        place.here.write_bytes(SECRET)
+        here.write_bytes(SECRET)
     else:
-        place.here.mkdir()
+        here.mkdir()
 
     with pytest.raises(ReplayerError, match=r"server\.log was replaced") as refused:
         span.copied(pieces, tmp_path / "out")

@@ -253,7 +253,7 @@ def directed(side: Side, better: Sequence[Better]) -> Side:
     ],
 )
 def test_a_metric_that_says_nothing_in_some_results_is_not_judged(
-    side: Callable[..., Side], base: Any, other: Any, said: str
+    side: Callable[..., Side], base: list[Better], other: list[Better], said: str
 ) -> None:
     """As the blocks missed, where buffers had nearly all; the others are, and one of them leads."""
     values = [100.0, 101, 102, 103, 104, 105]
@@ -378,7 +378,7 @@ def test_less_is_better_where_the_metric_says_so(run_of: RunOf) -> None:
     ],
 )
 def test_zero_and_negative_values_have_a_verdict_and_no_ratio(
-    side: Callable[..., Side], base: Any, other: Any, verdict: Any
+    side: Callable[..., Side], base: list[float], other: list[float], verdict: Verdict
 ) -> None:
     """Values without a ratio are still ranked, and the row says why there is none."""
     row = compare(side("A", base), side("B", other)).rows[0]
@@ -463,7 +463,9 @@ def test_only_the_metrics_asked_for_are_compared(run_of: RunOf) -> None:
         ({"build.rows": [5, 5, 5]}, "data.sessions.rows"),
     ],
 )
-def test_unlike_work_is_refused_unless_allowed(run_of: RunOf, change: Any, key: str) -> None:
+def test_unlike_work_is_refused_unless_allowed(
+    run_of: RunOf, change: dict[str, Any], key: str
+) -> None:
     """Other workloads, settings, versions, row counts: refused by name; allowed, it is listed."""
     rows = {} if "build.rows" not in change else {"build.rows": [4, 4, 4]}
     base, other = Side("A", (run_of([1, 2, 3], **rows),)), Side("B", (run_of([1, 2, 3], **change),))

@@ -4,7 +4,6 @@ import base64
 import struct
 import tracemalloc
 import zlib
-from typing import Any
 
 import pytest
 from hdrh.histogram import HdrHistogram
@@ -43,7 +42,7 @@ def test_what_is_encoded_is_decoded() -> None:
 @pytest.mark.parametrize(
     "counts", [{5: -1}, {-5: 1}, {5: 1 << 63}, {10**13: 1}, {5: 1 << 53, 6: 1}, {10**400: 10**400}]
 )
-def test_counts_that_no_run_has_are_refused(counts: Any) -> None:
+def test_counts_that_no_run_has_are_refused(counts: dict[int, int]) -> None:
     """Below zero, beyond an hour, more than 2^53: a ValueError, and the interpreter lives."""
     with pytest.raises(ValueError, match=r"is none|no run has"):
         histogram.encode(counts)
@@ -68,7 +67,7 @@ def test_counts_that_no_run_has_are_refused(counts: Any) -> None:
     ],
     ids=range(13),
 )
-def test_a_hostile_histogram_is_refused_in_little_memory(text: Any) -> None:
+def test_a_hostile_histogram_is_refused_in_little_memory(text: str) -> None:
     """A zlib bomb, a header of many gigabytes, broken counters: one sentence, below 16 MB."""
     tracemalloc.start()
     try:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from replayer.machine.host import Host
+from tests.known import known
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
 
@@ -206,8 +207,8 @@ def test_the_innermost_and_latest_mount_holds_a_path(tree: Tree, tmp_path: Path)
     tree.mount(tmp_path / "a", "ext4", "/dev/over")
     tree.mount(f"{tmp_path}/a/bb", "ext4", "/dev/beside")
 
-    assert tree.host().mount_of(folder).source == "/dev/over"
-    assert tree.host().mount_of(folder / "not" / "yet").source == "/dev/over"
+    assert known(tree.host().mount_of(folder)).source == "/dev/over"
+    assert known(tree.host().mount_of(folder / "not" / "yet")).source == "/dev/over"
 
 
 def test_slash_in_a_device_name_is_that_of_diskstats(tree: Tree) -> None:

@@ -4,7 +4,6 @@ import json
 import re
 import shutil
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hdrh.histogram import HdrHistogram
@@ -178,7 +177,7 @@ def test_a_failed_fio_job_is_a_failed_run(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_sysbench_reports_are_read_whole(name: str, expected: Any) -> None:
+def test_sysbench_reports_are_read_whole(name: str, expected: dict[str, float]) -> None:
     """Every number of sysbench 1.0.20's own output is taken, and no line is left over."""
     sheaf = read("sysbench", FILES / "sysbench" / f"{name}.txt")
     (run,) = sheaf.runs

@@ -176,7 +176,9 @@ def values(step: StepResult) -> dict[str, float]:
         ),
     ],
 )
-def test_every_value_is_taken_and_no_line_is_left(name: str, expected: Any) -> None:
+def test_every_value_is_taken_and_no_line_is_left(
+    name: str, expected: list[dict[str, float]]
+) -> None:
     """The numbers of a tool's own output, in replayer's units; every line is understood."""
     sheaf = read(name.partition("/")[0], FILES / name)
     steps = [step for run in sheaf.runs for step in run.steps]

@@ -1,7 +1,5 @@
 """The ledger's arithmetic: one window for both parts of a rate, and the verdict's borders."""
 
-from typing import Any
-
 import pytest
 
 from replayer.model import Verdict
@@ -44,7 +42,7 @@ def test_empty_window_has_no_rate() -> None:
         (1010, Verdict.PHYSICAL),
     ],
 )
-def test_verdict_changes_at_its_borders(from_device: int, verdict: Any) -> None:
+def test_verdict_changes_at_its_borders(from_device: int, verdict: Verdict) -> None:
     """At most 2 percent from the device is cached, at least 90 percent physical."""
     made = balance(None, 10.0, 1000, 70, device(from_device), "vda", BLOCK)
 
@@ -80,7 +78,7 @@ def test_a_server_that_counts_nothing_gives_no_verdict() -> None:
 
 
 @pytest.mark.parametrize(("reads", "told"), [(1900, False), (2000, True), (50_000, True)])
-def test_foreign_reads_are_named_from_two_percent_on(reads: int, told: bool) -> None:
+def test_foreign_reads_are_named_from_two_percent_on(reads: int, *, told: bool) -> None:
     """Small reads of others beside a cached run count by their number: the ratio is made of it."""
     moved = DeviceDelta(10.0, reads, reads * 512, 0, 0)
     made = balance(Verdict.CACHED, 10.0, 100_000, 0, moved, "vda", BLOCK, own_bytes=0)

@@ -3,7 +3,6 @@
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -51,7 +50,7 @@ def recorded(tmp_path: Path) -> Callable[..., Case]:
     ],
 )
 def test_every_line_says_something_of_every_machine(
-    recorded: Callable[..., Case], machine: str, question: Any
+    recorded: Callable[..., Case], machine: str, question: Callable[[Case], preflight.Line]
 ) -> None:
     """A line that is not ok says what was found; one that can be mended says what to do."""
     line = question(recorded(machine))

@@ -55,7 +55,7 @@ def orion_points() -> list[orion._Point]:
 
 
 @pytest.mark.parametrize("name", registry.names("probes"))
-def test_probe_keeps_its_contract(name: Any) -> None:
+def test_probe_keeps_its_contract(name: str) -> None:
     """A probe has a Spec over ProbeSpec whose keys have defaults, and run()."""
     module = registry.load("probes", name)
 
@@ -114,7 +114,7 @@ def bonnie_line(**values: float) -> bonnie._Line:
 
 
 @pytest.mark.parametrize("line", [bonnie_line(), bonnie_line(rewrite=10.0), bonnie._Line(1 << 40)])
-def test_bonnie_lines_have_bonnies_columns(line: Any) -> None:
+def test_bonnie_lines_have_bonnies_columns(line: bonnie._Line) -> None:
     """The table's columns stay under their headings, and the CSV has a value for every field."""
     spec = bonnie.Spec(step="probe", probe="bonnie")
 
@@ -181,7 +181,7 @@ def test_memory_events_touch_every_word() -> None:
         ({"probe": "pg_fsync", "methods": []}, "at least 1 item"),
     ],
 )
-def test_impossible_keys_are_refused(keys: Any, told: str) -> None:
+def test_impossible_keys_are_refused(keys: dict[str, Any], told: str) -> None:
     """What cannot be measured is refused with the reason before anything is written."""
     with pytest.raises(ValidationError, match=re.escape(told)):
         registry.load("probes", keys["probe"]).Spec(step="probe", **keys)
@@ -196,7 +196,7 @@ def test_impossible_keys_are_refused(keys: Any, told: str) -> None:
     ],
 )
 def test_a_wrong_probe_table_names_the_nearest_right_one(
-    tmp_path: Path, table: str, error: Any, told: str
+    tmp_path: Path, table: str, error: type[Exception], told: str
 ) -> None:
     """A workload file's mistakes are told with the file, the step and the right word."""
     path = tmp_path / "wrong.toml"

@@ -361,7 +361,7 @@ def test_every_string_of_a_run_is_cleaned(stored: Run) -> None:
             "advice": (Advice(found=poison("advice"), todo=poison("todo")),),
             "started": poison("x"),
             "host": poison(stored.host),
-            "engine": stored.engine.model_copy(
+            "engine": known(stored.engine).model_copy(
                 update={"name": poison("pg"), "settings": {poison("a.b"): poison("c")}}
             ),
             "workload": stored.workload.model_copy(
@@ -436,11 +436,15 @@ def test_the_ceiling_stands_beside_the_repeat_in_the_middle(stored: Run) -> None
     ],
 )
 def test_coldness_is_loud_exactly_if_it_is_not_as_asked(
-    stored: Run, asked: str, got: str, loud: bool
+    stored: Run, asked: str, got: str, *, loud: bool
 ) -> None:
     """Every coldness but the one asked for is loud, an unproven one too."""
     walk = step(stored, "walk").model_copy(
-        update={"cold": Cold(asked=asked, got=got, method="", proof="", why="")}
+        update={
+            "cold": Cold(
+                asked=Temperature(asked), got=Temperature(got), method="", proof="", why=""
+            )
+        }
     )
 
     assert bool(summary.attention(with_steps(stored, walk))) == loud
@@ -457,12 +461,12 @@ def test_coldness_is_loud_exactly_if_it_is_not_as_asked(
     ],
 )
 def test_the_ledger_is_loud_exactly_if_it_is_not_as_asked(
-    stored: Run, asked: str | None, verdict: str, loud: bool
+    stored: Run, asked: str | None, verdict: str, *, loud: bool
 ) -> None:
     """Every verdict but the one asked for is loud, an unproven one too."""
     ledger = Ledger(
-        asked=asked,
-        verdict=verdict,
+        asked=Verdict(asked) if asked else None,
+        verdict=Verdict(verdict),
         window_seconds=30,
         riops=1000,
         buffer_hits=5,
@@ -558,7 +562,9 @@ def test_averages_are_of_the_measured_window_only() -> None:
         ([], 8, ""),
     ],
 )
-def test_a_spark_line_starts_at_nothing(values: Any, room: int, expected: str) -> None:
+def test_a_spark_line_starts_at_nothing(
+    values: list[float | None], room: int, expected: str
+) -> None:
     """The lowest block is 0, the highest the largest value; a gap is a blank; means if crowded."""
     assert tables.spark(values, room) == expected
 

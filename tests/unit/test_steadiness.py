@@ -1,7 +1,5 @@
 """What is steady and what drifts: promised shares of right and wrong, over seeded draws."""
 
-from typing import Any
-
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -90,7 +88,9 @@ def test_too_few_seconds_and_nothing_at_all_have_no_trend() -> None:
         ([0, 0, 0, 0, 0], steadiness.Steady(0)),
     ],
 )
-def test_steady_is_slope_and_deviation_over_a_window(values: Any, expected: Any) -> None:
+def test_steady_is_slope_and_deviation_over_a_window(
+    values: list[int], expected: steadiness.Steady
+) -> None:
     """Warm-up ends where slope and deviation are small; a slope or great noise never settles."""
     assert steadiness.steady(values) == expected
 
@@ -113,7 +113,7 @@ def test_repeats_as_noisy_as_healthy_ones_are_steady(
     """3 and 5 percent from repeat to repeat: few lose their first ones, few never settle."""
     random = np.random.default_rng(12)
     wrong = [
-        steadiness.steady(random.normal(100, 100 * level, repeats)) != steadiness.Steady(0)
+        steadiness.steady(random.normal(100, 100 * level, repeats).tolist()) != steadiness.Steady(0)
         for _ in range(1000)
     ]
 

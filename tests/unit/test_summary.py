@@ -8,6 +8,7 @@ import pytest
 from replayer.model import Advice, Cold, Run, Status, Verdict
 from replayer.report import summary_page
 from replayer.report.summary import Line, Trust, summarise
+from tests.known import known
 
 
 def line(found: Sequence[Run], name: str) -> Line:
@@ -46,7 +47,7 @@ def cold(got: str) -> Cold:
     ],
 )
 def test_a_walk_is_believed_exactly_if_it_was_as_asked(
-    stored: Run, changes: Any, trust: Any
+    stored: Run, changes: dict[str, Any], trust: Trust
 ) -> None:
     """What was not as asked, or not done, is not to be believed, and the proof says why."""
     one = line([with_step(stored, "walk", account=None, **changes)], "walk")
@@ -58,7 +59,9 @@ def test_a_walk_is_believed_exactly_if_it_was_as_asked(
 def test_another_verdict_of_the_ledger_than_asked_is_not_believed(stored: Run) -> None:
     """A run asked for physical reads that were mixed says so in red."""
     cached = next(one for one in stored.steps if one.name == "cached")
-    mixed = cached.ledger.model_copy(update={"asked": Verdict.PHYSICAL, "verdict": Verdict.MIXED})
+    mixed = known(cached.ledger).model_copy(
+        update={"asked": Verdict.PHYSICAL, "verdict": Verdict.MIXED}
+    )
 
     assert line([with_step(stored, "cached", ledger=mixed)], "cached").trust is Trust.NO
 

@@ -1,7 +1,6 @@
 """How long threads slept, of what the scheduler's events tell, in both of the forms they have."""
 
 from collections.abc import Mapping
-from typing import Any
 
 import pytest
 
@@ -53,7 +52,7 @@ def step(at: float, state: str, *, tid: int = READER, woken: bool = False) -> St
 
 
 @pytest.mark.parametrize("text", [KERNEL, LIBRARY])
-def test_both_forms_of_an_event_tell_the_same(text: Any) -> None:
+def test_both_forms_of_an_event_tell_the_same(text: str) -> None:
     """As the kernel prints it, and as perf does with a library; names may look like fields."""
     at = [5_001_000_000, 5_002_000_000, 5_002_500_000, 5_003_000_000]
 

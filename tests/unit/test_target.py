@@ -68,7 +68,7 @@ def test_a_gp2_volume_bursts_for_half_an_hour() -> None:
     [(20, 3000, Fit.FITS), (40, 3000, Fit.DOES_NOT_FIT), (5, 3100, Fit.DOES_NOT_FIT),
      (1, 299, Fit.FITS)],
 )  # fmt: skip
-def test_credits_last_as_long_as_they_do(minutes: int, rate: int, fit: Any, tmp_path: Path) -> None:
+def test_credits_last_as_long_as_they_do(minutes: int, rate: int, fit: Fit, tmp_path: Path) -> None:
     """Twenty minutes at 3,000 IOPS fit a gp2 of 100 GiB, forty do not, and 3,100 never do."""
     one = profile(read_iops=busy(minutes, rate), write_iops=0.0)
     made = judged(tmp_path, GP2, one)["iops"]

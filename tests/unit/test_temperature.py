@@ -6,7 +6,6 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -256,7 +255,9 @@ def cold_of(**keys: object) -> Cold:
         (400_000, 500_000, Temperature.LUKEWARM),
     ],
 )
-def test_cold_needs_the_bytes_from_the_device(device: int, stored: int | None, got: Any) -> None:
+def test_cold_needs_the_bytes_from_the_device(
+    device: int, stored: int | None, got: Temperature
+) -> None:
     """Fewer than 95 % of what is on the disk means that another cache has served the rest."""
     done = temperature.finish(cold_of(stored_bytes=stored), device)
 
@@ -281,7 +282,7 @@ def test_lukewarm_stays_lukewarm() -> None:
 def test_residency_agrees_with_fincore(files: list[Path]) -> None:
     """util-linux counts the same bytes."""
     page_cache.forget(files[0])
-    command = ["fincore", "--bytes", "--noheadings", "--output", "RES", *files]
+    command: list[str | Path] = ["fincore", "--bytes", "--noheadings", "--output", "RES", *files]
     try:
         said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     except FileNotFoundError:

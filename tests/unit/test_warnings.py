@@ -209,7 +209,7 @@ def test_the_read_ahead_of_the_datas_disk_is_not_that_of_another(run: Callable[.
     ],
 )
 def test_a_warning_is_given_for_its_reason(
-    run: Callable[..., Run], warned: str, words: str, steps: Any, facts: Any
+    run: Callable[..., Run], warned: str, words: str, steps: list[StepResult], facts: dict[str, Any]
 ) -> None:
     """Its reason alone brings it up; it says what was found and what to do, in one sentence."""
     said = warnings.on(run(*steps, **facts))

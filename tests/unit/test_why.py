@@ -3,7 +3,6 @@
 import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -75,7 +74,7 @@ def test_the_parts_by_themselves_hold_their_five_percent(side: Callable[..., Sid
 
 
 @pytest.mark.parametrize("cause", [Spent.ENTRY, Spent.COPY, Spent.CLIENT])
-def test_a_planted_part_is_named(side: Callable[..., Side], cause: Any) -> None:
+def test_a_planted_part_is_named(side: Callable[..., Side], cause: Spent) -> None:
     """8 percent of the time more in one part, 6 runs against 6: named in 9 of 10, and alone."""
     random = np.random.default_rng(3)
     more = {**USUAL, cause: USUAL[cause] + 0.08 * sum(USUAL.values())}
