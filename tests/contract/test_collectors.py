@@ -3,7 +3,6 @@
 import math
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 import pytest
 
@@ -55,7 +54,7 @@ def only(columns: Columns) -> dict[str, float]:
 
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("name", COPIED)
-def test_every_collector_reads_every_kernel(name: Any, kernel: Any) -> None:
+def test_every_collector_reads_every_kernel(name: str, kernel: str) -> None:
     """Two samples make one value in each column, all of them finite and none negative."""
     collector = registry.load("collectors", name)
     missing = [
@@ -72,7 +71,7 @@ def test_every_collector_reads_every_kernel(name: Any, kernel: Any) -> None:
 
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("name", COPIED)
-def test_every_collector_makes_nothing_of_one_sample(name: Any, kernel: Any) -> None:
+def test_every_collector_makes_nothing_of_one_sample(name: str, kernel: str) -> None:
     """One sample has no interval, so that no column has a value."""
     collector = registry.load("collectors", name)
     if any(not (FIXTURES / kernel / "first" / file).exists() for file in collector.FILES):

@@ -8,7 +8,7 @@ import subprocess
 import tomllib
 from collections.abc import Iterator
 from contextlib import redirect_stderr
-from typing import Any
+from pathlib import Path
 
 import pytest
 
@@ -105,7 +105,7 @@ def check_compose(words: list[str], where: object, *, mention: bool = False) -> 
 
 
 @pytest.mark.parametrize("document", EVERY, ids=lambda path: path.name)
-def test_every_block_of_commands_says_whether_it_is_run(document: Any) -> None:
+def test_every_block_of_commands_says_whether_it_is_run(document: Path) -> None:
     """What nobody runs says why, so that none is passed over; and a block is marked as commands."""
     for block in documents.blocks(document):
         assert block.how, f"{document.name}:{block.line} does not say whether it is run"
@@ -120,14 +120,14 @@ def test_every_block_of_commands_says_whether_it_is_run(document: Any) -> None:
 
 
 @pytest.mark.parametrize("block", BLOCKS, ids=lambda block: block.name)
-def test_every_command_can_be_typed(block: Any) -> None:
+def test_every_command_can_be_typed(block: documents.Block) -> None:
     """Each command of each block is one that the command line, make or compose understands."""
     for words in commands(block.script):
         check(words, (block.name, words))
 
 
 @pytest.mark.parametrize("document", EVERY, ids=lambda path: path.name)
-def test_commands_in_sentences_can_be_typed(document: Any) -> None:
+def test_commands_in_sentences_can_be_typed(document: Path) -> None:
     """What stands between backquotes as a command has a name and options that are there."""
     for span in documents.spans(document):
         typed = re.split(r" ?(?:…|\.\.\.)", span)[0]
@@ -151,7 +151,7 @@ OTHERS_OPTIONS = {"--wait", "--profile", "--kernel", "--cut", "--panic", "--seed
 
 
 @pytest.mark.parametrize("document", EVERY, ids=lambda path: path.name)
-def test_options_in_sentences_are_there(document: Any, options: set[str]) -> None:
+def test_options_in_sentences_are_there(document: Path, options: set[str]) -> None:
     """An option that is only mentioned can be given to some command."""
     for span in documents.spans(document):
         named = set(re.findall(r"(?:^|(?<= ))--[a-z][a-z-]*", span))
@@ -160,7 +160,7 @@ def test_options_in_sentences_are_there(document: Any, options: set[str]) -> Non
 
 
 @pytest.mark.parametrize("document", EVERY, ids=lambda path: path.name)
-def test_links_lead_somewhere(document: Any) -> None:
+def test_links_lead_somewhere(document: Path) -> None:
     """A link leads to a file that is there, and to a heading that is in it."""
     for link in documents.links(document):
         if link.startswith(("https://", "http://")):

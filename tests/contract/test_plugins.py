@@ -3,7 +3,6 @@
 import re
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -18,13 +17,13 @@ EVERY = [(kind, name) for kind in registry.KINDS for name in registry.names(kind
 
 
 @pytest.mark.parametrize(("kind", "name"), EVERY)
-def test_plugin_says_what_it_is_for(kind: Any, name: Any) -> None:
+def test_plugin_says_what_it_is_for(kind: str, name: str) -> None:
     """A plug-in without a docstring cannot be listed."""
     assert (registry.load(kind, name).__doc__ or "").strip()
 
 
 @pytest.mark.parametrize("name", registry.names("steps"))
-def test_step_has_spec_and_run(name: Any) -> None:
+def test_step_has_spec_and_run(name: str) -> None:
     """A step's keys are declared, described by a default or required, and start from StepSpec."""
     module = registry.load("steps", name)
 
@@ -33,7 +32,7 @@ def test_step_has_spec_and_run(name: Any) -> None:
 
 
 @pytest.mark.parametrize("name", registry.names("collectors"))
-def test_collector_reads_files_or_records(name: Any) -> None:
+def test_collector_reads_files_or_records(name: str) -> None:
     """It names files below the root and parses, and so starts nothing; or it begins a recording."""
     module = registry.load("collectors", name)
 
@@ -47,7 +46,7 @@ def test_collector_reads_files_or_records(name: Any) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(assets.workloads()))
-def test_workload_is_understood_and_says_what_it_imitates(name: Any) -> None:
+def test_workload_is_understood_and_says_what_it_imitates(name: str) -> None:
     """A workload that ships can be planned, and has a comment and a description."""
     workload = workload_file.load(name)
 
@@ -58,7 +57,7 @@ def test_workload_is_understood_and_says_what_it_imitates(name: Any) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(assets.engines()))
-def test_engine_can_be_loaded_and_every_hole_is_known(name: Any) -> None:
+def test_engine_can_be_loaded_and_every_hole_is_known(name: str) -> None:
     """An engine's files are all asked for, and its verb files become statements."""
     loaded = engine.checked(name)
 
@@ -72,7 +71,7 @@ def test_engine_can_be_loaded_and_every_hole_is_known(name: Any) -> None:
 
 @pytest.mark.parametrize("name", registry.names("commands"))
 def test_command_help_has_examples_that_parse(
-    name: Any, capsys: pytest.CaptureFixture[str]
+    name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Every command's help ends with examples, and the parser takes each of them."""
     with pytest.raises(SystemExit) as done:

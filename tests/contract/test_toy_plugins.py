@@ -4,7 +4,7 @@ import json
 import shutil
 import sys
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pytest
 
@@ -206,7 +206,7 @@ def toys(tmp_path_factory: pytest.TempPathFactory) -> Toys:
 
 
 @pytest.mark.parametrize("kind", LISTS)
-def test_toys_are_listed(toys: Toys, kind: Any) -> None:
+def test_toys_are_listed(toys: Toys, kind: str) -> None:
     """What there is comes from what lies there."""
     listed = toys.printed(f"list {kind} -v")
 
