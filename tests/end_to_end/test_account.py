@@ -117,14 +117,14 @@ def test_a_block_of_a_cached_run_is_one_that_the_server_missed(measured: Measure
 
 
 ROW = "update=100 hot=0.1%/99.9%"
-DONE: dict[str, tuple[dict[str, object], Spent]] = {
+DONE: dict[str, tuple[dict[str, Any], Spent]] = {
     "one row": ({"num_schemas": 1, "num_threads": 8, "mix": ROW}, Spent.LOCK),
     "idle": ({"num_threads": 8, "rate": 20, "mix": "point=100"}, Spent.CLIENT),
 }
 
 
 @pytest.mark.parametrize("work", DONE)
-def test_sessions_wait_for_what_they_were_made_to_wait_for(measured: Measure, work: Any) -> None:
+def test_sessions_wait_for_what_they_were_made_to_wait_for(measured: Measure, work: str) -> None:
     """Updates of one row wait for its lock, and sessions without work for their client."""
     keys, part = DONE[work]
     step = measured(memory="cached", **keys)
@@ -256,7 +256,7 @@ def test_beside_a_busy_neighbour_the_run_queue_is_longer(measured: Measure) -> N
     What they wait for the device is counted apart from that.
     """
     needs_perf()
-    keys = {"memory": "direct", "num_threads": 2, "scale": "64M", "run_time": "6s"}
+    keys: dict[str, Any] = {"memory": "direct", "num_threads": 2, "scale": "64M", "run_time": "6s"}
     alone = account_of(measured(**keys, shared_buffers="8M"))
     with beside("while :; do :; done", many=4):
         account = account_of(measured(**keys, shared_buffers="8M"))

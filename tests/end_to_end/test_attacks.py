@@ -144,7 +144,7 @@ def test_data_folder_that_others_can_write_is_refused(
 
 @pytest.mark.parametrize("there", [True, False])
 def test_data_folder_below_another_owners_is_refused(
-    own_home: Path, theirs: Path, there: bool
+    own_home: Path, theirs: Path, *, there: bool
 ) -> None:
     """Who owns a folder on the way can put another one in its server."""
     if there:
@@ -234,7 +234,7 @@ def attack(home: Path, victim: Path, name: str, code: str) -> None:
 
 @pytest.mark.parametrize("way", ATTACKS)
 def test_servers_user_cannot_have_root_write_elsewhere(
-    made_home: Path, victim: Path, way: Any
+    made_home: Path, victim: Path, way: str
 ) -> None:
     """Whatever lies in data/, a start replaces it; nothing is written through it."""
     for name in ATTACKED:

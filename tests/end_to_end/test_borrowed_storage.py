@@ -141,7 +141,7 @@ def test_an_interrupted_doubling_is_taken_back(
     borrowed: Callable[[str], Engine],
     surroundings: Surroundings,
     own_home: Path,
-    name: Any,
+    name: str,
 ) -> None:
     """What a doubling that never ended has left is removed, and the build goes on to its end."""
     engine = borrowed(name)

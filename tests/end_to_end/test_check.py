@@ -115,7 +115,7 @@ def test_check_of_a_small_disk_names_both_numbers(
     """Free space against what the default workload needs: impossible on 16 MiB of memory disk."""
     disk = folder / "disk"
     disk.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=16m", "tmpfs", disk]
+    mount: list[str | Path] = ["mount", "-t", "tmpfs", "-o", "size=16m", "tmpfs", disk]
     if os.geteuid() != 0 or subprocess.run(mount, capture_output=True, check=False).returncode:
         pytest.skip("a file system may not be mounted here")
     try:
@@ -183,7 +183,7 @@ def test_check_as_root_may_drop_caches(folder: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(("environment", "coloured"), [({}, True), ({"NO_COLOR": "1"}, False)])
 def test_check_on_a_terminal_has_colours_unless_no_color(
-    replayer: Replayer, home: Path, folder: Path, environment: Any, coloured: bool
+    replayer: Replayer, home: Path, folder: Path, environment: dict[str, Any], *, coloured: bool
 ) -> None:
     """A terminal gets colours; with NO_COLOR it gets none."""
     ours, theirs = pty.openpty()

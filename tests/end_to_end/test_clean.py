@@ -152,7 +152,7 @@ def test_a_folder_that_is_not_replayers_is_refused(
     ("answer", "status", "left"), [("y\n", 0, False), ("n\n", 1, True), ("\n", 1, True)]
 )
 def test_on_a_terminal_it_asks(
-    own_home: Path, answer: str, status: int, left: bool, replayer: Replayer
+    own_home: Path, answer: str, status: int, *, left: bool, replayer: Replayer
 ) -> None:
     """Only a yes removes."""
     folder = claimed(data_folder.standard("postgres", 18, {}))

@@ -9,7 +9,6 @@ import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -44,7 +43,7 @@ def toml(tmp_path: Path) -> Callable[[str], Path]:
 
 
 @pytest.mark.parametrize("words", [[], ["help"]])
-def test_alone_it_says_what_one_can_do(replayer: Replayer, words: Any) -> None:
+def test_alone_it_says_what_one_can_do(replayer: Replayer, words: list[str]) -> None:
     """Three examples that are commands, and every command by its name."""
     out, _ = replayer(*words)
     examples = re.findall(r"^  replayer (\w+)", out, re.MULTILINE)

@@ -444,7 +444,7 @@ def test_the_examples_of_help_are_understood(name: str) -> None:
 
     assert examples
     for example in examples:
-        assert top.parse_args(shlex.split(example)[1:])
+        assert top.parse_args(shlex.split(example)[1:]) is not None
 
 
 def test_a_user_can_pipe_it(replayer: Replayer, results: Path) -> None:

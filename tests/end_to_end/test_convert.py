@@ -15,7 +15,6 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -158,7 +157,7 @@ def _is_load(text: str) -> bool:
 def test_statements_of_a_real_log_are_those_that_pgbench_sent(
     bindir: Path | None,
     version: str,
-    style: Any,
+    style: str,
     convert: Callable[..., tuple[list[Action], Summary, Ended]],
     tmp_path: Path,
 ) -> None:
@@ -337,7 +336,7 @@ def test_pgbadger_counts_the_same(logs: Path, replayer: Replayer) -> None:
 
 @needs_badger
 @pytest.mark.parametrize("name", [one.name for one in sorted(SAMPLES.glob("*"))])
-def test_pgbadger_counts_the_same_in_its_own_samples(name: Any, replayer: Replayer) -> None:
+def test_pgbadger_counts_the_same_in_its_own_samples(name: str, replayer: Replayer) -> None:
     """Of every log of PostgreSQL among pgBadger's t/fixtures."""
     if "pgbouncer" in name or not re.search(r"\.(log|gz|bz2)$", name):
         pytest.skip("no log of PostgreSQL")

@@ -11,7 +11,6 @@ import tempfile
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -155,7 +154,7 @@ def recorded(venv: Path) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("user", [0, ORDINARY])
-def test_it_runs_from_another_folder(installed: Path, folder: Path, user: Any) -> None:
+def test_it_runs_from_another_folder(installed: Path, folder: Path, user: int) -> None:
     """Root, and a user id of nobody without a home, list what ships and measure all of `smoke`."""
     if os.geteuid() != 0 and user == 0:
         pytest.skip("we are not root")

@@ -163,7 +163,7 @@ def script_of(block: Block, stand_in: Callable[[str], str]) -> str:
 @pytest.mark.slow
 @pytest.mark.parametrize("block", runs("runs: quick"))
 def test_commands_run(
-    block: Any, readers: Callable[[Path], Reader], stand_in: Callable[[str], str]
+    block: Block, readers: Callable[[Path], Reader], stand_in: Callable[[str], str]
 ) -> None:
     """What takes seconds ends with 0, in the order in which it stands in its document."""
     readers(block.document).types(script_of(block, stand_in))
@@ -172,7 +172,7 @@ def test_commands_run(
 @pytest.mark.slow
 @pytest.mark.parametrize("block", runs("runs: slow"))
 def test_commands_that_take_long_run(
-    block: Any, readers: Callable[[Path], Reader], stand_in: Callable[[str], str]
+    block: Block, readers: Callable[[Path], Reader], stand_in: Callable[[str], str]
 ) -> None:
     """So does what takes longer, with what is told before it in its document."""
     reader = readers(block.document)
@@ -183,9 +183,10 @@ def test_commands_that_take_long_run(
 
 @pytest.mark.parametrize("command", planned())
 def test_runs_that_are_not_run_can_be_planned(
-    command: Any, readers: Callable[[Path], Reader], replayer: Replayer
+    command: str, readers: Callable[[Path], Reader], replayer: Replayer
 ) -> None:
     """Workload, keys and values of a run that takes too long here are understood."""
     reader = readers(EVERY[0])
     words = shlex.split(command, comments=True)
-    replayer(*words[1:], "--dry-run", folder=reader.folder, **reader.variables)
+    variables: dict[str, Any] = reader.variables
+    replayer(*words[1:], "--dry-run", folder=reader.folder, **variables)

@@ -443,7 +443,9 @@ LOSSES = (lost_client, lost_database_agent, lost_ssh, hung_client, cut_database)
 
 
 @pytest.mark.parametrize("lose", LOSSES)
-def test_a_host_that_is_lost_ends_the_run_as_partial(hosts: Hosts, url: str, lose: Any) -> None:
+def test_a_host_that_is_lost_ends_the_run_as_partial(
+    hosts: Hosts, url: str, lose: Callable[[Hosts], str]
+) -> None:
     """One sentence names the host; what was measured is kept, and nothing is left."""
     with under_way(hosts, url) as started:
         name = lose(hosts)
@@ -463,7 +465,9 @@ def test_a_host_that_is_lost_ends_the_run_as_partial(hosts: Hosts, url: str, los
 
 @pytest.mark.quiet
 @pytest.mark.parametrize("lose", LOSSES)
-def test_a_host_that_is_lost_ends_the_run_within_10_s(hosts: Hosts, url: str, lose: Any) -> None:
+def test_a_host_that_is_lost_ends_the_run_within_10_s(
+    hosts: Hosts, url: str, lose: Callable[[Hosts], str]
+) -> None:
     """The loss is told, and 10 seconds after it at the latest nothing is left of the run."""
     with under_way(hosts, url) as started:
         since = time.monotonic()

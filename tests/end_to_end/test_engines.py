@@ -328,13 +328,11 @@ def test_server_that_no_engine_knows_is_refused(
 ) -> None:
     """Its own words are shown, and which engines there are on this wire."""
     every = engines._every()
+    oracle = {"pattern": re.compile("Oracle")}
     strange = [
-        replace(one, spec=one.spec.model_copy(update={"recognise": oracle}))
+        replace(one, spec=one.spec.model_copy(update={"recognise": own.model_copy(update=oracle)}))
         for one in every
-        if (
-            oracle := one.spec.recognise
-            and one.spec.recognise.model_copy(update={"pattern": re.compile("Oracle")})
-        )
+        if (own := one.spec.recognise) is not None
     ]
     monkeypatch.setattr(
         "replayer.servers.remote.alike", lambda *_: [s for s in strange if "my" in s.wire]

@@ -14,6 +14,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
+from prometheus_client.metrics_core import Metric
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from replayer.results import store
@@ -24,6 +25,7 @@ from tests.told import line_with, matched
 
 FIXTURE = Path(__file__).parents[1] / "fixtures" / "runs" / f"format-{FORMAT}.json"
 LINK = re.compile(r"^metrics: (http://127\.0\.0\.1:\d+/metrics)\n$")
+FAMILIES: Callable[[str], Iterator[Metric]] = text_string_to_metric_families
 _UNDER_WAY = re.compile("replayer_(current_|step_running)")
 """What only a run under way has."""
 
@@ -78,7 +80,7 @@ def test_they_are_served_to_read_and_nothing_else(serving: Serving, results: Pat
         process.wait(120)
 
     assert kind.startswith("application/openmetrics-text")
-    families = {family.name for family in text_string_to_metric_families(text)}
+    families = {family.name for family in FAMILIES(text)}
     assert {"replayer_run", "replayer_step_riops", "replayer_step_latency_seconds"} <= families
     assert 'label="uek"' in plain
     assert process.returncode == 130

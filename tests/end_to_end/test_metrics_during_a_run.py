@@ -11,7 +11,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -160,7 +160,7 @@ def test_the_board_has_data_of_a_run_and_the_values_are_the_reports(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("ending", [signal.SIGKILL, signal.SIGINT])
-def test_they_end_with_the_run(home: Path, start: Starting, ending: Any) -> None:
+def test_they_end_with_the_run(home: Path, start: Starting, ending: signal.Signals) -> None:
     """Whatever ends the run, nobody answers afterwards, and nothing is left of the process."""
     (home / "long.toml").write_text(LONG)
     words = ("--results", home / "results", "--metrics", "127.0.0.1:0")

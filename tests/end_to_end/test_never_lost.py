@@ -9,7 +9,6 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -112,7 +111,7 @@ CASES = {
 @pytest.mark.slow
 @pytest.mark.parametrize("words", [["list"], ["list", "--json"], ["--version"], ["run", "--help"]])
 @pytest.mark.parametrize("case", CASES)
-def test_streams_that_take_nothing_are_one_sentence(case: Any, words: list[str]) -> None:
+def test_streams_that_take_nothing_are_one_sentence(case: str, words: list[str]) -> None:
     """A command whose streams are closed or full ends with a status and at most one sentence."""
     redirected, status, sentence = CASES[case]
     command = f"set -o pipefail; {shutil.which('env')} {' '.join([*COMMAND, *words])} {redirected}"
@@ -179,7 +178,7 @@ sys.exit(main(["run", "no-such-workload", "--results", "results"]))
     ],
 )
 def test_ctrl_c_while_modules_are_loaded_is_one_sentence(
-    module: Any, times: int, redirected: str, replayer: Replayer
+    module: str, times: int, redirected: str, replayer: Replayer
 ) -> None:
     """Ctrl-C while a command's modules are imported is status 130; a second one may end it."""
     script = replayer.folder / "loading.py"

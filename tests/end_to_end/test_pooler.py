@@ -93,7 +93,7 @@ def fresh(server: Server) -> list[tuple[Any, ...] | None]:
 @pytest.mark.parametrize("mode", ["transaction", "statement"])
 @pytest.mark.parametrize("busy", [False, True])
 def test_a_pooler_that_lends_sessions_out_is_refused_clean(
-    server: Server, pgbouncer: str, mode: str, busy: bool
+    server: Server, pgbouncer: str, mode: str, *, busy: bool
 ) -> None:
     """It is recognised, whoever else uses it, and nothing of replayer's stays on its sessions."""
     with pooled(pgbouncer, server, mode) as url, contextlib.ExitStack() as others:

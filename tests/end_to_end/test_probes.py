@@ -313,7 +313,11 @@ def command_of(pid: int) -> bytes:
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_interrupted_probe_keeps_its_finished_rows(
-    workload: Write, start: Callable[..., Process], disk: Path, tmp_path: Path, number: Any
+    workload: Write,
+    start: Callable[..., Process],
+    disk: Path,
+    tmp_path: Path,
+    number: signal.Signals,
 ) -> None:
     """Ctrl-C ends with 130; the points that were done are in the result, the files are gone."""
     process = start(workload(ORION), disk)

@@ -497,7 +497,7 @@ DONE = {
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [*servers.SERVERS, "postgresql-15", "mariadb-10"])
 def test_every_version_is_profiled(
-    name: Any,
+    name: str,
     other_server: Callable[[str], Path],
     request: pytest.FixtureRequest,
     own_home: Path,

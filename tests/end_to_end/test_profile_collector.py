@@ -226,7 +226,8 @@ def test_the_shares_of_functions_are_those_of_a_perf_of_ones_own(
     perf: Path, begun: Callable[[], PerfRecording], tmp_path: Path
 ) -> None:
     """Of the time that was not idle, within 3 points, for every function of the two."""
-    data, command = tmp_path / "own.data", [perf, "record", "-a", "-g", "-F", "997", "-k", "mono"]
+    data = tmp_path / "own.data"
+    command: list[str | Path] = [perf, "record", "-a", "-g", "-F", "997", "-k", "mono"]
     with contextlib.ExitStack() as stack:
         for load in ("sha256sum /dev/zero", "gzip -c /dev/zero", "cat /dev/zero"):
             process = stack.enter_context(
@@ -243,10 +244,10 @@ def test_the_shares_of_functions_are_those_of_a_perf_of_ones_own(
         one.end()
         own.send_signal(signal.SIGINT)
         own.wait(20)
-        ours = one.cut(begin_ns, end_ns).profile
+        ours = profile_of(one.cut(begin_ns, end_ns))
         # Read as ours is, so that what is compared is what was sampled.
         one._perf.data = data
-        theirs = one.cut(begin_ns, end_ns).profile
+        theirs = profile_of(one.cut(begin_ns, end_ns))
 
     shares, own_shares = (
         {leaf: count / profile.samples for (leaf,), count in by(profile, -1).items()}
@@ -323,7 +324,7 @@ def test_a_file_that_is_cut_is_one_sentence_or_a_part(
     recorded: Recorded, share: float, tmp_path: Path
 ) -> None:
     """Whatever is left of it: samples of the window, or why there are none."""
-    data = shutil.copy(recorded.one._perf.data, tmp_path / "perf.data")
+    data = Path(shutil.copy(recorded.one._perf.data, tmp_path / "perf.data"))
     os.truncate(data, int(data.stat().st_size * share))
 
     try:

@@ -6,8 +6,8 @@ import os
 import shutil
 import signal
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -80,7 +80,7 @@ def turns(run: Run) -> list[tuple[int, str]]:
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 def test_what_is_missing_is_done_into_the_same_file(
-    replayer: Replayer, tmp_path: Path, number: Any
+    replayer: Replayer, tmp_path: Path, number: signal.Signals
 ) -> None:
     """Steps that were whole stay as they are, the one that was cut is done anew, and no other."""
     path, before = cut(replayer, SLEEPY, 2, number)
@@ -176,7 +176,7 @@ def interrupted(tmp_path: Path, whole: Path) -> Path:
     ids=lambda value: getattr(value, "__name__", ""),
 )
 def test_under_other_circumstances_it_is_refused(
-    replayer: Replayer, interrupted: Path, changed: Any, reason: str
+    replayer: Replayer, interrupted: Path, changed: Callable[[Run], Run], reason: str
 ) -> None:
     """One sentence with what is not the same, and the file stays as it was."""
     store.save(interrupted, changed(store.load(interrupted)))

@@ -11,7 +11,7 @@ from replayer.engines import engine as engines
 from replayer.engines.connection import Database
 from replayer.engines.verbs import Asked
 from replayer.errors import Denied, Impossible
-from replayer.servers.open import Server, open_server
+from replayer.servers.open import open_server
 from replayer.servers.protocol import Server
 from tests.command import Replayer
 

@@ -7,7 +7,6 @@ import resource
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from pydantic_core import from_json
@@ -212,7 +211,7 @@ def test_only_what_replayer_wrote_there_is_touched(
     runs: Callable[..., Ended],
     stored: Callable[..., Path],
     tmp_path: Path,
-    made: Any,
+    made: Callable[[Path, Path], None],
     action: list[str],
 ) -> None:
     """Links, pipes, others' files and a run under way stay, and so do the rest of those named."""
@@ -261,9 +260,9 @@ def test_a_killed_run_is_told_from_one_under_way(
     stored(1, status="running", writer=f"{boot}:{os.getpid()}:1")
     stored(2, status="running", writer=f"other:{os.getpid()}:1")
     stored(3, status="running")
-    runs = json.loads(runs("list", "--json").out)["runs"]
+    listed = json.loads(runs("list", "--json").out)["runs"]
 
-    assert [run["state"] for run in runs] == ["running", "killed", "running", "running"]
+    assert [run["state"] for run in listed] == ["running", "killed", "running", "running"]
 
 
 def cpu_seconds(replayer: Replayer, folder: Path) -> tuple[float, list[str]]:

@@ -4,7 +4,6 @@ import gc
 import re
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -61,7 +60,7 @@ PARTS = re.compile("marlin|trout|conger|forelle|ñandú|\\btr\\b", re.IGNORECASE
 
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("secret", SECRETS)
-def test_nothing_of_a_secret_is_quoted(shape: Any, secret: Any) -> None:
+def test_nothing_of_a_secret_is_quoted(shape: str, secret: str) -> None:
     """What is shown of a word of the command line, and every refusal, is free of it."""
     if "@" in SECRETS[secret] and "@" not in SHAPES[shape]:
         pytest.skip("what follows the last @ is a host, whoever reads it")

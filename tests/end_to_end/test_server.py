@@ -30,6 +30,7 @@ from replayer.machine import processes
 from replayer.run import recovery
 from replayer.servers import programs
 from replayer.servers.open import Server, open_server
+from replayer.servers.private import PrivateServer
 from tests.fixture_types import Holder, Holding
 from tests.ready_made import copy, put_data, ready_data
 from tests.small_disk import small_disk
@@ -124,7 +125,7 @@ def test_the_result_has_every_setting_that_says_what_a_number_means(server: Serv
 
 def test_the_server_is_reached_by_a_private_socket_only(server: Server) -> None:
     """No TCP port is open, and nobody else can enter the folder of the socket."""
-    folder = Path(server.start().query["host"])
+    folder = Path(str(server.start().query["host"]))
     main = server.pids()[0]
 
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
@@ -166,10 +167,10 @@ def test_the_server_restarts_only_for_other_settings(server: Server) -> None:
 
 
 @pytest.mark.parametrize("error", [ReplayerError, Interrupted])
-def test_settings_are_given_back_after_an_error(server: Server, error: Any) -> None:
+def test_settings_are_given_back_after_an_error(server: Server, error: type[BaseException]) -> None:
     """Whatever ends the `with`, the server's own settings are back when it is needed next."""
 
-    def work():
+    def work() -> None:
         with server.settings({"work_mem": "8MB"}):
             assert server.facts().settings["work_mem"] == "8MB"
             raise error("something went wrong in between")
@@ -269,7 +270,7 @@ def test_a_data_directory_that_was_cut_short_is_made_again(own_home: Path) -> No
         assert '"ready": true' in (folder / "replayer.json").read_text()
 
 
-def test_a_killed_server_comes_back_with_its_data(server: Server) -> None:
+def test_a_killed_server_comes_back_with_its_data(server: PrivateServer) -> None:
     """After kill -9 of the main process while a backend works, start recovers and loses nothing.
 
     The backend does not notice by itself: it would count for minutes.
@@ -318,7 +319,12 @@ def test_two_replayers_on_one_data_directory(made_home: Path, holder: Holder) ->
 
     And PGPORT, PGHOST and their like are for other servers: they change nothing.
     """
-    elsewhere = {"PGPORT": "1", "PGHOST": "nowhere", "PGUSER": "x", "PGDATABASE": "y"}
+    elsewhere: dict[str, Any] = {
+        "PGPORT": "1",
+        "PGHOST": "nowhere",
+        "PGUSER": "x",
+        "PGDATABASE": "y",
+    }
     first = holder(**elsewhere, PGDATA="/nonexistent", TMPDIR="/tmp/" + "x" * 120)
     server = server_of(first)
     with (
@@ -333,7 +339,9 @@ def test_two_replayers_on_one_data_directory(made_home: Path, holder: Holder) ->
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_stopped_replayer_leaves_nothing(made_home: Path, holder: Holder, number: Any) -> None:
+def test_a_stopped_replayer_leaves_nothing(
+    made_home: Path, holder: Holder, number: signal.Signals
+) -> None:
     """At SIGTERM and Ctrl-C the server is stopped, and socket and notes are gone."""
     other = holder()
     server = server_of(other)
@@ -605,7 +613,7 @@ def test_debians_postgresql_15_works(own_home: Path, postgres15: Path) -> None:
         pass
 
 
-def test_a_server_by_url_is_asked_and_left_alone(server: Server) -> None:
+def test_a_server_by_url_is_asked_and_left_alone(server: PrivateServer) -> None:
     """Somebody else's server: its files are found if they are here, it is not stopped or set."""
     url = typed(server.start())
     with open_server(engines.of_url(url), url=url) as there:

@@ -181,7 +181,7 @@ def walwriter(server: Server) -> int:
     ],
 )  # fmt: skip
 def test_other_versions_have_other_views(
-    other_server: Callable[[str], Path], name: str, views: Any, server_pool: ServerPool
+    other_server: Callable[[str], Path], name: str, views: set[str], server_pool: ServerPool
 ) -> None:
     """Before 16 there is no pg_stat_io, before 14 no pg_stat_wal; what is there moved."""
     seen, missing = seen_of(server_pool(bindir=other_server(name)))

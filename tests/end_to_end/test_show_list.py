@@ -5,7 +5,6 @@ import json
 import re
 import shlex
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -53,7 +52,7 @@ def examples(name: str) -> list[str]:
 
 @pytest.mark.parametrize("wanted", ["latest", RUN, "20261120", "stock", "results/" + RUN + ".json"])
 def test_show_finds_a_run_by_what_people_type(
-    replayer: Replayer, results: Path, wanted: Any
+    replayer: Replayer, results: Path, wanted: str
 ) -> None:
     """The newest run, an id, its start, a label and a path all show the same report."""
     out = replayer("show", wanted).out

@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -133,7 +132,10 @@ def sessions(database: Database, statement: str) -> None:
 @BOTH
 @pytest.mark.parametrize("work", [one_statement, sessions])
 def test_a_network_that_stalls_is_noticed(
-    servers: Callable[[str], Server], impatient: None, name: Any, work: Any
+    servers: Callable[[str], Server],
+    impatient: None,
+    name: str,
+    work: Callable[[Database, str], None],
 ) -> None:
     """Whether a statement waits or the sessions of a step do, it ends in one sentence."""
     with by_network(servers(name)) as (there, network):
@@ -152,7 +154,7 @@ def test_a_network_that_stalls_is_noticed(
 @pytest.mark.slow
 @BOTH
 def test_a_server_elsewhere_that_is_halted_is_noticed(
-    servers: Callable[[str], Server], name: Any
+    servers: Callable[[str], Server], name: str
 ) -> None:
     """The kernel of a halted server still answers for it: keepalives alone see nothing."""
     server = servers(name)
@@ -190,7 +192,7 @@ def test_a_private_server_that_is_halted_is_noticed(
 @pytest.mark.slow
 @BOTH
 def test_a_statement_may_take_as_long_as_it_needs(
-    servers: Callable[[str], Server], impatient: None, name: Any
+    servers: Callable[[str], Server], impatient: None, name: str
 ) -> None:
     """A statement three times as long on a server that answers is left alone."""
     with (

@@ -42,7 +42,7 @@ def scene(folder: Path, server: Sequence[int] = ()) -> Scene:
 @pytest.fixture
 def begun(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Callable[[Sequence[int]], CallRecording]]:
+) -> Iterator[Callable[..., CallRecording]]:
     """Return a function that begins a recording; skip where this machine does not allow it.
 
     However busy the machine is, bpftrace has the time to begin and to write its edges down.
@@ -69,7 +69,7 @@ def begun(
 
 
 def test_exactly_the_calls_of_the_window_are_counted(
-    begun: Callable[[Sequence[int]], CallRecording],
+    begun: Callable[..., CallRecording],
 ) -> None:
     """A reader's reads before and after the edges are not, those between them are, every one."""
     command = [sys.executable, "-c", READS]
@@ -102,7 +102,7 @@ def test_exactly_the_calls_of_the_window_are_counted(
 
 
 def test_a_bpftrace_that_is_killed_in_the_middle_is_told(
-    begun: Callable[[Sequence[int]], CallRecording],
+    begun: Callable[..., CallRecording],
 ) -> None:
     """What it had counted died with it: one sentence, at once, and nothing is raised before."""
     one = begun()

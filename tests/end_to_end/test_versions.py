@@ -51,7 +51,7 @@ def run(
 
 @pytest.mark.parametrize("name", servers.SERVERS)
 def test_every_step_is_done_and_proven(
-    name: Any, run: Callable[..., dict[str, Any]], average: float
+    name: str, run: Callable[..., dict[str, Any]], average: float
 ) -> None:
     """The same rows, nothing left dirty, cold from the device, cached and physical sessions."""
     version = name.partition("-")[2]
@@ -120,7 +120,7 @@ mix = "point=60 range=10 update=20 insert=9 scan=1 work_unit=8 cpu=1ms"
 @pytest.mark.quiet
 @pytest.mark.parametrize("name", servers.SERVERS)
 def test_a_mix_at_a_rate_is_sustained(
-    name: Any, run: Callable[..., dict[str, Any]], tmp_path: Path
+    name: str, run: Callable[..., dict[str, Any]], tmp_path: Path
 ) -> None:
     """Every kind of statement, the CPU that it burns and what the server counts of it."""
     workload = tmp_path / "rate.toml"

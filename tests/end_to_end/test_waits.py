@@ -227,7 +227,7 @@ def check_five(waits: WaitSamples, made: Account) -> None:
 
 
 @pytest.fixture(scope="class")
-def five(server_pool: Any) -> Iterator[Server]:
+def five(server_pool: ServerPool) -> Iterator[Server]:
     """Return a server that has five sessions which do the same for as long as a class's tests."""
     server: Server = server_pool()
     with Sessions(server):
@@ -390,7 +390,7 @@ def test_those_who_only_watch_are_no_sessions(server: Server) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [*VERSIONS, "mysql-9"])
 def test_other_versions_say_the_same(
-    other_server: Callable[[str], Path], server_pool: ServerPool, name: Any
+    other_server: Callable[[str], Path], server_pool: ServerPool, name: str
 ) -> None:
     """The names of columns and waits differ from version to version, the parts do not."""
     engine = "mysql" if name.startswith("mysql") else "postgres"
