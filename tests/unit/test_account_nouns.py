@@ -1,7 +1,6 @@
 """The nouns of an account: what is empty is in no result, and a profile unpacks to what it was."""
 
 import json
-from typing import Any
 
 import pytest
 
@@ -30,7 +29,7 @@ def test_the_same_stacks_are_the_same_payload() -> None:
 
 
 @pytest.mark.parametrize("payload", ["no base 64!", "QUJD", Profile.packed(STACKS)[:40]])
-def test_a_payload_that_is_damaged_is_a_value_error(payload: Any) -> None:
+def test_a_payload_that_is_damaged_is_a_value_error(payload: str) -> None:
     """Not one of zlib's own kinds, which nobody expects."""
     with pytest.raises(ValueError, match="cannot be unpacked"):
         profile(payload).stacks()

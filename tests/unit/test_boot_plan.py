@@ -100,7 +100,7 @@ def test_a_plan_that_is_not_there_says_what_makes_one(tmp_path: Path) -> None:
         ({"colour": "red"}, "colour"),
     ],
 )
-def test_a_bad_plan_is_named(plan: Path, change: Any, words: str) -> None:
+def test_a_bad_plan_is_named(plan: Path, change: dict[str, Any], words: str) -> None:
     """A plan that this replayer cannot follow is one sentence that says where it is wrong."""
     plan.write_text(json.dumps({**json.loads(plan.read_text()), **change}))
 

@@ -72,7 +72,7 @@ def test_the_kernel_that_was_asked_for_works() -> None:
     ids=["panic", "untaken", "other", "no-restart", "mount", "same-kernel", "cut", "killed"],
 )
 def test_what_came_instead_is_a_failure_with_its_reason(
-    attempt: Any, what: Any, outcome: str, words: str
+    attempt: Attempt, what: Seen, outcome: str, words: str
 ) -> None:
     """No step is done on such a boot, and the turn stays due."""
     state, move = sequence.arrived(begun(attempt), what)

@@ -105,7 +105,7 @@ def test_others_are_noticed_on_this_machine() -> None:
 
 @pytest.mark.parametrize(("later", "move"), [(100.0, False), (70.0, True)])
 def test_a_move_is_one_that_lasts(
-    monkeypatch: pytest.MonkeyPatch, later: float, move: bool
+    monkeypatch: pytest.MonkeyPatch, later: float, *, move: bool
 ) -> None:
     """What is gone a second later was not there during the run; what stays was."""
     rounds = iter([(values(v), 0.0) for v in (100.0, 70.0, *[later] * 3)])

@@ -95,7 +95,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 @given(_actions())
 def test_what_is_written_is_read_in_the_order_of_starts(
-    tmp_path: Path, small: None, actions: Any
+    tmp_path: Path, small: None, actions: list[Action]
 ) -> None:
     """Every action comes back with all that it had; each session's ones in their own order."""
     path = tmp_path / "a.replay"
@@ -322,7 +322,7 @@ def _resealed(path: Path, change: Callable[[bytes], bytes]) -> None:
 
 @settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.data())
-def test_a_file_made_to_harm_is_read_or_refused(tmp_path: Path, data: Any) -> None:
+def test_a_file_made_to_harm_is_read_or_refused(tmp_path: Path, data: st.DataObject) -> None:
     """With a digest that fits, other bytes are still an error in one sentence, or harmless."""
     path = tmp_path / "a.replay"
     _write(path, [Action(1, "simple", _T0 + number, 5, f"select {number}") for number in range(9)])
@@ -377,7 +377,7 @@ _ENDLESS = b'{"replayer": "1", "span_ns": 1%s}' % (b"0" * 400)
     ],
     ids=range(15),
 )
-def test_a_file_made_to_harm_takes_little_memory(tmp_path: Path, last: Any) -> None:
+def test_a_file_made_to_harm_takes_little_memory(tmp_path: Path, last: bytes) -> None:
     """Lengths that nobody writes, lists in lists, indexes of nothing: one sentence each."""
     path = tmp_path / "a.replay"
     _sealed(path, last)
@@ -388,7 +388,9 @@ def test_a_file_made_to_harm_takes_little_memory(tmp_path: Path, last: Any) -> N
 
 @settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
 @given(_actions())
-def test_an_order_that_was_written_is_right(tmp_path: Path, small: None, actions: Any) -> None:
+def test_an_order_that_was_written_is_right(
+    tmp_path: Path, small: None, actions: list[Action]
+) -> None:
     """Whatever sessions did, its places are those of so many actions; of nothing, too."""
     nothing: list[Action] = []
     for written in (actions, nothing):

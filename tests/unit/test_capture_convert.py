@@ -115,7 +115,7 @@ def statements(actions: list[Action]) -> list[Action]:
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_a_statement_with_its_duration_is_an_action_that_began_so_long_before(
-    tmp_path: Path, layout: Any
+    tmp_path: Path, layout: str
 ) -> None:
     """Its start is the stamp less the duration; text, error and session are the log's."""
     text = row(10, "duration: 250.500 ms  statement: SELECT 'a''b',\n  \"c\"", query_id=-17)
@@ -136,7 +136,7 @@ def test_a_statement_with_its_duration_is_an_action_that_began_so_long_before(
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("word", ["parameters", "Parameters"])
 def test_bind_parameters_are_taken_in_both_spellings(
-    tmp_path: Path, layout: Any, word: str
+    tmp_path: Path, layout: str, word: str
 ) -> None:
     """Quotes, empty text, NULL and commas in values are what the client bound."""
     values = "$1 = 'it''s', $2 = NULL, $3 = '', $4 = 'a, $5 = ''x''', $5 = 'two\nlines'"
@@ -154,7 +154,7 @@ def test_bind_parameters_are_taken_in_both_spellings(
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_parse_and_bind_are_parts_of_their_execute(tmp_path: Path, layout: Any) -> None:
+def test_parse_and_bind_are_parts_of_their_execute(tmp_path: Path, layout: str) -> None:
     """Three entries are one action; a fetch from its portal is counted, not replayed."""
     steps = ("parse", "bind", "execute", "execute fetch from")
     text = "".join(
@@ -170,7 +170,7 @@ def test_parse_and_bind_are_parts_of_their_execute(tmp_path: Path, layout: Any) 
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_a_statement_and_its_duration_may_be_two_entries(tmp_path: Path, layout: Any) -> None:
+def test_a_statement_and_its_duration_may_be_two_entries(tmp_path: Path, layout: str) -> None:
     """log_statement with log_duration: one action with the text of the first entry."""
     text = (
         row(10, "statement: SELECT 1")
@@ -193,7 +193,7 @@ def test_a_statement_and_its_duration_may_be_two_entries(tmp_path: Path, layout:
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_an_error_ends_its_statement_with_its_state(tmp_path: Path, layout: Any) -> None:
+def test_an_error_ends_its_statement_with_its_state(tmp_path: Path, layout: str) -> None:
     """Logged at its begin or not, simple or bound, a failed statement is one action."""
     text = (
         row(10, "statement: SELECT 1/0")
@@ -233,7 +233,7 @@ def test_states_that_the_log_does_not_have_are_known_by_their_words(tmp_path: Pa
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_sessions_begin_and_end_as_logged(tmp_path: Path, layout: Any) -> None:
+def test_sessions_begin_and_end_as_logged(tmp_path: Path, layout: str) -> None:
     """A connection is one action with its user and database; a disconnect ends it."""
     text = (
         row(10, "connection received: host=10.0.0.1 port=54321")
@@ -255,7 +255,7 @@ def test_sessions_begin_and_end_as_logged(tmp_path: Path, layout: Any) -> None:
 @pytest.mark.parametrize("began_before", [False, True])
 @pytest.mark.parametrize("name", sorted(assembly.OWN_NAMES))
 def test_sessions_of_replayer_itself_are_left_out(
-    tmp_path: Path, name: Any, began_before: bool
+    tmp_path: Path, name: str, *, began_before: bool
 ) -> None:
     """Who looked on while it was captured did no work of the source's; it is counted and named."""
     begin = row(10, f"connection authorized: user=ann database=shop application_name={name}")
@@ -390,7 +390,7 @@ def many(count: int) -> str:
     ],
     ids=["plain", "gz", "bz2", "zst", "gz of two members", "with a mark"],
 )
-def test_compressed_logs_hold_the_same(tmp_path: Path, pack: Any) -> None:
+def test_compressed_logs_hold_the_same(tmp_path: Path, pack: Callable[[bytes], bytes]) -> None:
     """Whatever a log is packed in."""
     summary, _, _ = converted(tmp_path, pack(many(300).encode()))
 
@@ -558,7 +558,7 @@ def test_a_prefix_is_found_by_itself(tmp_path: Path, begin: str) -> None:
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_one_line_of_100_megabytes_is_one_counted_item(tmp_path: Path, layout: Any) -> None:
+def test_one_line_of_100_megabytes_is_one_counted_item(tmp_path: Path, layout: str) -> None:
     """The statements around it are there, wherever it stands, and nothing is damaged."""
     csv.field_size_limit(1 << 25)
     giant = row(11, f"duration: 1.0 ms  statement: SELECT '{'x' * (4 * LONGEST_LINE)}'")
@@ -574,7 +574,7 @@ def test_one_line_of_100_megabytes_is_one_counted_item(tmp_path: Path, layout: A
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_a_first_entry_of_megabytes_is_read(tmp_path: Path, layout: Any) -> None:
+def test_a_first_entry_of_megabytes_is_read(tmp_path: Path, layout: str) -> None:
     """A log is known by its beginning even where that is part of one statement."""
     csv.field_size_limit(1 << 25)
     text = "".join(
@@ -616,7 +616,7 @@ def test_a_quote_that_nobody_closed_costs_one_record(tmp_path: Path) -> None:
     ],
 )
 def test_what_can_never_be_replayed_is_one_sentence(
-    tmp_path: Path, content: Any, words: str
+    tmp_path: Path, content: str | bytes, words: str
 ) -> None:
     """No log, no times, no sessions, no statements: the sentence says which."""
     with pytest.raises(Impossible) as failure:
@@ -672,7 +672,7 @@ def test_logs_of_several_versions_are_one_capture(tmp_path: Path) -> None:
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("pack", [bytes, gzip.compress])
 def test_a_log_that_is_cut_anywhere_converts_up_to_there(
-    tmp_path: Path, layout: Any, pack: Any
+    tmp_path: Path, layout: str, pack: Callable[[bytes], bytes]
 ) -> None:
     """Wherever it is cut: statements in order from the first, or one sentence."""
     data = pack(LAYOUTS[layout](many(12)).encode())
@@ -690,7 +690,7 @@ def test_a_log_that_is_cut_anywhere_converts_up_to_there(
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_damage_anywhere_is_never_more_than_a_sentence(tmp_path: Path, layout: Any) -> None:
+def test_damage_anywhere_is_never_more_than_a_sentence(tmp_path: Path, layout: str) -> None:
     """Random bytes in the place of some, lines lost or twice: converted, or one sentence."""
     chance = random.Random(7)
     whole = LAYOUTS[layout](many(20)).encode()

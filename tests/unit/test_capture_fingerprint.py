@@ -3,7 +3,6 @@
 import gc
 import string
 import time
-from typing import Any
 
 import pytest
 from hypothesis import example, given, settings
@@ -12,7 +11,6 @@ from hypothesis import strategies as st
 from replayer.capture import fingerprint
 from replayer.capture.action import Fingerprint
 from replayer.capture.fingerprint import Fingerprints, cheap_form
-from replayer.engines.engine import Engine
 
 
 def _of(text: str, engine: str = "postgres", query_id: int = 0) -> Fingerprint:
@@ -127,7 +125,7 @@ _MYSQL = [
     [("postgres", *each) for each in _STATEMENTS] + [("mysql", *each) for each in _MYSQL],
 )
 def test_what_a_statement_does(
-    engine: Engine, text: Any, kind: Any, writes: Any, bounds: Any
+    engine: str, text: str, kind: str, writes: tuple[str, ...] | None, bounds: str
 ) -> None:
     """Its kind, the tables that it changes, and what it means for the transaction."""
     form = _of(text, engine)
@@ -151,7 +149,11 @@ _secret = st.text(string.ascii_letters + string.digits + " -/*$;\"'\\?", min_siz
 @given(_secret, st.sampled_from(["postgres", "mysql"]), st.booleans())
 @example("a'", "postgres", True)
 @example("\\'b", "mysql", True)
-def test_no_value_is_in_a_normalised_text(secret: Any, engine: str, cut: bool) -> None:
+def test_no_value_is_in_a_normalised_text(
+    secret: str,
+    engine: str,
+    cut: bool,  # noqa: FBT001 - hypothesis gives it by its place
+) -> None:
     """Whatever a string holds, and where a text was cut in the middle of it."""
     mark = "Zq7" + secret
     doubled = mark.replace("'", "''")

@@ -251,7 +251,7 @@ def test_statements_that_the_log_has_twice_run_once(
 
 @pytest.mark.parametrize("text", [_GENERAL_9, _GENERAL_MARIADB, _SLOW_9, _SLOW_MARIADB])
 def test_a_log_that_is_cut_anywhere_is_read_or_refused(
-    converted: Callable[..., Any], text: Any
+    converted: Callable[..., Any], text: str
 ) -> None:
     """In one sentence, and never with a traceback."""
     for length in range(0, len(text), 17):

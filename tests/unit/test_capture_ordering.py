@@ -91,7 +91,7 @@ def test_a_session_that_leaves_ends_its_transaction() -> None:
         ("mysql", ["SET autocommit=0", "select 1", "SET autocommit=1", "select 2"], [0, -1, 1, 2]),
     ],
 )
-def test_where_a_transaction_ends(engine: str, texts: list[str], ends: Any) -> None:
+def test_where_a_transaction_ends(engine: str, texts: list[str], ends: list[int]) -> None:
     """In each engine's own way."""
     places, _ = _places([_simple(1, n * 10, 1, text) for n, text in enumerate(texts)], engine)
     assert [place.ends for place in places] == ends
@@ -112,7 +112,7 @@ def _histories(draw: st.DrawFn) -> list[Action]:
 
 @settings(deadline=None, max_examples=100)
 @given(_histories(), st.integers())
-def test_who_keeps_all_places_never_waits_for_ever(actions: Any, seed: int) -> None:
+def test_who_keeps_all_places_never_waits_for_ever(actions: list[Action], seed: int) -> None:
     """Sessions that run by their places, in any other order, all come to their end."""
     places, order = _places(actions)
     waiting: dict[Any, Any] = {}

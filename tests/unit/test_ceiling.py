@@ -109,7 +109,9 @@ WALK: dict[str, Any] = {
         ({**WALK, "cold": {"got": "lukewarm"}}, None),
     ],
 )
-def test_old_results_are_held_against_a_device_as_before(step: Any, reads: Any) -> None:
+def test_old_results_are_held_against_a_device_as_before(
+    step: dict[str, Any], reads: dict[str, str | float] | None
+) -> None:
     """Format 1 says it with names of steps: physical sessions and cold walks, no others."""
     keys = {"host": {"device.name": "vda"}, "steps": [step], "advice": ["a: b"]}
 

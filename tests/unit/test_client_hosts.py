@@ -26,7 +26,7 @@ from replayer.load.clients import ClientJob
 from replayer.load.mix import Mix
 from replayer.load.requests import Keys, Packing, Part, Requests, Statement
 from replayer.load.tally import Tally
-from replayer.model import EngineFacts, Foreign, Run, Status
+from replayer.model import EngineFacts, Fact, Foreign, Run, Status
 from replayer.report import csv, html, markdown, screen
 from replayer.report import run as report
 from replayer.results import store
@@ -403,7 +403,7 @@ def test_partial_runs_are_set_aside_and_counted(run_of: RunOf, tmp_path: Path) -
     ("name", "idle"),
     [("demo", False), ("slob-physical", False), ("cold-walk", True), ("pg-fsync", True)],
 )
-def test_hosts_for_a_workload_without_sessions_are_refused(name: str, idle: bool) -> None:
+def test_hosts_for_a_workload_without_sessions_are_refused(name: str, *, idle: bool) -> None:
     """What other hosts have no part in is said before anything is begun, with what there is."""
     loaded = workload_file.load(name)
     if not idle:
@@ -425,7 +425,9 @@ def test_hosts_for_a_workload_without_sessions_are_refused(name: str, idle: bool
         ("mysql://me@127.0.0.1/x", True),
     ],
 )
-def test_a_url_that_is_another_machine_for_each_client_is_refused(url: str, refused: bool) -> None:
+def test_a_url_that_is_another_machine_for_each_client_is_refused(
+    url: str, *, refused: bool
+) -> None:
     """A loopback or a socket is reached by the hosts that share it, and by no other."""
     order = runner.Order(workload_file.load("demo"), engines.of_url(url), url=url)
     ordering.refuse_loopback(order, [])
@@ -520,10 +522,10 @@ def test_each_host_reads_its_own_files_and_the_sum_is_of_all(tmp_path: Path) -> 
     ],
 )
 def test_a_host_without_a_part_in_it_is_told_and_not_blamed(
-    run_of: RunOf, hosts: Any, directory: str | None, told: bool
+    run_of: RunOf, hosts: tuple[str, ...], directory: str | None, *, told: bool
 ) -> None:
     """Where neither side is watched, nobody is warned of what others did on this host."""
-    facts = {"data.directory": directory}
+    facts: dict[str, Fact] = {"data.directory": directory}
     engine = EngineFacts(name="p", version="1", place="url", settings={}, facts=facts)
     run = run_of([1.0], engine=engine, host={"host.name": "here"})
     step = run.steps[0].model_copy(update={"foreign": Foreign(cpu_share=0.5)})

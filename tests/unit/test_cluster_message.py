@@ -178,7 +178,7 @@ FIELDS, ENUM, NAMED = message._FIELDS, message._ENUM, message._NAMED
         "..replayer:x",
     ],
 )
-def test_nothing_but_values_of_replayer_is_made_of_what_arrives(kind: Any, name: str) -> None:
+def test_nothing_but_values_of_replayer_is_made_of_what_arrives(kind: int, name: str) -> None:
     """Whatever is named, no code of it runs: it is refused in a sentence."""
     packed = msgpack.packb(msgpack.ExtType(kind, msgpack.packb([name, "touch /tmp/harm"])))
 

@@ -141,6 +141,7 @@ def test_nothing_but_a_draft_is_removed(tmp_path: Path, name: str, content: byte
     elif content == "linked":
         path.hardlink_to(other)
     else:
+        assert isinstance(content, bytes)
         path.write_bytes(content)
     left_by(7, path)
     said: list[str] = []

@@ -81,7 +81,7 @@ def test_frames_of_somebody_else_are_an_error(frame: bytes) -> None:
 
 @pytest.mark.parametrize("name", sorted(assets.workloads()))
 def test_every_workload_that_ships_is_read_there_as_it_was_written_here(
-    order: Order, name: Any
+    order: Order, name: str
 ) -> None:
     """The digest of the workload at the other end is this one's, unless it is refused here."""
     order = dataclasses.replace(order, workload=workload_file.load(name))
@@ -357,11 +357,13 @@ def test_a_lost_host_leaves_a_partial_run_with_the_step_that_was_cut(
     assert [step.status for step in runs[-1].steps] == [Status.DONE, Status.PARTIAL]
     assert runs[-1].steps[1].name == order.workload.steps[1].name
     assert "flush: 4 of 10" in runs[-1].steps[1].notes[0]
-    assert Run.model_validate_json(store.text(runs[-1]), strict=True)
+    assert Run.model_validate_json(store.text(runs[-1]), strict=True) is not None
 
 
 @pytest.mark.parametrize("kind", [Impossible, NotFound, ReplayerError, HostLost])
-def test_errors_are_the_same_as_they_would_have_been_here(order: Order, kind: Any) -> None:
+def test_errors_are_the_same_as_they_would_have_been_here(
+    order: Order, kind: type[Exception]
+) -> None:
     """Class, sentence, advice and so the exit status."""
     what = {"kind": kind.__name__, "found": "it cannot be", "todo": "do that", "trace": ""}
     runs, error = collected(order, There([{"kind": "ended", "error": what}]))
@@ -386,7 +388,7 @@ def test_errors_are_the_same_as_they_would_have_been_here(order: Order, kind: An
     ],
 )
 def test_nonsense_of_an_agent_is_an_error_in_one_sentence(
-    order: Order, run: Run, message: Any
+    order: Order, run: Run, message: dict[str, Any]
 ) -> None:
     """An agent that says what no run says ends the run, without a trace."""
     _, error = collected(order, There([told(run), message]))
@@ -425,7 +427,7 @@ def not_here(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_the_databases_host_is_found_among_the_clients(
-    order: Order, not_here: None, places: Any, host: str
+    order: Order, not_here: None, places: dict[str, Whereabouts], host: str
 ) -> None:
     """It is the one with the data, and of several the one on which the server is seen to run."""
     assert found_database(order, There(places=places)) == host

@@ -6,7 +6,7 @@ import random
 import re
 import shlex
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -144,13 +144,13 @@ def read_or_refused(tool: str, path: Path) -> tuple[Sequence[Run], Sequence[str]
 
 
 @pytest.mark.parametrize("tool", TOOLS)
-def test_every_tool_has_fixtures(tool: Any) -> None:
+def test_every_tool_has_fixtures(tool: str) -> None:
     """An importer without a fixture would be tested by nothing below."""
     assert fixtures(tool)
 
 
 @pytest.mark.parametrize("tool", TOOLS)
-def test_a_changed_file_is_read_or_refused(tool: Any, tmp_path: Path) -> None:
+def test_a_changed_file_is_read_or_refused(tool: str, tmp_path: Path) -> None:
     """Of files with chance changes each is a run that can be read again, or one sentence."""
     draw = random.Random(f"replayer {tool}")  # the same cases on every machine
     files = fixtures(tool)
@@ -189,7 +189,7 @@ def test_a_changed_file_is_read_or_refused(tool: Any, tmp_path: Path) -> None:
     ],
     ids=range(14),
 )
-def test_a_hostile_file_is_refused_at_once(tool: Any, data: Any, tmp_path: Path) -> None:
+def test_a_hostile_file_is_refused_at_once(tool: str, data: bytes, tmp_path: Path) -> None:
     """Dots, beginnings without ends, nesting, megabytes in a line: refused within seconds."""
     path = tmp_path / "file"
     path.write_bytes(data)
@@ -207,7 +207,7 @@ def test_a_hostile_file_is_refused_at_once(tool: Any, data: Any, tmp_path: Path)
     ],
 )
 def test_impossible_numbers_of_fio_are_told(
-    replayer: Replayer, change: Any, tmp_path: Path
+    replayer: Replayer, change: Callable[[dict[str, Any]], object], tmp_path: Path
 ) -> None:
     """A count below zero ended the interpreter; what cannot be is named, and nothing is stored."""
     keys = json.loads((FILES / "fio" / "json-plus.json").read_text())
@@ -301,7 +301,7 @@ def test_the_tool_that_fits_is_named(replayer: Replayer) -> None:
 
 
 @pytest.mark.parametrize("tool", TOOLS)
-def test_no_tool_is_taken_for_another(tool: Any) -> None:
+def test_no_tool_is_taken_for_another(tool: str) -> None:
     """The beginning of a tool's file has its own sign and no other's."""
     for path in fixtures(tool):
         if tool == "pgio" and path.name.endswith(".out") and path.name != "runit.out":

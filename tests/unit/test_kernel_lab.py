@@ -1,7 +1,6 @@
 """The kernel lab goes on after a boot that failed, and waits as long as its machine is slow."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import pytest
 
@@ -43,7 +42,7 @@ def test_a_kernel_that_never_boots_ends_the_plan(capsys: pytest.CaptureFixture[s
 
 
 @pytest.mark.parametrize(("start", "boots"), [(2.0, []), (30.0, []), (2.0, [40.0, 900.0])])
-def test_patience_follows_the_machine(start: float, boots: Any) -> None:
+def test_patience_follows_the_machine(start: float, boots: list[float]) -> None:
     """A machine that starts slowly, or took long before, is waited for in proportion."""
     patience = Machine("tcg", "max", start).patience(boots)
 

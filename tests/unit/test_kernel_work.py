@@ -6,7 +6,6 @@ to 6.18, or as their source calls: the leaf first, without the frames of the pro
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -41,7 +40,7 @@ def frames(chain: str) -> list[str]:
 
 
 @pytest.mark.parametrize(("chain", "spent"), CASES)
-def test_a_chain_is_work_of_its_kind(chain: Any, spent: Any) -> None:
+def test_a_chain_is_work_of_its_kind(chain: str, spent: Spent) -> None:
     """By the first function from the leaf on that says what it is for."""
     assert kernel_work.of(frames(chain)) is spent
 

@@ -32,7 +32,7 @@ def drawn(rate: float, seconds: float, arrivals: Arrivals, seed: int = 1) -> Num
 @pytest.mark.parametrize("arrivals", ["poisson", "uniform"])
 @pytest.mark.parametrize(("rate", "seconds"), [(500, 60), (5000, 1.7), (3.5, 10), (0.2, 3)])
 def test_exactly_as_many_arrive_as_the_rate_says(
-    arrivals: str, rate: float, seconds: float
+    arrivals: Arrivals, rate: float, seconds: float
 ) -> None:
     """Chance decides when, never how many: a rate is held to the statement, in order."""
     times = drawn(rate, seconds, arrivals)

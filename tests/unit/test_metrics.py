@@ -23,6 +23,8 @@ from replayer.results import histogram, store
 from replayer.results.store import FORMAT
 from replayer.run import event_file, events
 
+OPEN_TEXT: Callable[[Collector], bytes] = openmetrics.generate_latest
+OPEN_FAMILIES: Callable[[str], Iterator[Metric]] = text_string_to_metric_families
 Samples = Mapping[tuple[str, frozenset[tuple[str, str]]], float]
 """What was exported, by name and labels."""
 FIXTURE = Path(__file__).parents[1] / "fixtures" / "runs" / f"format-{FORMAT}.json"
@@ -50,10 +52,10 @@ def exported(*runs: Run) -> Samples:
     registry = CollectorRegistry()
     registry.register(_Of(*runs))
     generate_latest(registry)
-    text = openmetrics.generate_latest(registry).decode()
+    text = OPEN_TEXT(registry).decode()
     return {
         (sample.name, frozenset(sample.labels.items())): sample.value
-        for family in text_string_to_metric_families(text)
+        for family in OPEN_FAMILIES(text)
         for sample in family.samples
     }
 
@@ -218,7 +220,7 @@ def test_what_is_no_number_is_left_out(stored: Run) -> None:
 @pytest.mark.parametrize(
     "wrong", ["65536", "127.0.0.1:x", "127.0.0.1:65536", "[::1:1", "127.0.0.1:-1", "no.invalid:1"]
 )
-def test_what_is_no_address_is_refused(wrong: str, public: bool) -> None:
+def test_what_is_no_address_is_refused(wrong: str, *, public: bool) -> None:
     """One sentence says what it must be."""
     with pytest.raises(Impossible, match=r"--listen .*127\.0\.0\.1") as refused:
         address.listening(wrong, "--listen", public=public)
@@ -279,8 +281,8 @@ def tell(told: IO[bytes], *some: events.Event) -> None:
 
 def asked(registry: CollectorRegistry) -> Samples:
     """Return (name, labels) -> value of what a registry exports now."""
-    text = openmetrics.generate_latest(registry).decode()
-    families = text_string_to_metric_families(text)
+    text = OPEN_TEXT(registry).decode()
+    families = OPEN_FAMILIES(text)
     return {(s.name, frozenset(s.labels.items())): s.value for f in families for s in f.samples}
 
 

@@ -1,7 +1,5 @@
 """Objectives as they are written, and what misses them."""
 
-from typing import Any
-
 import pytest
 
 from replayer.errors import Impossible
@@ -21,7 +19,9 @@ TIMES = Latencies.counted({1_000_000: 980, 50_000_000: 20})
         ("p50<5ms, p95=10ms", ((50, 0.005), (95, 0.010))),
     ],
 )
-def test_objective_is_percentiles_and_times(text: str, expected: Any) -> None:
+def test_objective_is_percentiles_and_times(
+    text: str, expected: tuple[tuple[float, float], ...]
+) -> None:
     """One or several, with spaces or commas between them."""
     assert goals(text) == expected
 

@@ -3,7 +3,6 @@
 import json
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -94,7 +93,7 @@ def test_csv_and_markdown_have_the_same_percentiles(
     ],
 )
 def test_what_cannot_be_done_is_said_in_a_sentence(
-    words: Any, sentence: str, replayer: Replayer, tmp_path: Path
+    words: list[str], sentence: str, replayer: Replayer, tmp_path: Path
 ) -> None:
     """With status 2, and nothing is written."""
     assert sentence in refused(replayer, *words)

@@ -198,7 +198,7 @@ def minute(**changed: object) -> str:
         ("", "it is not JSON"),
     ],
 )
-def test_a_wrong_line_is_named(tmp_path: Path, line: Any, reason: str) -> None:
+def test_a_wrong_line_is_named(tmp_path: Path, line: str, reason: str) -> None:
     """Each thing that a line can have wrong is one sentence with the file and what is wrong."""
     head = saved(tmp_path / "a.jsonl")[0]
     (tmp_path / "a.jsonl").write_bytes(head + line.encode("latin-1") + b"\n")

@@ -55,7 +55,7 @@ def test_totals_become_rates_and_gauges_stay() -> None:
         ({"time": 1e9 + 12.3}, ""),
     ],
 )
-def test_what_cannot_be_subtracted_is_a_gap(changed: Any, reason: str) -> None:
+def test_what_cannot_be_subtracted_is_a_gap(changed: dict[str, Any], reason: str) -> None:
     """A start, a reset, a total that fell, a clock that was set; a gauge may fall."""
     before = reading(10.0, commits=100.0, sessions=5.0)
     after = reading(12.0, **{"commits": 150.0, "sessions": 9.0, **changed})
@@ -170,7 +170,7 @@ def test_tables_have_their_indexes_in_them() -> None:
     ],
 )
 def test_the_working_set_is_the_blocks_that_random_accesses_touch(
-    done: dict[str, float], blocks: float, near: float
+    done: dict[str, Any], blocks: float, near: float
 ) -> None:
     """N(1 - exp(-A/N)) by simulation's own law; whole where a scan read all."""
     estimate = estimated([relation(**done)], BLOCK, math.inf, 60)
@@ -201,7 +201,7 @@ def test_the_working_set_is_no_more_than_the_buffers_and_what_was_read() -> None
 @pytest.mark.parametrize(
     ("seconds", "every"), [(60, 0.01), (0.5, 1), (0, 1), (1e9, 1), (math.inf, 1)]
 )
-def test_a_time_that_makes_no_profile_is_refused(seconds: Any, every: float) -> None:
+def test_a_time_that_makes_no_profile_is_refused(seconds: float, every: float) -> None:
     """Too often, too short or too long is one sentence, before anybody is asked anything."""
     with pytest.raises(Impossible, match="--every"):
         source.check(source.Order(engines.load("postgres"), "", seconds, every))

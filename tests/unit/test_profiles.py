@@ -6,7 +6,6 @@ import re
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -45,13 +44,13 @@ def csv(tmp_path: Path, text: str, **how: Sequence[str]) -> tuple[Profile, Seque
 
 
 @pytest.mark.parametrize("tool", TOOLS)
-def test_every_tool_has_fixtures(tool: Any) -> None:
+def test_every_tool_has_fixtures(tool: str) -> None:
     """A tool without a fixture would be tested by nothing below."""
     assert list((FILES / tool).iterdir())
 
 
 @pytest.mark.parametrize(("tool", "path"), EVERY)
-def test_a_file_is_known_by_its_beginning_and_by_no_other_tool(tool: Any, path: Any) -> None:
+def test_a_file_is_known_by_its_beginning_and_by_no_other_tool(tool: str, path: Path) -> None:
     """Nobody has to say which tool a file is of."""
     head = imported.opened(path).head
     known = [name for name in TOOLS if registry.load("profiles", name).SIGN.search(head)]
@@ -61,7 +60,7 @@ def test_a_file_is_known_by_its_beginning_and_by_no_other_tool(tool: Any, path: 
 
 @pytest.mark.parametrize(("tool", "path"), EVERY)
 def test_a_profile_of_a_file_can_be_saved_read_and_shown(
-    tool: Any, path: Any, tmp_path: Path
+    tool: str, path: Path, tmp_path: Path
 ) -> None:
     """Whatever comes from a file is a profile like replayer's own."""
     made, _ = read(tool, path)
@@ -324,7 +323,7 @@ def test_a_csv_that_is_none_is_refused_in_a_sentence(text: str, words: str, tmp_
 
 
 @pytest.mark.parametrize("tool", TOOLS)
-def test_a_changed_file_is_read_or_refused(tool: Any, tmp_path: Path) -> None:
+def test_a_changed_file_is_read_or_refused(tool: str, tmp_path: Path) -> None:
     """Of files with chance changes each is a profile that can be kept and shown, or a sentence."""
     draw = random.Random(f"replayer profile {tool}")  # the same cases on every machine
     files = [path for name, path in EVERY if name == tool]

@@ -6,7 +6,7 @@ import os
 import pty
 import threading
 from collections.abc import Callable, Iterator
-from typing import Any, NoReturn, TextIO
+from typing import NoReturn, TextIO
 
 import pytest
 
@@ -218,7 +218,7 @@ def test_a_terminal_gets_bars_that_fit_and_go(
 
 @pytest.mark.parametrize("how", [Interrupted("Ctrl-C"), KeyboardInterrupt(), RuntimeError("bug")])
 def test_nothing_is_left_half_drawn(
-    clock: Clock, terminal: tuple[TextIO, Callable[[], str]], how: Any
+    clock: Clock, terminal: tuple[TextIO, Callable[[], str]], how: BaseException
 ) -> None:
     """After any exception the bars are gone and the cursor is shown again."""
     stream, finish = terminal

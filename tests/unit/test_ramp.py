@@ -166,7 +166,7 @@ def test_ramp_draws_its_curve_its_times_and_its_uses(run_of: RunOf) -> None:
         {"scale": 0},
     ],
 )
-def test_ramp_refuses_keys_that_make_no_sense(keys: Any) -> None:
+def test_ramp_refuses_keys_that_make_no_sense(keys: dict[str, Any]) -> None:
     """No session, no level, fewer than three repeats, an end before the beginning."""
     with pytest.raises(ValidationError):
         RampSpec.model_validate({"step": "ramp", **keys})
@@ -176,7 +176,7 @@ def test_ramp_refuses_keys_that_make_no_sense(keys: Any) -> None:
     "keys",
     [{}, {"rate": 0}, {"rate": 100, "slo": "fast"}, {"rate": 100, "hold": "0.5s"}],
 )
-def test_search_refuses_keys_that_make_no_sense(keys: Any) -> None:
+def test_search_refuses_keys_that_make_no_sense(keys: dict[str, Any]) -> None:
     """A rate is required, an objective is percentiles, and a hold is none or a second long."""
     with pytest.raises(ValidationError):
         CapacitySpec.model_validate({"step": "capacity", **keys})
@@ -194,7 +194,7 @@ def test_search_refuses_keys_that_make_no_sense(keys: Any) -> None:
     ],
 )
 def test_what_did_not_hold_beside_others_is_run_again(
-    monkeypatch: pytest.MonkeyPatch, ended: Any, others: float | None, voided: list[bool]
+    monkeypatch: pytest.MonkeyPatch, ended: Ended, others: float | None, voided: list[bool]
 ) -> None:
     """Neither a failure nor clients that are too slow say anything while others are in the way.
 
@@ -236,7 +236,7 @@ def test_levels_are_sorted_and_each_there_once() -> None:
         ([100, 100, 100, 90, 80, 70], []),
     ],
 )
-def test_levels_are_added_around_the_knee(throughputs: list[int], added: Any) -> None:
+def test_levels_are_added_around_the_knee(throughputs: list[int], added: list[int]) -> None:
     """In the middle to both neighbours of the first level with nearly all; 1 and 2 have none."""
     no_level: Any = None
     trials = [

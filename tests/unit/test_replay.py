@@ -233,7 +233,9 @@ def test_read_only_replays_leave_out_what_writes(tmp_path: Path) -> None:
         ("mysql", "SELECT 1 /*M! INTO DUMPFILE '/tmp/x' */", False),
     ],
 )
-def test_what_could_end_a_read_only_state_is_no_reading(wire: str, text: str, only: bool) -> None:
+def test_what_could_end_a_read_only_state_is_no_reading(
+    wire: str, text: str, *, only: bool
+) -> None:
     """However it is written: in another statement of the text, a comment, codes, another name."""
     assert Reading(wire).only(text) is only
 
@@ -412,7 +414,7 @@ def test_what_was_answered_otherwise_is_found_where_it_was() -> None:
 @pytest.mark.parametrize(
     "code", ["00000", "40001", "25P02", "XX000", "08006", "ZZZZY", UNKNOWN_STATE]
 )
-def test_sqlstates_survive_as_numbers(code: Any) -> None:
+def test_sqlstates_survive_as_numbers(code: str) -> None:
     """Every SQLSTATE is five digits of base 36."""
     assert sqlstate_of(number_of(code)) == code
 
@@ -433,7 +435,7 @@ def test_what_is_no_sqlstate_has_that_of_no_reason(code: str) -> None:
         ("SELECT a FROM snow WHERE known(a)", ()),
     ],
 )
-def test_what_varies_by_itself_is_known(text: str, reasons: Any) -> None:
+def test_what_varies_by_itself_is_known(text: str, reasons: tuple[str, ...]) -> None:
     """Functions with another answer each time, and ids that the server makes."""
     assert varying.functions(text) == reasons
 
@@ -546,7 +548,7 @@ def test_errors_of_the_log_are_no_divergence_and_consequences_are_none() -> None
     ],
 )
 def test_an_error_without_a_state_may_be_any(
-    errors: Any, logged: dict[str, int], same: bool
+    errors: dict[str, int], logged: dict[str, int], *, same: bool
 ) -> None:
     """A log without SQLSTATEs tells that a statement failed, and not how."""
     one = replayed("a", errors=errors, logged_errors=logged)

@@ -118,7 +118,7 @@ def answers(
 @pytest.mark.parametrize("sizes", [[1], [2, 3], [5], [7, 1], [100], [1 << 16]])
 @pytest.mark.parametrize("verify", ["rows", "hash"])
 @pytest.mark.parametrize("name", POSTGRES)
-def test_answers_of_postgres_in_pieces(name: Any, verify: str, sizes: list[int]) -> None:
+def test_answers_of_postgres_in_pieces(name: str, verify: str, sizes: list[int]) -> None:
     """SQLSTATE, rows, whether a transaction is open, and the hash, of the first and the next."""
     whole, expected = POSTGRES[name]
 
@@ -134,7 +134,7 @@ def test_answers_of_postgres_in_pieces(name: Any, verify: str, sizes: list[int])
 
 @pytest.mark.parametrize("sizes", [[1], [2, 3], [5], [1 << 16]])
 @pytest.mark.parametrize("name", MYSQL)
-def test_answers_of_mysql_in_pieces(name: Any, sizes: list[int]) -> None:
+def test_answers_of_mysql_in_pieces(name: str, sizes: list[int]) -> None:
     """The same of packets."""
     whole, expected = MYSQL[name]
 
@@ -220,7 +220,9 @@ LARGE = 16_000_000
     ],
     ids=["postgres", "mysql"],
 )  # fmt: skip
-def test_a_large_row_costs_as_much_as_many_small_ones(rows: int, make: Any, whole: Any) -> None:
+def test_a_large_row_costs_as_much_as_many_small_ones(
+    rows: int, make: Callable[[socket.socket], postgres.Connection | mysql.Connection], whole: bytes
+) -> None:
     """What has come of it is not copied with each part that comes: that was 20 s of CPU."""
     ours, theirs = socket.socketpair()
     with theirs, ThreadPoolExecutor() as threads, closing(make(ours)) as connection:
@@ -307,7 +309,7 @@ def test_a_connection_for_which_there_is_no_room_is_asked_for_later(files: int) 
     ],
 )
 def test_a_connection_that_could_write_is_gone_where_nothing_may_be(
-    setting: bytes, ends: bool, read_only: bool
+    setting: bytes, *, ends: bool, read_only: bool
 ) -> None:
     """The server reports it with the answer, before the session's next statement."""
     whole = of_postgres(b"C", b"SELECT 1\0") + of_postgres(b"S", setting) + IDLE
@@ -356,7 +358,7 @@ def refused(*fields: str) -> Refused:
     ],
 )
 def test_a_refusal_is_known_by_its_sqlstate_in_any_language(
-    fields: tuple[str, str, str, str] | tuple[str, str, str], passing: bool
+    fields: tuple[str, str, str, str] | tuple[str, str, str], *, passing: bool
 ) -> None:
     """Limits and a server that is not up pass; only a pooler's words count, as it has no codes."""
     refusal = refused(*fields)

@@ -157,7 +157,10 @@ def test_errors_are_judged_beside_times(side: Callable[..., Side]) -> None:
     ],
 )
 def test_answers_diverge_where_each_side_is_sure_of_its_own(
-    side: Callable[..., Side], theirs: Any, ours: Any, what: Any
+    side: Callable[..., Side],
+    theirs: list[dict[str, Any]],
+    ours: list[dict[str, Any]],
+    what: list[str],
 ) -> None:
     """What a side answers differently from replay to replay is no divergence between the sides."""
     base = side("old", *([one(0, 1.0, **more)] for more in theirs))

@@ -139,7 +139,7 @@ def test_a_window_of_two_wide_gaps_is_refused() -> None:
         ({"by": "iosp"}, "did you mean iops"),
     ],
 )
-def test_factors_that_are_none_are_refused(how: Any, words: str) -> None:
+def test_factors_that_are_none_are_refused(how: dict[str, Any], words: str) -> None:
     """In a sentence that says what they must be."""
     with pytest.raises((Impossible, NotFound), match=words):
         requirement.of(profile(commits=1.0, read_iops=1.0, write_iops=1.0), **how)

@@ -41,7 +41,7 @@ from replayer.run.context import Context
         ("waiting for handler commit", Line.LOG),
     ],
 )
-def test_wait_is_a_line(wait: str, line: Any) -> None:
+def test_wait_is_a_line(wait: str, line: Line) -> None:
     """PostgreSQL's wait events of 13 to 18, whose case changed in 17, and MariaDB's lock."""
     assert resources.line_of(wait) is line
 

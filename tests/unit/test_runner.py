@@ -74,7 +74,7 @@ def measures(value: float) -> Step:
     return run
 
 
-def ends_with(error: Exception, value: float | None = None) -> Step:
+def ends_with(error: BaseException, value: float | None = None) -> Step:
     """Return a step that ends so, after it has measured a number if one is given."""
 
     def run(spec: StepSpec, context: Context) -> None:
@@ -131,7 +131,9 @@ def test_a_step_that_cannot_be_done_is_skipped_and_the_rest_runs(
     ],
 )
 def test_what_a_step_measured_before_it_failed_is_kept(
-    run_steps: Callable[..., tuple[list[Run], BaseException | None]], error: Any, status: Any
+    run_steps: Callable[..., tuple[list[Run], BaseException | None]],
+    error: BaseException,
+    status: Status,
 ) -> None:
     """The last run has the failed step with its reason and its numbers, and no step after it."""
     yielded, failure = run_steps({"a": measures(1), "b": ends_with(error, 7), "c": measures(3)})

@@ -3,7 +3,6 @@
 import dataclasses
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import pytest
@@ -76,7 +75,7 @@ def measured(
 
 
 @pytest.mark.parametrize("slowest", list(LINES))
-def test_slowest_resource_is_named(slowest: Any) -> None:
+def test_slowest_resource_is_named(slowest: str) -> None:
     """The one with the largest demand, 1.5 times the next, in 20 of 20 noisy ramps; its cap too."""
     for seed in range(20):
         demands = {name: 0.001 if name == slowest else 0.0006 for name in LINES}

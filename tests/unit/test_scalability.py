@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import pytest
@@ -167,7 +166,9 @@ def test_same_seed_gives_the_same_intervals() -> None:
         ([1, 2, 4, 8], [1, 2, 3, math.nan], "above zero"),
     ],
 )
-def test_too_little_is_refused_in_words(loads: list[int], throughputs: Any, words: str) -> None:
+def test_too_little_is_refused_in_words(
+    loads: list[int], throughputs: list[float], words: str
+) -> None:
     """Three coefficients through three points have no error; nothing done is no curve."""
     with pytest.raises(ReplayerError, match=words):
         scalability.fit(loads, throughputs)

@@ -76,7 +76,7 @@ def test_a_run_without_a_database_has_no_statistics_to_miss(tmp_path: Path) -> N
     [((100, 160), False), ((100, 158), False), ((100, 40), True), ((5, 12), True)],
 )
 def test_counters_that_live_shorter_than_the_window_were_set_back(
-    lived: tuple[int, int], gone_back: bool
+    lived: tuple[int, int], *, gone_back: bool
 ) -> None:
     """FLUSH STATUS and a restart begin the count of seconds anew, as they do the others."""
     before, after = (

@@ -171,7 +171,7 @@ def test_steadiness_is_told() -> None:
 
 
 @pytest.mark.parametrize("verdict", list(Verdict))
-def test_only_physical_sessions_are_held_against_a_device(verdict: Any) -> None:
+def test_only_physical_sessions_are_held_against_a_device(verdict: Verdict) -> None:
     """What came from memory, all of it or some, is not the device's."""
     spec = spec_of(num_schemas=4, num_threads=2)
     context: Any = SimpleNamespace(engine=SimpleNamespace(block_size=8192))

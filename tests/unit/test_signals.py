@@ -5,7 +5,6 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
@@ -141,7 +140,7 @@ def test_one_that_comes_while_a_plugin_is_imported_waits_until_it_is() -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_one_that_another_thread_takes_is_heard(number: Any) -> None:
+def test_one_that_another_thread_takes_is_heard(number: signal.Signals) -> None:
     """The main thread waits for a lock, of which only a signal of its own would wake it."""
     status, out, err = run(ELSEWHERE, str(int(number)))
     assert (status, err) == (0, "")
@@ -157,7 +156,7 @@ def test_what_wakes_the_main_thread_late_is_no_second_one() -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 @pytest.mark.parametrize("place", ["call", "finaliser", "callback"])
-def test_it_is_not_lost_in_a_finaliser(number: Any, place: str) -> None:
+def test_it_is_not_lost_in_a_finaliser(number: signal.Signals, place: str) -> None:
     """It is raised once, in the main thread's own code, and nothing else is printed."""
     _, out, err = run(SCRIPT, str(int(number)), place, own_session=True)
     asked = "Ctrl-C" if number == signal.SIGINT else number.name

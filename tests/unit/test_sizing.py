@@ -161,7 +161,7 @@ def test_the_time_that_is_told_first_is_that_of_the_steps(wanted: Requirement) -
     [(GIB, 16 * GIB, Residence.MEMORY), (40 * GIB, 16 * GIB, Residence.BEYOND)],
 )
 def test_memory_decides_where_the_load_is_read_from(
-    working_set: Any, memory: Any, residence: Any
+    working_set: int, memory: int, residence: Residence
 ) -> None:
     """What fits into memory is read from it, and what does not from the device, as it would be."""
     known = requirement.of(profile(working_set=working_set))
@@ -218,7 +218,7 @@ def test_a_profile_that_no_load_can_be_made_of_is_refused() -> None:
 
 @pytest.mark.parametrize("options", [Options(trial=0.1), Options(sessions=100_000),
                                      Options(hold=0.5)])  # fmt: skip
-def test_a_wrong_option_is_one_sentence(wanted: Requirement, options: Any) -> None:
+def test_a_wrong_option_is_one_sentence(wanted: Requirement, options: Options) -> None:
     """A value that a step refuses is told with the step and the key."""
     with pytest.raises(Impossible, match=r"capacity: (trial|sessions|hold|)"):
         planned(wanted, options, MACHINE)
@@ -252,7 +252,7 @@ def test_alike_machines_get_the_same_work(wanted: Requirement) -> None:
     ],
 )
 def test_the_interval_of_the_multiple_decides(
-    sizing: Sizing, multiple: float, low: float, high: float | None, fit: Any
+    sizing: Sizing, multiple: float, low: float, high: float | None, fit: Fit
 ) -> None:
     """Above 1 it fits, below it does not, and one that holds 1 is unclear."""
     verdict = judge(sizing, run_of(sizing, multiple=multiple, low=low, high=high))

@@ -181,7 +181,7 @@ def test_a_deleted_folder_is_an_error_in_one_sentence(run: Run, tmp_path: Path) 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
 def test_a_number_that_no_file_can_hold_is_left_out_and_told(
-    run: Run, tmp_path: Path, value: Any
+    run: Run, tmp_path: Path, value: float
 ) -> None:
     """A step that measured NaN does not spoil the file: the metric is named in a note."""
     bad = Measurement(metric="flush.odd", value=value, unit="s", better=Better.LESS)
@@ -267,7 +267,9 @@ def test_a_newer_format_asks_for_an_upgrade(run: Run, tmp_path: Path) -> None:
         ({"host": {"a": {"b": 1}}}, "host.a"),
     ],
 )
-def test_a_field_that_is_wrong_is_named(run: Run, tmp_path: Path, changes: Any, said: str) -> None:
+def test_a_field_that_is_wrong_is_named(
+    run: Run, tmp_path: Path, changes: dict[str, Any], said: str
+) -> None:
     """A file edited by hand is refused with the key that is wrong."""
     assert said in refusal(edited(run, tmp_path / "edited.json", **changes))
 

@@ -2,6 +2,7 @@
 
 import math
 import random
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -36,7 +37,7 @@ from replayer.errors import Impossible
         (0, 0),
     ],
 )
-def test_size_reads_what_people_write(text: Any, expected: int) -> None:
+def test_size_reads_what_people_write(text: str | float, expected: int) -> None:
     """Every common way to write a size gives its exact bytes, binary units throughout."""
     assert units.size(text) == expected
 
@@ -61,7 +62,7 @@ def test_size_reads_what_people_write(text: Any, expected: int) -> None:
         ("1.5min", 90),
     ],
 )
-def test_duration_reads_what_people_write(text: Any, expected: float) -> None:
+def test_duration_reads_what_people_write(text: str | float, expected: float) -> None:
     """Every common way to write a duration gives its seconds."""
     assert units.duration(text) == pytest.approx(expected, rel=1e-12)
 
@@ -70,7 +71,7 @@ def test_duration_reads_what_people_write(text: Any, expected: float) -> None:
     ("text", "expected"),
     [("50331648", 50331648), ("20M", 20_000_000), ("6", 6), ("1.5k", 1500), ("2G", 2 * 10**9)],
 )
-def test_count_is_decimal(text: str, expected: Any) -> None:
+def test_count_is_decimal(text: str, expected: int) -> None:
     """Counts have decimal units: 20M rows are 20,000,000."""
     assert units.count(text) == expected
 
@@ -84,7 +85,9 @@ def test_count_is_decimal(text: str, expected: Any) -> None:
         *("9" * 5000, "1000000000000t"),
     ],
 )
-def test_what_is_no_quantity_is_refused_in_one_sentence(parse: Any, text: Any) -> None:
+def test_what_is_no_quantity_is_refused_in_one_sentence(
+    parse: Callable[[Any], float], text: Any
+) -> None:
     """Whatever is ambiguous or absurd is an Impossible with an example, never another number."""
     with pytest.raises(Impossible) as refused:
         parse(text)
@@ -94,7 +97,7 @@ def test_what_is_no_quantity_is_refused_in_one_sentence(parse: Any, text: Any) -
 
 
 @pytest.mark.parametrize(("parse", "text"), [(units.size, "1.5"), (units.count, "1.2345678M")])
-def test_a_part_of_a_byte_or_a_row_is_refused(parse: Any, text: str) -> None:
+def test_a_part_of_a_byte_or_a_row_is_refused(parse: Callable[[str], float], text: str) -> None:
     """A fraction of what cannot be divided is an error, not rounded in silence."""
     with pytest.raises(Impossible, match="not a whole number"):
         parse(text)
@@ -174,7 +177,7 @@ def test_durations_are_shown_in_the_unit_that_fits(value: float, expected: str) 
         (math.inf, "rows", "inf"),
     ],
 )
-def test_a_measurement_is_shown_in_its_units_form(value: Any, unit: str, expected: str) -> None:
+def test_a_measurement_is_shown_in_its_units_form(value: float, unit: str, expected: str) -> None:
     """Bytes, seconds and bytes/s have forms of their own; every other unit follows its number."""
     assert units.show(value, unit) == expected
 

@@ -8,7 +8,7 @@ import sys
 import time
 from pathlib import Path
 from types import ModuleType
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import pytest
 
@@ -131,7 +131,7 @@ def test_killed_worker_is_an_error_that_says_so(jobs: ModuleType) -> None:
     [("value", ReplayerError, "ValueError: seven"), ("skip", Skip, "not on this machine")],
 )
 def test_exception_of_a_worker_reaches_the_parent(
-    jobs: ModuleType, job: str, kind: Any, says: str
+    jobs: ModuleType, job: str, kind: type[Exception], says: str
 ) -> None:
     """Errors of replayer keep their class; others become one, and say which they were."""
     with WorkerPool(jobs.one_raises, ["", job, ""], processes=2) as pool:
@@ -166,7 +166,7 @@ def test_results_can_be_waited_for_only_so_long(jobs: ModuleType) -> None:
 
 
 @pytest.mark.parametrize("opened", [False, True])
-def test_leaving_the_block_ends_every_process(jobs: ModuleType, opened: bool) -> None:
+def test_leaving_the_block_ends_every_process(jobs: ModuleType, *, opened: bool) -> None:
     """Whatever is raised, before or after the start, nobody is left and nobody is a zombie."""
     owners: list[str] = []
 

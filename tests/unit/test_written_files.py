@@ -2,7 +2,6 @@
 
 import os
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -29,7 +28,7 @@ SPOILED = {
 
 
 @pytest.mark.parametrize("case", SPOILED)
-def test_a_spoiled_workload_is_one_sentence(case: Any, tmp_path: Path) -> None:
+def test_a_spoiled_workload_is_one_sentence(case: str, tmp_path: Path) -> None:
     """Depth, length, size and encoding are told with the file's name, and at once."""
     data, sentence = SPOILED[case]
     path = tmp_path / "spoiled.toml"
