@@ -8,7 +8,7 @@ REPLAYER_SIZING_TARGETS and REPLAYER_SIZING_PAIRS (20 each) make it shorter.
 import itertools
 import os
 import statistics
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ STRENGTHS = (0.75, 1.33, 1.0)
 SEARCHES = 3
 WORDS = ("--trial", "3s", "--hold", "5s", "--slo", "p99=700ms")
 WITH_ROOM = 1.1
-KINDS = {
+KINDS: dict[str, tuple[Callable[[Path], Path], float, str]] = {
     # what is limited -> a profile, the limit that is about as strong as it needs, who gives first
     "cores": (lambda path: of_cpu(path, rate=150, cores=0.5), 0.55, "CPU quota"),
     "read_iops": (lambda path: of_reads(path, rate=600), 600, "device reads"),

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 from replayer.results import store
+from tests.benchmarks import Row
 
 NAME = "start"
 SAMPLES = 5
@@ -29,13 +30,13 @@ BARS = {
 }
 
 
-def run(workdir):
+def run(workdir: Path) -> list[Row]:
     """Return a row for each command, with its seconds as the ratio."""
     _results(workdir)
     return [_row(workdir, words, bar) for words, bar in BARS.items()]
 
 
-def _row(workdir, words, bar):
+def _row(workdir: Path, words: str, bar: float) -> Row:
     samples = [_sample(workdir, words) for _ in range(SAMPLES + 1)][1:]  # the first one compiles
     return {
         "what": f"replayer {words}: processor time",
@@ -46,7 +47,7 @@ def _row(workdir, words, bar):
     }
 
 
-def _sample(workdir, words):
+def _sample(workdir: Path, words: str) -> float:
     """Return the processor time of a command and of its children, in seconds."""
     process = subprocess.Popen(
         [sys.executable, "-m", "replayer", *words.split()],
@@ -61,7 +62,7 @@ def _sample(workdir, words):
     return used.ru_utime + used.ru_stime
 
 
-def _results(folder):
+def _results(folder: Path) -> None:
     """Store a run of each of two labels."""
     stored = json.loads(FIXTURE.read_text())
     del stored["sizing"]

@@ -54,7 +54,7 @@ def only(columns: Columns) -> dict[str, float]:
 
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("name", COPIED)
-def test_every_collector_reads_every_kernel(name, kernel):
+def test_every_collector_reads_every_kernel(name: str, kernel: str) -> None:
     """Two samples make one value in each column, all of them finite and none negative."""
     collector = registry.load("collectors", name)
     missing = [
@@ -71,7 +71,7 @@ def test_every_collector_reads_every_kernel(name, kernel):
 
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("name", COPIED)
-def test_every_collector_makes_nothing_of_one_sample(name, kernel):
+def test_every_collector_makes_nothing_of_one_sample(name: str, kernel: str) -> None:
     """One sample has no interval, so that no column has a value."""
     collector = registry.load("collectors", name)
     if any(not (FIXTURES / kernel / "first" / file).exists() for file in collector.FILES):
@@ -82,7 +82,7 @@ def test_every_collector_makes_nothing_of_one_sample(name, kernel):
     assert all(len(values) == 0 for values in columns.values())
 
 
-def test_diskstats_of_a_kernel_without_discards_wraps_at_32_bits():
+def test_diskstats_of_a_kernel_without_discards_wraps_at_32_bits() -> None:
     """Linux 3.10 has 11 counters; those that passed 2^32 moved by what is left and what is new."""
     row = only(diskstats.parse(recorded(diskstats, "proc-3.10"), "sda"))
 
@@ -101,7 +101,7 @@ def test_diskstats_of_a_kernel_without_discards_wraps_at_32_bits():
     assert not {"d/s", "f/s"} & row.keys()
 
 
-def test_diskstats_takes_the_disk_or_the_dm_device_never_both():
+def test_diskstats_takes_the_disk_or_the_dm_device_never_both() -> None:
     """dm-0 lies on sda: each has its own line, and only the one asked for is counted."""
     row = only(diskstats.parse(recorded(diskstats, "proc-3.10"), "dm-0"))
 
@@ -112,7 +112,7 @@ def test_diskstats_takes_the_disk_or_the_dm_device_never_both():
     assert row["%util"] == pytest.approx(33.1)
 
 
-def test_diskstats_of_a_kernel_with_discards_counts_them_in_areq():
+def test_diskstats_of_a_kernel_with_discards_counts_them_in_areq() -> None:
     """Since Linux 4.18 discards are counted, and areq-sz and await are over them too."""
     row = only(diskstats.parse(recorded(diskstats, "proc-5.4", seconds=2), "sda"))
 
@@ -125,7 +125,7 @@ def test_diskstats_of_a_kernel_with_discards_counts_them_in_areq():
     assert "f/s" not in row
 
 
-def test_diskstats_of_a_new_kernel_counts_23_mib():
+def test_diskstats_of_a_new_kernel_counts_23_mib() -> None:
     """The recorded second in which 23 MiB of a file were read shows them, and the flushes too."""
     row = only(diskstats.parse(recorded(diskstats, "proc-6.18"), "vda"))
 
@@ -134,7 +134,7 @@ def test_diskstats_of_a_new_kernel_counts_23_mib():
     assert row["f/s"] == 1
 
 
-def test_diskstats_does_not_mistake_a_replaced_device_for_a_wrap():
+def test_diskstats_does_not_mistake_a_replaced_device_for_a_wrap() -> None:
     """Counters that fall from a small value were set back: the interval has no numbers."""
     before = Counters(*range(100, 111))
     after = Counters(*range(50, 61))
@@ -145,7 +145,7 @@ def test_diskstats_does_not_mistake_a_replaced_device_for_a_wrap():
     assert later.reads == 23
 
 
-def test_diskstats_without_a_device_has_no_columns():
+def test_diskstats_without_a_device_has_no_columns() -> None:
     """Data on tmpfs or NFS has no block device, and another disk's numbers are not shown for it."""
     samples = recorded(diskstats, "proc-5.4")
 
@@ -154,7 +154,7 @@ def test_diskstats_without_a_device_has_no_columns():
     assert diskstats.parse(samples, "sd") == {}
 
 
-def test_cpu_shares_take_guest_time_out_of_user_time():
+def test_cpu_shares_take_guest_time_out_of_user_time() -> None:
     """Shares are of all time, and guest time, which the kernel adds to user, is shown by itself."""
     row = only(cpu.parse(recorded(cpu, "proc-5.4"), None))
     total = 127 + 3 + 31 + 11 + 7 + 2 + 19
@@ -168,7 +168,7 @@ def test_cpu_shares_take_guest_time_out_of_user_time():
     assert row["%busiest"] == 100
 
 
-def test_cpu_busiest_is_one_processor():
+def test_cpu_busiest_is_one_processor() -> None:
     """One busy processor of four is seen, though all together are mostly idle."""
     row = only(cpu.parse(recorded(cpu, "proc-3.10"), None))
 
@@ -176,7 +176,7 @@ def test_cpu_busiest_is_one_processor():
     assert row["%idle"] == pytest.approx(100 * 199 / 395)
 
 
-def test_cpu_counts_idle_time_that_steps_back_as_none():
+def test_cpu_counts_idle_time_that_steps_back_as_none() -> None:
     """proc(5) warns that idle and iowait may decrease; no share gets negative or above 100."""
     before = processors.ticks(b"cpu  100 0 0 1000 500 0 0 0 0 0\n")["cpu"]
     after = processors.ticks(b"cpu  137 0 0 1063 499 0 0 0 0 0\n")["cpu"]
@@ -188,7 +188,7 @@ def test_cpu_counts_idle_time_that_steps_back_as_none():
     assert sum(shares.values()) == 100
 
 
-def test_cpu_that_comes_online_is_left_out_of_its_first_interval():
+def test_cpu_that_comes_online_is_left_out_of_its_first_interval() -> None:
     """A processor without a first sample has no share, and stops nothing."""
     samples = [
         Sample(0, (b"cpu  0 0 0 100\ncpu0 0 0 0 100\n",)),
@@ -198,7 +198,7 @@ def test_cpu_that_comes_online_is_left_out_of_its_first_interval():
     assert only(cpu.parse(samples, None))["%busiest"] == 23
 
 
-def test_vmstat_prints_what_procps_prints():
+def test_vmstat_prints_what_procps_prints() -> None:
     """Every column of one recorded second, by hand; r is without the reader itself."""
     row = only(vmstat.parse(recorded(vmstat, "proc-3.10"), None))
 
@@ -220,7 +220,7 @@ def test_vmstat_prints_what_procps_prints():
     assert row["st"] == 0
 
 
-def test_vmstat_rates_are_per_second_of_the_real_interval():
+def test_vmstat_rates_are_per_second_of_the_real_interval() -> None:
     """An interval that took 2 s because the machine was busy halves the rates, not the memory."""
     row = only(vmstat.parse(recorded(vmstat, "proc-3.10", seconds=2), None))
 
@@ -229,7 +229,7 @@ def test_vmstat_rates_are_per_second_of_the_real_interval():
     assert row["free"] == 39999983
 
 
-def test_meminfo_has_no_column_for_what_the_kernel_does_not_say():
+def test_meminfo_has_no_column_for_what_the_kernel_does_not_say() -> None:
     """MemAvailable came with Linux 3.14: before, it is absent and not 0."""
     old = only(meminfo.parse(recorded(meminfo, "proc-3.10"), None))
     new = only(meminfo.parse(recorded(meminfo, "proc-5.4"), None))
@@ -241,7 +241,7 @@ def test_meminfo_has_no_column_for_what_the_kernel_does_not_say():
     assert old["HugePages_Free"] == 61
 
 
-def test_pressure_share_is_that_of_the_interval():
+def test_pressure_share_is_that_of_the_interval() -> None:
     """23 ms of stall in one second are 2.3 %, whatever the kernel's ten-second average says."""
     row = only(pressure.parse(recorded(pressure, "proc-5.4"), None))
 
@@ -254,7 +254,7 @@ def test_pressure_share_is_that_of_the_interval():
     assert "%fcpu" not in row
 
 
-def test_interrupts_of_a_devices_queues_are_one_source():
+def test_interrupts_of_a_devices_queues_are_one_source() -> None:
     """13 and 29 of two queues of one disk are 42; what never came is no column, as acpi here."""
     row = only(interrupts.parse(recorded(interrupts, "proc-5.4", seconds=2), None))
 
@@ -266,7 +266,7 @@ def test_interrupts_of_a_devices_queues_are_one_source():
     assert row["%busiest"] == pytest.approx(100 * (13 + 251) / (42 + 450 + 3))
 
 
-def test_interrupts_of_a_new_kernel_are_named_by_their_devices():
+def test_interrupts_of_a_new_kernel_are_named_by_their_devices() -> None:
     """A recorded virtual machine: its disk, its network, and the processors' own."""
     row = only(interrupts.parse(recorded(interrupts, "proc-6.18"), None))
 
@@ -282,21 +282,21 @@ def test_interrupts_of_a_new_kernel_are_named_by_their_devices():
         ("mlx5_comp12@pci:0000:01:00.0", "mlx5@pci:0000:01:00.0"), ("eth0", "eth0"),
     ],
 )  # fmt: skip
-def test_a_queue_has_the_name_of_its_device(handler, source):
+def test_a_queue_has_the_name_of_its_device(handler: str, source: str) -> None:
     """Drivers number their queues in many ways; the number of a device stays."""
     text = f"      CPU0\n 77:  9  PCI-MSI 5-edge  {handler}\n"
 
     assert counters_of.table(text.encode()) == {source: {"CPU0": 9}}
 
 
-def test_interrupts_that_share_a_line_are_counted_once():
+def test_interrupts_that_share_a_line_are_counted_once() -> None:
     """`ehci, nouveau` on one line is one source, called by the first."""
     text = b"      CPU0  CPU1\n 18:  2  5  IO-APIC 18-fasteoi  ehci_hcd:usb1, nouveau\n"
 
     assert counters_of.table(text) == {"ehci_hcd:usb1": {"CPU0": 2, "CPU1": 5}}
 
 
-def test_the_quietest_processor_is_that_with_the_fewest_interrupts_of_devices():
+def test_the_quietest_processor_is_that_with_the_fewest_interrupts_of_devices() -> None:
     """1,500 and 47 of two processors' devices count; their timers do not."""
     text = (FIXTURES / "proc-5.4/first/proc/interrupts").read_bytes()
 
@@ -306,7 +306,7 @@ def test_the_quietest_processor_is_that_with_the_fewest_interrupts_of_devices():
     assert counters_of.quietest(b"", {5, 3}) == 3
 
 
-def test_softirqs_have_the_kernels_names():
+def test_softirqs_have_the_kernels_names() -> None:
     """Rates are of all processors together."""
     row = only(softirqs.parse(recorded(softirqs, "proc-5.4"), None))
 
@@ -317,7 +317,7 @@ def test_softirqs_have_the_kernels_names():
     assert row["%busiest"] == pytest.approx(100 * 126 / 240)
 
 
-def test_schedstat_says_how_many_ran_and_how_many_waited():
+def test_schedstat_says_how_many_ran_and_how_many_waited() -> None:
     """0.7 and 0.9 s of running in 2 s are 0.8 tasks; 1.5 and 0.25 s of waiting 0.875."""
     row = only(schedstat.parse(recorded(schedstat, "proc-5.4", seconds=2), None))
 

@@ -8,6 +8,7 @@ import subprocess
 import tomllib
 from collections.abc import Iterator
 from contextlib import redirect_stderr
+from pathlib import Path
 
 import pytest
 
@@ -104,7 +105,7 @@ def check_compose(words: list[str], where: object, *, mention: bool = False) -> 
 
 
 @pytest.mark.parametrize("document", EVERY, ids=lambda path: path.name)
-def test_every_block_of_commands_says_whether_it_is_run(document):
+def test_every_block_of_commands_says_whether_it_is_run(document: Path) -> None:
     """What nobody runs says why, so that none is passed over; and a block is marked as commands."""
     for block in documents.blocks(document):
         assert block.how, f"{document.name}:{block.line} does not say whether it is run"
@@ -119,14 +120,14 @@ def test_every_block_of_commands_says_whether_it_is_run(document):
 
 
 @pytest.mark.parametrize("block", BLOCKS, ids=lambda block: block.name)
-def test_every_command_can_be_typed(block):
+def test_every_command_can_be_typed(block: documents.Block) -> None:
     """Each command of each block is one that the command line, make or compose understands."""
     for words in commands(block.script):
         check(words, (block.name, words))
 
 
 @pytest.mark.parametrize("document", EVERY, ids=lambda path: path.name)
-def test_commands_in_sentences_can_be_typed(document):
+def test_commands_in_sentences_can_be_typed(document: Path) -> None:
     """What stands between backquotes as a command has a name and options that are there."""
     for span in documents.spans(document):
         typed = re.split(r" ?(?:…|\.\.\.)", span)[0]
@@ -150,7 +151,7 @@ OTHERS_OPTIONS = {"--wait", "--profile", "--kernel", "--cut", "--panic", "--seed
 
 
 @pytest.mark.parametrize("document", EVERY, ids=lambda path: path.name)
-def test_options_in_sentences_are_there(document, options):
+def test_options_in_sentences_are_there(document: Path, options: set[str]) -> None:
     """An option that is only mentioned can be given to some command."""
     for span in documents.spans(document):
         named = set(re.findall(r"(?:^|(?<= ))--[a-z][a-z-]*", span))
@@ -159,7 +160,7 @@ def test_options_in_sentences_are_there(document, options):
 
 
 @pytest.mark.parametrize("document", EVERY, ids=lambda path: path.name)
-def test_links_lead_somewhere(document):
+def test_links_lead_somewhere(document: Path) -> None:
     """A link leads to a file that is there, and to a heading that is in it."""
     for link in documents.links(document):
         if link.startswith(("https://", "http://")):
@@ -170,7 +171,7 @@ def test_links_lead_somewhere(document):
         assert not anchor or anchor in documents.anchors(target), (document.name, link)
 
 
-def test_files_that_are_named_are_there():
+def test_files_that_are_named_are_there() -> None:
     """A path of the repository between backquotes is one that is there."""
     for document in EVERY:
         for span in documents.spans(document):
@@ -180,7 +181,7 @@ def test_files_that_are_named_are_there():
                 assert (ROOT / span).exists(), (document.name, span)
 
 
-def test_every_package_is_explained_to_contributors():
+def test_every_package_is_explained_to_contributors() -> None:
     """Who adds a folder says what it holds; the table has the order of the layers."""
     text = documents.text_of(ROOT / "CONTRIBUTING.md")
     named = re.findall(r"`replayer/(\w+)/`", text.partition("\n## Contracts")[0])
@@ -196,7 +197,7 @@ def test_every_package_is_explained_to_contributors():
     assert named == folders
 
 
-def test_every_page_is_reached_from_the_readme_which_is_short():
+def test_every_page_is_reached_from_the_readme_which_is_short() -> None:
     """Who begins at the README finds all pages, and is through with it in minutes."""
     readme = EVERY[0]
     linked = {(ROOT / link.partition("#")[0]).resolve() for link in documents.links(readme)}
@@ -205,6 +206,6 @@ def test_every_page_is_reached_from_the_readme_which_is_short():
     assert len(documents.text_of(readme).splitlines()) <= 150
 
 
-def test_the_readme_says_where_all_commands_are():
+def test_the_readme_says_where_all_commands_are() -> None:
     """A new command is found by those who read the README, without an edit of it."""
     assert "replayer --help" in documents.spans(EVERY[0])

@@ -14,6 +14,7 @@ from replayer.errors import Impossible, Skip
 from replayer.machine.host import Host
 from replayer.run import preflight
 from replayer.servers import protocol
+from tests.command import Replayer
 from tests.known import known
 
 
@@ -71,7 +72,9 @@ def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]
         ("x = \n", r"Invalid value"),
     ],
 )
-def test_engine_toml_that_is_not_understood_names_file_key_and_the_right_one(mine, text, sentence):
+def test_engine_toml_that_is_not_understood_names_file_key_and_the_right_one(
+    mine: Callable[..., Path], text: str, sentence: str
+) -> None:
     """Whatever is wrong in it is one sentence, and no traceback."""
     like = "" if "like" in text else 'like = "postgres"\n'
     folder = mine(**{"engine.toml": like + text})
@@ -82,7 +85,7 @@ def test_engine_toml_that_is_not_understood_names_file_key_and_the_right_one(min
     assert "\n" not in str(caught.value)
 
 
-def test_engines_that_are_like_each_other_are_refused(mine):
+def test_engines_that_are_like_each_other_are_refused(mine: Callable[..., Path]) -> None:
     """A circle is an error and no endless recursion."""
     mine("one", **{"engine.toml": 'like = "two"\n'})
     mine("two", **{"engine.toml": 'like = "one"\n'})
@@ -91,7 +94,7 @@ def test_engines_that_are_like_each_other_are_refused(mine):
             engine.load(name)
 
 
-def test_an_error_is_said_of_the_file_that_has_it(mine):
+def test_an_error_is_said_of_the_file_that_has_it(mine: Callable[..., Path]) -> None:
     """What is wrong in the engine that another is like is not said of that other one."""
     folder = mine("one", **{"engine.toml": 'like = "postgres"\nblocksize = 1\n'})
     mine("two", **{"engine.toml": 'like = "one"\n'})
@@ -112,7 +115,9 @@ def test_an_error_is_said_of_the_file_that_has_it(mine):
         ({"version.99.sql": "-- include parts/none\n"}, "it includes parts/none"),
     ],
 )  # fmt: skip
-def test_a_file_that_nobody_asks_for_is_an_error(mine, files, sentence):
+def test_a_file_that_nobody_asks_for_is_an_error(
+    mine: Callable[..., Path], files: dict[str, str], sentence: str
+) -> None:
     """A misspelt verb would else be passed over, and the inherited one used."""
     folder = mine(**files)
     with pytest.raises(Impossible) as caught:
@@ -122,7 +127,7 @@ def test_a_file_that_nobody_asks_for_is_an_error(mine, files, sentence):
     assert str(caught.value).startswith(f"{folder}/")
 
 
-def test_a_new_layout_is_asked_for(mine):
+def test_a_new_layout_is_asked_for(mine: Callable[..., Path]) -> None:
     """A folder with the verb `double` is a layout, and the layouts' verbs are known in it."""
     mine(
         **{"heap/double.sql": "SELECT 1", "heap/grow.sql": "SELECT 1", "heap/bytes.sql": "SELECT 1"}
@@ -130,7 +135,9 @@ def test_a_new_layout_is_asked_for(mine):
     assert "heap" in engine.checked("mine").layouts()
 
 
-def test_an_engine_that_cannot_be_used_is_told_where_engines_are_listed(mine, replayer, tmp_path):
+def test_an_engine_that_cannot_be_used_is_told_where_engines_are_listed(
+    mine: Callable[..., Path], replayer: Replayer, tmp_path: Path
+) -> None:
     """`list` and `check` name the file and the key; other engines go on."""
     mine(**{"engine.toml": 'like = "postgres"\n[server]\npid_fil = "x"\n'})
     mine("good")
@@ -145,7 +152,7 @@ def test_an_engine_that_cannot_be_used_is_told_where_engines_are_listed(mine, re
     assert "pid_fil: there is no such key - did you mean pid_file?" in checked.found
 
 
-def test_a_part_is_the_asked_engines_own(mine):
+def test_a_part_is_the_asked_engines_own(mine: Callable[..., Path]) -> None:
     """An engine's own part goes into a verb that it inherits; its own name is what it hides."""
     mine(
         "one",
@@ -176,7 +183,7 @@ def test_a_part_is_the_asked_engines_own(mine):
     assert "parts/source" not in two.verbs()
 
 
-def test_an_included_reason_takes_a_verb_away(mine):
+def test_an_included_reason_takes_a_verb_away(mine: Callable[..., Path]) -> None:
     """A verb of nothing but an included comment is not there, and the comment says why."""
     mine(**{"wal.sql": "-- include parts/why", "parts/why.sql": "-- It writes no log.\n"})
     with pytest.raises(Skip, match="It writes no log"):
@@ -206,7 +213,7 @@ print(json.dumps(sorted(made)))
 """
 
 
-def test_the_verbs_that_sources_declare_are_those_that_modules_make():
+def test_the_verbs_that_sources_declare_are_those_that_modules_make() -> None:
     """No verb escapes the reading of sources: under another name, in another package, or late."""
     done = subprocess.run(
         [sys.executable, "-c", IMPORTED], capture_output=True, text=True, check=True
@@ -216,7 +223,7 @@ def test_the_verbs_that_sources_declare_are_those_that_modules_make():
     assert json.loads(done.stdout) == sorted(verbs.declared())
 
 
-def test_a_layout_may_be_a_link_to_a_folder(mine, tmp_path):
+def test_a_layout_may_be_a_link_to_a_folder(mine: Callable[..., Path], tmp_path: Path) -> None:
     """A layout that lies elsewhere has its verbs as one that lies in the engine's folder."""
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "elsewhere" / "double.sql").write_text("SELECT 2")
@@ -227,7 +234,7 @@ def test_a_layout_may_be_a_link_to_a_folder(mine, tmp_path):
     assert "heap/double" in loaded.verbs()
 
 
-def test_every_declared_verb_is_said_by_some_engine():
+def test_every_declared_verb_is_said_by_some_engine() -> None:
     """A verb that no engine has is a misspelt one."""
     names = [
         (name, loaded.layouts())

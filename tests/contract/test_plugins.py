@@ -11,18 +11,19 @@ from replayer.command_tree import parser
 from replayer.engines import engine
 from replayer.model import StepSpec
 from replayer.run import workload as workload_file
+from tests.command import Replayer
 
 EVERY = [(kind, name) for kind in registry.KINDS for name in registry.names(kind)]
 
 
 @pytest.mark.parametrize(("kind", "name"), EVERY)
-def test_plugin_says_what_it_is_for(kind, name):
+def test_plugin_says_what_it_is_for(kind: str, name: str) -> None:
     """A plug-in without a docstring cannot be listed."""
     assert (registry.load(kind, name).__doc__ or "").strip()
 
 
 @pytest.mark.parametrize("name", registry.names("steps"))
-def test_step_has_spec_and_run(name):
+def test_step_has_spec_and_run(name: str) -> None:
     """A step's keys are declared, described by a default or required, and start from StepSpec."""
     module = registry.load("steps", name)
 
@@ -31,7 +32,7 @@ def test_step_has_spec_and_run(name):
 
 
 @pytest.mark.parametrize("name", registry.names("collectors"))
-def test_collector_reads_files_or_records(name):
+def test_collector_reads_files_or_records(name: str) -> None:
     """It names files below the root and parses, and so starts nothing; or it begins a recording."""
     module = registry.load("collectors", name)
 
@@ -45,7 +46,7 @@ def test_collector_reads_files_or_records(name):
 
 
 @pytest.mark.parametrize("name", sorted(assets.workloads()))
-def test_workload_is_understood_and_says_what_it_imitates(name):
+def test_workload_is_understood_and_says_what_it_imitates(name: str) -> None:
     """A workload that ships can be planned, and has a comment and a description."""
     workload = workload_file.load(name)
 
@@ -56,7 +57,7 @@ def test_workload_is_understood_and_says_what_it_imitates(name):
 
 
 @pytest.mark.parametrize("name", sorted(assets.engines()))
-def test_engine_can_be_loaded_and_every_hole_is_known(name):
+def test_engine_can_be_loaded_and_every_hole_is_known(name: str) -> None:
     """An engine's files are all asked for, and its verb files become statements."""
     loaded = engine.checked(name)
 
@@ -69,7 +70,9 @@ def test_engine_can_be_loaded_and_every_hole_is_known(name):
 
 
 @pytest.mark.parametrize("name", registry.names("commands"))
-def test_command_help_has_examples_that_parse(name, capsys):
+def test_command_help_has_examples_that_parse(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Every command's help ends with examples, and the parser takes each of them."""
     with pytest.raises(SystemExit) as done:
         parser().parse_args([name, "--help"])
@@ -95,7 +98,7 @@ for words in sys.argv[1:]:
 """
 
 
-def test_only_the_command_that_was_asked_for_is_imported(replayer):
+def test_only_the_command_that_was_asked_for_is_imported(replayer: Replayer) -> None:
     """Help of replayer itself loads no command and nothing heavy; a command no other command."""
     asked = ("--help", "show --help", "import --help")
     done = replayer.process(*asked, command=(sys.executable, "-c", IMPORTED))
@@ -111,7 +114,7 @@ def test_only_the_command_that_was_asked_for_is_imported(replayer):
     assert not {"numpy", "scipy", "sqlalchemy"} & set(lines[-1])
 
 
-def test_help_names_every_command_with_what_it_is_for():
+def test_help_names_every_command_with_what_it_is_for() -> None:
     """The list of commands is read from the files' docstrings, whole."""
     text = " ".join(parser().format_help().split())
 
@@ -120,7 +123,7 @@ def test_help_names_every_command_with_what_it_is_for():
         assert f"{name} {about}" in text
 
 
-def test_every_import_inside_a_function_says_why():
+def test_every_import_inside_a_function_says_why() -> None:
     """One that is not at the top has its reason in words, on its line or in a comment above."""
     without = []
     for path in sorted(Path(registry.__file__).parent.rglob("*.py")):

@@ -19,7 +19,7 @@ def page(request: pytest.FixtureRequest) -> str:
     return (ROOT / "docs" / "sample" / name).read_text(encoding="utf-8")
 
 
-def test_a_sample_is_one_small_file(page):
+def test_a_sample_is_one_small_file(page: str) -> None:
     """At most 1.6 MB, with profiles, and nothing is asked of the network."""
     assert len(page.encode()) <= LARGEST
     assert "default-src 'none'" in page
@@ -27,7 +27,7 @@ def test_a_sample_is_one_small_file(page):
     assert re.findall(r"""(?:src|href)=["'][^"']""", page) == []
 
 
-def test_a_sample_names_no_place_of_its_maker(page):
+def test_a_sample_names_no_place_of_its_maker(page: str) -> None:
     """No home, no temporary folder, no mail address: what is told is the machine's kind."""
     words = page.split("<script", 1)[0] + drawn_in(page)
 
@@ -37,14 +37,14 @@ def test_a_sample_names_no_place_of_its_maker(page):
     assert re.findall(places, words) == []
 
 
-def test_every_step_is_on_the_samples(page):
+def test_every_step_is_on_the_samples(page: str) -> None:
     """A stranger sees each step's place."""
     titles = re.findall(r"<h2>([^<]*)</h2>", page)
 
     assert {"build", "flush", "walk", "scan", "cached", "physical"} <= set(titles)
 
 
-def test_the_readme_links_the_samples():
+def test_the_readme_links_the_samples() -> None:
     """Who reads the first page finds both."""
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
 

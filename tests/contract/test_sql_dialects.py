@@ -68,7 +68,7 @@ def _without_comments(statement: str) -> str:
 
 
 @pytest.mark.parametrize("name", sorted(_DIALECTS))
-def test_every_statement_parses_as_exactly_one(name):
+def test_every_statement_parses_as_exactly_one(name: str) -> None:
     """Every statement is one statement of its dialect; what sqlglot cannot read is listed."""
     seen = 0
     for verb, statement in _statements(name):
@@ -90,7 +90,7 @@ def _allowed(name: str, verb: str) -> Collection[str]:
     return ("DO $$", "DO $do$", "VACUUM", "CREATE EXTENSION", "PREPARE", "EXECUTE", "DEALLOCATE")
 
 
-def test_listed_commands_are_there():
+def test_listed_commands_are_there() -> None:
     """The list of what sqlglot cannot read holds nothing that no file says any more."""
     there = {(verb, _without_comments(text)) for verb, text in _statements("singlestore")}
     for verb, begins in _COMMANDS.items():
@@ -98,7 +98,7 @@ def test_listed_commands_are_there():
             assert any(v == verb and text.startswith(begin) for v, text in there), (verb, begin)
 
 
-def test_parameters_and_holes_are_those_of_other_engines():
+def test_parameters_and_holes_are_those_of_other_engines() -> None:
     """A verb of an engine that cannot run here asks for nothing that postgres's does not get."""
     for name in _DIALECTS:
         for verb in _own(name):
@@ -130,7 +130,7 @@ def _asked_elsewhere(verb: str) -> set[str] | None:
     return set().union(*map(_asked, texts)) | (task if name in {"double", "bytes"} else set())
 
 
-def test_singlestore_ddl_has_its_keys():
+def test_singlestore_ddl_has_its_keys() -> None:
     """The native layout has SORT KEY and SHARD KEY, MemSQL 5's a clustered columnstore."""
     known = engine.load("singlestore")
     (native,) = known.needs(Asked("columnstore/create")).statements()
@@ -143,7 +143,7 @@ def test_singlestore_ddl_has_its_keys():
 
 
 @pytest.mark.parametrize("name", ["singlestore", "columnstore"])
-def test_engines_that_never_ran_say_so(name):
+def test_engines_that_never_ran_say_so(name: str) -> None:
     """What was not verified on a server is said where `replayer list engines -v` shows it."""
     spec = engine.load(name).spec
     assert not spec.verified

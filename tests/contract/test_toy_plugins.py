@@ -206,31 +206,31 @@ def toys(tmp_path_factory: pytest.TempPathFactory) -> Toys:
 
 
 @pytest.mark.parametrize("kind", LISTS)
-def test_toys_are_listed(toys, kind):
+def test_toys_are_listed(toys: Toys, kind: str) -> None:
     """What there is comes from what lies there."""
     listed = toys.printed(f"list {kind} -v")
 
     assert [word for word in LISTS[kind] if word not in listed] == []
 
 
-def test_toy_command_can_be_typed(toys):
+def test_toy_command_can_be_typed(toys: Toys) -> None:
     """It is in the help, and runs."""
     assert "greet" in toys.printed("--help")
     assert "hello, marbles hello, marbles" in toys.printed("greet --often 2")
 
 
-def test_toy_importer_can_be_named(toys):
+def test_toy_importer_can_be_named(toys: Toys) -> None:
     """It is in the help of `import`, and is asked."""
     assert "by_hand" in toys.printed("import --help")
     assert "not counted by hand" in toys.printed("import by_hand counted.txt", status=2)
 
 
-def test_check_asks_a_toy_how_much_room_it_takes(toys):
+def test_check_asks_a_toy_how_much_room_it_takes(toys: Toys) -> None:
     """Three tebibytes of marbles: the step said so itself."""
     assert "needs about 3.00 TiB" in toys.room
 
 
-def test_toys_are_in_the_report(toys):
+def test_toys_are_in_the_report(toys: Toys) -> None:
     """The step's own sentence, gloss and lines, the probe's table, the collector's columns."""
     report = toys.printed("show latest")
 
@@ -241,7 +241,7 @@ def test_toys_are_in_the_report(toys):
     assert "9 = 50 % of 4 KiB random reads at depth 1" in report
 
 
-def test_toys_are_in_the_result(toys):
+def test_toys_are_in_the_result(toys: Toys) -> None:
     """What a step said is there under the field of its meaning."""
     toys.printed("run toybox")
     (stored,) = (toys.folder / "results").glob("*.json")
@@ -252,7 +252,7 @@ def test_toys_are_in_the_result(toys):
     assert any(name.startswith("loadavg.") for name in step["series"]["columns"])
 
 
-def test_toys_are_on_the_page(toys):
+def test_toys_are_on_the_page(toys: Toys) -> None:
     """The step's own chart, and the collector's columns over time."""
     toys.printed("report latest --html toys.html")
     page = (toys.folder / "toys.html").read_text()

@@ -99,7 +99,7 @@ def blocks(step: StepResult) -> tuple[Account, Ledger]:
     return account_of(step), step.ledger
 
 
-def test_a_block_of_the_servers_own_buffers_is_not_one_that_it_missed(measured):
+def test_a_block_of_the_servers_own_buffers_is_not_one_that_it_missed(measured: Measure) -> None:
     """It takes a small part of the time, so that accounts of the two are not to be compared."""
     account, ledger = blocks(measured(memory="cached", shared_buffers="64M", scale="2M"))
 
@@ -107,7 +107,7 @@ def test_a_block_of_the_servers_own_buffers_is_not_one_that_it_missed(measured):
     assert account.operations == pytest.approx(ledger.buffer_hits * ledger.window_seconds)
 
 
-def test_a_block_of_a_cached_run_is_one_that_the_server_missed(measured):
+def test_a_block_of_a_cached_run_is_one_that_the_server_missed(measured: Measure) -> None:
     """Reads of what is in memory take the processor, or wait for it, for most of their time."""
     account, ledger = blocks(measured(memory="cached"))
 
@@ -117,14 +117,14 @@ def test_a_block_of_a_cached_run_is_one_that_the_server_missed(measured):
 
 
 ROW = "update=100 hot=0.1%/99.9%"
-DONE: dict[str, tuple[dict[str, object], Spent]] = {
+DONE: dict[str, tuple[dict[str, Any], Spent]] = {
     "one row": ({"num_schemas": 1, "num_threads": 8, "mix": ROW}, Spent.LOCK),
     "idle": ({"num_threads": 8, "rate": 20, "mix": "point=100"}, Spent.CLIENT),
 }
 
 
 @pytest.mark.parametrize("work", DONE)
-def test_sessions_wait_for_what_they_were_made_to_wait_for(measured, work):
+def test_sessions_wait_for_what_they_were_made_to_wait_for(measured: Measure, work: str) -> None:
     """Updates of one row wait for its lock, and sessions without work for their client."""
     keys, part = DONE[work]
     step = measured(memory="cached", **keys)
@@ -138,7 +138,7 @@ def test_sessions_wait_for_what_they_were_made_to_wait_for(measured, work):
 
 
 @pytest.mark.quiet
-def test_cached_sessions_are_on_a_processor_or_in_its_queue(measured):
+def test_cached_sessions_are_on_a_processor_or_in_its_queue(measured: Measure) -> None:
     """They read what is in memory: nearly all of their time is CPU and run queue."""
     step = measured(memory="cached", run_time="3s")
 
@@ -154,7 +154,7 @@ def test_cached_sessions_are_on_a_processor_or_in_its_queue(measured):
 
 
 @pytest.mark.quiet
-def test_updates_of_one_row_wait_for_its_lock(measured):
+def test_updates_of_one_row_wait_for_its_lock(measured: Measure) -> None:
     """Eight sessions update the same few rows: most of their time is a wait for the others."""
     account = account_of(measured(memory="cached", run_time="3s", **DONE["one row"][0]))
 
@@ -164,7 +164,7 @@ def test_updates_of_one_row_wait_for_its_lock(measured):
 
 
 @pytest.mark.quiet
-def test_sessions_that_have_nothing_to_do_wait_for_their_client(measured):
+def test_sessions_that_have_nothing_to_do_wait_for_their_client(measured: Measure) -> None:
     """50 statements a second for eight sessions: they are idle, and the account says whose wait."""
     step = measured(memory="cached", num_threads=4, rate=50, mix="point=100", run_time="3s")
 
@@ -173,7 +173,7 @@ def test_sessions_that_have_nothing_to_do_wait_for_their_client(measured):
     assert abs(account.residue_share) < 0.1
 
 
-def test_the_sessions_of_a_replay_are_those_of_its_own_database(tmp_path):
+def test_the_sessions_of_a_replay_are_those_of_its_own_database(tmp_path: Path) -> None:
     """Two sessions that sleep for two seconds are seen, though no name of replayer is theirs."""
     capture = Capture()
     for number in (1, 2):
@@ -190,7 +190,9 @@ def test_the_sessions_of_a_replay_are_those_of_its_own_database(tmp_path):
 
 @pytest.mark.quiet
 @pytest.mark.parametrize("engine", ["postgres", "mariadb"])
-def test_physical_sessions_wait_for_the_device_as_long_as_it_took(measured, engine):
+def test_physical_sessions_wait_for_the_device_as_long_as_it_took(
+    measured: Measure, engine: str
+) -> None:
     """The device's own queue is as long as sessions waited for it; the account closes.
 
     Looked at beside the disk's interrupts, nobody would be seen to wait.
@@ -214,7 +216,7 @@ def needs_perf() -> None:
 
 
 @pytest.mark.quiet
-def test_the_account_of_a_cached_run_closes(measured):
+def test_the_account_of_a_cached_run_closes(measured: Measure) -> None:
     """What is left of the time of four sessions in 20 s is at most 5 % of it."""
     account = account_of(measured(memory="cached", num_schemas=4, scale="32M", run_time="20s"))
 
@@ -235,7 +237,7 @@ while True:
 
 
 @pytest.mark.quiet
-def test_reads_of_somebody_else_are_in_no_part(measured, tmp_path):
+def test_reads_of_somebody_else_are_in_no_part(measured: Measure, tmp_path: Path) -> None:
     """A program that waits for the same disk all the time adds nothing to cached sessions."""
     (tmp_path / "reader.py").write_text(READER)
     with beside(f"{sys.executable} {tmp_path}/reader.py {tmp_path}/data"):
@@ -248,13 +250,13 @@ def test_reads_of_somebody_else_are_in_no_part(measured, tmp_path):
 
 
 @pytest.mark.quiet
-def test_beside_a_busy_neighbour_the_run_queue_is_longer(measured):
+def test_beside_a_busy_neighbour_the_run_queue_is_longer(measured: Measure) -> None:
     """Four programs that only compute: physical sessions wait for processors, and it still closes.
 
     What they wait for the device is counted apart from that.
     """
     needs_perf()
-    keys = {"memory": "direct", "num_threads": 2, "scale": "64M", "run_time": "6s"}
+    keys: dict[str, Any] = {"memory": "direct", "num_threads": 2, "scale": "64M", "run_time": "6s"}
     alone = account_of(measured(**keys, shared_buffers="8M"))
     with beside("while :; do :; done", many=4):
         account = account_of(measured(**keys, shared_buffers="8M"))
@@ -263,7 +265,9 @@ def test_beside_a_busy_neighbour_the_run_queue_is_longer(measured):
     assert abs(account.residue_share) < 0.15
 
 
-def test_without_traces_the_looks_remain(measured, monkeypatch):
+def test_without_traces_the_looks_remain(
+    measured: Measure, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Where perf cannot trace, how long sessions slept is as they were met asleep."""
 
     def refuse(_scene: Any) -> None:

@@ -26,6 +26,8 @@ from replayer.servers.data_folder import DataFolder
 from replayer.servers.open import open_server
 from replayer.shell import User
 from replayer.storage.files import PREFIX, Workspace
+from tests.command import Replayer
+from tests.fixture_types import RunOf
 
 pytestmark = [
     pytest.mark.root,
@@ -111,7 +113,9 @@ def meanwhile(code: str, *arguments: object, user: int = ATTACKER) -> Iterator[N
 
 
 @pytest.mark.parametrize("name", WRITTEN)
-def test_data_folder_of_another_owner_is_refused(own_home, theirs, victim, name):
+def test_data_folder_of_another_owner_is_refused(
+    own_home: Path, theirs: Path, victim: Path, name: str
+) -> None:
     """No link there is followed, and one sentence says whose the folder is."""
     as_user("import os, sys; os.symlink(*sys.argv[1:])", victim, theirs / name)
 
@@ -122,7 +126,9 @@ def test_data_folder_of_another_owner_is_refused(own_home, theirs, victim, name)
 
 
 @pytest.mark.parametrize("mode", [0o777, 0o1777, 0o775])
-def test_data_folder_that_others_can_write_is_refused(own_home, ours, victim, mode):
+def test_data_folder_that_others_can_write_is_refused(
+    own_home: Path, ours: Path, victim: Path, mode: int
+) -> None:
     """A folder of root's is not root's alone if somebody else can place a link in it."""
     folder = ours / "data-folder"
     folder.mkdir()
@@ -137,7 +143,9 @@ def test_data_folder_that_others_can_write_is_refused(own_home, ours, victim, mo
 
 
 @pytest.mark.parametrize("there", [True, False])
-def test_data_folder_below_another_owners_is_refused(own_home, theirs, there):
+def test_data_folder_below_another_owners_is_refused(
+    own_home: Path, theirs: Path, *, there: bool
+) -> None:
     """Who owns a folder on the way can put another one in its server."""
     if there:
         (theirs / "data-folder").mkdir()
@@ -150,7 +158,9 @@ def test_data_folder_below_another_owners_is_refused(own_home, theirs, there):
         assert names(theirs / "data-folder") == []
 
 
-def test_data_folder_behind_another_owners_link_is_refused(own_home, theirs, ours):
+def test_data_folder_behind_another_owners_link_is_refused(
+    own_home: Path, theirs: Path, ours: Path
+) -> None:
     """A link is followed only if it is root's own: the attacker does not choose where data goes."""
     as_user("import os, sys; os.symlink(*sys.argv[1:])", ours, theirs / "link")
     with pytest.raises(Impossible, match=r"link of user|belongs to user"):
@@ -160,7 +170,9 @@ def test_data_folder_behind_another_owners_link_is_refused(own_home, theirs, our
 
 
 @pytest.mark.slow
-def test_check_and_clean_leave_a_folder_of_another_owner_alone(own_home, theirs, victim, replayer):
+def test_check_and_clean_leave_a_folder_of_another_owner_alone(
+    own_home: Path, theirs: Path, victim: Path, replayer: Replayer
+) -> None:
     """Neither writes a lock, nor removes what a forged marker claims."""
     marker = {"engine": "postgres", "major": 18, "init": {}, "made_folder": True}
     (theirs / "replayer.json").write_text(json.dumps(marker))
@@ -175,8 +187,8 @@ def test_check_and_clean_leave_a_folder_of_another_owner_alone(own_home, theirs,
 
 
 def test_remembered_folder_that_somebody_else_has_now_is_forgotten(
-    own_home, theirs, victim, replayer
-):
+    own_home: Path, theirs: Path, victim: Path, replayer: Replayer
+) -> None:
     """`clean` finds folders elsewhere by a note; what is another's by now is not replayer's."""
     folder = theirs.parent / f"{theirs.name}-data"
     DataFolder(folder).claim("postgres", 18, {}, made=DataFolder(folder).make())
@@ -221,7 +233,9 @@ def attack(home: Path, victim: Path, name: str, code: str) -> None:
 
 
 @pytest.mark.parametrize("way", ATTACKS)
-def test_servers_user_cannot_have_root_write_elsewhere(made_home, victim, way):
+def test_servers_user_cannot_have_root_write_elsewhere(
+    made_home: Path, victim: Path, way: str
+) -> None:
     """Whatever lies in data/, a start replaces it; nothing is written through it."""
     for name in ATTACKED:
         attack(made_home, victim, name, ATTACKS[way])
@@ -230,7 +244,9 @@ def test_servers_user_cannot_have_root_write_elsewhere(made_home, victim, way):
 
 
 @pytest.mark.parametrize("name", ATTACKED)
-def test_folder_in_the_place_of_a_file_in_data_is_refused(made_home, victim, name):
+def test_folder_in_the_place_of_a_file_in_data_is_refused(
+    made_home: Path, victim: Path, name: str
+) -> None:
     """What cannot be replaced ends the start in one sentence."""
     attack(made_home, victim, name, "os.mkdir(path)")
     with (
@@ -240,7 +256,7 @@ def test_folder_in_the_place_of_a_file_in_data_is_refused(made_home, victim, nam
         server.start()
 
 
-def test_hard_link_in_data_is_not_written_through(made_home, victim):
+def test_hard_link_in_data_is_not_written_through(made_home: Path, victim: Path) -> None:
     """A hard link to a file of root's is replaced, and not emptied and given away."""
     path = made_home / "data" / "postgres-18" / "data" / "replayer.conf"
     path.unlink(missing_ok=True)
@@ -253,7 +269,9 @@ def test_hard_link_in_data_is_not_written_through(made_home, victim):
 
 
 @pytest.mark.parametrize("kind", ["hard", "soft"])
-def test_file_of_roots_is_not_copied_for_the_servers_user(own_home, ours, victim, kind):
+def test_file_of_roots_is_not_copied_for_the_servers_user(
+    own_home: Path, ours: Path, victim: Path, kind: str
+) -> None:
     """The file that includes the settings is read only if it is the server's user's own."""
     folder = DataFolder(ours / "own")
     folder.make()
@@ -267,7 +285,9 @@ def test_file_of_roots_is_not_copied_for_the_servers_user(own_home, ours, victim
     path.unlink()
 
 
-def test_servers_user_cannot_have_the_files_of_another_folder_removed(made_home, victim):
+def test_servers_user_cannot_have_the_files_of_another_folder_removed(
+    made_home: Path, victim: Path
+) -> None:
     """The socket's folder is its own: it may swap it for a link, and root then empties nothing."""
     with open_server(POSTGRES) as server:
         server.start()
@@ -286,7 +306,9 @@ def test_servers_user_cannot_have_the_files_of_another_folder_removed(made_home,
 # What goes where the user is: results, reports, plans, the files of probes
 
 
-def test_results_in_another_owners_folder_follow_no_link(theirs, victim, run_of):
+def test_results_in_another_owners_folder_follow_no_link(
+    theirs: Path, victim: Path, run_of: RunOf
+) -> None:
     """A link in the place of the draft is replaced; what it points to stays."""
     path = store.reserve(theirs / "results", run := run_of([1.0]))
     os.chown(theirs / "results", ATTACKER, ATTACKER)
@@ -303,14 +325,16 @@ def test_results_in_another_owners_folder_follow_no_link(theirs, victim, run_of)
     assert not path.is_symlink() or state(victim)
 
 
-def test_results_behind_another_owners_link_are_refused(theirs, victim, run_of):
+def test_results_behind_another_owners_link_are_refused(
+    theirs: Path, victim: Path, run_of: RunOf
+) -> None:
     """The attacker does not choose the folder that root writes a result in."""
     as_user("import os, sys; os.symlink(*sys.argv[1:])", victim.parent, theirs / "results")
     with pytest.raises(Impossible, match=f"is a link of user {ATTACKER}'s"):
         store.reserve(theirs / "results", run_of([1.0]))
 
 
-def test_folder_swapped_for_a_link_is_never_walked_into(theirs, victim):
+def test_folder_swapped_for_a_link_is_never_walked_into(theirs: Path, victim: Path) -> None:
     """Whatever happens between looking and using, a path of real folders leads to nowhere else."""
     real = theirs / "results"
     as_user("import os, sys; os.mkdir(sys.argv[1])", real)
@@ -330,7 +354,9 @@ def test_folder_swapped_for_a_link_is_never_walked_into(theirs, victim):
 
 
 @pytest.mark.parametrize("kind", ["soft", "hard", "fifo", "dangling"])
-def test_report_in_another_owners_folder_follows_no_link(theirs, victim, kind):
+def test_report_in_another_owners_folder_follows_no_link(
+    theirs: Path, victim: Path, kind: str
+) -> None:
     """A report that the user named is written into a plain file, or not at all."""
     path = theirs / "report.html"
     if kind == "hard":
@@ -349,7 +375,9 @@ def test_report_in_another_owners_folder_follows_no_link(theirs, victim, kind):
     path.unlink()
 
 
-def test_report_goes_where_the_user_wants_it(theirs, ours, capfd):
+def test_report_goes_where_the_user_wants_it(
+    theirs: Path, ours: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     """New and old files, root's own links and what is no file at all are written as before."""
     for folder in (theirs, ours):
         for text in ("first", "2nd"):
@@ -364,7 +392,9 @@ def test_report_goes_where_the_user_wants_it(theirs, ours, capfd):
 
 
 @pytest.mark.parametrize("mode", [0o755, 0o777])
-def test_probe_makes_no_files_where_others_can_swap_its_folder(own_home, theirs, ours, mode):
+def test_probe_makes_no_files_where_others_can_swap_its_folder(
+    own_home: Path, theirs: Path, ours: Path, mode: int
+) -> None:
     """Its folder is root's own, but who can rename it can put links in the place of its files."""
     if mode == 0o777:
         theirs = ours
@@ -380,7 +410,9 @@ def test_probe_makes_no_files_where_others_can_swap_its_folder(own_home, theirs,
             assert workspace.folder.parent == theirs
 
 
-def test_home_of_another_owner_is_refused(theirs, ours, victim, monkeypatch):
+def test_home_of_another_owner_is_refused(
+    theirs: Path, ours: Path, victim: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Notes, programs and data in it are believed: nobody else may write there."""
     as_user("import os, sys; os.symlink(*sys.argv[1:])", victim.parent, theirs / "taken")
     (ours / "open").mkdir()
@@ -438,7 +470,9 @@ def hostile(victim: Path) -> list[tuple[str, dict[str, Any]]]:
     ]
 
 
-def test_hostile_notes_remove_nothing_and_are_told(own_home, victim, replayer):
+def test_hostile_notes_remove_nothing_and_are_told(
+    own_home: Path, victim: Path, replayer: Replayer
+) -> None:
     """Each is one sentence; `clean` then removes the notes, and nothing else."""
     notes = hostile(victim)
     precious = BYSTANDER / f"{PREFIX}0123456789ab" / "precious"
@@ -472,7 +506,9 @@ MALFORMED = [
 ]  # fmt: skip
 
 
-def test_malformed_notes_are_told_and_removed_by_clean(own_home, victim, replayer):
+def test_malformed_notes_are_told_and_removed_by_clean(
+    own_home: Path, victim: Path, replayer: Replayer
+) -> None:
     """Files, links, pipes and folders among the notes are told in a sentence each."""
     journal.take("files", path="/").drop()
     taken = own_home / "taken"
@@ -494,7 +530,7 @@ def test_malformed_notes_are_told_and_removed_by_clean(own_home, victim, replaye
     assert not taken.exists() or names(taken) == []
 
 
-def test_socket_folder_of_a_note_is_removed_only_with_sockets(own_home):
+def test_socket_folder_of_a_note_is_removed_only_with_sockets(own_home: Path) -> None:
     """A folder of the right name is a socket's only if there is nothing but sockets in it."""
     folder = Path(f"/tmp/replayer-{secrets.token_hex(4)}")
     for name, removed in ((".s.PGSQL.5432", True), ("precious", False)):

@@ -46,7 +46,7 @@ def printed(one: BlockLatency) -> list[int]:
     return [second.clock_ns for second in block_latency.parsed(text)]
 
 
-def test_requests_are_timed_by_second(tmp_path, read):
+def test_requests_are_timed_by_second(tmp_path: Path, read: Callable[[], None]) -> None:
     """About a sixteenth of the reads is timed, in whole seconds of the window."""
     if shutil.which("bpftrace") is None:
         missing("bpftrace", "apt-get install bpftrace")
@@ -88,7 +88,7 @@ def test_requests_are_timed_by_second(tmp_path, read):
     assert 0 <= recordings.costs["block_latency"] < (end - begin) / _SECOND
 
 
-def test_a_bpftrace_that_is_killed_in_the_middle_leaves_what_it_had(tmp_path):
+def test_a_bpftrace_that_is_killed_in_the_middle_leaves_what_it_had(tmp_path: Path) -> None:
     """The seconds until then are kept, and that there are no more is told; or there are none."""
     if shutil.which("bpftrace") is None or os.geteuid():
         missing("bpftrace", "apt-get install bpftrace, and root")

@@ -99,7 +99,7 @@ def left(machine: Machine) -> list[str]:
     return files + kinds + [name for name in machine.variables() if name == "next_entry"]
 
 
-def test_a_plan_is_done_by_itself_and_leaves_nothing(machine, boots):
+def test_a_plan_is_done_by_itself_and_leaves_nothing(machine: Machine, boots: Boots) -> None:
     """Each turn has its kernel, the default comes up at the end, and all is as it was before."""
     plan = booted.plan(machine.root / "boots.plan")
     menu = machine.menu.read_bytes()
@@ -125,7 +125,7 @@ def test_a_plan_is_done_by_itself_and_leaves_nothing(machine, boots):
     assert "is done" in boots("status").out
 
 
-def test_it_says_what_it_will_do_and_wants_yes(machine, boots, plan):
+def test_it_says_what_it_will_do_and_wants_yes(machine: Machine, boots: Boots, plan: Path) -> None:
     """Restarts, way, default and time are told before anything is written."""
     done = boots("start", plan, status=2)
 
@@ -138,7 +138,9 @@ def test_it_says_what_it_will_do_and_wants_yes(machine, boots, plan):
     assert not (journal.home() / "boots").exists()
 
 
-def test_a_kernel_that_panics_counts_as_failed_and_ends_the_plan(machine, boots, plan):
+def test_a_kernel_that_panics_counts_as_failed_and_ends_the_plan(
+    machine: Machine, boots: Boots, plan: Path
+) -> None:
     """The machine falls back to its default each time; after three failures it stays there."""
     machine.write("panics", KERNELS[0])
     boots("start", plan, "--yes")
@@ -155,7 +157,9 @@ def test_a_kernel_that_panics_counts_as_failed_and_ends_the_plan(machine, boots,
     ("file", "text"),
     [("deaf", "did not follow the choice"), ("instead", "came up in the place of")],
 )
-def test_a_wrong_kernel_twice_ends_the_plan(machine, boots, plan, file, text):
+def test_a_wrong_kernel_twice_ends_the_plan(
+    machine: Machine, boots: Boots, plan: Path, file: str, text: str
+) -> None:
     """A loader that does not follow the choice, or follows another, is not asked a third time."""
     machine.write(file, "6.6.6-other")
     boots("start", plan, "--yes")
@@ -169,7 +173,9 @@ def test_a_wrong_kernel_twice_ends_the_plan(machine, boots, plan, file, text):
     assert left(machine) == []
 
 
-def test_power_that_is_cut_in_a_step_costs_that_boot_only(machine, boots, plan):
+def test_power_that_is_cut_in_a_step_costs_that_boot_only(
+    machine: Machine, boots: Boots, plan: Path
+) -> None:
     """The turn is done again on another boot, and the cut one is in the log."""
     boots("start", plan, "--yes")
     machine.write("hangs", "")
@@ -197,7 +203,9 @@ def _written(path: Path) -> str:
     raise AssertionError(path)
 
 
-def test_a_step_that_fails_thrice_ends_the_plan_with_its_words(machine, boots, plan):
+def test_a_step_that_fails_thrice_ends_the_plan_with_its_words(
+    machine: Machine, boots: Boots, plan: Path
+) -> None:
     """What the step said is the reason, in the log and in the status."""
     machine.write("fails", "")
     boots("start", plan, "--yes")
@@ -211,7 +219,7 @@ def test_a_step_that_fails_thrice_ends_the_plan_with_its_words(machine, boots, p
     assert left(machine) == []
 
 
-def test_stop_in_the_middle_of_a_step(machine, boots, plan):
+def test_stop_in_the_middle_of_a_step(machine: Machine, boots: Boots, plan: Path) -> None:
     """The step ends in order, the service is gone, and the next boot is the default's."""
     boots("start", plan, "--yes")
     machine.write("hangs", "")
@@ -227,7 +235,9 @@ def test_stop_in_the_middle_of_a_step(machine, boots, plan):
     boots("stop", status=2)
 
 
-def test_stop_takes_the_choice_for_the_next_boot_back(machine, boots, plan):
+def test_stop_takes_the_choice_for_the_next_boot_back(
+    machine: Machine, boots: Boots, plan: Path
+) -> None:
     """A machine that was about to restart starts its default instead."""
     machine.write("refuse", "")
     done = boots("start", plan, "--yes")
@@ -236,7 +246,7 @@ def test_stop_takes_the_choice_for_the_next_boot_back(machine, boots, plan):
     assert left(machine) == []
 
 
-def test_a_second_start_is_refused(machine, boots, plan):
+def test_a_second_start_is_refused(machine: Machine, boots: Boots, plan: Path) -> None:
     """One machine does one plan at a time; the first goes on undisturbed."""
     boots("start", plan, "--yes")
     done = boots("start", plan, "--yes", status=2)
@@ -248,7 +258,9 @@ def test_a_second_start_is_refused(machine, boots, plan):
     boots("stop")
 
 
-def test_a_plan_that_was_changed_is_not_followed(machine, boots, plan):
+def test_a_plan_that_was_changed_is_not_followed(
+    machine: Machine, boots: Boots, plan: Path
+) -> None:
     """What root does for days is what was said at the start."""
     boots("start", plan, "--yes")
     booted.plan(plan, boots=4)
@@ -260,7 +272,9 @@ def test_a_plan_that_was_changed_is_not_followed(machine, boots, plan):
 
 
 @pytest.mark.parametrize("harm", ["garbage", "link", "another's", "writable"])
-def test_a_state_that_is_not_believed_starts_nothing(machine, boots, plan, harm):
+def test_a_state_that_is_not_believed_starts_nothing(
+    machine: Machine, boots: Boots, plan: Path, harm: str
+) -> None:
     """The service removes itself and says why; stop cleans up as well."""
     boots("start", plan, "--yes")
     state = journal.home() / "boots" / "state.json"
@@ -286,7 +300,7 @@ def test_a_state_that_is_not_believed_starts_nothing(machine, boots, plan, harm)
     assert not machine.variables().get("next_entry")
 
 
-def test_the_service_writes_through_no_link(machine, boots, plan):
+def test_the_service_writes_through_no_link(machine: Machine, boots: Boots, plan: Path) -> None:
     """A link that waits where the unit goes is not followed, and what is not replayer's stays."""
     victim = machine.root / "victim"
     victim.write_text("precious")
@@ -299,7 +313,9 @@ def test_the_service_writes_through_no_link(machine, boots, plan):
 
 
 @pytest.mark.parametrize("who", ["file", "folder", "mode"])
-def test_a_plan_that_somebody_else_could_change_is_refused(machine, boots, plan, who):
+def test_a_plan_that_somebody_else_could_change_is_refused(
+    machine: Machine, boots: Boots, plan: Path, who: str
+) -> None:
     """Root follows no plan that another user can write."""
     if who == "file":
         os.chown(plan, 65534, 65534)
@@ -314,7 +330,7 @@ def test_a_plan_that_somebody_else_could_change_is_refused(machine, boots, plan,
     assert left(machine) == []
 
 
-def test_kernels_that_are_not_installed_are_named(machine, boots):
+def test_kernels_that_are_not_installed_are_named(machine: Machine, boots: Boots) -> None:
     """The plan's kernel and what there is stand in one sentence."""
     other = booted.plan(machine.root / "other.plan", kernels=(KERNELS[0], "6.18.1-mine"))
     done = boots("start", other, "--yes", status=2)
@@ -323,7 +339,9 @@ def test_kernels_that_are_not_installed_are_named(machine, boots):
     assert all(kernel in done.err for kernel in KERNELS)
 
 
-def test_a_machine_without_any_way_says_why_of_each(machine, boots, plan):
+def test_a_machine_without_any_way_says_why_of_each(
+    machine: Machine, boots: Boots, plan: Path
+) -> None:
     """No loader, no kexec: the reasons stand there, and what to do by hand."""
     machine.menu.unlink()
     done = boots("start", plan, "--yes", status=2)
@@ -333,7 +351,9 @@ def test_a_machine_without_any_way_says_why_of_each(machine, boots, plan):
     assert "\n" not in done.err.strip()
 
 
-def test_a_choice_of_somebody_else_is_not_overwritten(machine, boots, plan):
+def test_a_choice_of_somebody_else_is_not_overwritten(
+    machine: Machine, boots: Boots, plan: Path
+) -> None:
     """An entry that is chosen for the next boot already is named, and stays."""
     block = machine.root / "boot" / "grub" / "grubenv"
     subprocess.run(["grub-editenv", block, "set", "next_entry=memtest"], check=True)
@@ -344,7 +364,9 @@ def test_a_choice_of_somebody_else_is_not_overwritten(machine, boots, plan):
 
 
 @pytest.mark.slow
-def test_a_disk_that_is_not_mounted_yet_is_waited_for(machine, boots, monkeypatch):
+def test_a_disk_that_is_not_mounted_yet_is_waited_for(
+    machine: Machine, boots: Boots, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The step begins when the disk of the plan is there."""
     disk = machine.root / "disk"
     disk.mkdir()
@@ -377,7 +399,9 @@ def small_disk(machine: Machine) -> Iterator[Path]:
     subprocess.run(["umount", disk], check=True)
 
 
-def test_a_full_disk_ends_the_plan_at_once(machine, boots, small_disk):
+def test_a_full_disk_ends_the_plan_at_once(
+    machine: Machine, boots: Boots, small_disk: Path
+) -> None:
     """Nothing is measured that could not be kept, and the machine does not restart again."""
     boots("start", booted.plan(small_disk / "boots.plan"), "--yes")
     text = boots.unattended()
@@ -388,7 +412,9 @@ def test_a_full_disk_ends_the_plan_at_once(machine, boots, small_disk):
     assert left(machine) == []
 
 
-def test_two_services_at_a_time_do_not_disturb_each_other(machine, boots, plan):
+def test_two_services_at_a_time_do_not_disturb_each_other(
+    machine: Machine, boots: Boots, plan: Path
+) -> None:
     """The second is refused, and the first goes on to the end."""
     boots("start", plan, "--yes")
     machine.write("hangs", "")
@@ -404,7 +430,7 @@ def test_two_services_at_a_time_do_not_disturb_each_other(machine, boots, plan):
     assert "the plan is done" in boots.unattended()
 
 
-def test_a_reinstalled_default_is_told(machine, boots, plan):
+def test_a_reinstalled_default_is_told(machine: Machine, boots: Boots, plan: Path) -> None:
     """Somebody else who changes the default meanwhile is not corrected, and is named."""
     boots("start", plan, "--yes")
     machine.menu.write_text(machine.menu.read_text().replace('default="0"', 'default="1"'))
@@ -413,7 +439,9 @@ def test_a_reinstalled_default_is_told(machine, boots, plan):
     assert "the machine's default was Debian GNU/Linux at the start and is Advanced options" in text
 
 
-def test_clean_removes_nothing_of_a_plan_that_runs(replayer, machine, boots, plan):
+def test_clean_removes_nothing_of_a_plan_that_runs(
+    replayer: Replayer, machine: Machine, boots: Boots, plan: Path
+) -> None:
     """`replayer clean` says what ends it; afterwards it removes the record, too."""
     replayer.process("boots", "start", plan, "--yes")
     refused = replayer("clean", "--yes", status=2)
@@ -424,7 +452,9 @@ def test_clean_removes_nothing_of_a_plan_that_runs(replayer, machine, boots, pla
     assert not (journal.home() / "boots").exists()
 
 
-def test_a_run_beside_it_leaves_the_service_alone(replayer, machine, boots, plan):
+def test_a_run_beside_it_leaves_the_service_alone(
+    replayer: Replayer, machine: Machine, boots: Boots, plan: Path
+) -> None:
     """What a plan took lasts longer than its process: no later command gives it back."""
     replayer.process("boots", "start", plan, "--yes")
     replayer("run", "no-such-workload", status=2)
@@ -445,7 +475,9 @@ def by_ssh(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 @pytest.mark.slow
-def test_a_plan_of_another_machine_is_driven_by_ssh(machine, boots, by_ssh):
+def test_a_plan_of_another_machine_is_driven_by_ssh(
+    machine: Machine, boots: Boots, by_ssh: Path
+) -> None:
     """Its runs come here, it restarts into its default, and nothing of the plan stays there."""
     then = f'echo "$REPLAYER_BOOTS_OUTCOME" > {by_ssh}.then'
     boots("start", by_ssh, "--via", "ssh", "db1", "--yes", "--then", then)
@@ -463,7 +495,9 @@ def test_a_plan_of_another_machine_is_driven_by_ssh(machine, boots, by_ssh):
 
 
 @pytest.mark.slow
-def test_another_machine_that_was_made_anew_gets_the_earlier_runs(machine, boots, by_ssh):
+def test_another_machine_that_was_made_anew_gets_the_earlier_runs(
+    machine: Machine, boots: Boots, by_ssh: Path
+) -> None:
     """A plan that was stopped goes on with its due turn on a machine that knows nothing of it."""
     machine.write("instead", KERNELS[0])
     stopped = boots("start", by_ssh, "--via", "ssh", "db1", "--yes", status=1)
@@ -477,7 +511,9 @@ def test_another_machine_that_was_made_anew_gets_the_earlier_runs(machine, boots
     assert "turn 1" not in done.out
 
 
-def test_another_machine_that_does_not_answer_is_one_sentence(machine, boots, by_ssh, monkeypatch):
+def test_another_machine_that_does_not_answer_is_one_sentence(
+    machine: Machine, boots: Boots, by_ssh: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What ssh says is the reason, and nothing was begun."""
     monkeypatch.setenv("REPLAYER_SSH", "sh -c 'echo no route to host >&2; exit 255'")
     done = boots("start", by_ssh, "--via", "ssh", "db1", "--yes", status=1)
@@ -485,7 +521,9 @@ def test_another_machine_that_does_not_answer_is_one_sentence(machine, boots, by
     assert done.err.strip() == "replayer: error: db1 did not answer: no route to host"
 
 
-def test_an_init_script_where_there_is_no_systemd(machine, boots, plan):
+def test_an_init_script_where_there_is_no_systemd(
+    machine: Machine, boots: Boots, plan: Path
+) -> None:
     """The script is linked in the run levels, starts the same words, and goes at the end."""
     shutil.rmtree(machine.root / "run" / "systemd")
     for folder in ("etc/init.d", "etc/rc2.d", "etc/rc5.d"):

@@ -9,6 +9,7 @@ import re
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,6 +23,7 @@ from replayer.steps.build.spec import Spec
 from replayer.steps.scan import step as scan
 from replayer.tables import persons
 from tests.expected_rows import expected_rows
+from tests.fixture_types import Surroundings
 from tests.performed import performed
 from tests.ready_made import copy, ready_data
 
@@ -101,7 +103,13 @@ def _spec(**keys: object) -> Spec:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("case", _CASES, ids=str)
-def test_rows_are_those_of_plain_python(socket, borrowed, surroundings, own_home, case):
+def test_rows_are_those_of_plain_python(
+    socket: str,
+    borrowed: Callable[[str], Engine],
+    surroundings: Surroundings,
+    own_home: Path,
+    case: Any,
+) -> None:
     """Built twice, over what is there, the rows are right; a scan counts them; a drop ends it."""
     name, layout, segment_rows = case
     engine = borrowed(name)
@@ -128,7 +136,13 @@ def test_rows_are_those_of_plain_python(socket, borrowed, surroundings, own_home
 
 
 @pytest.mark.parametrize("name", sorted(_BORROWED))
-def test_an_interrupted_doubling_is_taken_back(socket, borrowed, surroundings, own_home, name):
+def test_an_interrupted_doubling_is_taken_back(
+    socket: str,
+    borrowed: Callable[[str], Engine],
+    surroundings: Surroundings,
+    own_home: Path,
+    name: str,
+) -> None:
     """What a doubling that never ended has left is removed, and the build goes on to its end."""
     engine = borrowed(name)
     spec = _spec(layout="columnstore", segment_rows=_ROWS // 2)

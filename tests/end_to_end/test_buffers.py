@@ -37,7 +37,7 @@ def capacity(**keys: object) -> Capacity:
 
 
 @pytest.mark.slow
-def test_more_is_found_in_larger_buffers(direct):
+def test_more_is_found_in_larger_buffers(direct: Context) -> None:
     """A quarter of the rows lies in buffers of a quarter; in such of twice the data all do."""
     sizes = {"sizes": ("16M", "128M"), "window": "1s", "longest": "4s"}
     spec = Spec.model_validate({"step": "buffers", "name": "buffers", **sizes, **KEYS})
@@ -51,7 +51,7 @@ def test_more_is_found_in_larger_buffers(direct):
 
 
 @pytest.mark.slow
-def test_no_level_reads_what_the_one_before_read(direct):
+def test_no_level_reads_what_the_one_before_read(direct: Context) -> None:
     """The hits of a search's trials stay what the buffers' size makes them: keys are drawn anew."""
     spec = capacity(trial="2s", hold="0s", slo="p99=5s", most=1.2, least=0.9, resolution=0.1)
     search(spec, direct)
@@ -63,7 +63,7 @@ def test_no_level_reads_what_the_one_before_read(direct):
 
 
 @pytest.mark.slow
-def test_the_same_draw_is_the_same_load(direct):
+def test_the_same_draw_is_the_same_load(direct: Context) -> None:
     """A number of the same seed gives the same keys again: the second time all are found."""
     shares = []
     with ready(capacity(), 4, direct) as (database, asked):

@@ -10,11 +10,13 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from replayer.engines import engine as engines
 from replayer.engines.connection import Database
+from replayer.engines.verbs import Asked
 from replayer.errors import Impossible, NotFound, ReplayerError
 from replayer.model import Outcome
 from replayer.run.context import Context, Progress, Task
@@ -26,6 +28,7 @@ from replayer.steps.build.spec import Spec
 from replayer.tables import persons, relations
 from tests.command import Replayer
 from tests.expected_rows import expected_rows
+from tests.fixture_types import Surroundings
 from tests.known import known
 from tests.performed import performed
 from tests.ready_made import copy, ready_data
@@ -70,7 +73,9 @@ def values(outcome: Outcome) -> dict[str, float]:
     ],
     ids=["1-pglz", "4-pglz", "4-none", "1-rowstore", "4-rowstore"],
 )
-def test_rows_are_those_of_plain_python(context, database, sessions, keys):
+def test_rows_are_those_of_plain_python(
+    context: Context, database: Database, sessions: int, keys: dict[str, str]
+) -> None:
     """For 1 and 4 sessions and each layout the rows are the same, each doubling with its time."""
     performed(build, spec_of(sessions=sessions, segment_rows=ROWS // 8, **keys), context)
 
@@ -79,7 +84,7 @@ def test_rows_are_those_of_plain_python(context, database, sessions, keys):
     assert [row["n"] for row in times] == [6] + [6 << number for number in range(DOUBLINGS)]
 
 
-def test_columns_have_the_types_of_the_table(context, database):
+def test_columns_have_the_types_of_the_table(context: Context, database: Database) -> None:
     """persons1 is (id bigint, lastname varchar(255), time timestamp) in both layouts."""
     for layout in ("columnstore", "rowstore"):
         performed(build, spec_of(layout=layout, segment_rows=ROWS), context)
@@ -97,7 +102,7 @@ def test_columns_have_the_types_of_the_table(context, database):
 
 
 @pytest.mark.parametrize("rows", [1, 6, 7, 500])
-def test_any_number_is_reached_by_doubling(context, database, rows):
+def test_any_number_is_reached_by_doubling(context: Context, database: Database, rows: int) -> None:
     """The table has at least as many rows as wanted, and is one segment while it is small."""
     outcome = performed(build, spec_of(rows=rows), context)
     built = database.query("SELECT count(*) AS n FROM persons1")[0]["n"]
@@ -109,7 +114,7 @@ def test_any_number_is_reached_by_doubling(context, database, rows):
 # What is reported
 
 
-def test_outcome_tells_of_every_doubling(context, database):
+def test_outcome_tells_of_every_doubling(context: Context, database: Database) -> None:
     """Metrics have their names and units; the last doubling stands by itself with its CPU time."""
     outcome = performed(build, spec_of(), context)
 
@@ -127,7 +132,9 @@ def test_outcome_tells_of_every_doubling(context, database):
     assert user >= 0
 
 
-def test_columnstore_keeps_the_order_and_knows_each_segment(context, database):
+def test_columnstore_keeps_the_order_and_knows_each_segment(
+    context: Context, database: Database
+) -> None:
     """The view follows the numbers of the rows; the catalogue has each segment's rows and span.
 
     The span is the smallest and the largest value of every column.
@@ -146,7 +153,7 @@ def test_columnstore_keeps_the_order_and_knows_each_segment(context, database):
         assert (row["lastname_min"], row["lastname_max"]) == (min(names), max(names))
 
 
-def test_table_bytes_are_those_on_disk(context, database):
+def test_table_bytes_are_those_on_disk(context: Context, database: Database) -> None:
     """The bytes reported are those of the files, but for the catalogue beside the segments.
 
     Each column of each segment is a table of its own, with its TOAST table and index.
@@ -167,7 +174,7 @@ def test_table_bytes_are_those_on_disk(context, database):
 # Again
 
 
-def test_whole_table_is_reused_only_if_it_is_the_same(context, no_table):
+def test_whole_table_is_reused_only_if_it_is_the_same(context: Context, no_table: None) -> None:
     """With rebuild = false a whole table of the same shape is taken, and nothing is measured."""
     performed(build, spec_of(), context)
 
@@ -181,7 +188,7 @@ def test_whole_table_is_reused_only_if_it_is_the_same(context, no_table):
     assert set(values(other)) == set(METRICS)
 
 
-def test_whole_table_is_built_again(context, database):
+def test_whole_table_is_built_again(context: Context, database: Database) -> None:
     """By default an earlier table goes, with every relation that belonged to it."""
     performed(build, spec_of(), context)
     performed(build, spec_of(layout="rowstore"), context)
@@ -196,8 +203,8 @@ def test_whole_table_is_built_again(context, database):
 @pytest.mark.slow
 @pytest.mark.parametrize("layout", ["columnstore", "rowstore"])
 def test_killed_build_goes_on_from_the_last_whole_doubling(
-    context, database, no_table, replayer, layout
-):
+    context: Context, database: Database, no_table: None, replayer: Replayer, layout: str
+) -> None:
     """After kill -9 in the middle of a doubling nothing of it counts, and the rest is built."""
     doublings, segment_rows = 14, 192
     keys = {"rows": 6 << doublings, "segment_rows": segment_rows, "layout": layout}
@@ -221,7 +228,9 @@ def test_killed_build_goes_on_from_the_last_whole_doubling(
 
 
 @pytest.mark.slow
-def test_interrupted_build_tells_what_it_did(context, database, no_table, tmp_path, replayer):
+def test_interrupted_build_tells_what_it_did(
+    context: Context, database: Database, no_table: None, tmp_path: Path, replayer: Replayer
+) -> None:
     """Ctrl-C in the middle ends with status 130, and the doublings done are in the result file."""
     child = _build_beside(context, replayer, {"rows": 6 << 14, "segment_rows": 192})
     _wait_for_half_a_doubling(database, child, 192)
@@ -282,12 +291,14 @@ def _wait_until_alone(database: Database) -> None:
         time.sleep(0.02)
 
 
-def test_removal_that_was_cut_short_is_finished(context, database, no_table):
+def test_removal_that_was_cut_short_is_finished(
+    context: Context, database: Database, no_table: None
+) -> None:
     """A table whose removal was interrupted does not count, and the next build starts anew."""
     performed(build, spec_of(), context)
-    database.execute("table/forget")
-    database.execute("columnstore/unpublish")
-    database.execute("columnstore/discard", {"segment": 1})
+    database.execute(Asked("table/forget"))
+    database.execute(Asked("columnstore/unpublish"))
+    database.execute(Asked("columnstore/discard"), {"segment": 1})
 
     outcome = performed(build, spec_of(rebuild=False), context)
 
@@ -296,7 +307,9 @@ def test_removal_that_was_cut_short_is_finished(context, database, no_table):
 
 
 @pytest.mark.slow
-def test_server_that_dies_leaves_the_whole_doublings(surroundings, server_home):
+def test_server_that_dies_leaves_the_whole_doublings(
+    surroundings: Surroundings, server_home: Path
+) -> None:
     """After kill -9 of the server one sentence says what is kept, and the next build goes on."""
     folder = copy(ready_data("postgres"), server_home / "dies")
     with open_server(engines.load("postgres"), data_dir=folder) as server:
@@ -351,7 +364,9 @@ def _at_doubling(context: Context, number: int, action: Callable[[], object]) ->
 # Refusals
 
 
-def test_foreign_table_is_refused_and_untouched(context, database, no_table):
+def test_foreign_table_is_refused_and_untouched(
+    context: Context, database: Database, no_table: None
+) -> None:
     """A table of that name that replayer did not make stays, with its rows."""
     database.query("CREATE TABLE persons1 (precious text)")
     try:
@@ -364,7 +379,9 @@ def test_foreign_table_is_refused_and_untouched(context, database, no_table):
         database.query("DROP TABLE persons1")
 
 
-def test_tables_outside_of_our_schema_are_not_met(context, database, no_table):
+def test_tables_outside_of_our_schema_are_not_met(
+    context: Context, database: Database, no_table: None
+) -> None:
     """A user's own persons1 stays as it is while ours is built, used and removed."""
     database.query("CREATE TABLE public.persons1 (precious text)")
     try:
@@ -376,7 +393,9 @@ def test_tables_outside_of_our_schema_are_not_met(context, database, no_table):
         database.query("DROP TABLE public.persons1")
 
 
-def test_too_little_space_is_refused_with_both_numbers(context, database, no_table):
+def test_too_little_space_is_refused_with_both_numbers(
+    context: Context, database: Database, no_table: None
+) -> None:
     """Before anything is written, what is needed and what is free are told."""
     with pytest.raises(Impossible) as refused:
         performed(build, spec_of(rows=6 << 36, segment_rows=None), context)
@@ -386,13 +405,13 @@ def test_too_little_space_is_refused_with_both_numbers(context, database, no_tab
 
 
 @pytest.mark.slow
-def test_estimate_is_at_least_what_is_taken(context, database):
+def test_estimate_is_at_least_what_is_taken(context: Context, database: Database) -> None:
     """The space that is asked for is enough, and not absurd: at most three times what is used."""
     for keys in ({"compression": "pglz"}, {"compression": "none"}, {"layout": "rowstore"}):
         rows, segment_rows = 6 << 16, 6 << 14
         outcome = performed(build, spec_of(rows=rows, segment_rows=segment_rows, **keys), context)
         (row,) = database.execute(
-            f"{outcome.facts['layout']}/estimate",
+            Asked(f"{outcome.facts['layout']}/estimate"),
             rows=rows,
             lastname_bytes=doubling.average_name(16),
             compression=keys.get("compression", ""),
@@ -412,13 +431,15 @@ def test_estimate_is_at_least_what_is_taken(context, database):
         ({"rows": 6 << 40, "segment_rows": None}, "longer than 255 characters"),
     ],
 )
-def test_impossible_tables_are_refused_before_the_first_step(context, keys, told):
+def test_impossible_tables_are_refused_before_the_first_step(
+    context: Context, keys: dict[str, Any], told: str
+) -> None:
     """What no server could build is refused by the check, in one sentence."""
     with pytest.raises(Impossible, match=told):
         build.check(spec_of(**keys), context)
 
 
-def test_too_many_segments_are_refused_with_what_to_set(context, no_table):
+def test_too_many_segments_are_refused_with_what_to_set(context: Context, no_table: None) -> None:
     """A query that could not lock all segments is foreseen, and the setting to raise is named."""
     with pytest.raises(Impossible, match=r"set max_locks_per_transaction to [0-9]+ or more"):
         performed(build, spec_of(rows=6 << 30, segment_rows=6), context)
@@ -431,15 +452,17 @@ def test_too_many_segments_are_refused_with_what_to_set(context, no_table):
         ({"compression": "pglz", "layout": "rowstore"}, "has no compression"),
     ],
 )
-def test_unknown_compression_is_refused(context, no_table, keys, told):
+def test_unknown_compression_is_refused(
+    context: Context, no_table: None, keys: dict[str, str], told: str
+) -> None:
     """A compression that the server or the layout does not have is named, with those it has."""
     with pytest.raises(Impossible, match=told):
         performed(build, spec_of(**keys), context)
 
 
-def test_lz4_is_refused_where_the_server_lacks_it(context, database):
+def test_lz4_is_refused_where_the_server_lacks_it(context: Context, database: Database) -> None:
     """The wheel's server is built without lz4: asking for it says what there is."""
-    names = [row["name"] for row in database.execute("columnstore/compressions")]
+    names = [row["name"] for row in database.execute(Asked("columnstore/compressions"))]
     if "lz4" in names:
         pytest.skip("this server has lz4")
 
@@ -448,7 +471,7 @@ def test_lz4_is_refused_where_the_server_lacks_it(context, database):
     assert performed(build, spec_of(segment_rows=ROWS), context).facts["compression"] == "pglz"
 
 
-def test_unknown_layout_names_the_nearest(context):
+def test_unknown_layout_names_the_nearest(context: Context) -> None:
     """A misspelt layout is answered with the right one."""
     with pytest.raises((Impossible, NotFound), match="columnstore"):
         performed(build, spec_of(layout="column-store"), context)
@@ -458,7 +481,9 @@ def test_unknown_layout_names_the_nearest(context):
 
 
 @pytest.mark.slow
-def test_debian_15_builds_with_lz4(surroundings, server_home, postgres15):
+def test_debian_15_builds_with_lz4(
+    surroundings: Surroundings, server_home: Path, postgres15: Path
+) -> None:
     """PostgreSQL 15 from Debian has lz4, uses it by default, and gives the same rows."""
     data = copy(ready_data("postgres", postgres15), server_home / "fifteen")
     with open_server(engines.load("postgres"), bindir=postgres15, data_dir=data) as server:
@@ -487,7 +512,9 @@ def _fill(ballast: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.root
-def test_disk_that_fills_keeps_the_whole_doublings(surroundings, server_home):
+def test_disk_that_fills_keeps_the_whole_doublings(
+    surroundings: Surroundings, server_home: Path
+) -> None:
     """When the disk is full one sentence says so and what is kept; with space the build goes on."""
     if os.geteuid() != 0:
         pytest.skip("only root may mount a small file system")

@@ -6,6 +6,8 @@ import pytest
 
 from replayer.load.mix import Mix
 from replayer.model import Outcome
+from replayer.run.context import Context
+from replayer.servers.open import Server
 from replayer.steps.capacity import step as capacity
 from replayer.steps.capacity.spec import Spec
 from tests.beside import beside
@@ -36,7 +38,7 @@ def value(outcome: Outcome, metric: str) -> float | None:
 
 
 @pytest.mark.slow
-def test_rate_that_is_easy_holds_up_to_the_most(context):
+def test_rate_that_is_easy_holds_up_to_the_most(context: Context) -> None:
     """20 reads a second and 2.25 times that, twice: no end was found, and the hold is kept."""
     # Nothing but a standstill keeps a read from being answered in a minute.
     outcome = performed(capacity, spec_of(rate=20, sessions=16, slo="p99=60s"), context)
@@ -55,7 +57,7 @@ def test_rate_that_is_easy_holds_up_to_the_most(context):
 
 
 @pytest.mark.slow
-def test_objective_that_nothing_keeps_is_out_of_reach(context):
+def test_objective_that_nothing_keeps_is_out_of_reach(context: Context) -> None:
     """A tenth of a microsecond is kept at no rate: nothing is accepted, and nothing is held."""
     outcome = performed(capacity, spec_of(slo="p50=100ns", least=0.5), context)
 
@@ -68,7 +70,7 @@ def test_objective_that_nothing_keeps_is_out_of_reach(context):
 
 
 @pytest.mark.quiet
-def test_failure_beside_others_is_void_and_run_again(context):
+def test_failure_beside_others_is_void_and_run_again(context: Context) -> None:
     """Loops on every processor: what fails beside them is tried twice again, and that is said."""
     with beside("while :; do :; done", many=os.cpu_count() or 1):
         outcome = performed(capacity, spec_of(slo="p50=100ns", least=1, trials=2), context)
@@ -79,7 +81,7 @@ def test_failure_beside_others_is_void_and_run_again(context):
 
 
 @pytest.mark.quiet
-def test_device_limit_is_the_capacity(context, server):
+def test_device_limit_is_the_capacity(context: Context, server: Server) -> None:
     """400 reads a second, one a statement: the interval holds the cap, and reads are named."""
     keys = {
         "memory": "direct",

@@ -105,7 +105,7 @@ def ended(running: Popen[str], status: int = 0) -> Ended:
     return Ended(running.returncode, out, err)
 
 
-def test_without_apply_nothing_is_changed(source, replayer):
+def test_without_apply_nothing_is_changed(source: Server, replayer: Replayer) -> None:
     """It says what is to be set, what that undoes, what it costs, and where the log is."""
     before = settings_of(source)
 
@@ -122,7 +122,9 @@ def test_without_apply_nothing_is_changed(source, replayer):
 
 
 @pytest.mark.slow
-def test_what_ran_meanwhile_can_be_converted(source, replayer, tmp_path):
+def test_what_ran_meanwhile_can_be_converted(
+    source: Server, replayer: Replayer, tmp_path: Path
+) -> None:
     """Statements, parameters and sessions of the span, in files of the owner alone; no others."""
     before = settings_of(source)
     query(source, "SELECT 'too early'")
@@ -148,7 +150,9 @@ def test_what_ran_meanwhile_can_be_converted(source, replayer, tmp_path):
     assert not [text for text in texts if "log_error_verbosity" in text], "replayer asked"
 
 
-def test_ctrl_c_gives_back_and_keeps_what_ran(source, replayer, tmp_path):
+def test_ctrl_c_gives_back_and_keeps_what_ran(
+    source: Server, replayer: Replayer, tmp_path: Path
+) -> None:
     """Stopped in the middle: the settings are as before, the log until then is copied."""
     before = settings_of(source)
     out = tmp_path / "monday"
@@ -168,7 +172,9 @@ def test_ctrl_c_gives_back_and_keeps_what_ran(source, replayer, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("how", ["clean", "capture"])
-def test_a_kill_is_made_good_by_the_next_replayer(source, replayer, how):
+def test_a_kill_is_made_good_by_the_next_replayer(
+    source: Server, replayer: Replayer, how: str
+) -> None:
     """After kill -9 `clean`, or the next capture, gives back what is still as it was set."""
     before = named(query(source, SET))
 
@@ -190,7 +196,7 @@ def test_a_kill_is_made_good_by_the_next_replayer(source, replayer, how):
     assert not list(journal.notes("log_settings"))
 
 
-def test_who_may_not_is_told_what_is_lacking(source, replayer):
+def test_who_may_not_is_told_what_is_lacking(source: Server, replayer: Replayer) -> None:
     """A user without the right changes nothing, and reads in one sentence what would give it."""
     before = query(source, "CREATE ROLE plain LOGIN", SET)
     words = ("capture", url_of(source, username="plain"), "--apply", "--for", "1s")
@@ -205,7 +211,9 @@ def test_who_may_not_is_told_what_is_lacking(source, replayer):
 
 
 @pytest.mark.slow
-def test_a_server_that_only_logs_to_stderr(server, own_home, replayer, tmp_path):
+def test_a_server_that_only_logs_to_stderr(
+    server: Server, own_home: Path, replayer: Replayer, tmp_path: Path
+) -> None:
     """Without logging_collector the lines get a prefix, and the log is found where stderr goes."""
     before = settings_of(server)
     out = tmp_path / "monday"
@@ -221,7 +229,9 @@ def test_a_server_that_only_logs_to_stderr(server, own_home, replayer, tmp_path)
 
 
 @pytest.mark.slow
-def test_the_general_log_of_mariadb(mariadbd, server_pool, replayer, tmp_path):
+def test_the_general_log_of_mariadb(
+    mariadbd: Path, server_pool: ServerPool, replayer: Replayer, tmp_path: Path
+) -> None:
     """It is switched on for the span and off again, and its part of the file is converted."""
     out = tmp_path / "monday"
     server = server_pool("mariadb", bindir=mariadbd.parent)

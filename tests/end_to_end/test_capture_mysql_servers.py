@@ -144,7 +144,7 @@ def _converted(path: Path, out: Path) -> tuple[conversion.Made, Session, list[Ac
 
 
 @pytest.mark.parametrize("log", ["general.log", "slow.log"])
-def test_what_was_logged_does_the_same_again(place, log, tmp_path):
+def test_what_was_logged_does_the_same_again(place: Server, log: str, tmp_path: Path) -> None:
     """Every statement and every byte: sent again as they were read, they make the same rows."""
     extra = ("log_slow_extra = 1",) if log == "slow.log" and place.engine.name != "mariadb" else ()
     rows, path, (sent, answered), root = _logged(place, log, extra)

@@ -10,6 +10,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -59,7 +60,9 @@ def recorded(kernel: str, folder: Path) -> Case:
 
 
 @pytest.mark.slow
-def test_check_says_every_line_and_leaves_nothing(check, folder):
+def test_check_says_every_line_and_leaves_nothing(
+    check: Callable[..., Ended], folder: Path
+) -> None:
     """Each line has an answer and words, at most 100 columns wide, plain in a pipe."""
     done = check("--data-dir", folder / "data")
     same = check("--data-dir", folder / "data", "--json")
@@ -78,7 +81,9 @@ def test_check_says_every_line_and_leaves_nothing(check, folder):
 
 
 @pytest.mark.slow
-def test_check_of_a_folder_with_other_files_is_impossible(check, folder):
+def test_check_of_a_folder_with_other_files_is_impossible(
+    check: Callable[..., Ended], folder: Path
+) -> None:
     """Data that replayer did not make is in the way: exit 2, the reason, and it is untouched."""
     (folder / "theirs").mkdir()
     (folder / "theirs" / "letter.txt").write_text("23")
@@ -91,7 +96,9 @@ def test_check_of_a_folder_with_other_files_is_impossible(check, folder):
 
 
 @pytest.mark.slow
-def test_check_of_a_folder_that_is_not_there_is_impossible(check, folder):
+def test_check_of_a_folder_that_is_not_there_is_impossible(
+    check: Callable[..., Ended], folder: Path
+) -> None:
     """A path with a typing error is told, and no folder is made."""
     done = check("--data-dir", folder / "no" / "such" / "folder", "--json", status=2)
 
@@ -102,11 +109,13 @@ def test_check_of_a_folder_that_is_not_there_is_impossible(check, folder):
 
 @pytest.mark.slow
 @pytest.mark.root
-def test_check_of_a_small_disk_names_both_numbers(check, folder):
+def test_check_of_a_small_disk_names_both_numbers(
+    check: Callable[..., Ended], folder: Path
+) -> None:
     """Free space against what the default workload needs: impossible on 16 MiB of memory disk."""
     disk = folder / "disk"
     disk.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=16m", "tmpfs", disk]
+    mount: list[str | Path] = ["mount", "-t", "tmpfs", "-o", "size=16m", "tmpfs", disk]
     if os.geteuid() != 0 or subprocess.run(mount, capture_output=True, check=False).returncode:
         pytest.skip("a file system may not be mounted here")
     try:
@@ -122,7 +131,7 @@ def test_check_of_a_small_disk_names_both_numbers(check, folder):
 
 
 @pytest.mark.root
-def test_check_as_an_ordinary_user(replayer, folder):
+def test_check_as_an_ordinary_user(replayer: Replayer, folder: Path) -> None:
     """Without root the demo can run; what root could do more is said, with what to do instead."""
     if os.geteuid() != 0:
         pytest.skip("only root can become another user")
@@ -156,7 +165,7 @@ def test_check_as_an_ordinary_user(replayer, folder):
 
 
 @pytest.mark.root
-def test_check_as_root_may_drop_caches(folder):
+def test_check_as_root_may_drop_caches(folder: Path) -> None:
     """Root may, where the system lets it; nothing is written to the file that drops them."""
     if Host().cannot_write("proc/sys/vm/drop_caches"):
         pytest.skip("drop_caches may not be written here")
@@ -174,8 +183,8 @@ def test_check_as_root_may_drop_caches(folder):
 @pytest.mark.slow
 @pytest.mark.parametrize(("environment", "coloured"), [({}, True), ({"NO_COLOR": "1"}, False)])
 def test_check_on_a_terminal_has_colours_unless_no_color(
-    replayer, home, folder, environment, coloured
-):
+    replayer: Replayer, home: Path, folder: Path, environment: dict[str, Any], *, coloured: bool
+) -> None:
     """A terminal gets colours; with NO_COLOR it gets none."""
     ours, theirs = pty.openpty()
     replayer.start(
@@ -202,7 +211,7 @@ def some(descriptor: int) -> bytes:
 
 
 @pytest.mark.slow
-def test_check_finds_what_a_killed_replayer_left(check, home):
+def test_check_finds_what_a_killed_replayer_left(check: Callable[..., Ended], home: Path) -> None:
     """A note whose owner is gone is a leftover, and one whose owner lives is another replayer."""
     taken = home / "taken"
     taken.mkdir(parents=True)
@@ -217,7 +226,7 @@ def test_check_finds_what_a_killed_replayer_left(check, home):
     assert (taken / "hugepages-1.json").exists()
 
 
-def test_lines_about_a_recorded_machine_that_disturbs(folder):
+def test_lines_about_a_recorded_machine_that_disturbs(folder: Path) -> None:
     """Powersave governor, swap in use, a slow clock, no pressure: each with what to do."""
     case = recorded("proc-3.10", folder)
     asked = (preflight.governor, preflight.swap, preflight.clock_source, preflight.pressure)
@@ -229,7 +238,7 @@ def test_lines_about_a_recorded_machine_that_disturbs(folder):
     assert limited[1].found == "100 KiB of 4.00 GiB in use"
 
 
-def test_lines_about_a_recorded_guest_with_limits(folder):
+def test_lines_about_a_recorded_guest_with_limits(folder: Path) -> None:
     """A cgroup's limit is what counts as memory, and the hypervisor is named."""
     case = recorded("proc-5.4", folder)
     memory = preflight.memory_size(case)
@@ -242,7 +251,7 @@ def test_lines_about_a_recorded_guest_with_limits(folder):
 
 
 @pytest.mark.slow
-def test_every_line_fits_the_screen_in_any_case(folder):
+def test_every_line_fits_the_screen_in_any_case(folder: Path) -> None:
     """No line of any recorded machine is so long that its name or answer would be cut."""
     for kernel in ("proc-6.18", "proc-5.4", "proc-3.10"):
         for line in preflight.lines(recorded(kernel, folder)):

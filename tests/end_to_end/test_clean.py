@@ -14,6 +14,7 @@ from replayer.machine import processes
 from replayer.servers import data_folder
 from replayer.servers.data_folder import DataFolder
 from tests.command import Replayer
+from tests.fixture_types import Holder
 
 
 def answered(replayer: Replayer, answer: str) -> int:
@@ -46,7 +47,9 @@ def claimed(path: Path) -> DataFolder:
     return folder
 
 
-def test_without_a_terminal_it_lists_and_removes_nothing(own_home, elsewhere, replayer):
+def test_without_a_terminal_it_lists_and_removes_nothing(
+    own_home: Path, elsewhere: Path, replayer: Replayer
+) -> None:
     """The list has every folder with its size, and exit status 2 says what to do."""
     inside = claimed(data_folder.standard("postgres", 18, {}))
     outside = claimed(elsewhere / "data")
@@ -60,7 +63,9 @@ def test_without_a_terminal_it_lists_and_removes_nothing(own_home, elsewhere, re
     assert "\n" not in done.err.strip()
 
 
-def test_everything_goes_but_results(made_home, elsewhere, holder, replayer):
+def test_everything_goes_but_results(
+    made_home: Path, elsewhere: Path, holder: Holder, replayer: Replayer
+) -> None:
     """Data, copied programs and what a killed replayer left are gone; nobody else's file is."""
     other = holder()
     server = int(other.said.split()[1])
@@ -82,7 +87,7 @@ def test_everything_goes_but_results(made_home, elsewhere, holder, replayer):
     assert left == [Path("results"), Path("results/run.json")]
 
 
-def test_a_home_that_replayer_made_goes_too(own_home, replayer):
+def test_a_home_that_replayer_made_goes_too(own_home: Path, replayer: Replayer) -> None:
     """Nothing at all is left of a replayer that only looked."""
     own_home.rmdir()
     claimed(data_folder.standard("postgres", 18, {}))
@@ -94,7 +99,9 @@ def test_a_home_that_replayer_made_goes_too(own_home, replayer):
     own_home.mkdir()
 
 
-def test_nothing_is_removed_while_a_replayer_runs(made_home, holder, replayer):
+def test_nothing_is_removed_while_a_replayer_runs(
+    made_home: Path, holder: Holder, replayer: Replayer
+) -> None:
     """What is in use is refused with the process id, and nothing else is touched either."""
     other = holder()
     unused = claimed(data_folder.standard("postgres", 17, {}))
@@ -108,7 +115,9 @@ def test_nothing_is_removed_while_a_replayer_runs(made_home, holder, replayer):
     assert f"in use by another replayer (process {other.pid})" in refused.err
 
 
-def test_a_folder_that_is_in_use_without_a_server_is_refused(own_home, replayer):
+def test_a_folder_that_is_in_use_without_a_server_is_refused(
+    own_home: Path, replayer: Replayer
+) -> None:
     """A replayer that has not started its server yet keeps its folder."""
     folder = claimed(data_folder.standard("postgres", 18, {}))
     with folder.locked():
@@ -118,7 +127,7 @@ def test_a_folder_that_is_in_use_without_a_server_is_refused(own_home, replayer)
     assert folder.data.is_dir()
 
 
-def test_one_folder_only(own_home, elsewhere, replayer):
+def test_one_folder_only(own_home: Path, elsewhere: Path, replayer: Replayer) -> None:
     """--data-dir removes that folder's data and no other."""
     inside = claimed(data_folder.standard("postgres", 18, {}))
     outside = claimed(elsewhere)
@@ -128,7 +137,9 @@ def test_one_folder_only(own_home, elsewhere, replayer):
     assert inside.data.is_dir()
 
 
-def test_a_folder_that_is_not_replayers_is_refused(own_home, elsewhere, replayer):
+def test_a_folder_that_is_not_replayers_is_refused(
+    own_home: Path, elsewhere: Path, replayer: Replayer
+) -> None:
     """Somebody else's files are never removed, whatever was asked."""
     (elsewhere / "precious").touch()
     done = replayer("clean", "--yes", "--data-dir", elsewhere, status=2)
@@ -140,7 +151,9 @@ def test_a_folder_that_is_not_replayers_is_refused(own_home, elsewhere, replayer
 @pytest.mark.parametrize(
     ("answer", "status", "left"), [("y\n", 0, False), ("n\n", 1, True), ("\n", 1, True)]
 )
-def test_on_a_terminal_it_asks(own_home, answer, status, left, replayer):
+def test_on_a_terminal_it_asks(
+    own_home: Path, answer: str, status: int, *, left: bool, replayer: Replayer
+) -> None:
     """Only a yes removes."""
     folder = claimed(data_folder.standard("postgres", 18, {}))
 
@@ -169,7 +182,9 @@ except Interrupted:
 """
 
 
-def test_what_is_held_in_the_moment_of_a_signal_is_given_back(own_home, replayer):
+def test_what_is_held_in_the_moment_of_a_signal_is_given_back(
+    own_home: Path, replayer: Replayer
+) -> None:
     """The signal waits for the note to be in somebody's hands; the block is not begun."""
     done = replayer.process(command=(sys.executable, "-c", HELD))
     assert (done.out.splitlines(), done.err) == (["given back", "0 notes"], "")
@@ -193,7 +208,9 @@ sys.exit(__main__.main(["run", sys.argv[2], "--results", sys.argv[3]]))
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["files", "socket", "server"])
-def test_what_is_taken_in_the_moment_of_a_signal_is_given_back(made_home, tmp_path, kind, replayer):
+def test_what_is_taken_in_the_moment_of_a_signal_is_given_back(
+    made_home: Path, tmp_path: Path, kind: str, replayer: Replayer
+) -> None:
     """A signal between the taking and the line that keeps hold of it leaves nothing behind."""
     path = tmp_path / "w.toml"
     probe = 'step="probe"\nprobe="io"\nsize="1M"\nduration="1s"\n'

@@ -102,7 +102,9 @@ THEIRS = {"public.pgio1", "public.persons1", "public.replayer_owned"}
 
 
 @pytest.mark.slow
-def test_what_a_run_left_is_told_and_removed(postgres, template, replayer):
+def test_what_a_run_left_is_told_and_removed(
+    postgres: URL, template: str, replayer: Replayer
+) -> None:
     """The last line of the run has the size and the command, and that removes all of it."""
     pattern = r"left on the server: ([\d.]+) MiB \((.+)\); `replayer (.+)` removes it"
     told = re.fullmatch(pattern, template)
@@ -123,7 +125,7 @@ def test_what_a_run_left_is_told_and_removed(postgres, template, replayer):
 
 
 @pytest.mark.slow
-def test_what_others_put_beside_it_stays(postgres, replayer):
+def test_what_others_put_beside_it_stays(postgres: URL, replayer: Replayer) -> None:
     """Tables with our names that are not on our list are others', and the schema stays for them."""
     with closing(Database(engines.load("postgres"), postgres, first=())) as database:
         database.query("CREATE TABLE replayer.pgio77 (precious int)")
@@ -139,7 +141,9 @@ def test_what_others_put_beside_it_stays(postgres, replayer):
 
 
 @pytest.mark.slow
-def test_what_the_list_cannot_have_is_left_alone(postgres, server, replayer):
+def test_what_the_list_cannot_have_is_left_alone(
+    postgres: URL, server: Server, replayer: Replayer
+) -> None:
     """A list that somebody wrote into names a database and a table that replayer never makes."""
     with closing(Database(engines.load("postgres"), postgres, first=())) as database:
         database.query("CREATE TABLE replayer.precious (a int)")
@@ -156,7 +160,7 @@ def test_what_the_list_cannot_have_is_left_alone(postgres, server, replayer):
 
 
 @pytest.mark.slow
-def test_a_run_under_way_loses_nothing(postgres, replayer):
+def test_a_run_under_way_loses_nothing(postgres: URL, replayer: Replayer) -> None:
     """While another replayer has the server nothing is removed."""
     before = tables(postgres)
     with open_server(engines.load("postgres"), url=text(postgres)):
@@ -167,7 +171,9 @@ def test_a_run_under_way_loses_nothing(postgres, replayer):
 
 
 @pytest.mark.slow
-def test_without_the_right_it_is_one_sentence(postgres, server, replayer):
+def test_without_the_right_it_is_one_sentence(
+    postgres: URL, server: Server, replayer: Replayer
+) -> None:
     """Who may neither see nor drop replayer's things is told so, and they stay."""
     before = tables(postgres)
     with closing(Database(server.engine, postgres, first=())) as database:
@@ -191,7 +197,7 @@ def test_without_the_right_it_is_one_sentence(postgres, server, replayer):
 
 
 @pytest.mark.slow
-def test_a_schema_of_somebody_elses_is_refused(fresh, replayer):
+def test_a_schema_of_somebody_elses_is_refused(fresh: URL, replayer: Replayer) -> None:
     """A schema of our name without our list is another's."""
     with closing(Database(engines.load("postgres"), fresh, first=())) as database:
         database.query("CREATE SCHEMA replayer")
@@ -203,7 +209,9 @@ def test_a_schema_of_somebody_elses_is_refused(fresh, replayer):
 
 
 @pytest.mark.slow
-def test_mariadb_is_cleaned_by_the_same_rules(tmp_path, server_home, mariadbd, replayer):
+def test_mariadb_is_cleaned_by_the_same_rules(
+    tmp_path: Path, server_home: Path, mariadbd: Path, replayer: Replayer
+) -> None:
     """Ours goes, others' tables and databases stay; while theirs are in ours it stays too."""
     data = copy(ready_data("mariadb", mariadbd.parent), server_home / "mariadb-cleaned")
     engine = engines.load("mariadb")
@@ -250,12 +258,14 @@ def test_mariadb_is_cleaned_by_the_same_rules(tmp_path, server_home, mariadbd, r
         ["--engine", "postgresql://x@127.0.0.1:1/y", "--data-dir", "/tmp"],
     ],
 )
-def test_what_is_no_server_of_somebody_elses_is_refused(words, replayer):
+def test_what_is_no_server_of_somebody_elses_is_refused(
+    words: list[str], replayer: Replayer
+) -> None:
     """A private engine is cleaned without a URL, and a URL must be one."""
     assert replayer("clean", *words, "--yes", status=2).err.startswith("replayer: error: ")
 
 
-def test_errors_of_one_thing_hide_no_other():
+def test_errors_of_one_thing_hide_no_other() -> None:
     """The sentence at the end counts what was removed."""
     from replayer.commands import clean  # noqa: PLC0415 - the command's own part is tried
 

@@ -12,6 +12,7 @@ import pytest
 
 from replayer.results import histogram
 from tests import namespaces
+from tests.known import known
 from tests.namespaces import Host
 
 pytestmark = [pytest.mark.root, pytest.mark.slow]
@@ -115,7 +116,7 @@ def rows_of(step: dict[str, Any], names: tuple[str, ...] = ("near", "far")) -> A
     return rows
 
 
-def test_two_hosts_send_what_one_sends_at_a_rate(run):
+def test_two_hosts_send_what_one_sends_at_a_rate(run: Running) -> None:
     """Statements, kinds and intended starts are the same; no time is wrong by what a clock is."""
     _, alone, _ = run(RATE)
     status, both, said = run(RATE, *TWO)
@@ -146,7 +147,7 @@ def test_two_hosts_send_what_one_sends_at_a_rate(run):
 
 
 @pytest.mark.quiet
-def test_two_hosts_start_together_and_are_as_soon_as_one(run):
+def test_two_hosts_start_together_and_are_as_soon_as_one(run: Running) -> None:
     """Within 5 ms; each kind of statement comes as often, and is answered as it is sent."""
     _, alone, _ = run(RATE)
     _, both, _ = run(RATE, *TWO)
@@ -166,7 +167,7 @@ def test_two_hosts_start_together_and_are_as_soon_as_one(run):
     assert sum(rates[: SECONDS - 1]) / (SECONDS - 1) == pytest.approx(200, rel=0.2)
 
 
-def test_two_hosts_do_the_work_of_one_session_by_session(run):
+def test_two_hosts_do_the_work_of_one_session_by_session(run: Running) -> None:
     """Each session has the seed that it has on one host: the same selects, updates and blocks."""
     keys = ("session", "table", "operations", "selects", "updates", "select_blocks")
     _, alone, _ = run(SLOB)
@@ -186,7 +187,9 @@ def test_two_hosts_do_the_work_of_one_session_by_session(run):
     assert two["facts"]["sessions.window_s"] == pytest.approx(last, abs=0.1)
 
 
-def test_what_was_measured_until_a_host_is_lost_is_kept_and_called_partial(run, hosts):
+def test_what_was_measured_until_a_host_is_lost_is_kept_and_called_partial(
+    run: Running, hosts: dict[str, Host]
+) -> None:
     """The run ends with what each host had done; it is no failed and no whole one.
 
     How soon it ends is test_cluster.py's to prove.
@@ -194,9 +197,10 @@ def test_what_was_measured_until_a_host_is_lost_is_kept_and_called_partial(run, 
 
     def cut(words: list[str]) -> tuple[int, str]:
         started = hosts["user"].start(*words, stdout=PIPE, stderr=STDOUT, text=True)
+        out = known(started.stdout)
         said, lost = "", False
         try:
-            for line in started.stdout:
+            for line in out:
                 said += line
                 if not lost and re.search(r"near [\d,]+/s, far [\d,]+/s", line):
                     lost = True
@@ -206,7 +210,7 @@ def test_what_was_measured_until_a_host_is_lost_is_kept_and_called_partial(run, 
         finally:
             hosts["far"].mend()
             started.kill()
-            started.stdout.close()
+            out.close()
         return started.wait(), said
 
     status, lost, said = run(LONG, *TWO, meanwhile=cut)
@@ -224,7 +228,9 @@ def test_what_was_measured_until_a_host_is_lost_is_kept_and_called_partial(run, 
     assert "LOST" in said
 
 
-def test_a_probe_has_its_clients_on_hosts_that_share_its_folder(run, tmp_path_factory):
+def test_a_probe_has_its_clients_on_hosts_that_share_its_folder(
+    run: Running, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     """Each host has files and rows of its own; their sum is of the window that all have."""
     folder = tmp_path_factory.mktemp("shared")
     for path in (folder, *folder.parents):
@@ -251,7 +257,7 @@ def test_a_probe_has_its_clients_on_hosts_that_share_its_folder(run, tmp_path_fa
     assert all(row["operations"] > 0 for row in rows)
 
 
-def test_a_folder_that_hosts_do_not_share_is_told(run):
+def test_a_folder_that_hosts_do_not_share_is_told(run: Running) -> None:
     """A path that means another folder on each host is one sentence, and nothing is left."""
     status, result, said = run(ORION, *TWO, "--data-dir", "/srv", engine=False)
 
@@ -268,7 +274,9 @@ def test_a_folder_that_hosts_do_not_share_is_told(run):
         (("--clients", "near", "--watch", "far"), "far"),
     ],
 )
-def test_hosts_that_cannot_be_are_one_sentence(run, options, sentence):
+def test_hosts_that_cannot_be_are_one_sentence(
+    run: Running, options: tuple[str, str, str, str] | tuple[str, str], sentence: str
+) -> None:
     """Twice the same, an unknown one, one that has not the database: said before anything runs."""
     status, result, said = run(RATE, *options)
 

@@ -95,7 +95,9 @@ def _connected(address: str) -> tuple[contextlib.ExitStack, Any]:
 
 
 @pytest.mark.slow
-def test_workers_of_a_cluster_do_the_jobs_and_are_given_back(cluster):
+def test_workers_of_a_cluster_do_the_jobs_and_are_given_back(
+    cluster: tuple[str, "subprocess.Popen[bytes]"],
+) -> None:
     """Behind a nanny, too; afterwards the cluster does its own work again, and again ours."""
     address, _ = cluster
     for _ in range(2):
@@ -111,7 +113,9 @@ def test_workers_of_a_cluster_do_the_jobs_and_are_given_back(cluster):
 
 
 @pytest.mark.slow
-def test_a_scheduler_that_is_killed_ends_the_run(cluster):
+def test_a_scheduler_that_is_killed_ends_the_run(
+    cluster: tuple[str, "subprocess.Popen[bytes]"],
+) -> None:
     """Its workers close themselves: the host is told as lost, and nothing works on."""
     address, scheduler = cluster
     stack, connected = _connected(address)
@@ -146,13 +150,15 @@ def _children() -> list[Path]:
         ("db:8786", "begins with tls://"),
     ],
 )
-def test_a_cluster_without_tls_is_refused(address, words):
+def test_a_cluster_without_tls_is_refused(address: str, words: str) -> None:
     """Before anything is sent to it."""
     with pytest.raises(Impossible, match=words), hosts.connected([], cluster=address):
         pass
 
 
-def test_a_cluster_that_is_not_there_is_told(configured, monkeypatch):
+def test_a_cluster_that_is_not_there_is_told(
+    configured: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """In one sentence, when it was asked for as long as is said."""
     monkeypatch.setattr(plugin, "CONNECT_SECONDS", 0.2)
     with (
@@ -162,7 +168,7 @@ def test_a_cluster_that_is_not_there_is_told(configured, monkeypatch):
         pass
 
 
-def test_hosts_and_a_cluster_are_not_both_the_clients():
+def test_hosts_and_a_cluster_are_not_both_the_clients() -> None:
     """One of them is to be given."""
     with pytest.raises(Impossible, match="give one"), hosts.connected(["a"], cluster="tls://b:1"):
         pass

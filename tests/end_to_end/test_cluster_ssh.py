@@ -56,7 +56,7 @@ def found(hosts: dict[str, Host]) -> Any:
     return json.loads(printed.splitlines()[-1])
 
 
-def test_clocks_are_found(hosts, found):
+def test_clocks_are_found(hosts: dict[str, Host], found: Any) -> None:
     """The offset that was injected lies within the bound."""
     injected = {"c1": HOUR, "c3": 24 * HOUR}
     for name, (ns, bound_ns) in found["offsets"].items():
@@ -67,13 +67,13 @@ def test_clocks_are_found(hosts, found):
 
 
 @pytest.mark.quiet
-def test_clocks_are_found_closely_and_all_start_together(found):
+def test_clocks_are_found_closely_and_all_start_together(found: Any) -> None:
     """The bound is not much more than half a round trip, and starts lie within 5 ms."""
     assert all(bound_ns < 10_000_000 for _, bound_ns in found["offsets"].values())
     assert min(max(starts) - min(starts) for starts in found["starts"]) < 5_000, found
 
 
-def test_check_tells_of_each_host(hosts):
+def test_check_tells_of_each_host(hosts: dict[str, Host]) -> None:
     """What is there, and in one sentence what is not."""
     words = (
         *HOME,
@@ -97,7 +97,7 @@ def test_check_tells_of_each_host(hosts):
     _nothing_left(hosts)
 
 
-def test_check_measures_the_way_to_the_database(hosts):
+def test_check_measures_the_way_to_the_database(hosts: dict[str, Host]) -> None:
     """A round trip over two cables that take a millisecond each way is four, and a little."""
     url = namespaces.postgres(hosts["c2"])
     words = (

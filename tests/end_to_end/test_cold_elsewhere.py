@@ -20,6 +20,7 @@ from replayer.model import Temperature
 from replayer.report import run as report
 from replayer.report import screen
 from replayer.results import store
+from replayer.run.context import Context
 from replayer.steps.walk import step as walk
 from replayer.steps.walk.spec import Spec
 from tests.command import COMMAND
@@ -93,7 +94,7 @@ def spec_of(**keys: object) -> Spec:
 @pytest.mark.root
 @pytest.mark.skipif(not ROOT, reason="only root can mount")
 @pytest.mark.parametrize("upper", [True, False])
-def test_overlay_is_measured_by_an_instrument_that_sees_it(layers, upper):
+def test_overlay_is_measured_by_an_instrument_that_sees_it(layers: Path, *, upper: bool) -> None:
     """Cachestat sees nothing of an overlay's files; what is claimed was measured by mincore.
 
     The device below is found in the upper or the lower folder, so its bytes are counted.
@@ -116,7 +117,7 @@ def test_overlay_is_measured_by_an_instrument_that_sees_it(layers, upper):
 @pytest.mark.slow
 @pytest.mark.root
 @pytest.mark.skipif(not ROOT, reason="only root can mount")
-def test_overlay_with_everything_in_memory_is_not_cold(layers):
+def test_overlay_with_everything_in_memory_is_not_cold(layers: Path) -> None:
     """Two of three files are held in memory, below the overlay: the walk is lukewarm, by 67 %."""
     files = sorted((layers / "lower").iterdir())
     options = f"lowerdir={layers}/lower,upperdir={layers}/upper,workdir={layers}/work"
@@ -133,7 +134,7 @@ def test_overlay_with_everything_in_memory_is_not_cold(layers):
 @pytest.mark.slow
 @pytest.mark.root
 @pytest.mark.skipif(not ROOT, reason="only root can mount")
-def test_a_file_system_in_memory_is_hot_for_its_own_reason(layers):
+def test_a_file_system_in_memory_is_hot_for_its_own_reason(layers: Path) -> None:
     """Nothing can be dropped from tmpfs, whoever asks: that is said, and where to go instead."""
     fill = f"cp {layers}/lower/file-* {layers}/point"
     run = walked(layers, "tmpfs", "size=64m", before=fill)
@@ -147,7 +148,7 @@ def test_a_file_system_in_memory_is_hot_for_its_own_reason(layers):
 
 @pytest.mark.root
 @pytest.mark.skipif(not ROOT, reason="only root can mount")
-def test_a_walk_of_another_disk_names_that_disk(layers):
+def test_a_walk_of_another_disk_names_that_disk(layers: Path) -> None:
     """The disk that was watched travels with the step: result and report name it, not the data's.
 
     So does its read-ahead, which is another than that of the disk below the data.
@@ -173,7 +174,9 @@ def test_a_walk_of_another_disk_names_that_disk(layers):
     assert f"device {run['host']['device.name']} over" not in printed
 
 
-def test_an_instrument_that_sees_nothing_proves_nothing(layers, monkeypatch):
+def test_an_instrument_that_sees_nothing_proves_nothing(
+    layers: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Where no page that was read is seen, what is not seen is no proof of cold: unknown."""
     blind = lambda _fd, _segments: page_cache.Pages(0, 0, 0)  # noqa: E731
     monkeypatch.setattr("replayer.conditions.residency._proven", {})
@@ -187,7 +190,9 @@ def test_an_instrument_that_sees_nothing_proves_nothing(layers, monkeypatch):
     assert "file system below this one" in cold.todo
 
 
-def test_an_instrument_that_misses_nothing_proves_nothing(layers, monkeypatch):
+def test_an_instrument_that_misses_nothing_proves_nothing(
+    layers: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Where a page that was dropped is still seen, hot is not claimed: unknown."""
 
     def flatterer(_fd: int, segments: Sequence[page_cache.Segment]) -> page_cache.Pages:
@@ -203,7 +208,7 @@ def test_an_instrument_that_misses_nothing_proves_nothing(layers, monkeypatch):
     assert "nothing could be dropped" in hot.why
 
 
-def test_holes_and_preallocated_space_are_not_waited_for(context, layers):
+def test_holes_and_preallocated_space_are_not_waited_for(context: Context, layers: Path) -> None:
     """Only what was written is stored: the share, and the device's bytes, are those of that."""
     sparse, preallocated = layers / "lower" / "sparse", layers / "lower" / "preallocated"
     with sparse.open("wb") as file:
@@ -222,7 +227,7 @@ def test_holes_and_preallocated_space_are_not_waited_for(context, layers):
     assert 0.95 * known(cold.stored_bytes) <= known(cold.own_bytes) < 1.5 * known(cold.stored_bytes)
 
 
-def test_half_of_what_is_stored_is_half(layers):
+def test_half_of_what_is_stored_is_half(layers: Path) -> None:
     """A file of 33 MiB with 1 MiB of data, half of that in memory, is half in memory."""
     path = layers / "lower" / "sparse"
     with path.open("wb") as file:
@@ -242,7 +247,7 @@ def test_half_of_what_is_stored_is_half(layers):
     assert repeat_until(share_of_half, lambda share: share == half) == half
 
 
-def test_a_file_with_several_names_counts_once(context, layers):
+def test_a_file_with_several_names_counts_once(context: Context, layers: Path) -> None:
     """Hard links are one file on the disk: it is read under each name, and delivered once."""
     first = layers / "lower" / "file-0"
     for number in range(5):

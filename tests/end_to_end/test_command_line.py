@@ -16,6 +16,7 @@ from replayer import journal, registry
 from replayer.model import Status
 from replayer.results import store
 from tests.command import Replayer
+from tests.fixture_types import RunOf
 from tests.told import line_with
 
 QUICK = """
@@ -42,7 +43,7 @@ def toml(tmp_path: Path) -> Callable[[str], Path]:
 
 
 @pytest.mark.parametrize("words", [[], ["help"]])
-def test_alone_it_says_what_one_can_do(replayer, words):
+def test_alone_it_says_what_one_can_do(replayer: Replayer, words: list[str]) -> None:
     """Three examples that are commands, and every command by its name."""
     out, _ = replayer(*words)
     examples = re.findall(r"^  replayer (\w+)", out, re.MULTILINE)
@@ -53,13 +54,13 @@ def test_alone_it_says_what_one_can_do(replayer, words):
         assert f"\n  {name} " in out
 
 
-def test_help_of_a_command_is_its_help(replayer):
+def test_help_of_a_command_is_its_help(replayer: Replayer) -> None:
     """`help run` and `run --help` print the same, and a name that is not there has a neighbour."""
     assert replayer("help", "run").out == replayer("run", "--help").out
     assert "did you mean run?" in replayer("help", "runn", status=2).err
 
 
-def test_the_manual_has_every_option_and_is_sound_roff(replayer, tmp_path):
+def test_the_manual_has_every_option_and_is_sound_roff(replayer: Replayer, tmp_path: Path) -> None:
     """What --help prints of each command stands in it, and roff finds nothing to complain of."""
     page, _ = replayer("help", "--man")
     plain = page.replace("\\-", "-").replace("\\(ga", "`").replace("\\&", "")
@@ -93,7 +94,7 @@ def completed(script: str, *words: str) -> set[str]:
     return set(done.stdout.split())
 
 
-def test_bash_completes_commands_options_and_names(replayer):
+def test_bash_completes_commands_options_and_names(replayer: Replayer) -> None:
     """At a Tab no replayer is started: all that is offered stands in the script."""
     script = replayer("completion", "bash").out
 
@@ -105,7 +106,7 @@ def test_bash_completes_commands_options_and_names(replayer):
 
 
 @pytest.mark.parametrize("shell", ["zsh", "fish"])
-def test_other_shells_know_every_command(replayer, shell):
+def test_other_shells_know_every_command(replayer: Replayer, shell: str) -> None:
     """Commands and options are in their scripts; the shell checks them where it is installed."""
     script = replayer("completion", shell).out
     for word in (*registry.names("commands"), "dry-run", "resume"):
@@ -118,7 +119,9 @@ def test_other_shells_know_every_command(replayer, shell):
 
 
 @pytest.mark.slow
-def test_progress_for_programs_is_json_line_by_line(replayer, toml):
+def test_progress_for_programs_is_json_line_by_line(
+    replayer: Replayer, toml: Callable[[str], Path]
+) -> None:
     """Each line of stderr is an object: the run, its tasks, its steps, and the run at its end."""
     out, err = replayer("run", toml(QUICK), "--progress", "json", "-q")
     events = [json.loads(line) for line in err.splitlines()]
@@ -135,7 +138,7 @@ def test_progress_for_programs_is_json_line_by_line(replayer, toml):
     assert all("at" in event for event in events)
 
 
-def test_an_error_is_json_too(replayer):
+def test_an_error_is_json_too(replayer: Replayer) -> None:
     """Who reads lines of JSON need not know of any other line."""
     _, err = replayer("run", "nosuch", "--progress=json", status=2)
 
@@ -143,7 +146,9 @@ def test_an_error_is_json_too(replayer):
 
 
 @pytest.mark.slow
-def test_verbose_says_what_steps_measured_and_quiet_nothing(replayer, toml):
+def test_verbose_says_what_steps_measured_and_quiet_nothing(
+    replayer: Replayer, toml: Callable[[str], Path]
+) -> None:
     """-v adds a line for each step; -q leaves where the result is."""
     path = toml(QUICK)
     _, loud = replayer("run", path, "-v")
@@ -156,7 +161,9 @@ def test_verbose_says_what_steps_measured_and_quiet_nothing(replayer, toml):
 
 
 @pytest.mark.slow
-def test_a_time_limit_keeps_what_was_measured(replayer, toml, tmp_path):
+def test_a_time_limit_keeps_what_was_measured(
+    replayer: Replayer, toml: Callable[[str], Path], tmp_path: Path
+) -> None:
     """The run is interrupted in its step, and --resume has something to go on with."""
     _, err = replayer.process("run", toml(LONG), "--timeout", "8s", status=130)
     (path,) = (tmp_path / "results").glob("*.json")
@@ -199,7 +206,11 @@ def watching(replayer: Replayer) -> Callable[[], "subprocess.Popen[str]"]:
 
 
 @pytest.mark.slow
-def test_a_run_is_watched_from_elsewhere(replayer, running, toml):
+def test_a_run_is_watched_from_elsewhere(
+    replayer: Replayer,
+    running: Callable[[Path], "subprocess.Popen[str]"],
+    toml: Callable[[str], Path],
+) -> None:
     """Its steps are told as they come, and at its end it is over; then none is under way."""
     run = running(toml(QUICK.replace("200ms", "2s")))
     out, err = replayer.process("watch")
@@ -214,7 +225,12 @@ def test_a_run_is_watched_from_elsewhere(replayer, running, toml):
 
 
 @pytest.mark.slow
-def test_a_run_that_was_killed_ends_the_watching(running, watching, toml, tmp_path):
+def test_a_run_that_was_killed_ends_the_watching(
+    running: Callable[[Path], "subprocess.Popen[str]"],
+    watching: Callable[[], "subprocess.Popen[str]"],
+    toml: Callable[[str], Path],
+    tmp_path: Path,
+) -> None:
     """What became of it is said, with what takes it up; the file is left as it was."""
     run = running(toml(LONG))
     (path,) = (tmp_path / "results").glob("2*.json")
@@ -230,7 +246,11 @@ def test_a_run_that_was_killed_ends_the_watching(running, watching, toml, tmp_pa
 
 
 @pytest.mark.slow
-def test_ctrl_c_ends_the_watching_alone(running, watching, toml):
+def test_ctrl_c_ends_the_watching_alone(
+    running: Callable[[Path], "subprocess.Popen[str]"],
+    watching: Callable[[], "subprocess.Popen[str]"],
+    toml: Callable[[str], Path],
+) -> None:
     """The run that is watched goes on."""
     run = running(toml(LONG))
     watch = watching()
@@ -241,7 +261,9 @@ def test_ctrl_c_ends_the_watching_alone(running, watching, toml):
     assert run.poll() is None
 
 
-def test_a_run_of_a_capture_that_is_gone_is_watched_all_the_same(replayer, tmp_path, run_of):
+def test_a_run_of_a_capture_that_is_gone_is_watched_all_the_same(
+    replayer: Replayer, tmp_path: Path, run_of: RunOf
+) -> None:
     """What the file says is enough."""
     folder = tmp_path / "results"
     folder.mkdir()

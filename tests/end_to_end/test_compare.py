@@ -54,7 +54,7 @@ def results(run_of: RunOf, tmp_path: Path) -> Path:
     return folder
 
 
-def test_labels_folders_facts_and_files_mean_the_same(replayer, results):
+def test_labels_folders_facts_and_files_mean_the_same(replayer: Replayer, results: Path) -> None:
     """Two labels, two patterns, and one folder grouped by kernel give the same verdicts."""
     by_label, _ = replayer("compare", "stock", "uek", "--json")
     by_fact, _ = replayer("compare", "--by", "host.kernel", results, "--json")
@@ -70,7 +70,9 @@ def test_labels_folders_facts_and_files_mean_the_same(replayer, results):
     assert (found["unit"], found["base"]["boots"]) == ("boot", 8)
 
 
-def test_the_screen_is_at_most_100_columns_with_differences_first(replayer, results):
+def test_the_screen_is_at_most_100_columns_with_differences_first(
+    replayer: Replayer, results: Path
+) -> None:
     """What else differs stands before the numbers, and no line is wider than 100 columns."""
     out, _ = replayer("compare", "--by", "host.kernel", results)
 
@@ -80,7 +82,9 @@ def test_the_screen_is_at_most_100_columns_with_differences_first(replayer, resu
     assert "Each boot counts once, 8 against 8" in out
 
 
-def test_fail_if_worse_exits_with_3_only_above_its_percent(replayer, results):
+def test_fail_if_worse_exits_with_3_only_above_its_percent(
+    replayer: Replayer, results: Path
+) -> None:
     """10 percent worse fails at 5 and not at 20, and says which metric."""
     _, err = replayer("compare", "uek", "stock", "--fail-if-worse", "5", status=3)
     assert "sessions.riops by" in err
@@ -88,7 +92,9 @@ def test_fail_if_worse_exits_with_3_only_above_its_percent(replayer, results):
     replayer("compare", "stock", "uek", "--fail-if-worse", "0")
 
 
-def test_only_the_runs_with_a_fact_are_taken(replayer, results, run_of):
+def test_only_the_runs_with_a_fact_are_taken(
+    replayer: Replayer, results: Path, run_of: RunOf
+) -> None:
     """--where leaves out the run of another workload, which would be refused."""
     other = run_of([1, 2, 3], label="uek", workload="smoke", kernel="6.12.9", boot="x")
     store.save(results / f"{other.id}.json", other)
@@ -124,7 +130,9 @@ def test_only_the_runs_with_a_fact_are_taken(replayer, results, run_of):
         (["boots.plan"], "no finished run"),
     ],
 )
-def test_bad_input_is_one_clear_sentence(replayer, results, tmp_path, arguments, said):
+def test_bad_input_is_one_clear_sentence(
+    replayer: Replayer, results: Path, tmp_path: Path, arguments: list[str], said: str
+) -> None:
     """Whatever is wrong with groups, facts or files, is said in one sentence with status 2."""
     one = next(results.glob("*.json")).read_text()
     (tmp_path / "empty").mkdir()
@@ -139,7 +147,9 @@ def test_bad_input_is_one_clear_sentence(replayer, results, tmp_path, arguments,
     assert err.count("\n") == 1
 
 
-def test_files_that_are_no_runs_are_passed_over_and_counted(replayer, results):
+def test_files_that_are_no_runs_are_passed_over_and_counted(
+    replayer: Replayer, results: Path
+) -> None:
     """Three broken files in a folder of runs are one note; the comparison goes on."""
     for number in range(5):
         (results / f"broken-{number}.json").write_text("{")
@@ -155,7 +165,9 @@ def failed(run_of: RunOf, **more: object) -> Run:
     return run.model_copy(update={"steps": (), "host": {}, "error": "--data-dir is not there"})
 
 
-def test_runs_that_failed_are_set_aside_and_counted(replayer, results, run_of):
+def test_runs_that_failed_are_set_aside_and_counted(
+    replayer: Replayer, results: Path, run_of: RunOf
+) -> None:
     """Two failed runs in a folder or of a label are one line; the comparison is as without them."""
     without, _ = replayer("compare", "--by", "host.kernel", results, "--json")
     for label in ("uek", ""):
@@ -170,7 +182,9 @@ def test_runs_that_failed_are_set_aside_and_counted(replayer, results, run_of):
     assert "--data-dir is not there" in of_label
 
 
-def test_runs_without_the_fact_asked_for_are_set_aside_and_counted(replayer, results, run_of):
+def test_runs_without_the_fact_asked_for_are_set_aside_and_counted(
+    replayer: Replayer, results: Path, run_of: RunOf
+) -> None:
     """An imported run in the folder knows no kernel, and is no third group."""
     foreign = run_of([1, 2, 3])
     foreign = foreign.model_copy(update={"host": {}})
@@ -181,7 +195,9 @@ def test_runs_without_the_fact_asked_for_are_set_aside_and_counted(replayer, res
     assert foreign.id in err
 
 
-def test_a_label_of_failed_runs_only_is_refused(replayer, results, run_of):
+def test_a_label_of_failed_runs_only_is_refused(
+    replayer: Replayer, results: Path, run_of: RunOf
+) -> None:
     """Where nothing is left to compare, one sentence says why."""
     lost = failed(run_of, label="lost")
     store.save(results / f"{lost.id}.json", lost)
@@ -191,7 +207,9 @@ def test_a_label_of_failed_runs_only_is_refused(replayer, results, run_of):
     assert err.count("\n") == 1
 
 
-def test_the_latest_run_is_one_that_measured_something(replayer, results, run_of):
+def test_the_latest_run_is_one_that_measured_something(
+    replayer: Replayer, results: Path, run_of: RunOf
+) -> None:
     """After a run that was refused, `show latest` shows the one before and says so."""
     lost = failed(run_of)
     store.save(results / f"{lost.id}.json", lost)
@@ -203,7 +221,7 @@ def test_the_latest_run_is_one_that_measured_something(replayer, results, run_of
     assert "--data-dir is not there" in by_id
 
 
-def test_no_verdict_is_failed_for_without_boots(replayer, results):
+def test_no_verdict_is_failed_for_without_boots(replayer: Replayer, results: Path) -> None:
     """--fail-if-worse of one boot of each is refused after the comparison: it has no verdict."""
     files = sorted(results.glob("*.json"))[:2]
     out, err = replayer("compare", *files, "--fail-if-worse", "1", status=2)
@@ -212,7 +230,9 @@ def test_no_verdict_is_failed_for_without_boots(replayer, results):
     assert "needs several boots" in err
 
 
-def test_strings_of_a_run_cannot_steer_a_terminal(replayer, results, run_of):
+def test_strings_of_a_run_cannot_steer_a_terminal(
+    replayer: Replayer, results: Path, run_of: RunOf
+) -> None:
     """A label with escape sequences and a right-to-left mark reaches no output as such."""
     for number in range(4):
         run = run_of([1, 2, 3], label=EVIL, boot=f"e{number}", host={"host.name": EVIL})
@@ -224,7 +244,7 @@ def test_strings_of_a_run_cannot_steer_a_terminal(replayer, results, run_of):
     assert "<script" not in markdown
 
 
-def test_csv_and_markdown_say_what_the_screen_says(replayer, results):
+def test_csv_and_markdown_say_what_the_screen_says(replayer: Replayer, results: Path) -> None:
     """CSV has a line for each metric, or for each measurement of a report; Markdown has tables."""
     compared, _ = replayer("compare", "stock", "uek", "--csv", "-")
     rows = list(csv.DictReader(io.StringIO(compared)))
@@ -235,14 +255,14 @@ def test_csv_and_markdown_say_what_the_screen_says(replayer, results):
     assert re.search(r"^\| sessions.riops \|.*\| better \|$", markdown, re.MULTILINE)
 
 
-def test_a_report_without_a_form_is_the_terminal_one(replayer, results):
+def test_a_report_without_a_form_is_the_terminal_one(replayer: Replayer, results: Path) -> None:
     """`report` alone prints every run as `show` does."""
     out, _ = replayer("report", "stock")
 
     assert out.count("replayer run 2026") == 8
 
 
-def test_an_import_is_shown_and_compared(replayer, results, tmp_path):
+def test_an_import_is_shown_and_compared(replayer: Replayer, results: Path, tmp_path: Path) -> None:
     """Imported pgio output is stored once, shown with its warning, and compared with another."""
     source = FIXTURES / "imports" / "pgio" / "runit.out"
     changed = tmp_path / "faster.out"
@@ -258,7 +278,7 @@ def test_an_import_is_shown_and_compared(replayer, results, tmp_path):
     assert json.loads(compared)["rows"][0]["ratio"] == pytest.approx(1.25, abs=0.01)
 
 
-def test_a_plan_alternates_and_is_never_overwritten(replayer, tmp_path):
+def test_a_plan_alternates_and_is_never_overwritten(replayer: Replayer, tmp_path: Path) -> None:
     """Six boots of two kernels are A B B A A B; a second plan of that name is refused."""
     out, _ = replayer("plan", "--kernels", "A,B", "--boots", "6", "smoke")
     order = re.findall(r"^ +\d+  (\w)$", out, re.MULTILINE)
@@ -270,7 +290,9 @@ def test_a_plan_alternates_and_is_never_overwritten(replayer, tmp_path):
     assert "already there" in err
 
 
-def test_a_plan_knows_its_metrics_and_its_time_from_earlier_results(replayer, results):
+def test_a_plan_knows_its_metrics_and_its_time_from_earlier_results(
+    replayer: Replayer, results: Path
+) -> None:
     """After runs of the workload, a plan counts their metrics and takes as long as they took."""
     plain, _ = replayer("plan", "--kernels", "A,B", "--boots", "12", "--out", "new.plan", "smoke")
     for path in sorted(results.glob("*.json")):
@@ -284,7 +306,7 @@ def test_a_plan_knows_its_metrics_and_its_time_from_earlier_results(replayer, re
     assert "all 12 boots" in later
 
 
-def test_a_random_plan_is_balanced_and_repeatable():
+def test_a_random_plan_is_balanced_and_repeatable() -> None:
     """Each round has every kernel once, and a seed always gives the same order."""
     drawn = boot_plan.draw(["A", "B", "C"], 30, seed=5)
     rounds = [sorted(drawn.order[i : i + 3]) for i in range(0, 30, 3)]
@@ -306,7 +328,9 @@ def test_a_random_plan_is_balanced_and_repeatable():
         (["--kernels", "A,B", "--boots", "4", "--", "smoke", "--label", "x"], "sets them itself"),
     ],
 )
-def test_an_impossible_plan_is_refused(replayer, tmp_path, arguments, said):
+def test_an_impossible_plan_is_refused(
+    replayer: Replayer, tmp_path: Path, arguments: list[str], said: str
+) -> None:
     """Too few kernels, an unequal share, an unknown workload: refused before anything is booted."""
     _, err = replayer("plan", *arguments, status=2)
 
@@ -328,7 +352,9 @@ def plan(tmp_path: Path, run_of: RunOf) -> tuple[Path, Callable[..., None]]:
     return path, add
 
 
-def test_step_admits_only_the_right_kernel_on_a_new_boot(plan):
+def test_step_admits_only_the_right_kernel_on_a_new_boot(
+    plan: tuple[Path, Callable[..., None]],
+) -> None:
     """A wrong kernel, a boot that was used, and a finished plan are refused with what to do."""
     path, add = plan
     loaded = boot_plan.load(path)
@@ -346,7 +372,9 @@ def test_step_admits_only_the_right_kernel_on_a_new_boot(plan):
         boot_plan.admit(loaded, boot_plan.runs(path), "6.1.0-44", "b5")
 
 
-def test_a_failed_run_uses_up_its_boot_but_not_its_turn(plan):
+def test_a_failed_run_uses_up_its_boot_but_not_its_turn(
+    plan: tuple[Path, Callable[..., None]],
+) -> None:
     """After a run that failed half-way, the same kernel is due again, on another boot."""
     path, add = plan
     loaded = boot_plan.load(path)
@@ -359,7 +387,9 @@ def test_a_failed_run_uses_up_its_boot_but_not_its_turn(plan):
         boot_plan.admit(loaded, made, "6.1.0-44", "b1")
 
 
-def test_a_plan_is_compared_by_its_kernels_also_unfinished(replayer, plan):
+def test_a_plan_is_compared_by_its_kernels_also_unfinished(
+    replayer: Replayer, plan: tuple[Path, Callable[..., None]]
+) -> None:
     """Comparing a plan groups by kernel, counts boots, and says what is missing."""
     path, add = plan
     add("6.1.0-44", "b1")
@@ -373,7 +403,7 @@ def test_a_plan_is_compared_by_its_kernels_also_unfinished(replayer, plan):
     assert "unclear" in out
 
 
-def test_a_plan_file_that_is_none_is_refused(replayer, tmp_path):
+def test_a_plan_file_that_is_none_is_refused(replayer: Replayer, tmp_path: Path) -> None:
     """A foreign or broken plan: one sentence."""
     path = tmp_path / "some.plan"
     for text in (
@@ -390,7 +420,9 @@ def test_a_plan_file_that_is_none_is_refused(replayer, tmp_path):
         assert err.count("\n") == 1
 
 
-def test_step_refuses_this_machines_kernel_where_it_is_not_due(replayer, tmp_path):
+def test_step_refuses_this_machines_kernel_where_it_is_not_due(
+    replayer: Replayer, tmp_path: Path
+) -> None:
     """On this machine a plan of other kernels says what to boot."""
     replayer("plan", "--kernels", "0.0.1,0.0.2", "--boots", "2", "smoke")
     _, err = replayer("step", "boots.plan", status=2)
@@ -402,7 +434,7 @@ def test_step_refuses_this_machines_kernel_where_it_is_not_due(replayer, tmp_pat
 
 
 @pytest.mark.parametrize("name", ["compare", "import", "plan", "report", "step"])
-def test_the_examples_of_help_are_understood(name):
+def test_the_examples_of_help_are_understood(name: str) -> None:
     """Every example in the help parses as a command line."""
     top = parser()
     command = registry.load("commands", name)
@@ -412,10 +444,10 @@ def test_the_examples_of_help_are_understood(name):
 
     assert examples
     for example in examples:
-        assert top.parse_args(shlex.split(example)[1:])
+        assert top.parse_args(shlex.split(example)[1:]) is not None
 
 
-def test_a_user_can_pipe_it(replayer, results):
+def test_a_user_can_pipe_it(replayer: Replayer, results: Path) -> None:
     """As a process: JSON on stdout alone, and the status of --fail-if-worse."""
     words = ("uek", "stock", "--json", "--fail-if-worse", "1", "--results", results)
     out, _ = replayer.process("compare", *words, status=3)

@@ -34,20 +34,20 @@ def services(text: str) -> dict[str, str]:
     return dict(zip(parts[::2], parts[1::2], strict=True))
 
 
-def test_a_service_for_each_engine(services):
+def test_a_service_for_each_engine(services: dict[str, str]) -> None:
     """Every schema folder has a service of its name, and nothing else is there but the tools."""
     shipped = {name for name, path in assets.engines().items() if path.is_relative_to(_ROOT)}
     assert set(services) == shipped | _TOOLS
 
 
-def test_every_service_is_behind_a_profile(services):
+def test_every_service_is_behind_a_profile(services: dict[str, str]) -> None:
     """`docker compose up` alone starts nothing; an engine's profile has its name."""
     for name, body in services.items():
         (profile,) = re.findall(r"profiles: \[([\w-]+)\]", body)
         assert profile == _PROFILES.get(name, name)
 
 
-def test_images_are_pinned_and_replaceable(services):
+def test_images_are_pinned_and_replaceable(services: dict[str, str]) -> None:
     """Every image is a variable, whose default has a tag that is a version, never `latest`."""
     for body in services.values():
         ((variable, image),) = re.findall(r"image: \$\{(\w+):-([^}]+)\}", body)
@@ -58,7 +58,7 @@ def test_images_are_pinned_and_replaceable(services):
     assert re.search(r"PYTHON_IMAGE:-python:\d+\.\d+\.\d+-slim", services["replayer"])
 
 
-def test_no_password_is_written_down(text):
+def test_no_password_is_written_down(text: str) -> None:
     """Every password comes from a variable, which the example leaves empty and quotes."""
     found = re.findall(r"(?m)^\s*(\w*(?:PASS|PASSWORD|PWD)\w*): *(.*)$", text)
     assert len(found) >= len(assets.engines())
@@ -71,14 +71,14 @@ def test_no_password_is_written_down(text):
     assert "/.env" in ignored
 
 
-def test_every_variable_is_in_the_example(text):
+def test_every_variable_is_in_the_example(text: str) -> None:
     """Whatever can be set is in .env.example, and nothing else is."""
     used = set(re.findall(r"\$\{(\w+)", text))
     example = (_ROOT / ".env.example").read_text(encoding="utf-8")
     assert set(re.findall(r"(?m)^#? ?([A-Z]\w*)=", example)) == used
 
 
-def test_engines_have_healthchecks_volumes_and_limits(services):
+def test_engines_have_healthchecks_volumes_and_limits(services: dict[str, str]) -> None:
     """Every engine is asked whether it is up, keeps its data in named volumes, can be limited."""
     for name in set(services) - _TOOLS:
         body = services[name]
@@ -87,7 +87,9 @@ def test_engines_have_healthchecks_volumes_and_limits(services):
         assert re.search(rf"\b{name}:/", body), f"{name} has a volume of its name"
 
 
-def test_replayer_finds_every_engine(services, monkeypatch):
+def test_replayer_finds_every_engine(
+    services: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The replayer service is told each engine's URL and files, which it may only read."""
     body = services["replayer"]
     told = dict(re.findall(r"(REPLAYER_(?:URL|FILES)_\w+): (\S+)", body))
@@ -108,7 +110,7 @@ def test_replayer_finds_every_engine(services, monkeypatch):
     assert "privileged" not in body
 
 
-def test_only_the_helper_is_privileged(services):
+def test_only_the_helper_is_privileged(services: dict[str, str]) -> None:
     """The one service with all rights runs once, on demand, without a network."""
     assert [name for name, body in services.items() if "privileged: true" in body] == [
         "drop-caches"
@@ -118,7 +120,7 @@ def test_only_the_helper_is_privileged(services):
 
 @pytest.mark.parametrize("compose", ["docker-compose", "plug-in"])
 @pytest.mark.parametrize("password", ["x", "pa$word", "$$HOME #1"])
-def test_compose_takes_it(tmp_path, compose, password):
+def test_compose_takes_it(tmp_path: Path, compose: str, password: str) -> None:
     """`config` accepts every profile, and a password in the example's quotes arrives unchanged."""
     command = [*_compose(compose), "--env-file", str(tmp_path / "env")]
     example = (_ROOT / ".env.example").read_text(encoding="utf-8")
@@ -133,7 +135,7 @@ def test_compose_takes_it(tmp_path, compose, password):
 
 
 @pytest.mark.parametrize("compose", ["docker-compose", "plug-in"])
-def test_no_password_is_needed_without_a_server(tmp_path, compose):
+def test_no_password_is_needed_without_a_server(tmp_path: Path, compose: str) -> None:
     """Without `.env` compose takes the file: the run that brings its own PostgreSQL needs none."""
     (tmp_path / "none").touch()
     done = _run([*_compose(compose), "--env-file", str(tmp_path / "none"), "config"])

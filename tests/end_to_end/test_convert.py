@@ -155,8 +155,12 @@ def _is_load(text: str) -> bool:
 @pytest.mark.slow
 @pytest.mark.parametrize("style", STYLES)
 def test_statements_of_a_real_log_are_those_that_pgbench_sent(
-    bindir, version, style, convert, tmp_path
-):
+    bindir: Path | None,
+    version: str,
+    style: str,
+    convert: Callable[..., tuple[list[Action], Summary, Ended]],
+    tmp_path: Path,
+) -> None:
     """In each protocol, layout and style of logging: as many, with their parameters, in order."""
     counts = {}
 
@@ -206,7 +210,9 @@ def _in_order(load: list[Action]) -> None:
         assert starts == sorted(starts)
 
 
-def test_failures_cancels_and_sessions_are_in_it(logs, version, convert):
+def test_failures_cancels_and_sessions_are_in_it(
+    logs: Path, version: str, convert: Callable[..., tuple[list[Action], Summary, Ended]]
+) -> None:
     """Errors with their states, a cancelled statement, a lost session, large objects, COPY."""
     for layout in layouts_of(version):
         actions, summary, _ = convert(logs / f"server.{layout}")
@@ -228,7 +234,9 @@ def test_failures_cancels_and_sessions_are_in_it(logs, version, convert):
         assert does["connect"] == does["disconnect"] == summary.sessions
 
 
-def test_a_log_from_the_middle_of_a_load_says_what_began_before(logs, convert, tmp_path):
+def test_a_log_from_the_middle_of_a_load_says_what_began_before(
+    logs: Path, convert: Callable[..., tuple[list[Action], Summary, Ended]], tmp_path: Path
+) -> None:
     """Its sessions are replayed, and known to lack what they had prepared."""
     lines = (logs / "server.csv").read_text().splitlines(keepends=True)
     later = tmp_path / "later.csv.gz"
@@ -317,7 +325,7 @@ needs_badger = pytest.mark.skipif(
 
 
 @needs_badger
-def test_pgbadger_counts_the_same(logs, replayer):
+def test_pgbadger_counts_the_same(logs: Path, replayer: Replayer) -> None:
     """Statements, sessions and kinds of a log of every kind of statement, in both its layouts."""
     theirs = badger(logs / "server.csv", "-f", "csv")
     assert theirs[0] > 500
@@ -328,7 +336,7 @@ def test_pgbadger_counts_the_same(logs, replayer):
 
 @needs_badger
 @pytest.mark.parametrize("name", [one.name for one in sorted(SAMPLES.glob("*"))])
-def test_pgbadger_counts_the_same_in_its_own_samples(name, replayer):
+def test_pgbadger_counts_the_same_in_its_own_samples(name: str, replayer: Replayer) -> None:
     """Of every log of PostgreSQL among pgBadger's t/fixtures."""
     if "pgbouncer" in name or not re.search(r"\.(log|gz|bz2)$", name):
         pytest.skip("no log of PostgreSQL")
@@ -338,7 +346,7 @@ def test_pgbadger_counts_the_same_in_its_own_samples(name, replayer):
 
 @pytest.mark.slow
 @pytest.mark.skipif(not SAMPLES.is_dir(), reason="REPLAYER_LOG_SAMPLES names no folder")
-def test_the_transactions_of_rds_are_all_in_its_replay(replayer, tmp_path):
+def test_the_transactions_of_rds_are_all_in_its_replay(replayer: Replayer, tmp_path: Path) -> None:
     """The history has a row of each, and the balances are what the log says of them."""
     log = SAMPLES / "rds.log.bz2"
     text = bz2.decompress(log.read_bytes()).decode()

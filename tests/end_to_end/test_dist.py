@@ -99,7 +99,7 @@ def pip(venv: Path, *words: object) -> None:
     subprocess.run([*map(str, command), *map(str, words)], check=True, cwd="/")
 
 
-def test_the_version_stands_in_one_place(archives):
+def test_the_version_stands_in_one_place(archives: tuple[Path, Path]) -> None:
     """Archives are named, and say, what the package says; nobody wrote it down a second time."""
     wheel, source = archives
 
@@ -108,7 +108,7 @@ def test_the_version_stands_in_one_place(archives):
     assert replayer.__version__ not in (ROOT / "pyproject.toml").read_text().split("\n[tool.")[0]
 
 
-def test_the_wheel_has_all_that_a_run_reads(archives):
+def test_the_wheel_has_all_that_a_run_reads(archives: tuple[Path, Path]) -> None:
     """Each file of the package, of the workloads and of the schemas is in it, and no test."""
     with zipfile.ZipFile(archives[0]) as wheel:
         names = set(wheel.namelist())
@@ -127,7 +127,7 @@ def test_the_wheel_has_all_that_a_run_reads(archives):
     }
 
 
-def test_the_source_archive_is_a_whole_checkout(archives):
+def test_the_source_archive_is_a_whole_checkout(archives: tuple[Path, Path]) -> None:
     """Who unpacks it has the documents, the tests, and what makes and runs them."""
     with tarfile.open(archives[1]) as source:
         top = {name.split("/")[1] for name in source.getnames()}
@@ -136,7 +136,9 @@ def test_the_source_archive_is_a_whole_checkout(archives):
     assert top >= wanted | {"replayer", "workloads", "schemas", "tests", "docker-compose.yml"}
 
 
-def test_the_source_archive_installs_the_same_files(installed, archives):
+def test_the_source_archive_installs_the_same_files(
+    installed: Path, archives: tuple[Path, Path]
+) -> None:
     """Where a wheel cannot be taken, what is installed is the same to the byte."""
     before = recorded(installed)
     pip(installed, "--force-reinstall", "--no-deps", archives[1])
@@ -152,7 +154,7 @@ def recorded(venv: Path) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("user", [0, ORDINARY])
-def test_it_runs_from_another_folder(installed, folder, user):
+def test_it_runs_from_another_folder(installed: Path, folder: Path, user: int) -> None:
     """Root, and a user id of nobody without a home, list what ships and measure all of `smoke`."""
     if os.geteuid() != 0 and user == 0:
         pytest.skip("we are not root")
@@ -183,7 +185,7 @@ def test_it_runs_from_another_folder(installed, folder, user):
     assert "<html" in page.read_text()
 
 
-def test_a_user_without_a_home_is_told_what_to_set(installed, folder):
+def test_a_user_without_a_home_is_told_what_to_set(installed: Path, folder: Path) -> None:
     """Where there is no folder of its own to make, a sentence names the variable."""
     if os.geteuid() != 0:
         pytest.skip("only root can be somebody else")

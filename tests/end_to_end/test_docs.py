@@ -11,10 +11,12 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests import documents
+from tests.command import Replayer
 from tests.documents import EVERY, ROOT, Block
 
 FIXTURES = ROOT / "tests" / "fixtures"
@@ -160,14 +162,18 @@ def script_of(block: Block, stand_in: Callable[[str], str]) -> str:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("block", runs("runs: quick"))
-def test_commands_run(block, readers, stand_in):
+def test_commands_run(
+    block: Block, readers: Callable[[Path], Reader], stand_in: Callable[[str], str]
+) -> None:
     """What takes seconds ends with 0, in the order in which it stands in its document."""
     readers(block.document).types(script_of(block, stand_in))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("block", runs("runs: slow"))
-def test_commands_that_take_long_run(block, readers, stand_in):
+def test_commands_that_take_long_run(
+    block: Block, readers: Callable[[Path], Reader], stand_in: Callable[[str], str]
+) -> None:
     """So does what takes longer, with what is told before it in its document."""
     reader = readers(block.document)
     if "monday.replay" in block.script:
@@ -176,8 +182,11 @@ def test_commands_that_take_long_run(block, readers, stand_in):
 
 
 @pytest.mark.parametrize("command", planned())
-def test_runs_that_are_not_run_can_be_planned(command, readers, replayer):
+def test_runs_that_are_not_run_can_be_planned(
+    command: str, readers: Callable[[Path], Reader], replayer: Replayer
+) -> None:
     """Workload, keys and values of a run that takes too long here are understood."""
     reader = readers(EVERY[0])
     words = shlex.split(command, comments=True)
-    replayer(*words[1:], "--dry-run", folder=reader.folder, **reader.variables)
+    variables: dict[str, Any] = reader.variables
+    replayer(*words[1:], "--dry-run", folder=reader.folder, **variables)

@@ -23,7 +23,7 @@ def replayer(replayer: Replayer, tmp_path: Path) -> Replayer:
     return dataclasses.replace(replayer, environment={**replayer.environment, **home})
 
 
-def test_nothing_is_started_or_written(replayer, tmp_path):
+def test_nothing_is_started_or_written(replayer: Replayer, tmp_path: Path) -> None:
     """Neither replayer's own folder nor the results' is there afterwards; each step was named."""
     shown = replayer("run", "smoke", "--dry-run").out
 
@@ -33,7 +33,7 @@ def test_nothing_is_started_or_written(replayer, tmp_path):
     assert str(tmp_path / "home" / "data") in shown
 
 
-def test_bytes_are_what_the_steps_say(replayer):
+def test_bytes_are_what_the_steps_say(replayer: Replayer) -> None:
     """The same tables take their room once, as in the check of the space before a run."""
     foreseen = json.loads(replayer("run", "demo", "--dry-run", "--json").out)
     parts = {part["name"]: part for part in foreseen["parts"]}
@@ -63,7 +63,9 @@ def timed(run_of: RunOf, folder: Path, *, host: str, seconds: float) -> str:
     return run.id
 
 
-def test_this_machines_earlier_results_tell_the_time(replayer, run_of, tmp_path):
+def test_this_machines_earlier_results_tell_the_time(
+    replayer: Replayer, run_of: RunOf, tmp_path: Path
+) -> None:
     """Another machine's do not, nor those of other settings: then the keys say the least."""
     specs = workload.load("slob-cached").steps
     timed(run_of, tmp_path / "results", host="another", seconds=7.0)
@@ -82,7 +84,7 @@ def test_this_machines_earlier_results_tell_the_time(replayer, run_of, tmp_path)
     assert own not in {part["known"]["source"] for part in json.loads(other.out)["parts"]}
 
 
-def test_a_plan_says_the_same_of_each_boot(replayer):
+def test_a_plan_says_the_same_of_each_boot(replayer: Replayer) -> None:
     """The lines of the steps are those of the dry run."""
     alone = replayer("run", "smoke", "--dry-run").out
     planned = replayer("plan", "--kernels", "A,B", "--boots", 12, "smoke").out
@@ -93,14 +95,14 @@ def test_a_plan_says_the_same_of_each_boot(replayer):
 
 
 @pytest.mark.parametrize("option", [["--dry-run"], ["--resume", "latest"]])
-def test_what_no_boot_can_do_is_not_planned(replayer, option):
+def test_what_no_boot_can_do_is_not_planned(replayer: Replayer, option: list[str]) -> None:
     """A plan is of whole runs."""
     planned = replayer("plan", "--kernels", "A,B", "--boots", 2, "--", "smoke", *option, status=2)
 
     assert f"{option[0]} cannot be planned" in planned.err
 
 
-def test_what_a_run_would_refuse_is_refused(replayer, tmp_path):
+def test_what_a_run_would_refuse_is_refused(replayer: Replayer, tmp_path: Path) -> None:
     """An unknown workload, a key that is not there, a server that is not there: one sentence."""
     for words in (["nosuch"], ["smoke", "--set", "walk.nosuch=1"]):
         assert replayer("run", "--dry-run", *words, status=2).err.startswith("replayer: error: ")
@@ -111,7 +113,7 @@ def test_what_a_run_would_refuse_is_refused(replayer, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_too_little_room_is_said(replayer):
+def test_too_little_room_is_said(replayer: Replayer) -> None:
     """Who would need more than there is reads it before the run does."""
     shown = replayer("run", "demo", "--dry-run", "--set", "cached.scale=900T").out
 

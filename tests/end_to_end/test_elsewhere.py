@@ -184,7 +184,9 @@ def proven(run: Any) -> None:
 
 
 @pytest.mark.alone  # what others read would be cold that is not proven
-def test_main_job_on_four_hosts_has_the_proofs_of_one(hosts, url, run):
+def test_main_job_on_four_hosts_has_the_proofs_of_one(
+    hosts: Hosts, url: str, run: Callable[..., Results]
+) -> None:
     """Cold is proven where the data is, the ledger has the device, and each client its row."""
     options = ("--engine", url, "--clients", "c1,c2", "--watch", "db")
     done, saved = run(SMALL.format(name="cached", memory="cached"), *options, check=0)
@@ -201,7 +203,9 @@ def test_main_job_on_four_hosts_has_the_proofs_of_one(hosts, url, run):
 
 
 @pytest.mark.alone  # the device is to be read by these sessions only
-def test_physical_reads_are_proven_by_the_databases_device(hosts, direct_url, run):
+def test_physical_reads_are_proven_by_the_databases_device(
+    hosts: Hosts, direct_url: str, run: Callable[..., Results]
+) -> None:
     """What the sessions of the clients read came from the disk of another host, and is counted."""
     options = ("--engine", direct_url, "--clients", "c1,c2", "--watch", "db")
     _, saved = run(SMALL.format(name="physical", memory="direct"), *options, check=0)
@@ -211,7 +215,9 @@ def test_physical_reads_are_proven_by_the_databases_device(hosts, direct_url, ru
     assert ledger["ratio"] == pytest.approx(1, abs=0.1)
 
 
-def test_the_databases_host_is_found_where_it_is_a_client_too(url, run):
+def test_the_databases_host_is_found_where_it_is_a_client_too(
+    url: str, run: Callable[..., Results]
+) -> None:
     """Nobody said where the database is: of the clients one has its data."""
     workload = LONG.replace("60s", "2s")
     _, saved = run(workload, "--engine", url, "--clients", "c1,db", check=0)
@@ -219,7 +225,9 @@ def test_the_databases_host_is_found_where_it_is_a_client_too(url, run):
     assert saved["cluster"] == {"hosts": ["c1", "db"], "database": "db"}
 
 
-def test_without_an_agent_beside_the_data_it_is_as_it_was(url, run):
+def test_without_an_agent_beside_the_data_it_is_as_it_was(
+    url: str, run: Callable[..., Results]
+) -> None:
     """Files that are on none of the hosts are not walked; the sessions come from the clients."""
     workload = SMALL.format(name="cached", memory="cached")
     _, saved = run(workload, "--engine", url, "--clients", "c1,c2", check=0)
@@ -273,7 +281,9 @@ def certified(hosts: Hosts) -> tuple[str, ...]:
     return ("env", *names)
 
 
-def test_a_worker_of_somebodys_cluster_that_has_the_data_watches_it(hosts, url, somebodys):
+def test_a_worker_of_somebodys_cluster_that_has_the_data_watches_it(
+    hosts: Hosts, url: str, somebodys: tuple[str, tuple[str, ...]]
+) -> None:
     """The run works there, the other worker is the client, and both workers go on afterwards."""
     address, environment = somebodys
     words = command(hosts, LONG.replace("60s", "2s"), "--engine", url, "--cluster", address)
@@ -300,7 +310,7 @@ def test_a_worker_of_somebodys_cluster_that_has_the_data_watches_it(hosts, url, 
     assert not any("spawn_main" in line for lines in left.values() for line in lines)
 
 
-def test_a_host_without_the_data_is_refused(url, run):
+def test_a_host_without_the_data_is_refused(url: str, run: Callable[..., Results]) -> None:
     """It is asked, and says where the data is not; nothing was begun."""
     done, saved = run(LONG, "--engine", url, "--clients", "c2", "--watch", "c1", check=2)
 
@@ -308,7 +318,9 @@ def test_a_host_without_the_data_is_refused(url, run):
     assert "c1 is not the host of the database" in done.stderr
 
 
-def test_a_folder_of_the_databases_host_is_not_walked(url, run):
+def test_a_folder_of_the_databases_host_is_not_walked(
+    url: str, run: Callable[..., Results]
+) -> None:
     """Only the server's own files are read there."""
     done, saved = run(WALK, "--engine", url, "--watch", "db", check=2)
 
@@ -316,7 +328,7 @@ def test_a_folder_of_the_databases_host_is_not_walked(url, run):
     assert "walk cannot be run on db: path = '/etc' is a folder of the host" in done.stderr
 
 
-def test_a_private_server_has_no_other_hosts(run):
+def test_a_private_server_has_no_other_hosts(run: Callable[..., Results]) -> None:
     """Its socket is on this host."""
     done, saved = run(LONG, "--clients", "c1", check=2)
 
@@ -375,7 +387,7 @@ def pid_of(host: Host, words: str) -> int:
     return pid
 
 
-def test_ctrl_c_reaches_the_run_and_its_last_words_are_kept(hosts, url):
+def test_ctrl_c_reaches_the_run_and_its_last_words_are_kept(hosts: Hosts, url: str) -> None:
     """The step was cut short, what it had found by then is in the file, and nothing is left.
 
     Meanwhile no process of any host shows the password.
@@ -431,7 +443,9 @@ LOSSES = (lost_client, lost_database_agent, lost_ssh, hung_client, cut_database)
 
 
 @pytest.mark.parametrize("lose", LOSSES)
-def test_a_host_that_is_lost_ends_the_run_as_partial(hosts, url, lose):
+def test_a_host_that_is_lost_ends_the_run_as_partial(
+    hosts: Hosts, url: str, lose: Callable[[Hosts], str]
+) -> None:
     """One sentence names the host; what was measured is kept, and nothing is left."""
     with under_way(hosts, url) as started:
         name = lose(hosts)
@@ -451,7 +465,9 @@ def test_a_host_that_is_lost_ends_the_run_as_partial(hosts, url, lose):
 
 @pytest.mark.quiet
 @pytest.mark.parametrize("lose", LOSSES)
-def test_a_host_that_is_lost_ends_the_run_within_10_s(hosts, url, lose):
+def test_a_host_that_is_lost_ends_the_run_within_10_s(
+    hosts: Hosts, url: str, lose: Callable[[Hosts], str]
+) -> None:
     """The loss is told, and 10 seconds after it at the latest nothing is left of the run."""
     with under_way(hosts, url) as started:
         since = time.monotonic()
@@ -464,7 +480,7 @@ def test_a_host_that_is_lost_ends_the_run_within_10_s(hosts, url, lose):
     nothing_left(hosts, within=ENDS_WITHIN)
 
 
-def test_without_the_host_that_asked_all_others_stop(hosts, url):
+def test_without_the_host_that_asked_all_others_stop(hosts: Hosts, url: str) -> None:
     """Its replayer is killed: no agent, no worker and no statement is left.
 
     What it told of itself is removed by the next command.

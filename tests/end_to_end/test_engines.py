@@ -24,7 +24,7 @@ from replayer.engines.verbs import Asked
 from replayer.errors import Impossible, NotFound
 from replayer.servers.open import open_server
 from tests import documents
-from tests.command import COMMAND, Ended
+from tests.command import COMMAND, Ended, Replayer
 from tests.ready_made import copy, ready_data
 
 # PyMySQL leaves the socket of a refused connection to the garbage collector.
@@ -215,7 +215,9 @@ def result_of(done: Ended) -> tuple[dict[str, Any], dict[str, Any]]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("way", ["socket", "tcp"])
-def test_server_at_a_url_is_measured(server, way, replayer, small, tmp_path):
+def test_server_at_a_url_is_measured(
+    server: Served, way: str, replayer: Replayer, small: Path, tmp_path: Path
+) -> None:
     """Over a unix socket and over TCP with a password: every step is done, or says why not."""
     done = replayer("run", small, "--json", "--engine", getattr(server, way))
     run, steps = result_of(done)
@@ -238,7 +240,7 @@ def test_server_at_a_url_is_measured(server, way, replayer, small, tmp_path):
 
 
 @pytest.mark.slow
-def test_server_on_another_machine(server, replayer, tmp_path):
+def test_server_on_another_machine(server: Served, replayer: Replayer, tmp_path: Path) -> None:
     """Build, flush, scan and sessions go on; what needs the files is skipped or unknown."""
     address = server.tcp.partition("://")[2]
     far = tmp_path / "engines" / "far"
@@ -269,7 +271,9 @@ def test_server_on_another_machine(server, replayer, tmp_path):
 
 
 @pytest.mark.slow
-def test_user_with_rights_on_its_own_database_only(mariadb_server, replayer, small):
+def test_user_with_rights_on_its_own_database_only(
+    mariadb_server: Served, replayer: Replayer, small: Path
+) -> None:
     """What the rights do not allow is skipped with the server's words; the rest is measured."""
     address = mariadb_server.tcp.replace("somebody", "humble")
     _, steps = result_of(replayer("run", small, "--json", "--engine", address))
@@ -284,7 +288,9 @@ def test_user_with_rights_on_its_own_database_only(mariadb_server, replayer, sma
 
 
 @pytest.mark.slow
-def test_rights_on_the_schema_alone_skip_what_needs_more(mariadb_server, replayer, small):
+def test_rights_on_the_schema_alone_skip_what_needs_more(
+    mariadb_server: Served, replayer: Replayer, small: Path
+) -> None:
     """A view that is refused skips its step, in whatever verb it is asked, and says the GRANT."""
     address = mariadb_server.tcp.replace("somebody", "humblest")
     _, steps = result_of(replayer("run", small, "--json", "--engine", address))
@@ -299,7 +305,7 @@ def test_rights_on_the_schema_alone_skip_what_needs_more(mariadb_server, replaye
     )
 
 
-def test_server_says_which_engine_it_is(mariadb_server, postgres_server):
+def test_server_says_which_engine_it_is(mariadb_server: Served, postgres_server: Served) -> None:
     """A MariaDB behind mysql:// is MariaDB and not MySQL; a scheme can also name the engine."""
     assert reached(mariadb_server.tcp) == "mariadb"
     assert reached(mariadb_server.tcp.replace("mysql:", "mysql+pymysql:")) == "mariadb"
@@ -308,7 +314,7 @@ def test_server_says_which_engine_it_is(mariadb_server, postgres_server):
 
 
 @pytest.mark.slow
-def test_mysql_says_that_it_is_mysql(mysql_server):
+def test_mysql_says_that_it_is_mysql(mysql_server: Served) -> None:
     """Behind the scheme that MariaDB has too; what refuses before it has answered has no name."""
     assert reached(mysql_server.tcp) == "mysql"
     with pytest.raises(Impossible) as caught:
@@ -317,16 +323,16 @@ def test_mysql_says_that_it_is_mysql(mysql_server):
     assert "MariaDB" not in str(caught.value)
 
 
-def test_server_that_no_engine_knows_is_refused(mariadb_server, monkeypatch):
+def test_server_that_no_engine_knows_is_refused(
+    mariadb_server: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Its own words are shown, and which engines there are on this wire."""
     every = engines._every()
+    oracle = {"pattern": re.compile("Oracle")}
     strange = [
-        replace(one, spec=one.spec.model_copy(update={"recognise": oracle}))
+        replace(one, spec=one.spec.model_copy(update={"recognise": own.model_copy(update=oracle)}))
         for one in every
-        if (
-            oracle := one.spec.recognise
-            and one.spec.recognise.model_copy(update={"pattern": re.compile("Oracle")})
-        )
+        if (own := one.spec.recognise) is not None
     ]
     monkeypatch.setattr(
         "replayer.servers.remote.alike", lambda *_: [s for s in strange if "my" in s.wire]
@@ -335,7 +341,7 @@ def test_server_that_no_engine_knows_is_refused(mariadb_server, monkeypatch):
         reached(mariadb_server.tcp)
 
 
-def test_patterns_tell_the_servers_of_a_wire_apart():
+def test_patterns_tell_the_servers_of_a_wire_apart() -> None:
     """What servers are known to say of themselves is recognised by one engine at most."""
     said = {
         "10.11.19-MariaDB-0+deb12u1 Debian 12": ["mariadb"],
@@ -358,8 +364,11 @@ def test_patterns_tell_the_servers_of_a_wire_apart():
 
 
 def test_password_from_the_environment_or_a_file(
-    postgres_server, mariadb_server, no_passwords, monkeypatch
-):
+    postgres_server: Served,
+    mariadb_server: Served,
+    no_passwords: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """PGPASSFILE, MYSQL_PWD and ~/.my.cnf are read; without any of them it is one sentence."""
     for server in (postgres_server, mariadb_server):
         with pytest.raises(Impossible, match="give a password in the URL"):
@@ -382,7 +391,7 @@ def test_password_from_the_environment_or_a_file(
     assert reached(f"{address}?read_default_file={no_passwords / 'other.cnf'}") == "mariadb"
 
 
-def test_password_is_asked_for_once(server, no_passwords):
+def test_password_is_asked_for_once(server: Served, no_passwords: Path) -> None:
     """Where somebody sits at a terminal he is asked; a wrong answer is not asked for again."""
     asked: list[str] = []
 
@@ -400,7 +409,9 @@ def test_password_is_asked_for_once(server, no_passwords):
 
 
 @pytest.mark.slow
-def test_password_is_asked_for_on_the_terminal(mariadb_server, no_passwords, tmp_path):
+def test_password_is_asked_for_on_the_terminal(
+    mariadb_server: Served, no_passwords: Path, tmp_path: Path
+) -> None:
     """The command line asks without showing what is typed, and goes on with it."""
     (tmp_path / "small.toml").write_text(SMALL.partition('[[step]]\nstep = "flush"')[0])
     words = ["run", "./small.toml", "--engine", mariadb_server.without, "--results", "r"]
@@ -423,7 +434,7 @@ def test_password_is_asked_for_on_the_terminal(mariadb_server, no_passwords, tmp
     assert SECRET.encode() not in said
 
 
-def test_wrong_password_is_not_shown(server):
+def test_wrong_password_is_not_shown(server: Served) -> None:
     """The sentence names the server and the user, and not what was tried."""
     address = server.tcp.replace(IN_URL, "swordfish")
     with pytest.raises(Impossible, match="refused a connection") as caught:
@@ -447,7 +458,7 @@ def test_wrong_password_is_not_shown(server):
         "postgresql://somebody@127.0.0.1:1/x?password=swordfish",
     ],
 )
-def test_server_that_is_not_there_is_one_sentence_without_the_password(address):
+def test_server_that_is_not_there_is_one_sentence_without_the_password(address: str) -> None:
     """What was tried is named, whatever is wrong with it, and the password stays secret."""
     with pytest.raises(Impossible) as caught:
         reached(address)
@@ -459,7 +470,7 @@ def test_server_that_is_not_there_is_one_sentence_without_the_password(address):
     assert "\n" not in said
 
 
-def test_password_leaves_the_process_list(replayer):
+def test_password_leaves_the_process_list(replayer: Replayer) -> None:
     """What `ps` shows of a replayer has no password, wherever it was in the URL."""
     code = (
         "import sys; from replayer import command_line; command_line.hidden(sys.argv[1:]); "
@@ -473,7 +484,7 @@ def test_password_leaves_the_process_list(replayer):
     assert "postgresql://a:xxxxxxxxx@h/d?sslpassword=xxxxxxxx&sslmode=require" in shown
 
 
-def test_url_is_shown_without_secrets():
+def test_url_is_shown_without_secrets() -> None:
     """Neither the password nor a secret among the parameters is in what is shown."""
     url = url_of(
         "postgresql://a:one@h/d?sslpassword=two&password=three&sslmode=require",
@@ -500,7 +511,9 @@ def parallel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.slow
-def test_added_engine_is_listed_and_measured(parallel, made_home, replayer):
+def test_added_engine_is_listed_and_measured(
+    parallel: Path, made_home: Path, replayer: Replayer
+) -> None:
     """It is in `replayer list`, runs a workload, and its own verb and setting are the ones used."""
     listed = json.loads(replayer("list", "engines", "--json").out)["engines"]
     about = {one["name"]: one for one in listed}
@@ -517,7 +530,9 @@ def test_added_engine_is_listed_and_measured(parallel, made_home, replayer):
     assert engine.needs(count) == engines.load("postgres").needs(count)
 
 
-def test_added_engine_that_is_like_nothing_is_refused(tmp_path, monkeypatch):
+def test_added_engine_that_is_like_nothing_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A `like` that names no engine is answered with the nearest one."""
     folder = tmp_path / "mine"
     folder.mkdir()
@@ -527,7 +542,9 @@ def test_added_engine_that_is_like_nothing_is_refused(tmp_path, monkeypatch):
         engines.load("mine")
 
 
-def test_default_engine_that_cannot_be_read_is_named(tmp_path, monkeypatch):
+def test_default_engine_that_cannot_be_read_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A run that names no engine is told which engine.toml is at fault, not only that none is."""
     folder = tmp_path / "postgres"
     folder.mkdir()
@@ -537,7 +554,7 @@ def test_default_engine_that_cannot_be_read_is_named(tmp_path, monkeypatch):
         engines.default()
 
 
-def test_documents_have_the_example():
+def test_documents_have_the_example() -> None:
     """The worked example of the documents is the one that is tried here."""
     shown = documents.files_shown(documents.ROOT / "docs" / "extending.md")
 
@@ -545,7 +562,7 @@ def test_documents_have_the_example():
         assert shown[f"~/engines/postgres-parallel/{name}"] == text
 
 
-def test_unknown_scheme_names_the_nearest():
+def test_unknown_scheme_names_the_nearest() -> None:
     """A misspelt scheme is answered with the right one."""
     with pytest.raises(NotFound, match="did you mean postgresql"):
         engines.of_url("postgresl://x/y")

@@ -112,7 +112,9 @@ def kill_server(process: Process, written: Path, doing: str) -> None:
     ("step", "doing"),
     [("build", "INSERT"), ("flush", "replayer"), ("scan", "SELECT"), ("sessions", "CALL")],
 )
-def test_killed_server_ends_the_run_with_one_sentence(started, folder, step, doing):
+def test_killed_server_ends_the_run_with_one_sentence(
+    started: Process, folder: Path, step: str, doing: str
+) -> None:
     """The steps before it are in the result, the sentence says what happened, nothing is left.
 
     The walk has no server to kill.
@@ -136,7 +138,7 @@ def test_killed_server_ends_the_run_with_one_sentence(started, folder, step, doi
 
 
 @pytest.mark.slow
-def test_server_that_is_killed_before_the_first_step(own_home, replayer):
+def test_server_that_is_killed_before_the_first_step(own_home: Path, replayer: Replayer) -> None:
     """Killed while replayer prepares it: status 1, the same sentence, no step in the result."""
     engine = own_home / "engines" / "slow"
     engine.mkdir(parents=True)
@@ -159,7 +161,9 @@ def test_server_that_is_killed_before_the_first_step(own_home, replayer):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("step", STEPS)
-def test_sigterm_ends_the_run_and_keeps_what_is_done(started, folder, step):
+def test_sigterm_ends_the_run_and_keeps_what_is_done(
+    started: Process, folder: Path, step: str
+) -> None:
     """Exit 130, the steps before are kept, the step is marked, and nothing is left running."""
     reach(started, folder, STEPS.index(step))
     started.terminate()

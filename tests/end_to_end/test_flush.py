@@ -3,6 +3,8 @@
 import pytest
 
 from replayer.conditions.residency import residency
+from replayer.engines.connection import Database
+from replayer.engines.verbs import Asked
 from replayer.errors import Impossible
 from replayer.run.context import Context
 from replayer.steps.build import step as build
@@ -27,17 +29,17 @@ def spec() -> flush.Spec:
 
 
 @pytest.mark.parametrize("layout", ["columnstore", "rowstore"])
-def test_nothing_is_left_to_write(context, database, layout):
+def test_nothing_is_left_to_write(context: Context, database: Database, layout: str) -> None:
     """After a flush no buffer and no page of the table is dirty, and there were some before.
 
     The rows are frozen, so the first reader has no hint bits to write.
     """
     built(context, layout=layout)
     files = relations.files(database, context.data_directory())
-    (where,) = database.execute("buffercache")
+    (where,) = database.execute(Asked("buffercache"))
 
     def dirty() -> int:
-        number: int = database.execute("dirty", {"schema": where["schema"]})[0]["dirty"]
+        number: int = database.execute(Asked("dirty"), {"schema": where["schema"]})[0]["dirty"]
         return number
 
     before = dirty()
@@ -54,13 +56,13 @@ def test_nothing_is_left_to_write(context, database, layout):
         assert (found.dirty_bytes, found.writeback_bytes) == (0, 0)
     assert [(one.metric, one.unit) for one in outcome.measurements] == [("flush.elapsed", "s")]
 
-    database.execute("table/count")
+    database.execute(Asked("table/count"))
 
     assert dirty() == 0
     assert not residency(files).dirty_bytes
 
 
-def test_planner_knows_the_rows_of_the_control(context, database):
+def test_planner_knows_the_rows_of_the_control(context: Context, database: Database) -> None:
     """ANALYZE of the rowstore tells the planner how many rows there are."""
     built(context, layout="rowstore", rebuild=False)
     performed(flush, spec(), context)
@@ -72,7 +74,7 @@ def test_planner_knows_the_rows_of_the_control(context, database):
     assert found[0]["rows"] == ROWS
 
 
-def test_arrays_are_not_unpacked_for_statistics(context, database):
+def test_arrays_are_not_unpacked_for_statistics(context: Context, database: Database) -> None:
     """ANALYZE leaves the arrays of the columnstore out."""
     built(context, rebuild=False)
     performed(flush, spec(), context)
@@ -83,7 +85,9 @@ def test_arrays_are_not_unpacked_for_statistics(context, database):
     assert found[0]["n"] == 0
 
 
-def test_without_pg_buffercache_it_says_what_is_not_proven(context, database):
+def test_without_pg_buffercache_it_says_what_is_not_proven(
+    context: Context, database: Database
+) -> None:
     """A server without the extension is flushed, and the report says what is not proven."""
     built(context, rebuild=False)
     database.query("DROP EXTENSION pg_buffercache")
@@ -97,13 +101,13 @@ def test_without_pg_buffercache_it_says_what_is_not_proven(context, database):
     assert "pg_buffercache is not installed" in outcome.notes[0]
 
 
-def test_without_a_table_it_is_refused(context, no_table):
+def test_without_a_table_it_is_refused(context: Context, no_table: None) -> None:
     """There is nothing to flush before a build."""
     with pytest.raises(Impossible, match="put a build step before"):
         performed(flush, spec(), context)
 
 
-def test_unfinished_table_is_refused(context, database, no_table):
+def test_unfinished_table_is_refused(context: Context, database: Database, no_table: None) -> None:
     """What an interrupted build left is no table yet."""
     built(context)
     database.query("UPDATE persons1_build SET rows_wanted = 6 << 10")

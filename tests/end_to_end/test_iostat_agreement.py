@@ -155,7 +155,7 @@ def wait_until_unread(pipe: Path) -> None:
 
 
 @pytest.mark.root
-def test_of_the_same_counters_iostat_makes_the_same_numbers(device, tmp_path):
+def test_of_the_same_counters_iostat_makes_the_same_numbers(device: str, tmp_path: Path) -> None:
     """Given the same two copies of a disk's counters both say the same, but for the clock."""
     needs("iostat")
     if os.geteuid():
@@ -189,7 +189,7 @@ def test_of_the_same_counters_iostat_makes_the_same_numbers(device, tmp_path):
 
 
 @pytest.mark.quiet
-def test_diskstats_agrees_with_iostat(device, load):
+def test_diskstats_agrees_with_iostat(device: str, load: None) -> None:
     """`iostat -x` over the same seconds shows the same rates, sizes, waits and utilisation."""
     needs("iostat")
     long = ["iostat", "-x", "-y", "-o", "JSON", device, str(SECONDS), "1"]
@@ -215,7 +215,7 @@ def test_diskstats_agrees_with_iostat(device, load):
 
 
 @pytest.mark.quiet
-def test_vmstat_agrees_with_vmstat(device, load):
+def test_vmstat_agrees_with_vmstat(device: str, load: None) -> None:
     """`vmstat` over the same seconds shows the same interrupts, switches, blocks and shares."""
     needs("vmstat")
 
@@ -235,7 +235,7 @@ RATES = ("in", "cs", "bi", "bo", "si", "so", "us", "sy", "id", "wa", "st")
 
 
 @pytest.mark.quiet
-def test_memory_agrees_with_vmstat(device):
+def test_memory_agrees_with_vmstat(device: str) -> None:
     """`vmstat` between two marks shows memory as it was at one of them, or between."""
     needs("vmstat")
 
@@ -256,7 +256,7 @@ def test_memory_agrees_with_vmstat(device):
 
 
 @pytest.mark.quiet
-def test_cpu_agrees_with_mpstat(device, load):
+def test_cpu_agrees_with_mpstat(device: str, load: None) -> None:
     """`mpstat` over the same seconds shows the same shares of processor time."""
     needs("mpstat")
 
@@ -293,7 +293,9 @@ def between(profile: Profile, column: str, begin: float, end: float) -> float:
 
 
 @pytest.mark.quiet
-def test_a_profile_agrees_with_iostat_and_vmstat(device, load, server, watch):
+def test_a_profile_agrees_with_iostat_and_vmstat(
+    device: str, load: None, server: Server, watch: source.Watch
+) -> None:
     """What a profile says of the source's machine is what both say of the same seconds."""
     needs("iostat")
     needs("vmstat")

@@ -102,7 +102,9 @@ def around(step: dict[str, Any], reports: list[dict[str, Any]]) -> list[dict[str
     ]
 
 
-def test_ledger_of_a_server_elsewhere_agrees_with_iostat_on_its_host(hosts, url):
+def test_ledger_of_a_server_elsewhere_agrees_with_iostat_on_its_host(
+    hosts: dict[str, namespaces.Host], url: str
+) -> None:
     """Reads and bytes of the device in the window are those that iostat counts, to 3 percent."""
     if shutil.which("iostat") is None:
         pytest.skip("iostat is not installed")

@@ -39,6 +39,8 @@ from replayer.results import store
 from replayer.run import events
 from replayer.run.event_file import EventFile
 from replayer.run.telling import run_state, step_end
+from tests.browser import console
+from tests.command import Replayer
 from tests.told import line_with, matched
 
 LINK = re.compile(r"http://([^/]+):(\d+)/\?token=(\S+)")
@@ -175,7 +177,7 @@ def browser(shared: tuple[Told, Browser]) -> Browser:
     return shared[1]
 
 
-def test_a_link_opens_one_browser_and_the_next_link_the_next(told):
+def test_a_link_opens_one_browser_and_the_next_link_the_next(told: Told) -> None:
     """A used or wrong token is refused; who has a cookie may reload, with or without the link."""
     with followed(told) as (_, links):
         first, thief = Browser(links[0]), Browser(links[0])
@@ -195,7 +197,7 @@ def test_a_link_opens_one_browser_and_the_next_link_the_next(told):
         assert second.first()["state"] == first.first()["state"]
 
 
-def test_a_page_that_is_killed_is_told_and_one_that_ends_with_its_run_is_not(told):
+def test_a_page_that_is_killed_is_told_and_one_that_ends_with_its_run_is_not(told: Told) -> None:
     """The run goes on without it."""
     with followed(told) as (live, said):
         live._process.kill()
@@ -209,7 +211,7 @@ def test_a_page_that_is_killed_is_told_and_one_that_ends_with_its_run_is_not(tol
     assert len(said) == 1
 
 
-def test_who_looks_on_has_an_end_that_is_told_late_and_the_report(told):
+def test_who_looks_on_has_an_end_that_is_told_late_and_the_report(told: Told) -> None:
     """On a busy machine the last events are written after the run's process lets the page go.
 
     The report is the page of `report --html`, and its policy lets its own scripts run in the frame.
@@ -251,7 +253,7 @@ def open_files(pid: int) -> set[str]:
     return files
 
 
-def test_a_browser_that_left_is_not_waited_for(monkeypatch):
+def test_a_browser_that_left_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """The page knows at once that it left, not when it would next be told something."""
     monkeypatch.setattr(live_server, "_QUIET_SECONDS", math.inf)
 
@@ -272,7 +274,7 @@ def test_a_browser_that_left_is_not_waited_for(monkeypatch):
     asyncio.run(leave())
 
 
-def test_only_what_reads_is_answered_and_only_by_its_own_name(browser):
+def test_only_what_reads_is_answered_and_only_by_its_own_name(browser: Browser) -> None:
     """Any other method, Host or place is refused, with a sentence and without a trace."""
     for method in ("POST", "PUT", "DELETE", "PATCH", "OPTIONS", "HEAD"):
         assert browser.ask("/", method)[0] == 405
@@ -287,7 +289,7 @@ def test_only_what_reads_is_answered_and_only_by_its_own_name(browser):
     assert browser.ask("/report")[0] == 404
 
 
-def test_the_page_may_load_and_run_nothing_but_its_own(browser):
+def test_the_page_may_load_and_run_nothing_but_its_own(browser: Browser) -> None:
     """Its policy names the page's own script; nothing in it is from elsewhere."""
     _, headers, text = browser.ask("/")
     policy = headers["Content-Security-Policy"]
@@ -302,7 +304,7 @@ def test_the_page_may_load_and_run_nothing_but_its_own(browser):
     assert headers["Referrer-Policy"] == "no-referrer"
 
 
-def test_who_comes_late_sees_what_was_and_then_what_comes(shared):
+def test_who_comes_late_sees_what_was_and_then_what_comes(shared: tuple[Told, Browser]) -> None:
     """A reader of any moment has all steps and points, and hears the next ones, as others do."""
     (run, result, tell), browser = shared
     with browser.messages() as early, browser.messages() as other:
@@ -333,7 +335,7 @@ def words_said(message: Any) -> list[str]:
     return [said["text"] for said in message["state"]["said"]]
 
 
-def test_long_and_hostile_words_are_cut_and_harmless(shared):
+def test_long_and_hostile_words_are_cut_and_harmless(shared: tuple[Told, Browser]) -> None:
     """A label of ten thousand characters is a line, and nothing in it steers or hides."""
     (_, _, tell), browser = shared
     tell(events.Said(text=EVIL * 500), events.Said(text="after it"))
@@ -350,7 +352,7 @@ def test_long_and_hostile_words_are_cut_and_harmless(shared):
 
 
 @pytest.mark.slow
-def test_a_browser_that_reads_nothing_holds_nobody_up(shared):
+def test_a_browser_that_reads_nothing_holds_nobody_up(shared: tuple[Told, Browser]) -> None:
     """While one takes no byte, another hears all; what waits for the first does not grow."""
     (_, _, tell), browser = shared
     stuck = socket.create_connection((browser.host, browser.port))
@@ -368,7 +370,7 @@ def test_a_browser_that_reads_nothing_holds_nobody_up(shared):
     assert browser.ask("/")[0] == 200
 
 
-def test_a_token_that_was_chosen_opens_any_browser(told):
+def test_a_token_that_was_chosen_opens_any_browser(told: Told) -> None:
     """Those who know it may look, as often as they like; it is not printed."""
     said: list[str] = []
     token = "correct-horse-battery"
@@ -380,7 +382,7 @@ def test_a_token_that_was_chosen_opens_any_browser(told):
     assert token not in link
 
 
-def test_an_address_that_is_taken_is_refused(replayer, tmp_path):
+def test_an_address_that_is_taken_is_refused(replayer: Replayer, tmp_path: Path) -> None:
     """Before anything is done, in one sentence that says what to do."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
@@ -402,7 +404,9 @@ def test_an_address_that_is_taken_is_refused(replayer, tmp_path):
         (["--live", "--live-for", "soon"], "soon"),
     ],
 )
-def test_what_cannot_be_served_is_refused(replayer, words, reason, tmp_path):
+def test_what_cannot_be_served_is_refused(
+    replayer: Replayer, words: list[str], reason: str, tmp_path: Path
+) -> None:
     """In one sentence that says what to do, and nothing is left of it."""
     _, err = replayer("run", "smoke", *words, status=2)
 
@@ -423,12 +427,12 @@ def test_what_cannot_be_served_is_refused(replayer, words, reason, tmp_path):
         ("fe80::1%eth0", "fe80::1%eth0", 0),
     ],
 )
-def test_an_address_is_read_as_people_write_it(text, host, port):
+def test_an_address_is_read_as_people_write_it(text: str, host: str, port: int) -> None:
     """With and without a port, names, numbers, and those with colons in them."""
     assert parsed(text, "--live") == Address(host, port)
 
 
-def test_others_reach_it_only_with_a_token():
+def test_others_reach_it_only_with_a_token() -> None:
     """Loopback is what only this host reaches, by whatever name."""
     refuse_open(parsed("127.0.0.3", "--live"), None)
     refuse_open(parsed("localhost", "--live"), None)
@@ -438,7 +442,7 @@ def test_others_reach_it_only_with_a_token():
 
 
 @pytest.mark.parametrize("words", [["--live-token", "{}"], ["--live-token={}"]])
-def test_a_token_is_nothing_that_ps_shows(words):
+def test_a_token_is_nothing_that_ps_shows(words: list[str]) -> None:
     """It is taken out of the command line before anything is done, and known all the same."""
     token = "correct-horse-battery"
     shown = command_line.hidden(["run", "--live", *[word.format(token) for word in words]])
@@ -473,7 +477,9 @@ def chrome(chromium: list[str]) -> Iterator[webdriver.Chrome]:
 
 
 @pytest.mark.slow
-def test_a_real_run_is_seen_in_a_browser_to_its_report(replayer, workload, chrome, tmp_path):
+def test_a_real_run_is_seen_in_a_browser_to_its_report(
+    replayer: Replayer, workload: Path, chrome: webdriver.Chrome, tmp_path: Path
+) -> None:
     """Its steps and figures come by themselves, nothing in its label runs, then the report."""
     label = f"{EVIL}{'y' * 10_000}"
     running = replayer.start(
@@ -492,7 +498,7 @@ def test_a_real_run_is_seen_in_a_browser_to_its_report(replayer, workload, chrom
     hacked = [chrome.execute_script("return window.hacked")]
     chrome.switch_to.default_content()
     hacked.append(chrome.execute_script("return window.hacked"))
-    errors = [one["message"] for one in chrome.get_log("browser") if one["level"] == "SEVERE"]
+    errors = [one["message"] for one in console(chrome) if one["level"] == "SEVERE"]
     (path,) = (tmp_path / "results").glob("2*.json")
 
     assert hacked == [None, None]
@@ -507,7 +513,9 @@ def test_a_real_run_is_seen_in_a_browser_to_its_report(replayer, workload, chrom
 
 
 @pytest.mark.slow
-def test_who_looks_on_has_the_report_before_the_page_ends(replayer, workload, chrome):
+def test_who_looks_on_has_the_report_before_the_page_ends(
+    replayer: Replayer, workload: Path, chrome: webdriver.Chrome
+) -> None:
     """Without a terminal the page ends with the run, but not in the middle of its report."""
     # Long enough for a browser on a busy machine to be there before the end.
     workload.write_text(QUICK.replace('"1s"', '"10s"'))
@@ -518,7 +526,7 @@ def test_who_looks_on_has_the_report_before_the_page_ends(replayer, workload, ch
     chrome.switch_to.frame(chrome.find_element("css selector", "iframe"))
     wait.until(lambda _: chrome.find_elements("css selector", "h1"))
     running.communicate(timeout=120)
-    errors = [one["message"] for one in chrome.get_log("browser") if one["level"] == "SEVERE"]
+    errors = [one["message"] for one in console(chrome) if one["level"] == "SEVERE"]
 
     assert running.returncode == 0
     assert not [one for one in errors if "/report" in one or "Security" in one]
@@ -526,7 +534,9 @@ def test_who_looks_on_has_the_report_before_the_page_ends(replayer, workload, ch
 
 @pytest.mark.slow
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
-def test_the_page_goes_when_the_run_is_stopped(replayer, workload, how):
+def test_the_page_goes_when_the_run_is_stopped(
+    replayer: Replayer, workload: Path, how: signal.Signals
+) -> None:
     """After Ctrl-C and after a kill nobody listens any more, and no process is left."""
     workload.write_text(QUICK.replace('"1s"', '"60s"'))
     running = replayer.start("run", workload, "--live", "--live-for", "10m")
@@ -554,8 +564,8 @@ def _arguments(pid: str) -> bytes:
 
 @pytest.mark.slow
 def test_what_a_killed_run_told_is_removed_by_the_next_command(
-    replayer, own_home, workload, tmp_path
-):
+    replayer: Replayer, own_home: Path, workload: Path, tmp_path: Path
+) -> None:
     """The file is there while the run is, and not longer than until somebody comes by."""
     workload.write_text(QUICK.replace('"1s"', '"60s"'))
     running = replayer.start("run", workload, "-q")

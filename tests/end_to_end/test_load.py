@@ -29,14 +29,16 @@ from replayer.load.wire import Gone
 from replayer.machine import processes
 from replayer.model import Outcome
 from replayer.run.context import Context
-from replayer.servers.open import open_server
+from replayer.servers.open import Server, open_server
 from replayer.steps.sessions import step as sessions
 from replayer.steps.sessions.spec import Spec
 from replayer.tables.pgio import TableSet
 from replayer.watch.histogram import Latencies
 from tests.command import Replayer
+from tests.fixture_types import Surroundings
 from tests.halting import go_on, halt
 from tests.hooked import Hooks, hooked
+from tests.known import known
 from tests.performed import performed
 from tests.ready_made import copy, ready_data
 
@@ -93,7 +95,7 @@ def tables_there(database: Database) -> set[str]:
     return {row["name"] for row in database.execute(Verb("slob/tables"))}
 
 
-def test_a_closed_loop_keeps_every_session_busy(loaded):
+def test_a_closed_loop_keeps_every_session_busy(loaded: Measure) -> None:
     """Each has one statement under way all the time, and Little's law holds."""
     level = loaded()
     answered = round(level.completed * level.seconds)
@@ -117,7 +119,7 @@ def test_a_closed_loop_keeps_every_session_busy(loaded):
 
 
 @pytest.mark.parametrize("arrivals", ["poisson", "uniform"])
-def test_every_statement_of_a_rate_is_sent_and_answered(loaded, arrivals):
+def test_every_statement_of_a_rate_is_sent_and_answered(loaded: Measure, arrivals: str) -> None:
     """As many are begun and answered as the rate says, all of them on time or late."""
     level = loaded(rate=500, arrivals=arrivals)
 
@@ -129,7 +131,7 @@ def test_every_statement_of_a_rate_is_sent_and_answered(loaded, arrivals):
     assert sum(level.answers) == 500
 
 
-def test_the_same_seed_sends_the_same_statements(loaded):
+def test_the_same_seed_sends_the_same_statements(loaded: Measure) -> None:
     """A level can be repeated statement by statement, whenever they are answered."""
     one, same, other = (
         loaded(rate=1200, seconds=0.25, mix=EVERY_KIND, seed=seed).service_by_kind
@@ -143,7 +145,7 @@ def test_the_same_seed_sends_the_same_statements(loaded):
     assert counts[0] != counts[2]
 
 
-def test_clients_that_look_less_often_lose_nothing(loaded):
+def test_clients_that_look_less_often_lose_nothing(loaded: Measure) -> None:
     """What is due or answered is seen up to two looks late, which is in the times."""
     # A session is free for each that becomes due, or looks would come earlier.
     level = loaded(rate=40, sessions=41, resolution=0.05)
@@ -153,7 +155,7 @@ def test_clients_that_look_less_often_lose_nothing(loaded):
 
 
 @pytest.mark.quiet
-def test_clients_that_look_less_often_need_less_cpu(loaded):
+def test_clients_that_look_less_often_need_less_cpu(loaded: Measure) -> None:
     """With 2 ms between two looks they need at most 80 % of it, and keep the rate."""
     at_once, later = (
         loaded(rate=2000, seconds=2.0, sessions=16, resolution=seconds) for seconds in (0, 0.002)
@@ -180,7 +182,9 @@ def locked(context: Context, window: str) -> Iterator[Hooks]:
         yield {"connect": lock, window: held.close}
 
 
-def test_a_stall_is_in_the_response_time_of_all_who_came_meanwhile(loaded, context):
+def test_a_stall_is_in_the_response_time_of_all_who_came_meanwhile(
+    loaded: Measure, context: Context
+) -> None:
     """The server answers nothing in a window of a second: it is in all response times.
 
     The service time has it for those alone that were under way.  The backlog only grows, and is run
@@ -207,7 +211,9 @@ def test_a_stall_is_in_the_response_time_of_all_who_came_meanwhile(loaded, conte
 
 
 @pytest.mark.quiet
-def test_a_stall_of_a_second_in_a_minute_is_a_p99_of_four_tenths(loaded, server):
+def test_a_stall_of_a_second_in_a_minute_is_a_p99_of_four_tenths(
+    loaded: Measure, server: Server
+) -> None:
     """With the server stopped for 1 s of 60 at 500/s the p99 of the response is near 0.40 s."""
     lasted: list[float] = []
 
@@ -237,7 +243,7 @@ def test_a_stall_of_a_second_in_a_minute_is_a_p99_of_four_tenths(loaded, server)
     assert max(lag.longest for lag in level.lag) == pytest.approx(stall, rel=0.15)
 
 
-def test_a_rate_that_cannot_be_had_is_given_up(loaded):
+def test_a_rate_that_cannot_be_had_is_given_up(loaded: Measure) -> None:
     """A backlog that only grows is told, with how far behind it was, and what was given up."""
     # Of tables of which every statement reads half no server answers so many.
     mix = Mix(range=1, work_unit=1024)
@@ -249,7 +255,7 @@ def test_a_rate_that_cannot_be_had_is_given_up(loaded):
     assert level.begun < level.offered == 100_000
 
 
-def test_every_kind_of_statement_does_what_it_says(loaded, database):
+def test_every_kind_of_statement_does_what_it_says(loaded: Measure, database: Database) -> None:
     """Reads, updates, inserts and scans at once, in their proportions, counted by the server."""
     before = database.query("SELECT sum(n_tup_upd) AS n FROM pg_stat_user_tables")[0]["n"]
     level = loaded(rate=600, mix=EVERY_KIND, sessions=6)
@@ -265,16 +271,18 @@ def test_every_kind_of_statement_does_what_it_says(loaded, database):
     for kind, share in EVERY_KIND.shares.items():
         assert done[kind] / 600 == pytest.approx(share, abs=0.05)
     assert after - before == done["update"]
-    assert level.activity.commits >= 600
-    assert level.activity.wal_bytes > 100 * (done["update"] + done["insert"])
-    assert level.activity.wal_flushes > 0
+    assert known(level.activity.commits) >= 600
+    assert known(level.activity.wal_bytes) > 100 * (done["update"] + done["insert"])
+    assert known(level.activity.wal_flushes) > 0
     # A scan reads all 2,048 blocks of a table.
     assert level.activity.hits + level.activity.reads > 2048 * done["scan"]
     assert rows > 0
     assert tables_there(database) == set(TABLES.names)
 
 
-def test_inserts_are_committed_row_by_row_and_removed(loaded, context, database, monkeypatch):
+def test_inserts_are_committed_row_by_row_and_removed(
+    loaded: Measure, context: Context, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The table for them is there while they are made, and not when they were."""
     seen: list[Mapping[str, Any]] = []
     place = dataset.place_for_inserts
@@ -300,7 +308,9 @@ def test_inserts_are_committed_row_by_row_and_removed(loaded, context, database,
     assert tables_there(database) == set(TABLES.names)
 
 
-def test_the_table_of_inserts_of_a_killed_run_is_removed(loaded, context, database):
+def test_the_table_of_inserts_of_a_killed_run_is_removed(
+    loaded: Measure, context: Context, database: Database
+) -> None:
     """Whoever provides tables next finds what was left, and drops it."""
     del loaded
     left = dataset.place_for_inserts(database)
@@ -312,7 +322,7 @@ def test_the_table_of_inserts_of_a_killed_run_is_removed(loaded, context, databa
 
 
 @pytest.mark.slow
-def test_hot_rows_are_found_in_the_buffers(loaded, context):
+def test_hot_rows_are_found_in_the_buffers(loaded: Measure, context: Context) -> None:
     """With buffers for a quarter of the rows, most accesses to a tenth of them are hits."""
     small = {"shared_buffers": "4MB"}
     ratios = []
@@ -331,7 +341,9 @@ def test_hot_rows_are_found_in_the_buffers(loaded, context):
 
 
 @pytest.mark.quiet
-def test_a_statement_burns_what_it_costs_elsewhere(loaded, context, database):
+def test_a_statement_burns_what_it_costs_elsewhere(
+    loaded: Measure, context: Context, database: Database
+) -> None:
     """The CPU of the server for each statement is the one asked for, measured over the window."""
     mix = Mix(point=3, range=1, update=1, work_unit=8, cpu=0.003)
     asked = Asked(sessions=2, seconds=3.0, rate=100, mix=mix, tables=TABLES)
@@ -351,7 +363,7 @@ def test_a_statement_burns_what_it_costs_elsewhere(loaded, context, database):
     pytest.fail(f"3 ms were asked for, and a statement cost {costs} s")
 
 
-def test_a_killed_backend_ends_the_level_in_one_sentence(loaded, context):
+def test_a_killed_backend_ends_the_level_in_one_sentence(loaded: Measure, context: Context) -> None:
     """A session that the server ended is told at once, with what the server said of it."""
 
     def kill() -> None:
@@ -364,7 +376,9 @@ def test_a_killed_backend_ends_the_level_in_one_sentence(loaded, context):
     assert "\n" not in str(caught.value)
 
 
-def test_a_killed_server_ends_the_level_in_one_sentence(server_home, surroundings):
+def test_a_killed_server_ends_the_level_in_one_sentence(
+    server_home: Path, surroundings: Surroundings
+) -> None:
     """Kill -9 of the postmaster in the middle is told; the next start removes what was made."""
     data = copy(ready_data("postgres"), server_home / "killed-load")
     with open_server(engines.load("postgres"), data_dir=data) as server:
@@ -412,7 +426,9 @@ def answer(session: wire.Session, place: int, number: int = 5) -> bool | None:
 
 
 @pytest.mark.parametrize("kind", [wire.Postgres, wire.Encrypted])
-def test_answers_of_every_shape_are_taken_to_their_end(server, database, kind):
+def test_answers_of_every_shape_are_taken_to_their_end(
+    server: Server, database: Database, kind: type[wire.Postgres | wire.Encrypted]
+) -> None:
     """Over libpq and by our own messages: one row, none, long ones, many, refusals, and the end."""
     server.start()
     connection = driver.connect(database.connector(), AGAIN)
@@ -439,7 +455,7 @@ def connection_id(session: Any) -> int:
     return pid
 
 
-def test_an_engine_without_such_statements_says_so():
+def test_an_engine_without_such_statements_says_so() -> None:
     """It is one sentence, and the other steps go on."""
     asked = Asked(sessions=1, seconds=1, mix=Mix(point=1), tables=TABLES)
     with pytest.raises(Skip, match="ColumnStore: its tables have no index"):
@@ -448,7 +464,7 @@ def test_an_engine_without_such_statements_says_so():
         check(asked, engines.load("singlestore"))
 
 
-def test_more_statements_than_a_session_prepares_are_refused():
+def test_more_statements_than_a_session_prepares_are_refused() -> None:
     """Each table has its own, and each session all of them."""
     many = Asked(sessions=1, seconds=1, mix=EVERY_KIND, tables=TableSet(200, 100, 1))
     with pytest.raises(Skip, match="use fewer tables"):
@@ -472,7 +488,7 @@ def perform(context: Context, **keys: object) -> Outcome:
     return performed(sessions, spec, context)
 
 
-def test_a_step_at_a_rate_has_both_times_and_the_lag(context):
+def test_a_step_at_a_rate_has_both_times_and_the_lag(context: Context) -> None:
     """Response and service time are two histograms, lag is a series, and nothing is missing."""
     # More sessions than statements that a slow disk holds up: the rate is sustained.
     outcome = perform(
@@ -500,7 +516,7 @@ def test_a_step_at_a_rate_has_both_times_and_the_lag(context):
     assert [row["kind"] for row in outcome.tables["kinds"]] == ["point", "update", "insert"]
 
 
-def test_a_rate_without_a_mix_sends_the_steps_own_statements(context):
+def test_a_rate_without_a_mix_sends_the_steps_own_statements(context: Context) -> None:
     """SELECTs of a work unit, and UPDATEs in their share."""
     outcome = perform(context, rate=200, work_unit=32, update_pct=20, update_work_unit=2)
 
@@ -508,7 +524,7 @@ def test_a_rate_without_a_mix_sends_the_steps_own_statements(context):
     assert values_of(outcome)["sessions.begun"] == 200
 
 
-def test_a_mix_without_a_rate_is_a_closed_loop(context):
+def test_a_mix_without_a_rate_is_a_closed_loop(context: Context) -> None:
     """It is as fast as it is answered: the number of statements is what was found out."""
     outcome = perform(context, mix="point=9 range=1 work_unit=16")
     values = values_of(outcome)
@@ -519,7 +535,7 @@ def test_a_mix_without_a_rate_is_a_closed_loop(context):
     assert values["sessions.in_flight"] == pytest.approx(4)
 
 
-def test_no_percentile_is_told_of_a_rate_that_is_not_sustained(context):
+def test_no_percentile_is_told_of_a_rate_that_is_not_sustained(context: Context) -> None:
     """What would grow for as long as one watches is no number."""
     perform(context, rate=10, run_time="1s", mix="point=1")
     with locked(context, "sessions") as ends:
@@ -565,7 +581,9 @@ def running(
 
 
 @pytest.mark.slow
-def test_the_report_says_whether_the_rate_was_sustained(running):
+def test_the_report_says_whether_the_rate_was_sustained(
+    running: Callable[[int], subprocess.Popen[str]],
+) -> None:
     """In one line, with the mix below it, and both times."""
     report, errors = running(2).communicate()
 
@@ -584,7 +602,9 @@ def sessions_of(home: Path) -> int:
 
 
 @pytest.mark.slow
-def test_ctrl_c_in_the_middle_leaves_nothing(running, made_home):
+def test_ctrl_c_in_the_middle_leaves_nothing(
+    running: Callable[[int], subprocess.Popen[str]], made_home: Path
+) -> None:
     """It ends at once, says so in a sentence, and neither processes nor notes are left."""
     command = running(3600)
     while sessions_of(made_home) < SESSIONS and command.poll() is None:

@@ -17,11 +17,13 @@ from replayer import shell
 from replayer.engines import driver
 from replayer.engines import engine as engines
 from replayer.engines.connection import Database
+from replayer.engines.verbs import Asked as Verb
 from replayer.errors import Impossible, ReplayerError
 from replayer.load import dataset
 from replayer.load.level import Asked, measure_level
 from replayer.load.mix import Mix
 from replayer.model import Temperature, Verdict
+from replayer.run.context import Context
 from replayer.servers.open import open_server
 from replayer.servers.private import PrivateServer
 from replayer.servers.protocol import Server
@@ -105,7 +107,9 @@ def remove(database: Database) -> None:
 
 
 @pytest.mark.parametrize("parallel", [1, 4])
-def test_rows_are_those_of_plain_python(context, database, parallel):
+def test_rows_are_those_of_plain_python(
+    context: Context, database: Database, parallel: int
+) -> None:
     """For 1 and 4 sessions the rows are the same, as on PostgreSQL, each doubling with its time."""
     outcome = performed(build, build_of(sessions=parallel, segment_rows=ROWS // 8), context)
 
@@ -116,7 +120,7 @@ def test_rows_are_those_of_plain_python(context, database, parallel):
     assert outcome.facts["segments"] == 8
 
 
-def test_columns_have_the_types_of_the_table(context, database):
+def test_columns_have_the_types_of_the_table(context: Context, database: Database) -> None:
     """persons1 is (id bigint, lastname varchar(255), time timestamp)."""
     performed(build, build_of(rebuild=False), context)
     found = database.query(
@@ -132,17 +136,19 @@ def test_columns_have_the_types_of_the_table(context, database):
     ]
 
 
-def test_half_made_doubling_is_not_seen_and_the_build_goes_on(context, database):
+def test_half_made_doubling_is_not_seen_and_the_build_goes_on(
+    context: Context, database: Database
+) -> None:
     """Whatever was done of a doubling before its last statement, the view shows the one before."""
     performed(build, build_of(rows=ROWS // 2), context)
     before = stored(database)
     database.query("UPDATE persons1_build SET rows_wanted = :n", {"n": ROWS})
     number = {"doubling": DOUBLINGS}
-    database.execute("table/begin", number)
+    database.execute(Verb("table/begin"), number)
     work = doubling.tasks(doubling.Doubling(DOUBLINGS, ROWS // 2), SEGMENT_ROWS)
     for task in work:
-        database.execute("rowstore/double", task._asdict())
-    database.execute("rowstore/publish", number)
+        database.execute(Verb("rowstore/double"), task._asdict())
+    database.execute(Verb("rowstore/publish"), number)
 
     assert stored(database) == before == sorted(expected_rows(DOUBLINGS - 1))
     with pytest.raises(Impossible, match="was interrupted at 768 of 1,536 rows"):
@@ -152,7 +158,9 @@ def test_half_made_doubling_is_not_seen_and_the_build_goes_on(context, database)
     assert any(f"went on after doubling {DOUBLINGS - 1}" in note for note in outcome.notes)
 
 
-def test_segment_without_its_table_and_a_catalogue_without_an_end(context, database):
+def test_segment_without_its_table_and_a_catalogue_without_an_end(
+    context: Context, database: Database
+) -> None:
     """DDL commits by itself: what a kill leaves between two statements, the next build clears."""
     performed(build, build_of(rows=ROWS // 2), context)
     database.query("UPDATE persons1_build SET rows_wanted = :n", {"n": ROWS})
@@ -171,7 +179,7 @@ def test_segment_without_its_table_and_a_catalogue_without_an_end(context, datab
 
 
 @pytest.mark.slow
-def test_killed_server_loses_no_whole_doubling(context, server):
+def test_killed_server_loses_no_whole_doubling(context: Context, server: Server) -> None:
     """After kill -9 of the server the next build goes on, and the rows are the right ones."""
     rows = 6 << 14
     main = server.pids()[0]
@@ -202,7 +210,7 @@ def test_killed_server_loses_no_whole_doubling(context, server):
         assert stored(own) == sorted(expected_rows(14))
 
 
-def test_foreign_table_is_refused_and_kept(context, database):
+def test_foreign_table_is_refused_and_kept(context: Context, database: Database) -> None:
     """A table of one of the names that replayer did not make is never touched."""
     remove(database)
     database.query("CREATE TABLE persons1_x (precious int)")
@@ -217,7 +225,7 @@ def test_foreign_table_is_refused_and_kept(context, database):
 # Flush, walk, scan
 
 
-def test_flush_proves_that_nothing_is_dirty(context, database):
+def test_flush_proves_that_nothing_is_dirty(context: Context, database: Database) -> None:
     """Afterwards no page of the table is dirty, in the buffer pool or in the page cache."""
     performed(build, build_of(), context)
     outcome = performed(flush, flush.Spec(step="flush"), context)
@@ -234,8 +242,8 @@ def test_flush_proves_that_nothing_is_dirty(context, database):
 
 
 def test_what_is_written_while_the_table_is_flushed_is_flushed_as_well(
-    context, database, monkeypatch
-):
+    context: Context, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """InnoDB lets a single dirty page lie; another flush takes it, and its time is nobody's."""
     performed(build, build_of(), context)
     # It would wait ten seconds for what lies; what InnoDB's housekeeping writes meanwhile lies too.
@@ -259,19 +267,19 @@ def test_what_is_written_while_the_table_is_flushed_is_flushed_as_well(
     assert outcome.notes[-1].startswith(said)
 
 
-def test_flush_without_the_checkpoint_statement(context, database):
+def test_flush_without_the_checkpoint_statement(context: Context, database: Database) -> None:
     """A server without innodb_log_checkpoint_now writes all pages, and gets its setting back."""
     performed(build, build_of(), context)
     asked = "SELECT @@GLOBAL.innodb_max_dirty_pages_pct AS pct"
     before = database.query(asked)
-    for statement in database.engine.needs("flush").statements():
+    for statement in database.engine.needs(Verb("flush")).statements():
         database.query(statement.replace("INNODB_LOG_CHECKPOINT_NOW", "NO_SUCH_VARIABLE"))
 
-    assert database.execute("dirty")[0]["dirty"] == 0
+    assert database.execute(Verb("dirty"))[0]["dirty"] == 0
     assert database.query(asked) == before
 
 
-def test_walk_is_cold_with_the_server_stopped(context):
+def test_walk_is_cold_with_the_server_stopped(context: Context) -> None:
     """Every file of the table is read while no server holds any of it."""
     performed(build, build_of(rebuild=False), context)
     outcome = performed(walk, walk_of(), context)
@@ -282,7 +290,7 @@ def test_walk_is_cold_with_the_server_stopped(context):
     assert known(outcome.cold).resident_bytes == 0 or known(outcome.cold).why
 
 
-def test_space_that_innodb_has_only_reserved_is_not_waited_for(context):
+def test_space_that_innodb_has_only_reserved_is_not_waited_for(context: Context) -> None:
     """InnoDB extends its files ahead of the rows: what was never written comes from no disk."""
     performed(build, build_of(rows=6 << 14, segment_rows=6 << 13), context)
     walked = performed(walk, walk_of(), context)
@@ -293,7 +301,7 @@ def test_space_that_innodb_has_only_reserved_is_not_waited_for(context):
     assert known(cold.stored_bytes) == known(cold.data_bytes) < known(cold.file_bytes)
 
 
-def test_scan_reads_all_and_counts_right(context):
+def test_scan_reads_all_and_counts_right(context: Context) -> None:
     """Average and counts are those of the rows, and a restart does not fill the buffer pool."""
     performed(build, build_of(rebuild=False), context)
     outcome = repeat_until(
@@ -317,7 +325,9 @@ def told(row: Mapping[str, Any]) -> bool:
     return bool(row["file_bytes"] >= SEGMENTS * PAGE or row["cold"] == "lukewarm")
 
 
-def test_what_the_server_has_in_its_own_buffers_is_told(context, read_before_the_clock):
+def test_what_the_server_has_in_its_own_buffers_is_told(
+    context: Context, read_before_the_clock: Callable[[str], None]
+) -> None:
     """Also where InnoDB went around the page cache, in which nothing of it is to be seen."""
     performed(build, build_of(rebuild=False), context)
     read_before_the_clock("SELECT SUM(id) FROM persons1")
@@ -330,7 +340,7 @@ def test_what_the_server_has_in_its_own_buffers_is_told(context, read_before_the
 # Sessions
 
 
-def test_one_row_on_every_leaf_page(database, monkeypatch):
+def test_one_row_on_every_leaf_page(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     """Pages = rows, over all chunks of the load; every key once, in no physical order."""
     monkeypatch.setattr(pgio, "_CHUNK_ROWS", 300)
     rows = 1000
@@ -347,18 +357,18 @@ def test_one_row_on_every_leaf_page(database, monkeypatch):
     pgio.drop(database)
 
 
-def test_rows_of_a_plain_load_share_pages_and_are_found_out(database):
+def test_rows_of_a_plain_load_share_pages_and_are_found_out(database: Database) -> None:
     """Without the splitting there are two rows on a page, and the layout check says so."""
     pgio.drop(database)
     engine = database.engine
-    create = engine.needs("slob/create").statements(table="pgio1")
+    create = engine.needs(Verb("slob/create")).statements(table="pgio1")
     for statement in create:
         database.query(statement, {"name": "pgio1", "made_by": "test"})
     database.query(
         "INSERT INTO pgio1 SELECT seq, 501 - seq, 0, REPEAT('x', 8073) FROM seq_1_to_500"
     )
     for verb in ("index", "finish"):
-        database.execute(f"slob/{verb}", {"table": "pgio1", "rows": 500, "seed": 1})
+        database.execute(Verb(f"slob/{verb}"), {"table": "pgio1", "rows": 500, "seed": 1})
     (found,) = pgio.layout(database, ["pgio1"])
 
     assert 250 <= found.blocks <= 260
@@ -366,7 +376,7 @@ def test_rows_of_a_plain_load_share_pages_and_are_found_out(database):
     pgio.drop(database)
 
 
-def test_direct_sessions_read_each_page_from_the_device(context):
+def test_direct_sessions_read_each_page_from_the_device(context: Context) -> None:
     """With O_DIRECT and a small pool the touched pages are read, and the counters say it."""
     outcome = performed(sessions, sessions_of(scale=1000), context)
     values = {one.metric: one.value for one in outcome.measurements}
@@ -384,7 +394,7 @@ def test_direct_sessions_read_each_page_from_the_device(context):
     assert outcome.latency["select"].operations == selects
 
 
-def test_cached_sessions_read_through_the_page_cache(context):
+def test_cached_sessions_read_through_the_page_cache(context: Context) -> None:
     """With fsync as the flush method the tables are warmed, and proven to be in the page cache."""
     spec = sessions_of(memory="cached", scale=1000)
     outcome = repeat_until(
@@ -398,7 +408,7 @@ def test_cached_sessions_read_through_the_page_cache(context):
     assert outcome.facts["settings.innodb_flush_method"] == "fsync"
 
 
-def test_updates_keep_their_quota_and_are_committed(context, database):
+def test_updates_keep_their_quota_and_are_committed(context: Context, database: Database) -> None:
     """Of every 100 statements so many are UPDATEs; each one changed so many rows, and stays."""
     spec = sessions_of(update_pct=30, update_work_unit=4, operations=200)
     sessions_preparation.provide_tables(spec.tables(PAGE), context)
@@ -420,11 +430,11 @@ def test_updates_keep_their_quota_and_are_committed(context, database):
     assert outcome.latency["update"].operations == 120
 
 
-def test_deadlock_is_counted_and_tried_again(context, database):
+def test_deadlock_is_counted_and_tried_again(context: Context, database: Database) -> None:
     """The session that InnoDB ends for a deadlock repeats its statement until it is done."""
     spec = sessions_of(num_schemas=1, scale=400)
     sessions_preparation.provide_tables(spec.tables(PAGE), context)
-    database.execute("slob/access_index")
+    database.execute(Verb("slob/access_index"))
     done: list[dict[str, int]] = []
     connector = database.connector()
     with contextlib.closing(driver.connect(connector)) as other:
@@ -454,11 +464,11 @@ def test_deadlock_is_counted_and_tried_again(context, database):
     assert [(row["updates"], row["deadlocks"]) for row in done] == [(1, 1)]
 
 
-def test_random_keys_depend_on_the_seed_alone(database):
+def test_random_keys_depend_on_the_seed_alone(database: Database) -> None:
     """RAND() gives the same numbers after the same seed, and others after another."""
     drawn = []
     for seed in (0.25, 0.25, 0.5, -0.99):
-        database.execute("slob/seed", seed=seed)
+        database.execute(Verb("slob/seed"), seed=seed)
         drawn.append([database.query("SELECT RAND() AS r")[0]["r"] for _ in range(3)])
 
     assert drawn[0] == drawn[1]
@@ -468,7 +478,7 @@ def test_random_keys_depend_on_the_seed_alone(database):
 # The server
 
 
-def test_setting_that_the_server_does_not_have_is_named(server):
+def test_setting_that_the_server_does_not_have_is_named(server: Server) -> None:
     """An unknown setting is one sentence with its name, and the server goes on as it was."""
     with (
         pytest.raises(Impossible, match="refused the setting innodb_buffer_pool_sizes"),
@@ -480,7 +490,7 @@ def test_setting_that_the_server_does_not_have_is_named(server):
     assert server.facts().settings["innodb_flush_method"] == "O_DIRECT"
 
 
-def test_setting_in_replayers_own_hands_is_refused(server):
+def test_setting_in_replayers_own_hands_is_refused(server: Server) -> None:
     """What would take the server out of replayer's hands cannot be set."""
     for name in ("datadir", "socket", "skip_networking", "port"):
         with (
@@ -490,7 +500,7 @@ def test_setting_in_replayers_own_hands_is_refused(server):
             pass
 
 
-def test_stopped_server_is_gone(server):
+def test_stopped_server_is_gone(server: Server) -> None:
     """After a stop no process of it is left, and a start brings the same data back."""
     with contextlib.closing(Database(server.engine, server.start())) as own:
         own.query("CREATE TABLE kept AS SELECT 1 AS a")
@@ -503,7 +513,7 @@ def test_stopped_server_is_gone(server):
         own.query("DROP TABLE kept")
 
 
-def test_temporary_tables_of_another_server_are_kept(server_home, mariadbd):
+def test_temporary_tables_of_another_server_are_kept(server_home: Path, mariadbd: Path) -> None:
     """A server that is made and started takes nothing away that another one has in /tmp."""
     foreign = Path(tempfile.gettempdir(), f"#sql-temptable-{os.getpid():x}-1-1.MAI")
     foreign.touch()
@@ -519,7 +529,9 @@ def test_temporary_tables_of_another_server_are_kept(server_home, mariadbd):
         foreign.unlink(missing_ok=True)
 
 
-def test_missing_server_says_what_to_install(monkeypatch, own_home):
+def test_missing_server_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, own_home: Path
+) -> None:
     """Without mariadbd it is one sentence with the package and the option."""
     engine = engines.load("mariadb")
     server = engine.spec.server.model_copy(update={"folders": (), "program": "nosuchd"})
@@ -537,7 +549,7 @@ def test_missing_server_says_what_to_install(monkeypatch, own_home):
 EVERY_KIND = Mix(point=50, range=20, update=20, insert=8, scan=2, work_unit=8, insert_bytes=60)
 
 
-def test_a_mix_at_a_rate_is_counted(context, database):
+def test_a_mix_at_a_rate_is_counted(context: Context, database: Database) -> None:
     """As on PostgreSQL: every statement, the proportions, what was written; nothing is left."""
     wanted = TableSet(2, 600, 1)
     dataset.provide_tables(wanted, context)
@@ -559,11 +571,11 @@ def test_a_mix_at_a_rate_is_counted(context, database):
     assert activity.commits >= done["update"] + done["insert"]
     assert (activity.wal_bytes or 0) > 0
     assert (activity.hits or 0) + (activity.reads or 0) > 600 * done["scan"]
-    assert {row["name"] for row in database.execute("slob/tables")} == set(wanted.names)
+    assert {row["name"] for row in database.execute(Verb("slob/tables"))} == set(wanted.names)
 
 
 @pytest.mark.quiet
-def test_a_mix_at_a_rate_is_kept(context, database):
+def test_a_mix_at_a_rate_is_kept(context: Context, database: Database) -> None:
     """A rate that the server can do is sustained to the end of its window."""
     wanted = TableSet(2, 600, 1)
     dataset.provide_tables(wanted, context)
@@ -573,7 +585,9 @@ def test_a_mix_at_a_rate_is_kept(context, database):
     assert level.sustained, level.reason
 
 
-def test_a_mix_in_a_closed_loop_burns_cpu_in_the_server(context, database):
+def test_a_mix_in_a_closed_loop_burns_cpu_in_the_server(
+    context: Context, database: Database
+) -> None:
     """Units of CPU cost the server what they are, for each statement; one at most is under way."""
     wanted = TableSet(1, 600, 1)
     dataset.provide_tables(wanted, context)
@@ -590,7 +604,7 @@ def test_a_mix_in_a_closed_loop_burns_cpu_in_the_server(context, database):
 
 
 @pytest.mark.quiet
-def test_a_closed_loop_is_never_without_a_statement(context, database):
+def test_a_closed_loop_is_never_without_a_statement(context: Context, database: Database) -> None:
     """Throughput times service time are the sessions, by Little's law."""
     wanted = TableSet(1, 600, 1)
     dataset.provide_tables(wanted, context)
@@ -604,7 +618,9 @@ def test_a_closed_loop_is_never_without_a_statement(context, database):
     assert burning.service.mean_ns > 3 * bare.service.mean_ns
 
 
-def test_sessions_that_update_one_row_wait_for_its_lock(context, database):
+def test_sessions_that_update_one_row_wait_for_its_lock(
+    context: Context, database: Database
+) -> None:
     """Who waits for a row is seen waiting for it, and the server counts it."""
     wanted = TableSet(1, 600, 1)
     dataset.provide_tables(wanted, context)
@@ -646,7 +662,9 @@ def held_rows(database: Database, sessions: int, seconds: float) -> Iterator[Non
 
 
 @pytest.mark.parametrize(("number", "name"), [(signal.SIGKILL, "SIGKILL"), (40, "signal 40")])
-def test_a_server_that_is_killed_while_it_starts_is_told_so(server, monkeypatch, number, name):
+def test_a_server_that_is_killed_while_it_starts_is_told_so(
+    server: Server, monkeypatch: pytest.MonkeyPatch, number: int, name: str
+) -> None:
     """The last line of its log, which was told instead, is whatever it did at that moment."""
     server.stop()
     start: Callable[..., shell.Conversation] = shell.start

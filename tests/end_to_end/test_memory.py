@@ -15,13 +15,17 @@ import pytest
 from replayer import journal
 from replayer.conditions import memory_bound
 from replayer.conditions.residency import residency
+from replayer.engines.connection import Database
 from replayer.errors import Impossible, ReplayerError
 from replayer.machine import page_cache
 from replayer.machine.host import Host
 from replayer.model import Verdict
 from replayer.run import recovery
+from replayer.run.context import Context
+from replayer.servers.open import Server
 from replayer.steps.sessions import step as sessions
 from replayer.steps.sessions.spec import Spec
+from tests.known import known
 from tests.performed import performed
 
 MIB = 1 << 20
@@ -60,7 +64,7 @@ def left_by_killed(code: str) -> list[str]:
     return said.split()[1:]
 
 
-def test_cgroup_confines_the_server_and_lets_it_go(server, database):
+def test_cgroup_confines_the_server_and_lets_it_go(server: Server, database: Database) -> None:
     """All processes of the server, also new ones, are in the group, and afterwards home again."""
     needs("cgroup")
     before = {pid: group_of(pid) for pid in server.pids()}
@@ -81,10 +85,10 @@ def test_cgroup_confines_the_server_and_lets_it_go(server, database):
     assert list(journal.notes("cgroup")) == []
 
 
-def test_cgroup_bounds_the_page_cache(server, database, tmp_path):
+def test_cgroup_bounds_the_page_cache(server: Server, database: Database, tmp_path: Path) -> None:
     """A file that is read inside the group stays in the page cache only as far as the limit."""
     needs("cgroup")
-    large = server.data_directory() / "large-file"
+    large = known(server.data_directory()) / "large-file"
     large.write_bytes(os.urandom(MIB) * 96)
     large.chmod(0o644)
     try:
@@ -103,7 +107,7 @@ def test_cgroup_bounds_the_page_cache(server, database, tmp_path):
     assert resident <= 48 * MIB
 
 
-def test_cgroup_is_given_back_at_an_error(server):
+def test_cgroup_is_given_back_at_an_error(server: Server) -> None:
     """Whatever happens inside, the group is gone afterwards."""
     needs("cgroup")
     with (
@@ -116,7 +120,7 @@ def test_cgroup_is_given_back_at_an_error(server):
     assert list(journal.notes("cgroup")) == []
 
 
-def test_killed_replayer_leaves_a_cgroup_that_is_given_back(server_home):
+def test_killed_replayer_leaves_a_cgroup_that_is_given_back(server_home: Path) -> None:
     """After a SIGKILL the next command moves the server's processes home and removes the group."""
     needs("cgroup")
     (pid, group) = left_by_killed(
@@ -147,7 +151,7 @@ def test_killed_replayer_leaves_a_cgroup_that_is_given_back(server_home):
 
 
 @pytest.mark.alone
-def test_huge_pages_are_reserved_and_given_back(server):
+def test_huge_pages_are_reserved_and_given_back(server: Server) -> None:
     """Free memory becomes huge pages, and as many as before are there afterwards."""
     needs("hugepages")
     before = HOST.memory("HugePages_Total")
@@ -164,7 +168,7 @@ def test_huge_pages_are_reserved_and_given_back(server):
 
 
 @pytest.mark.alone
-def test_killed_replayer_leaves_huge_pages_that_are_given_back(server_home):
+def test_killed_replayer_leaves_huge_pages_that_are_given_back(server_home: Path) -> None:
     """After a SIGKILL the next command gives the reserved pages back."""
     needs("hugepages")
     before = HOST.memory("HugePages_Total")
@@ -190,7 +194,7 @@ def test_killed_replayer_leaves_huge_pages_that_are_given_back(server_home):
 
 
 @pytest.mark.alone
-def test_ballast_is_locked_and_given_back(server):
+def test_ballast_is_locked_and_given_back(server: Server) -> None:
     """The memory is held by one child, locked, and free again when it is gone."""
     needs("ballast")
     keep = HOST.memory("MemAvailable") - 64 * MIB
@@ -205,7 +209,7 @@ def test_ballast_is_locked_and_given_back(server):
 
 
 @pytest.mark.alone
-def test_killed_replayer_takes_its_ballast_along(server_home):
+def test_killed_replayer_takes_its_ballast_along(server_home: Path) -> None:
     """The child that holds the memory dies with replayer, and the note is cleared away."""
     needs("ballast")
     (child,) = left_by_killed(
@@ -229,7 +233,7 @@ def test_killed_replayer_takes_its_ballast_along(server_home):
 
 
 @pytest.mark.parametrize("kind", ["hugepages", "ballast"])
-def test_more_than_there_is_cannot_be_kept_free(server, kind):
+def test_more_than_there_is_cannot_be_kept_free(server: Server, kind: str) -> None:
     """Leaving more memory free than the machine has is an impossible request; nothing is taken."""
     needs(kind)
     with (
@@ -240,7 +244,7 @@ def test_more_than_there_is_cannot_be_kept_free(server, kind):
     assert list(journal.notes(kind)) == []
 
 
-def test_ordinary_user_is_told_why():
+def test_ordinary_user_is_told_why() -> None:
     """Without the rights, each kind says what is missing."""
     code = """
         import json, os
@@ -266,7 +270,7 @@ def spec_of(**keys: object) -> Spec:
     return Spec.model_validate({"step": "sessions", "name": "sessions", **small, **keys})
 
 
-def test_step_in_a_cgroup_reads_from_the_device(context):
+def test_step_in_a_cgroup_reads_from_the_device(context: Context) -> None:
     """With a limit on the server the blocks come from the device, as the ledger proves."""
     needs("cgroup")
     spec = spec_of(memory="cgroup", memory_limit="32M", scale="64M")
@@ -278,7 +282,7 @@ def test_step_in_a_cgroup_reads_from_the_device(context):
     assert outcome.facts["memory.kind"] == "cgroup"
 
 
-def test_too_small_a_cgroup_is_refused_before_the_kernel_kills(context):
+def test_too_small_a_cgroup_is_refused_before_the_kernel_kills(context: Context) -> None:
     """A limit that the server's own processes exceed is refused with what they need."""
     needs("cgroup")
     with pytest.raises(Impossible, match="alone need about"):
@@ -287,7 +291,7 @@ def test_too_small_a_cgroup_is_refused_before_the_kernel_kills(context):
         sessions.check(spec_of(memory="cgroup", memory_limit="20M"), context)
 
 
-def test_unknown_limit_is_an_error_and_leaves_nothing(server):
+def test_unknown_limit_is_an_error_and_leaves_nothing(server: Server) -> None:
     """A limit that the kernel refuses leaves no group behind."""
     needs("cgroup")
     with (

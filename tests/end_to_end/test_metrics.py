@@ -14,6 +14,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
+from prometheus_client.metrics_core import Metric
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from replayer.results import store
@@ -24,6 +25,7 @@ from tests.told import line_with, matched
 
 FIXTURE = Path(__file__).parents[1] / "fixtures" / "runs" / f"format-{FORMAT}.json"
 LINK = re.compile(r"^metrics: (http://127\.0\.0\.1:\d+/metrics)\n$")
+FAMILIES: Callable[[str], Iterator[Metric]] = text_string_to_metric_families
 _UNDER_WAY = re.compile("replayer_(current_|step_running)")
 """What only a run under way has."""
 
@@ -64,7 +66,7 @@ def get(link: str, method: str = "GET", **headers: str) -> tuple[str, str]:
         return answer.read().decode(), answer.headers["Content-Type"]
 
 
-def test_they_are_served_to_read_and_nothing_else(serving, results):
+def test_they_are_served_to_read_and_nothing_else(serving: Serving, results: Path) -> None:
     """GET answers in both forms of Prometheus; POST and names of the web are refused; ^C ends."""
     accepted = {"Accept": "application/openmetrics-text; version=1.0.0"}
     with serving("stock", "uek", "--results", results) as (link, process):
@@ -78,13 +80,13 @@ def test_they_are_served_to_read_and_nothing_else(serving, results):
         process.wait(120)
 
     assert kind.startswith("application/openmetrics-text")
-    families = {family.name for family in text_string_to_metric_families(text)}
+    families = {family.name for family in FAMILIES(text)}
     assert {"replayer_run", "replayer_step_riops", "replayer_step_latency_seconds"} <= families
     assert 'label="uek"' in plain
     assert process.returncode == 130
 
 
-def test_a_port_that_is_taken_is_told_in_one_sentence(replayer, results):
+def test_a_port_that_is_taken_is_told_in_one_sentence(replayer: Replayer, results: Path) -> None:
     """Neither `metrics` nor `run` begins: who asked is told what to do."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
@@ -97,7 +99,7 @@ def test_a_port_that_is_taken_is_told_in_one_sentence(replayer, results):
     assert ran.err == asked.err.replace("--listen", "--metrics")
 
 
-def test_runs_that_come_and_change_are_seen(serving, tmp_path):
+def test_runs_that_come_and_change_are_seen(serving: Serving, tmp_path: Path) -> None:
     """Without a RUN the newest of the folder are served, as their files are when one asks."""
     run = store.load(FIXTURE)
     with serving("--results", tmp_path, "--last", "1") as (link, _):
@@ -114,7 +116,7 @@ def test_runs_that_come_and_change_are_seen(serving, tmp_path):
     assert f'run="{run.id}"' not in text
 
 
-def test_the_linter_of_prometheus_finds_nothing(replayer, results):
+def test_the_linter_of_prometheus_finds_nothing(replayer: Replayer, results: Path) -> None:
     """Names, units, types and help are as Prometheus' conventions have them."""
     text, _ = replayer("metrics", "--results", results)
     command = [scraped.program("promtool"), "check", "metrics"]
@@ -124,7 +126,9 @@ def test_the_linter_of_prometheus_finds_nothing(replayer, results):
     assert (checked.returncode, checked.stdout, checked.stderr) == (0, "", "")
 
 
-def test_a_file_for_the_textfile_collector(replayer, results, tmp_path):
+def test_a_file_for_the_textfile_collector(
+    replayer: Replayer, results: Path, tmp_path: Path
+) -> None:
     """It is replaced whole and can be read by others; what cannot be written is one sentence."""
     wanted = tmp_path / "replayer.prom"
     wanted.write_text("before")
@@ -142,7 +146,9 @@ def test_a_file_for_the_textfile_collector(replayer, results, tmp_path):
 
 
 @pytest.mark.slow
-def test_every_query_of_the_board_that_needs_no_run_under_way_has_data(serving, results, tmp_path):
+def test_every_query_of_the_board_that_needs_no_run_under_way_has_data(
+    serving: Serving, results: Path, tmp_path: Path
+) -> None:
     """Of runs that are over, for both kernels; also where two who are asked know one run apart."""
     run = next(store.load(path) for path in sorted(results.iterdir()))
     (tmp_path / "begun").mkdir()
@@ -167,7 +173,7 @@ def test_every_query_of_the_board_that_needs_no_run_under_way_has_data(serving, 
     assert all(values)
 
 
-def test_the_files_of_prometheus_and_grafana_are_as_they_take_them():
+def test_the_files_of_prometheus_and_grafana_are_as_they_take_them() -> None:
     """Prometheus' own check takes its configuration; compose mounts what is there."""
     checked = subprocess.run(
         [scraped.program("promtool"), "check", "config", scraped.FOLDER / "prometheus.yml"],

@@ -102,7 +102,9 @@ def until(condition: Callable[[], Result]) -> Result:
 
 
 @pytest.mark.slow
-def test_the_board_has_data_of_a_run_and_the_values_are_the_reports(home, replayer, start):
+def test_the_board_has_data_of_a_run_and_the_values_are_the_reports(
+    home: Path, replayer: Replayer, start: Starting
+) -> None:
     """Each query of the board is answered; no counter falls; what a step has it keeps."""
     results = home / "results"
     first = start("run", "smoke", "--label", "stock", "--results", results, "-q")
@@ -158,7 +160,7 @@ def test_the_board_has_data_of_a_run_and_the_values_are_the_reports(home, replay
 
 @pytest.mark.slow
 @pytest.mark.parametrize("ending", [signal.SIGKILL, signal.SIGINT])
-def test_they_end_with_the_run(home, start, ending):
+def test_they_end_with_the_run(home: Path, start: Starting, ending: signal.Signals) -> None:
     """Whatever ends the run, nobody answers afterwards, and nothing is left of the process."""
     (home / "long.toml").write_text(LONG)
     words = ("--results", home / "results", "--metrics", "127.0.0.1:0")

@@ -52,7 +52,7 @@ def seconds(host: Host, to: str) -> float:
     return float(host.run("python3", "-I", "-c", ROUND_TRIPS, to).stdout)
 
 
-def test_each_is_a_host_of_its_own(hosts):
+def test_each_is_a_host_of_its_own(hosts: dict[str, Host]) -> None:
     """What ssh starts has its host's name, files and processes, and none of another one's."""
     (hosts["db"].own / "only-there").write_text("")
     busy = hosts["near"].start("sleep", "1000")
@@ -70,7 +70,7 @@ def test_each_is_a_host_of_its_own(hosts):
     busy.wait()
 
 
-def test_clocks_are_ahead_by_what_was_asked(hosts):
+def test_clocks_are_ahead_by_what_was_asked(hosts: dict[str, Host]) -> None:
     """CLOCK_MONOTONIC of one host is an hour ahead of the others', which agree."""
     ask = ("python3", "-I", "-c", "import time; print(time.monotonic())")
     order = ("user", "near", "user", "db", "user")
@@ -79,14 +79,14 @@ def test_clocks_are_ahead_by_what_was_asked(hosts):
     assert first <= ahead - 3600 <= between <= same <= last
 
 
-def test_a_far_host_is_a_millisecond_away_each_way(hosts):
+def test_a_far_host_is_a_millisecond_away_each_way(hosts: dict[str, Host]) -> None:
     """No round trip to it takes less than 2 ms, from either end."""
     assert seconds(hosts["user"], "far") >= 0.002
     assert seconds(hosts["far"], "user") >= 0.002
 
 
 @pytest.mark.quiet
-def test_a_far_host_is_no_further_than_was_asked(hosts):
+def test_a_far_host_is_no_further_than_was_asked(hosts: dict[str, Host]) -> None:
     """A round trip to it takes 2 ms more than one to a near host, from either end."""
     near = seconds(hosts["user"], "db")
 
@@ -94,7 +94,7 @@ def test_a_far_host_is_no_further_than_was_asked(hosts):
     assert 0.002 <= seconds(hosts["far"], "user") - near <= 0.004
 
 
-def test_a_cable_that_is_out_and_in_again(hosts):
+def test_a_cable_that_is_out_and_in_again(hosts: dict[str, Host]) -> None:
     """Nobody answers without it; with it again they do, also through a cable that delays."""
     names = ("near", "far")
     for name in names:
@@ -111,7 +111,7 @@ def test_a_cable_that_is_out_and_in_again(hosts):
         assert hosts["user"].run("ssh", name, "hostname").stdout == f"{name}\n"
 
 
-def test_a_host_that_hangs_and_goes_on(hosts):
+def test_a_host_that_hangs_and_goes_on(hosts: dict[str, Host]) -> None:
     """A stopped host takes connections, as its kernel lives, and says nothing until it goes on."""
     hosts["db"].stop()
     silent = ("ssh", "-o", "ConnectTimeout=1", "db", "true")
@@ -122,7 +122,7 @@ def test_a_host_that_hangs_and_goes_on(hosts):
     assert hosts["user"].run("ssh", "db", "hostname").stdout == "db\n"
 
 
-def test_nothing_outlives_the_process_that_made_it():
+def test_nothing_outlives_the_process_that_made_it() -> None:
     """After a SIGKILL its hosts' processes are gone at once, and the next rig sweeps its folder."""
     root = Path(__file__).parents[2]
     with subprocess.Popen(
@@ -143,7 +143,7 @@ def test_nothing_outlives_the_process_that_made_it():
     assert not Path(folder).parent.exists()
 
 
-def test_a_host_that_ends_takes_all_with_it():
+def test_a_host_that_ends_takes_all_with_it() -> None:
     """Its processes are gone when `end` returns, and the others do not mind."""
     with namespaces.rig("one", "two") as hosts:
         busy = hosts["one"].start("sleep", "1000")

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.command import COMMAND
+from tests.command import COMMAND, Replayer
 
 TWO_PROBES = """
 [[step]]
@@ -55,7 +55,9 @@ def small(tmp_path: Path) -> Iterator[Path]:
 
 @pytest.mark.slow
 @pytest.mark.root
-def test_on_a_full_disk_the_run_is_printed_and_kept_elsewhere(workload, small, replayer, tmp_path):
+def test_on_a_full_disk_the_run_is_printed_and_kept_elsewhere(
+    workload: Path, small: Path, replayer: Replayer, tmp_path: Path
+) -> None:
     """The report is whole, the file lies in $TMPDIR, and the last sentence says where and why."""
     other = tmp_path / "other"
     other.mkdir()
@@ -78,7 +80,9 @@ def test_on_a_full_disk_the_run_is_printed_and_kept_elsewhere(workload, small, r
 
 
 @pytest.mark.slow
-def test_a_report_that_cannot_be_printed_is_said_and_the_run_is_kept(workload, replayer, tmp_path):
+def test_a_report_that_cannot_be_printed_is_said_and_the_run_is_kept(
+    workload: Path, replayer: Replayer, tmp_path: Path
+) -> None:
     """With a stdout that takes nothing the run is stored, and stderr says both."""
     results = tmp_path / "results"
     with Path("/dev/full").open("w") as full:
@@ -107,7 +111,7 @@ CASES = {
 @pytest.mark.slow
 @pytest.mark.parametrize("words", [["list"], ["list", "--json"], ["--version"], ["run", "--help"]])
 @pytest.mark.parametrize("case", CASES)
-def test_streams_that_take_nothing_are_one_sentence(case, words):
+def test_streams_that_take_nothing_are_one_sentence(case: str, words: list[str]) -> None:
     """A command whose streams are closed or full ends with a status and at most one sentence."""
     redirected, status, sentence = CASES[case]
     command = f"set -o pipefail; {shutil.which('env')} {' '.join([*COMMAND, *words])} {redirected}"
@@ -120,7 +124,7 @@ def test_streams_that_take_nothing_are_one_sentence(case, words):
 
 
 @pytest.mark.parametrize("words", [["list"], ["show", "nothing-there"]])
-def test_a_terminal_that_is_gone_is_no_traceback(words, tmp_path):
+def test_a_terminal_that_is_gone_is_no_traceback(words: list[str], tmp_path: Path) -> None:
     """Where reading and writing fail with EIO, replayer ends by itself with its own status."""
     ours, theirs = pty.openpty()
     traced = tmp_path / "written"
@@ -173,7 +177,9 @@ sys.exit(main(["run", "no-such-workload", "--results", "results"]))
         (LATE, 2, "2>/dev/full"),
     ],
 )
-def test_ctrl_c_while_modules_are_loaded_is_one_sentence(module, times, redirected, replayer):
+def test_ctrl_c_while_modules_are_loaded_is_one_sentence(
+    module: str, times: int, redirected: str, replayer: Replayer
+) -> None:
     """Ctrl-C while a command's modules are imported is status 130; a second one may end it."""
     script = replayer.folder / "loading.py"
     script.write_text(LOADING)

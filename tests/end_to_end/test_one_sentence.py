@@ -8,7 +8,6 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -17,6 +16,7 @@ from replayer.errors import Interrupted, ReplayerError, expected
 from replayer.results import store
 from replayer.servers.open import Server
 from tests.command import Replayer
+from tests.fixture_types import RunOf
 
 HIT_WHILE_INSTALLING = """
 import os, signal, threading
@@ -62,7 +62,7 @@ def test_a_mix_of_another_type_is_refused(replayer: Replayer, mix: str) -> None:
     ],
 )
 def test_a_result_that_somebody_edited_is_shown_without_what_cannot_be_read(
-    replayer: Replayer, run_of: Any, row: dict[str, object]
+    replayer: Replayer, run_of: RunOf, row: dict[str, object]
 ) -> None:
     """Terminal and page say that a step's numbers are not as it writes them, and show the rest."""
     path = replayer.folder / "edited.json"

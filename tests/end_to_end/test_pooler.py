@@ -92,7 +92,9 @@ def fresh(server: Server) -> list[tuple[Any, ...] | None]:
 
 @pytest.mark.parametrize("mode", ["transaction", "statement"])
 @pytest.mark.parametrize("busy", [False, True])
-def test_a_pooler_that_lends_sessions_out_is_refused_clean(server, pgbouncer, mode, busy):
+def test_a_pooler_that_lends_sessions_out_is_refused_clean(
+    server: Server, pgbouncer: str, mode: str, *, busy: bool
+) -> None:
     """It is recognised, whoever else uses it, and nothing of replayer's stays on its sessions."""
     with pooled(pgbouncer, server, mode) as url, contextlib.ExitStack() as others:
         for _ in range(2 * busy):
@@ -108,7 +110,9 @@ def test_a_pooler_that_lends_sessions_out_is_refused_clean(server, pgbouncer, mo
         assert left_on(url) == fresh(server)
 
 
-def test_a_pooler_that_keeps_sessions_works_and_is_left_clean(server, pgbouncer):
+def test_a_pooler_that_keeps_sessions_works_and_is_left_clean(
+    server: Server, pgbouncer: str
+) -> None:
     """With a session of its own for each client replayer works, and what it set is reset."""
     with pooled(pgbouncer, server, "session") as url:
         with (

@@ -139,7 +139,9 @@ def last_words(stderr: str) -> str:
 
 
 @pytest.mark.slow
-def test_every_storage_probe_runs_and_says_it_in_its_tools_words(workload, run, disk):
+def test_every_storage_probe_runs_and_says_it_in_its_tools_words(
+    workload: Write, run: Callable[..., tuple[int, Any, str]], disk: Path
+) -> None:
     """Each probe works on real files, finds what its tool finds, and leaves nothing behind."""
     path = workload(
         'probe = "io"\nname = "io"\nsize = "8M"\nfiles = 2\ndepth = 3\namount = "184k"\n',
@@ -182,7 +184,9 @@ def test_every_storage_probe_runs_and_says_it_in_its_tools_words(workload, run, 
 
 
 @pytest.mark.slow
-def test_blocks_that_direct_io_cannot_move_are_refused_only_with_direct_io(workload, run, disk):
+def test_blocks_that_direct_io_cannot_move_are_refused_only_with_direct_io(
+    workload: Write, run: Callable[..., tuple[int, Any, str]], disk: Path
+) -> None:
     """An odd block goes through the page cache; past it, it is an error with what to do."""
     odd = 'probe = "io"\nname = "io"\nsize = "1M"\nblock_size = 1000\namount = "50k"\n'
     cached = workload(
@@ -199,7 +203,9 @@ def test_blocks_that_direct_io_cannot_move_are_refused_only_with_direct_io(workl
 
 
 @pytest.mark.slow
-def test_processor_and_memory_probes_need_no_files(workload, run, disk):
+def test_processor_and_memory_probes_need_no_files(
+    workload: Write, run: Callable[..., tuple[int, Any, str]], disk: Path
+) -> None:
     """Passes and bytes are counted on one and on all cores; nothing is written.
 
     No word or unit is sysbench's: its loops are others, and so are its figures.
@@ -223,7 +229,9 @@ def test_processor_and_memory_probes_need_no_files(workload, run, disk):
 
 
 @pytest.mark.slow
-def test_clients_are_printed_each_and_as_their_sum(workload, run, disk):
+def test_clients_are_printed_each_and_as_their_sum(
+    workload: Write, run: Callable[..., tuple[int, Any, str]], disk: Path
+) -> None:
     """Three clients with files of their own: each has its row, and the sum is their sum."""
     path = workload('probe = "io"\nname = "io"\nsize = "2M"\nduration = "300ms"\nwarm_up = 0')
 
@@ -250,7 +258,9 @@ def test_clients_are_printed_each_and_as_their_sum(workload, run, disk):
         ),
     ],
 )
-def test_cross_check_runs_the_tool_in_turn(workload, run, disk, tool, table):
+def test_cross_check_runs_the_tool_in_turn(
+    workload: Write, run: Callable[..., tuple[int, Any, str]], disk: Path, tool: str, table: str
+) -> None:
     """Both figures and their ratio are in the result; the tool's own files are gone as well."""
     if reference_tools.installed(tool) is None:
         pytest.skip(f"{tool} is not installed")
@@ -265,7 +275,9 @@ def test_cross_check_runs_the_tool_in_turn(workload, run, disk, tool, table):
 
 
 @pytest.mark.slow
-def test_cross_check_without_the_tool_is_said(workload, run, disk, tmp_path):
+def test_cross_check_without_the_tool_is_said(
+    workload: Write, run: Callable[..., tuple[int, Any, str]], disk: Path, tmp_path: Path
+) -> None:
     """A tool that is not installed is a note, not a failure."""
     path = workload('probe = "ioping"\ncount = 3\ninterval = 0\nsize = "1M"\ncross_check = true')
     nothing = tmp_path / "bin"
@@ -300,7 +312,13 @@ def command_of(pid: int) -> bytes:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_interrupted_probe_keeps_its_finished_rows(workload, start, disk, tmp_path, number):
+def test_interrupted_probe_keeps_its_finished_rows(
+    workload: Write,
+    start: Callable[..., Process],
+    disk: Path,
+    tmp_path: Path,
+    number: signal.Signals,
+) -> None:
     """Ctrl-C ends with 130; the points that were done are in the result, the files are gone."""
     process = start(workload(ORION), disk)
     # One process for each of the few threads: with three at work, depths 1 and 2 are done.
@@ -318,7 +336,12 @@ def test_interrupted_probe_keeps_its_finished_rows(workload, start, disk, tmp_pa
 
 
 @pytest.mark.slow
-def test_files_of_a_killed_replayer_are_removed_by_the_next_command(workload, start, run, disk):
+def test_files_of_a_killed_replayer_are_removed_by_the_next_command(
+    workload: Write,
+    start: Callable[..., Process],
+    run: Callable[..., tuple[int, Any, str]],
+    disk: Path,
+) -> None:
     """SIGKILL leaves files; their note tells the next command, which removes them."""
     process = start(workload(ORION), disk)
     eventually(lambda: list(disk.glob(f"{PREFIX}*/orion-0/file.0")), process)
@@ -334,7 +357,9 @@ def test_files_of_a_killed_replayer_are_removed_by_the_next_command(workload, st
     assert f"the files of a probe in {left[0]} were removed" in stderr
 
 
-def test_file_deleted_under_the_run_ends_it_with_one_sentence(workload, run, disk):
+def test_file_deleted_under_the_run_ends_it_with_one_sentence(
+    workload: Write, run: Callable[..., tuple[int, Any, str]], disk: Path
+) -> None:
     """Figures of a file that is gone are not kept, and say so at once, not at the end."""
     path = workload('probe = "io"\nname = "io"\nsize = "4M"\nduration = "24h"')
     over = threading.Event()
@@ -380,7 +405,13 @@ def shim(tmp_path: Path) -> Path:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("fault", [(5, "Input/output error"), (122, "quota exceeded")])
-def test_faults_of_the_storage_keep_what_was_finished(workload, run, disk, shim, fault):
+def test_faults_of_the_storage_keep_what_was_finished(
+    workload: Write,
+    run: Callable[..., tuple[int, Any, str]],
+    disk: Path,
+    shim: Path,
+    fault: tuple[int, str],
+) -> None:
     """EIO or a quota in the middle: one sentence, finished steps kept, files removed."""
     # Every process counts its own calls.
     path = workload(
@@ -398,7 +429,9 @@ def test_faults_of_the_storage_keep_what_was_finished(workload, run, disk, shim,
     assert result["steps"][0]["latency"]["io.latency"]["operations"] == 100
 
 
-def test_disk_that_is_too_small_is_refused_with_both_numbers(workload, run, small_disk):
+def test_disk_that_is_too_small_is_refused_with_both_numbers(
+    workload: Write, run: Callable[..., tuple[int, Any, str]], small_disk: Path
+) -> None:
     """Free space is checked before anything is written."""
     status, result, stderr = run(workload('probe = "io"\nsize = "1G"'), small_disk)
 
@@ -409,7 +442,9 @@ def test_disk_that_is_too_small_is_refused_with_both_numbers(workload, run, smal
 
 
 @pytest.mark.slow
-def test_without_direct_io_the_result_says_what_was_done_instead(workload, run, tmp_path):
+def test_without_direct_io_the_result_says_what_was_done_instead(
+    workload: Write, run: Callable[..., tuple[int, Any, str]], tmp_path: Path
+) -> None:
     """A mount without O_DIRECT is measured with fsync and fadvise, and never called direct."""
     folder = tmp_path / "ram"
     folder.mkdir()
@@ -429,7 +464,9 @@ def test_without_direct_io_the_result_says_what_was_done_instead(workload, run, 
 
 
 @pytest.mark.slow
-def test_disk_that_fills_up_meanwhile_ends_the_run(workload, start, small_disk):
+def test_disk_that_fills_up_meanwhile_ends_the_run(
+    workload: Write, start: Callable[..., Process], small_disk: Path
+) -> None:
     """Somebody else takes the space while the probe writes: one sentence, everything removed."""
     path = workload(
         'probe = "ioping"\nname = "ping"\nsize = "1M"\ncount = 3\ninterval = 0',
@@ -448,7 +485,9 @@ def test_disk_that_fills_up_meanwhile_ends_the_run(workload, start, small_disk):
 
 
 @pytest.mark.slow
-def test_read_only_file_system_is_refused(workload, run, small_disk):
+def test_read_only_file_system_is_refused(
+    workload: Write, run: Callable[..., tuple[int, Any, str]], small_disk: Path
+) -> None:
     """No folder can be made there: exit 2 with the reason, before anything is measured."""
     subprocess.run(["mount", "-o", "remount,ro", small_disk], check=True)
 
@@ -483,7 +522,12 @@ def loop(tmp_path: Path) -> Iterator[Callable[..., tuple[str, Path]]]:
 
 
 @pytest.mark.slow
-def test_device_is_read_without_more_ado(loop, workload, run, disk):
+def test_device_is_read_without_more_ado(
+    loop: Callable[..., tuple[str, Path]],
+    workload: Write,
+    run: Callable[..., tuple[int, Any, str]],
+    disk: Path,
+) -> None:
     """Reading a raw device needs its name only, and does not change a byte of it."""
     name, file = loop(os.urandom(1 << 20))
     before = file.read_bytes()
@@ -503,7 +547,12 @@ def test_device_is_read_without_more_ado(loop, workload, run, disk):
 
 
 @pytest.mark.slow
-def test_device_is_written_only_by_its_serial_and_never_at_its_ends(loop, workload, run, disk):
+def test_device_is_written_only_by_its_serial_and_never_at_its_ends(
+    loop: Callable[..., tuple[str, Path]],
+    workload: Write,
+    run: Callable[..., tuple[int, Any, str]],
+    disk: Path,
+) -> None:
     """The wrong serial is refused; the right one writes, but not the first and last MiB."""
     name, file = loop()
     table = f'probe = "io"\ndevice = "{name}"\noperation = "write"\namount = "20M"\n'
@@ -522,7 +571,9 @@ def test_device_is_written_only_by_its_serial_and_never_at_its_ends(loop, worklo
     assert written[1 << 20 : -1 << 20].count(0) < (22 << 20) * 0.7
 
 
-def test_device_that_anybody_uses_is_never_written(loop, tmp_path):
+def test_device_that_anybody_uses_is_never_written(
+    loop: Callable[..., tuple[str, Path]], tmp_path: Path
+) -> None:
     """Data, a signature, a mount, a partition: each is told, whatever serial is given."""
     name, file = loop(b"text" * 100)
     with pytest.raises(Impossible, match="holds data in its first MiB"):
@@ -542,7 +593,7 @@ def test_device_that_anybody_uses_is_never_written(loop, tmp_path):
         subprocess.run(["umount", mount], check=True)
 
 
-def test_swap_is_never_written(loop):
+def test_swap_is_never_written(loop: Callable[..., tuple[str, Path]]) -> None:
     """Swap that is only prepared is a signature already."""
     if shutil.which("mkswap") is None:
         pytest.skip("mkswap is not installed")
@@ -553,7 +604,7 @@ def test_swap_is_never_written(loop):
         device.may_write(name, str(file))
 
 
-def test_what_is_no_device_is_refused(tmp_path):
+def test_what_is_no_device_is_refused(tmp_path: Path) -> None:
     """A plain file's name where a device is asked for is a mistake, told as one."""
     file = tmp_path / "file"
     file.write_text("x")
@@ -565,7 +616,9 @@ def test_what_is_no_device_is_refused(tmp_path):
 
 
 @pytest.mark.slow
-def test_the_folder_of_a_probe_is_its_own(workload, start, disk):
+def test_the_folder_of_a_probe_is_its_own(
+    workload: Write, start: Callable[..., Process], disk: Path
+) -> None:
     """Nobody else can look into the folder or the files while they are there."""
     process = start(workload('probe = "io"\nsize = "4M"\nduration = "60s"'), disk)
     (file,) = eventually(lambda: list(disk.glob(f"{PREFIX}*/io-0/file.0")), process)
@@ -577,7 +630,9 @@ def test_the_folder_of_a_probe_is_its_own(workload, start, disk):
 
 
 @pytest.mark.slow
-def test_two_probes_at_once_do_not_meet(workload, start, disk):
+def test_two_probes_at_once_do_not_meet(
+    workload: Write, start: Callable[..., Process], disk: Path
+) -> None:
     """Two replayers on one folder have files of their own and both end well."""
     path = workload('probe = "io"\nsize = "4M"\nduration = "500ms"\nwarm_up = 0')
 

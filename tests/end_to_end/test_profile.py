@@ -176,7 +176,9 @@ def wal_position(owner: Execute) -> float:
 
 
 @pytest.mark.slow
-def test_known_rates_are_found_again(server, shop, owner, profiler, tmp_path):
+def test_known_rates_are_found_again(
+    server: Server, shop: URL, owner: Execute, profiler: Start, tmp_path: Path
+) -> None:
     """Commits, WAL bytes, statements' rows and block reads of `pgbench -R`, within 2 percent."""
     script = tmp_path / "one_block.sql"
     with server.settings({"shared_buffers": "4MB", "checkpoint_timeout": "1h"}):
@@ -227,7 +229,9 @@ def load_of(shop: URL, seconds: float, rate: float = 200) -> subprocess.Popen[by
 
 
 @pytest.mark.slow
-def test_resets_and_lost_connections_are_gaps(server, shop, owner, profiler):
+def test_resets_and_lost_connections_are_gaps(
+    server: Server, shop: URL, owner: Execute, profiler: Start
+) -> None:
     """A reset, a killed session, a crash and a restart: a gap each, and the rows go on after it."""
     pgbench(shop, "-i", "-q")
     before = owner("SELECT pg_snapshot_xmax(pg_current_snapshot())::text AS x")[0]["x"]
@@ -268,7 +272,9 @@ def test_resets_and_lost_connections_are_gaps(server, shop, owner, profiler):
     assert "3 gaps" in text
 
 
-def test_a_clock_that_is_set_is_a_gap_and_times_never_come_twice(server, monkeypatch, tmp_path):
+def test_a_clock_that_is_set_is_a_gap_and_times_never_come_twice(
+    server: Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     """Set back a minute and forward an hour: two gaps, times that rise, and rates as before."""
     offset = [timedelta(0)]
 
@@ -306,7 +312,9 @@ def test_a_clock_that_is_set_is_a_gap_and_times_never_come_twice(server, monkeyp
 
 
 @pytest.mark.slow
-def test_a_server_that_stands_still_for_seconds_is_one_long_row(server, shop, profiler):
+def test_a_server_that_stands_still_for_seconds_is_one_long_row(
+    server: Server, shop: URL, profiler: Start
+) -> None:
     """Stopped for 3 s it has no gap and no spike: the row is as long as it took."""
     pgbench(shop, "-i", "-q")
     with load_of(shop, 9):
@@ -333,7 +341,9 @@ def halted(server: Server, seconds: float) -> None:
 
 
 @pytest.mark.slow
-def test_a_silent_server_is_a_gap_and_ctrl_c_ends_it_with_what_there_is(server, shop, profiler):
+def test_a_silent_server_is_a_gap_and_ctrl_c_ends_it_with_what_there_is(
+    server: Server, shop: URL, profiler: Start
+) -> None:
     """Halted for longer than anybody waits it is a gap, and Ctrl-C ends the wait."""
     running, other = profiler(), profiler()
     time.sleep(3)
@@ -354,7 +364,7 @@ def test_a_silent_server_is_a_gap_and_ctrl_c_ends_it_with_what_there_is(server, 
 
 
 @pytest.mark.slow
-def test_a_kill_loses_what_was_not_saved_and_no_more(shop, profiler):
+def test_a_kill_loses_what_was_not_saved_and_no_more(shop: URL, profiler: Start) -> None:
     """After a kill -9 the file holds every lot that was saved; SIGTERM ends as Ctrl-C does."""
     patch = "import replayer.sizing.source as s; s.SAVED_SECONDS = 3.0; s.MOST_COST = 1.0"
     killed, stopped = profiler(patch=patch), profiler(patch=patch)
@@ -372,7 +382,9 @@ def test_a_kill_loses_what_was_not_saved_and_no_more(shop, profiler):
     assert "stopped: " in text
 
 
-def test_a_role_without_rights_is_told_what_it_cannot_see(owner, profiled):
+def test_a_role_without_rights_is_told_what_it_cannot_see(
+    owner: Execute, profiled: Callable[[str], tuple[Profile, str]]
+) -> None:
     """What is hidden is unknown and not 0; a view that is refused is a note."""
     owner("REVOKE SELECT ON pg_stat_wal FROM PUBLIC")
     try:
@@ -390,7 +402,7 @@ def test_a_role_without_rights_is_told_what_it_cannot_see(owner, profiled):
     assert text.count("the log is not read") == 1
 
 
-def test_what_cannot_be_profiled_is_one_sentence(shop, replayer):
+def test_what_cannot_be_profiled_is_one_sentence(shop: URL, replayer: Replayer) -> None:
     """No server, a time without a row, a file that is there: status 2 and one line."""
     here = typed(shop.set(username="monitor"))
     there = replayer.folder / "there"
@@ -407,7 +419,9 @@ def test_what_cannot_be_profiled_is_one_sentence(shop, replayer):
     assert there.read_text(encoding="utf-8") == "mine"
 
 
-def test_tables_that_are_locked_do_not_hold_it_up(server, shop, owner, profiled):
+def test_tables_that_are_locked_do_not_hold_it_up(
+    server: Server, shop: URL, owner: Execute, profiled: Callable[[str], tuple[Profile, str]]
+) -> None:
     """An exclusive lock on a table and a blocked session: the profile goes on and counts both."""
     owner("CREATE TABLE accounts AS SELECT 1 AS balance")
     waits = "SELECT 1 FROM pg_locks WHERE NOT granted"
@@ -434,7 +448,9 @@ def test_tables_that_are_locked_do_not_hold_it_up(server, shop, owner, profiled)
 
 
 @pytest.mark.slow
-def test_statements_are_counted_where_their_extension_is(server, shop, owner, profiler):
+def test_statements_are_counted_where_their_extension_is(
+    server: Server, shop: URL, owner: Execute, profiler: Start
+) -> None:
     """pg_stat_statements: as many as pgbench made, without the profiler's own, and their mix."""
     with server.settings({"shared_preload_libraries": "pg_stat_statements"}):
         owner("CREATE EXTENSION pg_stat_statements")
@@ -480,7 +496,13 @@ DONE = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [*servers.SERVERS, "postgresql-15", "mariadb-10"])
-def test_every_version_is_profiled(name, other_server, request, own_home, tmp_path):
+def test_every_version_is_profiled(
+    name: str,
+    other_server: Callable[[str], Path],
+    request: pytest.FixtureRequest,
+    own_home: Path,
+    tmp_path: Path,
+) -> None:
     """The views of each version say what 300 statements did, and every column is known."""
     kind, version = name.split("-")
     engine = {"postgresql": "postgres"}.get(kind, kind)

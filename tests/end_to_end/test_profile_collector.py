@@ -30,6 +30,7 @@ from replayer.model import PROFILED, Profile
 from replayer.report.progress import Lines
 from replayer.run import recovery, runner, workload
 from replayer.watch import calibration
+from tests.command import Replayer
 from tests.conftest import missing
 from tests.small_disk import small_disk
 from tests.told import line_with
@@ -184,7 +185,9 @@ def stamps(perf: Path, data: Path) -> list[int]:
     return [int(stamp.strip().rstrip(":").replace(".", "")) for stamp in text.split()]
 
 
-def test_no_sample_is_from_outside_of_the_window(recorded, perf, monkeypatch):
+def test_no_sample_is_from_outside_of_the_window(
+    recorded: Recorded, perf: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Every sample that perf has a time of within the window is counted, and no other."""
     # A machine may be halted for that long in the middle.
     monkeypatch.setattr(recording, "_LATE_NS", 60 * SECOND)
@@ -202,14 +205,14 @@ def test_no_sample_is_from_outside_of_the_window(recorded, perf, monkeypatch):
     assert profile.truncated == ""
 
 
-def test_it_is_told_whose_work_it_was(recorded):
+def test_it_is_told_whose_work_it_was(recorded: Recorded) -> None:
     """The server's processes, replayer's workers, its other programs, and everybody else."""
     samples = by(profile_of(recorded.seen()), 0)
 
     assert all(samples[whose,] > 0 for whose in (SERVER, CLIENT, OTHERS, REPLAYER))
 
 
-def test_system_calls_are_of_the_kernel(recorded):
+def test_system_calls_are_of_the_kernel(recorded: Recorded) -> None:
     """Whoever reads all the time is in the kernel, in functions that have a name."""
     profile = profile_of(recorded.seen())
 
@@ -219,9 +222,12 @@ def test_system_calls_are_of_the_kernel(recorded):
 
 
 @pytest.mark.slow
-def test_the_shares_of_functions_are_those_of_a_perf_of_ones_own(perf, begun, tmp_path):
+def test_the_shares_of_functions_are_those_of_a_perf_of_ones_own(
+    perf: Path, begun: Callable[[], PerfRecording], tmp_path: Path
+) -> None:
     """Of the time that was not idle, within 3 points, for every function of the two."""
-    data, command = tmp_path / "own.data", [perf, "record", "-a", "-g", "-F", "997", "-k", "mono"]
+    data = tmp_path / "own.data"
+    command: list[str | Path] = [perf, "record", "-a", "-g", "-F", "997", "-k", "mono"]
     with contextlib.ExitStack() as stack:
         for load in ("sha256sum /dev/zero", "gzip -c /dev/zero", "cat /dev/zero"):
             process = stack.enter_context(
@@ -238,10 +244,10 @@ def test_the_shares_of_functions_are_those_of_a_perf_of_ones_own(perf, begun, tm
         one.end()
         own.send_signal(signal.SIGINT)
         own.wait(20)
-        ours = one.cut(begin_ns, end_ns).profile
+        ours = profile_of(one.cut(begin_ns, end_ns))
         # Read as ours is, so that what is compared is what was sampled.
         one._perf.data = data
-        theirs = one.cut(begin_ns, end_ns).profile
+        theirs = profile_of(one.cut(begin_ns, end_ns))
 
     shares, own_shares = (
         {leaf: count / profile.samples for (leaf,), count in by(profile, -1).items()}
@@ -257,7 +263,7 @@ def test_the_shares_of_functions_are_those_of_a_perf_of_ones_own(perf, begun, tm
 
 
 @pytest.mark.quiet
-def test_it_costs_next_to_nothing(begun):
+def test_it_costs_next_to_nothing(begun: Callable[[], PerfRecording]) -> None:
     """Perf itself is on a processor for less than half a percent of the window."""
     one = begun()
     with running(sys.executable, "-c", "while True: pass"):
@@ -266,7 +272,7 @@ def test_it_costs_next_to_nothing(begun):
         assert 0 <= one.end() < 0.01 * (os.cpu_count() or 1)
 
 
-def test_perf_that_is_killed_in_the_middle_is_told(begun):
+def test_perf_that_is_killed_in_the_middle_is_told(begun: Callable[[], PerfRecording]) -> None:
     """What it had until then is kept with the reason, or the reason is all there is."""
     one = begun()
     one.prepare()
@@ -289,7 +295,9 @@ def test_perf_that_is_killed_in_the_middle_is_told(begun):
 
 
 @pytest.mark.root
-def test_bpf_programs_that_come_and_go_do_not_make_it_unreadable(perf, tmp_path):
+def test_bpf_programs_that_come_and_go_do_not_make_it_unreadable(
+    perf: Path, tmp_path: Path
+) -> None:
     """As one of bpftrace's, beside a perf of two events, of which the kernel writes the lengths."""
     bpftrace = shutil.which("bpftrace")
     if bpftrace is None:
@@ -312,9 +320,11 @@ def test_bpf_programs_that_come_and_go_do_not_make_it_unreadable(perf, tmp_path)
 
 
 @pytest.mark.parametrize("share", [0.0, 0.01, 0.3, 0.7, 0.999])
-def test_a_file_that_is_cut_is_one_sentence_or_a_part(recorded, share, tmp_path):
+def test_a_file_that_is_cut_is_one_sentence_or_a_part(
+    recorded: Recorded, share: float, tmp_path: Path
+) -> None:
     """Whatever is left of it: samples of the window, or why there are none."""
-    data = shutil.copy(recorded.one._perf.data, tmp_path / "perf.data")
+    data = Path(shutil.copy(recorded.one._perf.data, tmp_path / "perf.data"))
     os.truncate(data, int(data.stat().st_size * share))
 
     try:
@@ -330,7 +340,9 @@ def test_a_file_that_is_cut_is_one_sentence_or_a_part(recorded, share, tmp_path)
 @pytest.mark.root
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount")
 @pytest.mark.parametrize("room", ["64k", "1m"])
-def test_a_file_system_that_is_full_is_told(perf, room, monkeypatch):
+def test_a_file_system_that_is_full_is_told(
+    perf: Path, room: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Before perf has begun or in the middle: it writes what it can, and no step is harmed."""
     monkeypatch.setattr(recording, "HERTZ", 4999)
     with small_disk(f"size={room}") as disk:
@@ -354,7 +366,9 @@ def test_a_file_system_that_is_full_is_told(perf, room, monkeypatch):
     assert "\n" not in reason
 
 
-def test_a_recording_at_its_limit_says_from_when_on(recorded, begun, monkeypatch):
+def test_a_recording_at_its_limit_says_from_when_on(
+    recorded: Recorded, begun: Callable[[], PerfRecording], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """So much memory is taken for it and no more."""
     # It begins with all processes that there are.
     largest = (1 << 20) + 2 * recorded.one._perf.data.stat().st_size
@@ -389,7 +403,9 @@ def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> None
     monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
 
 
-def test_without_perf_the_reason_is_what_to_install(begun, monkeypatch, tmp_path):
+def test_without_perf_the_reason_is_what_to_install(
+    begun: Callable[[], PerfRecording], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     """Packages are called differently, so both names are told."""
     monkeypatch.setenv("PATH", str(tmp_path))
 
@@ -397,7 +413,9 @@ def test_without_perf_the_reason_is_what_to_install(begun, monkeypatch, tmp_path
         begun()
 
 
-def test_a_perf_that_is_not_of_this_kernel_is_told_in_its_words(begun, tmp_path, monkeypatch):
+def test_a_perf_that_is_not_of_this_kernel_is_told_in_its_words(
+    begun: Callable[[], PerfRecording], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """As Ubuntu's wrapper says it."""
     text = "#!/bin/sh\necho 'WARNING: perf not found for kernel 6.8.0-1'>&2\nexit 2\n"
     programs(tmp_path, monkeypatch, text)
@@ -406,7 +424,9 @@ def test_a_perf_that_is_not_of_this_kernel_is_told_in_its_words(begun, tmp_path,
         begun()
 
 
-def test_a_perf_that_the_kernel_refuses_is_told_in_its_words(perf, begun, tmp_path, monkeypatch):
+def test_a_perf_that_the_kernel_refuses_is_told_in_its_words(
+    perf: Path, begun: Callable[[], PerfRecording], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """As one that is too old for it."""
     text = (
         f'#!/bin/sh\n[ "$2" = --list-opts ] && exec {perf} "$@"\n'
@@ -420,8 +440,8 @@ def test_a_perf_that_the_kernel_refuses_is_told_in_its_words(perf, begun, tmp_pa
 
 
 def test_a_perf_without_control_records_all_and_is_cut_all_the_same(
-    perf, begun, tmp_path, monkeypatch
-):
+    perf: Path, begun: Callable[[], PerfRecording], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It came with 5.10; enterprise distributions have older ones."""
     text = (
         f'#!/bin/sh\n[ "$2" = --list-opts ] || exec {perf} "$@"\n'
@@ -450,7 +470,9 @@ def script(path: Path, text: str) -> Path:
     return path
 
 
-def test_a_kernel_that_hides_its_names_is_told(perf, recorded, tmp_path):
+def test_a_kernel_that_hides_its_names_is_told(
+    perf: Path, recorded: Recorded, tmp_path: Path
+) -> None:
     """As with kptr_restrict, where perf has addresses and no names; whose time it was is kept."""
     text = (
         f'[ "$1" = script ] || exec {perf} "$@"\n'
@@ -463,7 +485,9 @@ def test_a_kernel_that_hides_its_names_is_told(perf, recorded, tmp_path):
     assert any("sysctl -w kernel.kptr_restrict=0" in note for note in seen.notes)
 
 
-def test_a_file_that_perf_gives_up_at_is_a_profile_up_to_there(perf, recorded, tmp_path):
+def test_a_file_that_perf_gives_up_at_is_a_profile_up_to_there(
+    perf: Path, recorded: Recorded, tmp_path: Path
+) -> None:
     """As perf 6.1 ends at a record whose length it does not believe."""
     text = (
         f'[ "$1" = script ] && [ "$2" = -i ] || exec {perf} "$@"\n'
@@ -482,7 +506,7 @@ def test_a_file_that_perf_gives_up_at_is_a_profile_up_to_there(perf, recorded, t
     assert float(told[1]) <= profile.seconds + 0.1
 
 
-def test_an_ordinary_user_is_told_what_to_set(perf, tmp_path):
+def test_an_ordinary_user_is_told_what_to_set(perf: Path, tmp_path: Path) -> None:
     """Where the kernel lets only root watch all processors."""
     paranoid = Path("/proc/sys/kernel/perf_event_paranoid").read_text(encoding="ascii").strip()
     if os.geteuid() or int(paranoid) < 1:
@@ -513,7 +537,7 @@ def test_an_ordinary_user_is_told_what_to_set(perf, tmp_path):
     assert "sysctl -w kernel.perf_event_paranoid=0" in done.stdout
 
 
-def test_perf_ends_with_a_replayer_that_is_killed(perf):
+def test_perf_ends_with_a_replayer_that_is_killed(perf: Path) -> None:
     """At once, by the kernel; its folder is removed by the next command."""
     code = (
         "import contextlib, os, time\n"
@@ -538,7 +562,9 @@ def test_perf_ends_with_a_replayer_that_is_killed(perf):
 
 
 @pytest.mark.slow
-def test_ctrl_c_in_the_middle_leaves_nothing(perf, made_home, replayer):
+def test_ctrl_c_in_the_middle_leaves_nothing(
+    perf: Path, made_home: Path, replayer: Replayer
+) -> None:
     """No perf, no folder, no note; the run is kept as interrupted."""
     before = set(Path("/dev/shm").glob("replayer-watching-*"))
     run = replayer.start(
@@ -559,7 +585,9 @@ def test_ctrl_c_in_the_middle_leaves_nothing(perf, made_home, replayer):
     assert not list(journal.notes("watching"))
 
 
-def test_a_run_has_the_profile_of_a_step_with_a_window(perf, made_home, monkeypatch):
+def test_a_run_has_the_profile_of_a_step_with_a_window(
+    perf: Path, made_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Of the sessions: the server's reads, in user mode and in the kernel."""
     # It waits until others leave the processors alone, and has tests of its own.
     monkeypatch.setattr(calibration, "measure", lambda when, before: {f"cpu.{when}": (1.0,)})

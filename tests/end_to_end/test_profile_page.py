@@ -13,6 +13,7 @@ from selenium.webdriver.support.ui import WebDriverWait
 from replayer.report import profile as report
 from replayer.report import profile_page
 from replayer.results.profile import Gap, Profile, Source, StatementUse, TableUse, WorkingSet
+from tests.browser import console
 from tests.end_to_end.test_report_html import EVIL, FLAGS
 
 START = 1_795_000_000.0
@@ -63,7 +64,9 @@ def profile() -> Profile:
     )  # fmt: skip
 
 
-def test_the_series_is_drawn_over_the_time_of_day_with_its_peak_and_its_gap(opened):
+def test_the_series_is_drawn_over_the_time_of_day_with_its_peak_and_its_gap(
+    opened: webdriver.Chrome,
+) -> None:
     """The second at 5,000 is on the line of the most, the gap is a hole and no line through it."""
     x, lines = opened.execute_script(
         "const g = document.getElementById('series');"
@@ -81,7 +84,7 @@ def test_the_series_is_drawn_over_the_time_of_day_with_its_peak_and_its_gap(open
     assert by_name["events"][1] == [0]
 
 
-def test_the_curve_of_levels_is_drawn(opened):
+def test_the_curve_of_levels_is_drawn(opened: webdriver.Chrome) -> None:
     """A line for each resource that decides, falling as the level rises."""
     traces = opened.execute_script(
         "return document.getElementById('levels').data.map(t => [t.name, t.x, t.y])"
@@ -93,21 +96,23 @@ def test_the_curve_of_levels_is_drawn(opened):
         assert shares == sorted(shares)
 
 
-def test_the_browser_has_nothing_to_complain_and_nothing_is_injected(opened):
+def test_the_browser_has_nothing_to_complain_and_nothing_is_injected(
+    opened: webdriver.Chrome,
+) -> None:
     """No console message, no request, no element out of a text; each text is there as it is."""
     hacked, elements, words, asked = opened.execute_script(
         "return [window.hacked, document.querySelectorAll('img, b, [onerror]').length,"
         "document.body.innerText, performance.getEntriesByType('resource').length]"
     )
 
-    assert opened.get_log("browser") == []
+    assert console(opened) == []
     assert hacked is None
     assert elements == 0
     assert words.count(EVIL) >= 4
     assert asked == 0
 
 
-def test_the_tables_say_what_the_terminal_says(opened):
+def test_the_tables_say_what_the_terminal_says(opened: webdriver.Chrome) -> None:
     """Percentiles of each window, the busiest minute, minutes above the level asked for."""
     words = opened.execute_script("return document.body.innerText")
 

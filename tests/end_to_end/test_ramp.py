@@ -1,5 +1,6 @@
 """Ramps and searches against the real server, free and limited: curves, knees, what gives first."""
 
+from pathlib import Path
 from statistics import fmean
 from typing import Any
 
@@ -9,9 +10,12 @@ from replayer.engines import engine as engines
 from replayer.load.mix import Mix
 from replayer.load.resources import measure_point
 from replayer.model import Outcome
-from replayer.servers.open import open_server
+from replayer.run.context import Context
+from replayer.servers.open import Server, open_server
 from replayer.steps.ramp import step as ramp
 from replayer.steps.ramp.spec import Spec
+from tests.fixture_types import Surroundings
+from tests.known import quantity
 from tests.limited import limited, slow_flushes
 from tests.performed import performed
 
@@ -38,7 +42,7 @@ def rows_of(outcome: Outcome, table: str) -> dict[Any, dict[str, Any]]:
 
 
 @pytest.mark.slow
-def test_ramp_of_cached_reads_has_a_curve_and_a_law(context):
+def test_ramp_of_cached_reads_has_a_curve_and_a_law(context: Context) -> None:
     """Every level three times in a drawn order, a law, Little's law kept, and uses that add up."""
     outcome = performed(ramp, spec_of(), context)
     trials = outcome.tables["trials"]
@@ -55,7 +59,7 @@ def test_ramp_of_cached_reads_has_a_curve_and_a_law(context):
         assert (
             0
             < row["server_cores"] + row["client_cores"]
-            <= 1.1 * context.host.facts()["cpu.threads"]
+            <= 1.1 * quantity(context.host.facts()["cpu.threads"])
         )
         assert row["hit_share"] > 0.9
     missed = [row["little_share"] for row in trials]
@@ -72,7 +76,7 @@ def test_ramp_of_cached_reads_has_a_curve_and_a_law(context):
 
 
 @pytest.mark.quiet
-def test_littles_law_holds_for_most_levels(context):
+def test_littles_law_holds_for_most_levels(context: Context) -> None:
     """It is missed by half a percent at most, but where a window of a second ends in a stall."""
     missed = [row["little_share"] for row in performed(ramp, spec_of(), context).tables["trials"]]
 
@@ -85,7 +89,7 @@ def highest(outcome: Outcome) -> float:
 
 
 @pytest.mark.quiet
-def test_cpu_quota_gives_first(context, server):
+def test_cpu_quota_gives_first(context: Context, server: Server) -> None:
     """With 0.3 cores for the server: the quota is named, and the knee is within 10 % of the cap.
 
     The cap is the quota over what a statement costs without any limit, before and after.
@@ -106,7 +110,7 @@ def test_cpu_quota_gives_first(context, server):
 
 
 @pytest.mark.quiet
-def test_device_limit_gives_first(context, server):
+def test_device_limit_gives_first(context: Context, server: Server) -> None:
     """With 400 reads a second: device reads are named, and the knee is within 10 % of the cap."""
     keys = {
         "memory": "direct",
@@ -129,7 +133,12 @@ def test_device_limit_gives_first(context, server):
 
 
 @pytest.mark.quiet
-def test_slow_log_flushes_give_first(made_home, surroundings, monkeypatch, tmp_path_factory):
+def test_slow_log_flushes_give_first(
+    made_home: Path,
+    surroundings: Surroundings,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
     """With 5 ms more for each flush of the log, commits wait for it from the first session on."""
     folder = tmp_path_factory.mktemp("slow")
     for part in (folder, *folder.parents[:2]):
@@ -148,7 +157,7 @@ def test_slow_log_flushes_give_first(made_home, surroundings, monkeypatch, tmp_p
 
 
 @pytest.mark.quiet
-def test_one_hot_row_gives_first(context):
+def test_one_hot_row_gives_first(context: Context) -> None:
     """All sessions update the same row: they stand in line for its lock, not for the log."""
     hot = Mix(update=1, hot="0.01%/100%")
     keys = {"mix": hot, "levels": (1, 2, 4, 8), "shortest": "2s", "longest": "2s"}
@@ -158,7 +167,9 @@ def test_one_hot_row_gives_first(context):
 
 
 @pytest.mark.slow
-def test_ramp_that_is_cut_short_keeps_its_trials(context, monkeypatch):
+def test_ramp_that_is_cut_short_keeps_its_trials(
+    context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """An error in the third trial leaves two in the findings."""
     calls: list[object] = []
 

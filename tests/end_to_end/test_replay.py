@@ -25,7 +25,9 @@ from replayer.servers.open import Server, open_server
 from replayer.servers.private import PrivateServer
 from tests.captured import Capture
 from tests.command import Ended, Replayer
+from tests.fixture_types import Surroundings
 from tests.halting import go_on, halt
+from tests.known import known, quantity
 from tests.logged import logging_server
 from tests.replaying import OWN, Ask, Replay, Rows, perform_replay, query, value, whole
 from tests.server_pool import ServerPool
@@ -146,7 +148,7 @@ def after_transfers(sessions: int, each: int) -> Rows:
 BALANCES = "SELECT id, balance FROM account ORDER BY id"
 
 
-def test_a_replay_ends_in_the_state_of_its_source(replay, rows):
+def test_a_replay_ends_in_the_state_of_its_source(replay: Replay, rows: Ask) -> None:
     """Transactions, prepared statements and parameters without types do what they did."""
     outcome = replay(transfers())
 
@@ -157,7 +159,7 @@ def test_a_replay_ends_in_the_state_of_its_source(replay, rows):
     assert value(outcome, "replay.ran") == 100
     assert value(outcome, "replay.statements") > 0
     assert outcome.facts["replay.divergences.log"] == 0
-    assert sum(one.service.operations for one in outcome.replayed) == 800
+    assert sum(known(one.service).operations for one in outcome.replayed) == 800
     assert outcome.ledger is not None
     assert outcome.series is not None
     assert outcome.series.columns["replay.statements"]
@@ -170,7 +172,7 @@ def total(outcome: Outcome, name: str) -> float:
     return seconds
 
 
-def test_no_statement_begins_before_it_is_due(replay):
+def test_no_statement_begins_before_it_is_due(replay: Replay) -> None:
     """At a speed the whole lasts as long as the capture, divided by it, or longer; not shorter."""
     outcome = replay(transfers(), speed=2)
 
@@ -192,7 +194,7 @@ def behind_a_slow_one() -> Capture:
     return capture
 
 
-def test_lag_behind_a_slow_statement_is_the_servers(replay):
+def test_lag_behind_a_slow_statement_is_the_servers(replay: Replay) -> None:
     """Who is not answered in time begins late, and replayer is not why."""
     outcome = replay(behind_a_slow_one(), speed=1)
 
@@ -206,7 +208,7 @@ def test_lag_behind_a_slow_statement_is_the_servers(replay):
 
 
 @pytest.mark.quiet
-def test_statements_begin_when_they_are_due(replay):
+def test_statements_begin_when_they_are_due(replay: Replay) -> None:
     """Where nothing else runs lag is small, but for the server's behind a slow statement."""
     outcome = replay(transfers(), speed=2)
     slow = replay(behind_a_slow_one(), speed=1)
@@ -217,7 +219,9 @@ def test_statements_begin_when_they_are_due(replay):
     assert value(slow, "replay.lag.client.max") < 0.1
 
 
-def test_a_session_has_its_own_settings_and_the_name_of_its_program(replay, rows):
+def test_a_session_has_its_own_settings_and_the_name_of_its_program(
+    replay: Replay, rows: Ask
+) -> None:
     """What it began with, and what it set meanwhile; a second session has neither."""
     insert = "INSERT INTO done (who, what) SELECT current_setting('application_name'), $1"
     capture = (
@@ -262,7 +266,9 @@ def of_two_users() -> Capture:
     return capture.runs(1, 0.1, insert, parameters=("a",)).runs(2, 0.2, insert, parameters=("b",))
 
 
-def test_a_session_has_the_role_of_its_user_where_that_may_be_taken_on(replay, rows, roles):
+def test_a_session_has_the_role_of_its_user_where_that_may_be_taken_on(
+    replay: Replay, rows: Ask, roles: None
+) -> None:
     """Else it is the URL's user, and that is told by name."""
     outcome = replay(of_two_users())
 
@@ -272,7 +278,9 @@ def test_a_session_has_the_role_of_its_user_where_that_may_be_taken_on(replay, r
 
 
 @pytest.mark.slow
-def test_a_user_who_may_not_take_on_roles_replays_as_itself(server, source, roles, run, tmp_path):
+def test_a_user_who_may_not_take_on_roles_replays_as_itself(
+    server: Server, source: URL, roles: None, run: Callable[..., Ended], tmp_path: Path
+) -> None:
     """No session is refused for it; both users are named."""
     path = of_two_users().write(tmp_path / "a.replay")
     out, _ = run(path, "--i-will-change", TEMPLATE, url=source.set(username="weak", password=None))
@@ -285,7 +293,7 @@ def test_a_user_who_may_not_take_on_roles_replays_as_itself(server, source, role
     assert in_source(server, "SELECT who FROM done") == [("weak",)] * 2
 
 
-def test_what_follows_from_an_error_is_told_apart_from_it(replay):
+def test_what_follows_from_an_error_is_told_apart_from_it(replay: Replay) -> None:
     """One statement that fails has one error, whatever came after it in its transaction."""
     capture = Capture().session(1).runs(1, 0.1, "BEGIN")
     capture.runs(1, 0.2, "INSERT INTO account VALUES (1, 0)")
@@ -303,7 +311,9 @@ def test_what_follows_from_an_error_is_told_apart_from_it(replay):
     assert value(outcome, "replay.errors") == 1
 
 
-def test_statements_that_are_forgotten_and_renamed_are_prepared_again(replay, rows):
+def test_statements_that_are_forgotten_and_renamed_are_prepared_again(
+    replay: Replay, rows: Ask
+) -> None:
     """DEALLOCATE, DISCARD ALL and another text of the same name leave no consequence."""
     one, two = "INSERT INTO done (who) VALUES ($1)", "INSERT INTO done (what) VALUES ($1)"
     named: dict[str, Any] = {"name": "S_1", "parameters": ("x",)}
@@ -316,7 +326,7 @@ def test_statements_that_are_forgotten_and_renamed_are_prepared_again(replay, ro
     assert value(outcome, "replay.errors") == 0
 
 
-def test_copy_from_the_client_ends_in_an_error_and_not_in_a_hang(replay):
+def test_copy_from_the_client_ends_in_an_error_and_not_in_a_hang(replay: Replay) -> None:
     """Its data were never logged; the session goes on."""
     capture = Capture().session(1).runs(1, 0.1, "COPY done FROM STDIN")
     capture.runs(1, 0.2, "COPY done FROM STDIN", parameters=())
@@ -327,7 +337,7 @@ def test_copy_from_the_client_ends_in_an_error_and_not_in_a_hang(replay):
     assert value(outcome, "replay.ran") == 100
 
 
-def test_answers_of_megabytes_are_taken_whole_and_their_rows_counted(replay):
+def test_answers_of_megabytes_are_taken_whole_and_their_rows_counted(replay: Replay) -> None:
     """Messages that lie across reads, long statements that the socket does not take at once."""
     long = "SELECT length('" + "x" * 3_000_000 + "')"
     capture = Capture().session(1)
@@ -335,22 +345,22 @@ def test_answers_of_megabytes_are_taken_whole_and_their_rows_counted(replay):
     capture.runs(1, 0.2, long).runs(1, 0.3, "SELECT 1 WHERE false").runs(1, 0.4, "SELECT 2")
     outcome = replay(capture, verify="hash")
 
-    assert sum(one.rows for one in outcome.replayed) == 20_002
+    assert sum(known(one.rows) for one in outcome.replayed) == 20_002
     assert value(outcome, "replay.ran") == 100
 
 
-def test_a_statement_timeout_ends_what_takes_too_long(replay):
+def test_a_statement_timeout_ends_what_takes_too_long(replay: Replay) -> None:
     """An error of its own, as another one is, and the session goes on."""
     capture = Capture().session(1).runs(1, 0.1, "SELECT pg_sleep(600)").runs(1, 0.2, "SELECT 1/0")
     capture.runs(1, 0.3, "SELECT count(*) FROM account")
     outcome = replay(capture, statement_timeout="200ms")
 
     assert errors(outcome) == [{"57014": 1}, {"22012": 1}]
-    assert sum(one.rows for one in outcome.replayed) == 1
+    assert sum(known(one.rows) for one in outcome.replayed) == 1
     assert value(outcome, "replay.ran") == 100
 
 
-def test_commit_order_ends_in_the_same_state_however_fast(replay, rows):
+def test_commit_order_ends_in_the_same_state_however_fast(replay: Replay, rows: Ask) -> None:
     """Changes that do not commute happen as they did, though every session is at once."""
     capture = Capture()
     expected = 7
@@ -368,7 +378,7 @@ def test_commit_order_ends_in_the_same_state_however_fast(replay, rows):
         assert whole(outcome)
 
 
-def test_what_never_comes_in_the_order_is_a_counted_timeout(replay, server):
+def test_what_never_comes_in_the_order_is_a_counted_timeout(replay: Replay, server: Server) -> None:
     """A transaction that waits for one that is held up by it goes after its time."""
     in_source(
         server,
@@ -390,7 +400,9 @@ def test_what_never_comes_in_the_order_is_a_counted_timeout(replay, server):
 
 
 @pytest.mark.parametrize("speed", [0, 5])
-def test_fewer_connections_than_sessions_are_shared_by_transaction(replay, rows, speed):
+def test_fewer_connections_than_sessions_are_shared_by_transaction(
+    replay: Replay, rows: Ask, speed: int
+) -> None:
     """No transaction meets another one's, and that they were shared is said."""
     outcome = replay(transfers(8, 20), sessions=2, speed=speed)
 
@@ -401,7 +413,7 @@ def test_fewer_connections_than_sessions_are_shared_by_transaction(replay, rows,
     assert any("8 sessions at a time were captured, and 2 connections" in n for n in outcome.notes)
 
 
-def test_read_only_replays_change_nothing(replay, rows):
+def test_read_only_replays_change_nothing(replay: Replay, rows: Ask) -> None:
     """Neither by a statement that is known to write nor by a function that does."""
     capture = Capture().session(1).runs(1, 0.1, "UPDATE account SET balance = 0")
     capture.runs(1, 0.2, "SELECT setval('s', 1)").runs(1, 0.3, "SELECT count(*) FROM account")
@@ -411,7 +423,9 @@ def test_read_only_replays_change_nothing(replay, rows):
     assert "1 statements were left out: it may write" in outcome.notes
 
 
-def test_a_session_that_ends_its_read_only_state_is_closed(replay, rows, server):
+def test_a_session_that_ends_its_read_only_state_is_closed(
+    replay: Replay, rows: Ask, server: Server
+) -> None:
     """By a way that no text shows; the function that is called next finds it read only again."""
     in_source(
         server,
@@ -427,7 +441,9 @@ def test_a_session_that_ends_its_read_only_state_is_closed(replay, rows, server)
     assert dict(by_text(outcome)["SELECT WIPE()"].errors) == {"25006": 1}
 
 
-def test_a_killed_session_connects_again_and_goes_on(replay, rows, server):
+def test_a_killed_session_connects_again_and_goes_on(
+    replay: Replay, rows: Ask, server: Server
+) -> None:
     """What is left of its transaction is not run, and both is counted."""
     capture = Capture().session(1).runs(1, 0.1, "BEGIN")
     capture.runs(1, 0.2, "UPDATE account SET balance = 0 WHERE id = 1")
@@ -442,7 +458,7 @@ def test_a_killed_session_connects_again_and_goes_on(replay, rows, server):
     assert {"57P01": 1} in errors(outcome)
 
 
-def test_sessions_beyond_the_limit_wait_for_room(replay, server):
+def test_sessions_beyond_the_limit_wait_for_room(replay: Replay, server: Server) -> None:
     """A server that refuses connections is asked again, and everything runs in the end."""
     capture = Capture()
     for number in range(1, 21):
@@ -452,10 +468,10 @@ def test_sessions_beyond_the_limit_wait_for_room(replay, server):
         outcome = replay(capture)
 
     assert value(outcome, "replay.ran") == 100
-    assert outcome.facts["replay.connections_refused"] > 0
+    assert quantity(outcome.facts["replay.connections_refused"]) > 0
 
 
-def test_two_replays_differ_where_their_data_do(replay, server):
+def test_two_replays_differ_where_their_data_do(replay: Replay, server: Server) -> None:
     """A changed row is seen by exactly the fingerprints that read it; the same data by none."""
     capture = Capture().session(1)
     for number in range(1, 21):
@@ -475,7 +491,9 @@ def test_two_replays_differ_where_their_data_do(replay, server):
 
 
 @pytest.mark.slow
-def test_a_database_that_is_not_replayers_is_not_changed_unasked(source, run, tmp_path):
+def test_a_database_that_is_not_replayers_is_not_changed_unasked(
+    source: URL, run: Callable[..., Ended], tmp_path: Path
+) -> None:
     """At a URL its name has to be typed; what only reads needs none."""
     path = transfers(1, 1).write(tmp_path / "a.replay")
 
@@ -519,7 +537,9 @@ def long_result(folder: Path) -> tuple[StepResult, Replayed]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_keeps_what_ran(server, source, replayer, tmp_path, number):
+def test_a_signal_keeps_what_ran(
+    server: Server, source: URL, replayer: Replayer, tmp_path: Path, number: signal.Signals
+) -> None:
     """Exit 130, and the result has what was answered by then."""
     running = start_long(replayer, source, tmp_path, "--i-will-change", TEMPLATE)
     wait_for_sessions(server, running)
@@ -556,7 +576,9 @@ def dump(server: Server, source: URL) -> Callable[[str, Path], Path]:
     return make
 
 
-def test_a_dump_is_what_each_repeat_begins_from(replay, rows, dump, tmp_path):
+def test_a_dump_is_what_each_repeat_begins_from(
+    replay: Replay, rows: Ask, dump: Callable[[str, Path], Path], tmp_path: Path
+) -> None:
     """In each format the same replay ends in the same state, though the last one changed it.
 
     The server's user may not open the dump.
@@ -569,8 +591,12 @@ def test_a_dump_is_what_each_repeat_begins_from(replay, rows, dump, tmp_path):
 
 
 def test_a_dump_in_a_folder_is_loaded_where_the_servers_user_can_enter_it(
-    replay, rows, dump, open_folder, server
-):
+    replay: Replay,
+    rows: Ask,
+    dump: Callable[[str, Path], Path],
+    open_folder: Path,
+    server: PrivateServer,
+) -> None:
     """Open to all it is what a replay begins from; closed, a sentence says who cannot enter it."""
     path = dump("directory", open_folder / "dump")
     if server.programs.user is not None:
@@ -584,7 +610,9 @@ def test_a_dump_in_a_folder_is_loaded_where_the_servers_user_can_enter_it(
     assert rows(BALANCES) == after_transfers(2, 5)
 
 
-def test_a_dump_runs_nothing_as_root(replay, tmp_path, open_folder, server):
+def test_a_dump_runs_nothing_as_root(
+    replay: Replay, tmp_path: Path, open_folder: Path, server: PrivateServer
+) -> None:
     """A command in it is run by the server's user, though only replayer can open the dump."""
     path = tmp_path / "hostile.sql"
     path.write_text(f"\\! id -u > {open_folder}/uid\nSELECT 1;\n")
@@ -598,7 +626,9 @@ def test_a_dump_runs_nothing_as_root(replay, tmp_path, open_folder, server):
 
 
 @pytest.mark.parametrize(("name", "sentence"), [("none/x", "no such file"), ("pipe", "no file")])
-def test_what_is_no_dump_is_one_sentence(replay, tmp_path, name, sentence):
+def test_what_is_no_dump_is_one_sentence(
+    replay: Replay, tmp_path: Path, name: str, sentence: str
+) -> None:
     """One that is not there is named, and nobody waits for what comes through a pipe."""
     os.mkfifo(tmp_path / "pipe")
 
@@ -606,7 +636,7 @@ def test_what_is_no_dump_is_one_sentence(replay, tmp_path, name, sentence):
         replay(transfers(1, 1), restore=tmp_path / name)
 
 
-def test_files_that_are_no_captures_are_one_sentence(replay, tmp_path):
+def test_files_that_are_no_captures_are_one_sentence(replay: Replay, tmp_path: Path) -> None:
     """None at all, one that is not there, one that is something else."""
     (tmp_path / "x.replay").write_bytes(b"SELECT 1")
     for name in ("x", "y"):
@@ -616,14 +646,14 @@ def test_files_that_are_no_captures_are_one_sentence(replay, tmp_path):
         replay("")
 
 
-def test_commit_order_needs_a_connection_for_each_session(replay):
+def test_commit_order_needs_a_connection_for_each_session(replay: Replay) -> None:
     """Transactions that wait for each other cannot share one: it is refused before anything ran."""
     with pytest.raises(Impossible, match="each needs a connection"):
         replay(transfers(4, 2), order="commit", sessions=2)
 
 
 @pytest.mark.slow
-def test_a_server_that_crashes_and_comes_back_is_survived(replay, server):
+def test_a_server_that_crashes_and_comes_back_is_survived(replay: Replay, server: Server) -> None:
     """All sessions are lost at once, connect again, and go on; both is counted."""
     capture = Capture()
     for number in range(1, 5):
@@ -643,7 +673,7 @@ def test_a_server_that_crashes_and_comes_back_is_survived(replay, server):
     outcome = replay(capture, speed=1)
     thread.join()
 
-    assert outcome.facts["replay.sessions_lost"] >= 4
+    assert quantity(outcome.facts["replay.sessions_lost"]) >= 4
     assert value(outcome, "replay.ran") > 95
     (one,) = outcome.replayed
     assert set(one.errors) <= {"57P02", "08006"}
@@ -653,8 +683,8 @@ def test_a_server_that_crashes_and_comes_back_is_survived(replay, server):
 
 @pytest.mark.slow
 def test_a_server_that_goes_silent_ends_the_replay_and_what_ran_is_kept(
-    server, source, replayer, tmp_path
-):
+    server: Server, source: URL, replayer: Replayer, tmp_path: Path
+) -> None:
     """In one sentence, within the time in which silence is noticed, and a little."""
     # In a process of its own: nothing is asked any more of a server that was silent.
     running = start_long(
@@ -688,7 +718,9 @@ CERTIFICATE = ["openssl", "req", "-new", "-x509", "-nodes", "-days", "2", "-subj
 
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl is not installed")
-def test_over_tls_the_same_ends_the_same(surroundings, tmp_path, postgres15):
+def test_over_tls_the_same_ends_the_same(
+    surroundings: Surroundings, tmp_path: Path, postgres15: Path
+) -> None:
     """Prepared statements, errors, rows and hashes as without it; the wheel's server has no TLS."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
@@ -732,7 +764,9 @@ def test_over_tls_the_same_ends_the_same(surroundings, tmp_path, postgres15):
 
 
 @pytest.mark.slow
-def test_a_replay_is_held_against_another_run(server, source, run, replayer, tmp_path):
+def test_a_replay_is_held_against_another_run(
+    server: Server, source: URL, run: Callable[..., Ended], replayer: Replayer, tmp_path: Path
+) -> None:
     """Equal data diverge in nothing; a changed row in exactly the fingerprint that reads it."""
     capture = Capture().session(1)
     for number in range(1, 11):

@@ -10,7 +10,9 @@ from replayer.errors import Impossible
 from replayer.model import Outcome
 from replayer.run.context import Context
 from replayer.servers.open import Server
+from replayer.servers.private import PrivateServer
 from tests.captured import Capture
+from tests.known import known
 from tests.replaying import OWN, Ask, Replay, perform_replay, query, value, whole
 from tests.server_pool import ServerPool
 
@@ -49,7 +51,7 @@ def rows(server: Server) -> Ask:
 
 
 @pytest.mark.parametrize("speed", [0, 2])
-def test_transactions_end_as_they_did(replay, rows, speed):
+def test_transactions_end_as_they_did(replay: Replay, rows: Ask, speed: int) -> None:
     """Statements of several sessions, one of which is rolled back; rows are counted."""
     capture = Capture()
     for number in range(1, 5):
@@ -74,7 +76,7 @@ def test_transactions_end_as_they_did(replay, rows, speed):
     assert outcome.ledger is not None
 
 
-def test_errors_large_answers_and_hashes(replay):
+def test_errors_large_answers_and_hashes(replay: Replay) -> None:
     """Packets across reads, errors by SQLSTATE, the same rows with the same hash."""
     capture = Capture().session(1)
     capture.runs(1, 0.1, "INSERT INTO account VALUES (1, 1)").runs(1, 0.2, "SELEC 1")
@@ -84,7 +86,7 @@ def test_errors_large_answers_and_hashes(replay):
 
     errors = [one.errors for one in first.replayed if one.errors]
     assert sorted(code for one in errors for code in one) == ["23000", "42000"]
-    assert sum(one.rows for one in first.replayed) == 20_002
+    assert sum(known(one.rows) for one in first.replayed) == 20_002
     assert value(first, "replay.ran") == 100
 
     def hashes(outcome: Outcome) -> set[tuple[str, object]]:
@@ -93,7 +95,7 @@ def test_errors_large_answers_and_hashes(replay):
     assert hashes(first) == hashes(second)
 
 
-def test_commit_order_ends_in_the_same_state(replay, rows):
+def test_commit_order_ends_in_the_same_state(replay: Replay, rows: Ask) -> None:
     """Updates that do not commute happen as they did."""
     capture, expected = Capture(), 100
     for number in range(1, 9):
@@ -108,7 +110,7 @@ def test_commit_order_ends_in_the_same_state(replay, rows):
     assert whole(outcome)
 
 
-def test_rows_are_held_against_those_of_the_log(replay):
+def test_rows_are_held_against_those_of_the_log(replay: Replay) -> None:
     """The first difference of a transaction is told with its place, and what follows apart."""
     capture = Capture().session(1).session(2)
     read = "SELECT balance FROM account WHERE id = 77"
@@ -133,14 +135,14 @@ def test_rows_are_held_against_those_of_the_log(replay):
     assert any("only after something" in note for note in outcome.notes)
 
 
-def test_a_capture_of_another_language_is_refused(context, tmp_path):
+def test_a_capture_of_another_language_is_refused(context: Context, tmp_path: Path) -> None:
     """One sentence, before anything is done."""
     path = Capture().session(1).runs(1, 0.1, "SELECT 1").write(tmp_path / "p.replay")
     with pytest.raises(Impossible, match="captured on postgres"):
         perform_replay(context, path)
 
 
-def test_a_dump_runs_nothing_as_root(replay, server, tmp_path):
+def test_a_dump_runs_nothing_as_root(replay: Replay, server: PrivateServer, tmp_path: Path) -> None:
     """A command in it is run by the server's user, though only replayer can open the dump."""
     capture = Capture().session(1).runs(1, 0.1, "SELECT 1").leaves(1, 1)
     with tempfile.TemporaryDirectory(dir="/tmp") as folder:

@@ -10,6 +10,7 @@ import pymysql
 import pytest
 
 from replayer.capture import conversion
+from replayer.run.context import Context
 from replayer.servers.open import Server
 from tests.on_mysql import connected, prepared
 from tests.replaying import OWN, perform_replay, query
@@ -82,7 +83,9 @@ def _logged(server: Server, log: str) -> tuple[Path, Sequence[Any]]:
 
 
 @pytest.mark.parametrize(("log", "order"), [("general", "none"), ("slow", "commit")])
-def test_a_log_is_replayed_to_the_state_of_its_source(server, context, tmp_path, log, order):
+def test_a_log_is_replayed_to_the_state_of_its_source(
+    server: Server, context: Context, tmp_path: Path, log: str, order: str
+) -> None:
     """From a dump, with transactions and values of prepared statements; rows are the log's."""
     path, state = _logged(server, log)
     out, dump = tmp_path / "shop.replay", tmp_path / "dump.sql"

@@ -101,12 +101,16 @@ def check(again: Again, captured: tuple[Path, str], times: int) -> None:
         assert state == captured[1]
 
 
-def test_a_replay_in_order_ends_in_the_state_of_the_source(again, captured):
+def test_a_replay_in_order_ends_in_the_state_of_the_source(
+    again: Again, captured: tuple[Path, str]
+) -> None:
     """Updates that do not commute, of 32 sessions, alone and in transactions."""
     check(again, captured, 2)
 
 
 @pytest.mark.slow
-def test_ten_replays_in_commit_order_all_end_in_the_state_of_the_source(again, captured):
+def test_ten_replays_in_commit_order_all_end_in_the_state_of_the_source(
+    again: Again, captured: tuple[Path, str]
+) -> None:
     """Ten of ten, and none of them hangs."""
     check(again, captured, 10)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.captured import Capture
+from tests.command import Replayer
 from tests.made import drawn_in
 from tests.sizing_runs import of_cpu
 
@@ -37,7 +38,9 @@ def capture(tmp_path: Path) -> Path:
     return made.write(tmp_path / "a.replay")
 
 
-def test_two_places_differ_where_they_do(capture, made_home, replayer, tmp_path):
+def test_two_places_differ_where_they_do(
+    capture: Path, made_home: Path, replayer: Replayer, tmp_path: Path
+) -> None:
     """One function slower, and some rows fewer: these fingerprints alone, and no value is shown."""
     for label, rows, seconds in (("old", 4700, 0.002), ("new", 4690, 0.01)):
         dump = tmp_path / "shop.sql"
@@ -71,7 +74,7 @@ def test_two_places_differ_where_they_do(capture, made_home, replayer, tmp_path)
     assert SECRET not in shown + page + drawn_in(page) + json.dumps(told)
 
 
-def test_a_capture_sizes_the_machine(made_home, replayer, tmp_path):
+def test_a_capture_sizes_the_machine(made_home: Path, replayer: Replayer, tmp_path: Path) -> None:
     """A session busy for 40 % of its time is kept up with at 2.5 times its speed, and not at 5."""
     made = Capture().session(1)
     for at in range(600):
@@ -92,7 +95,9 @@ def test_a_capture_sizes_the_machine(made_home, replayer, tmp_path):
     assert 0.3 < too_fast["multiple"] < 0.55
 
 
-def test_a_profile_and_a_capture_stand_beside_each_other(made_home, replayer, tmp_path):
+def test_a_profile_and_a_capture_stand_beside_each_other(
+    made_home: Path, replayer: Replayer, tmp_path: Path
+) -> None:
     """Both size the machine, one after the other; each resource has what both say of it."""
     made = Capture().session(1)
     for at in range(200):

@@ -4,6 +4,7 @@ import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 from sqlalchemy.engine import URL
@@ -13,6 +14,7 @@ from replayer.results import profile
 from replayer.servers.open import Server
 from replayer.sizing import requirement
 from replayer.sizing.requirement import Need, Requirement
+from tests.command import Replayer
 from tests.end_to_end.test_profile import PGBENCH, pgbench, typed
 
 RATE = 150
@@ -39,7 +41,9 @@ def need(of: Requirement, name: str) -> Need:
 
 
 @pytest.mark.slow
-def test_pgbench_at_a_rate_requires_that_rate_and_its_rows(shop, tmp_path, replayer):
+def test_pgbench_at_a_rate_requires_that_rate_and_its_rows(
+    shop: URL, tmp_path: Path, replayer: Replayer
+) -> None:
     """As many commits, rows and syncs as pgbench makes; twice of it with growth 2."""
     out = tmp_path / "shop.profile"
     at_a_rate = [

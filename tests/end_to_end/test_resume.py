@@ -6,6 +6,7 @@ import os
 import shutil
 import signal
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -78,7 +79,9 @@ def turns(run: Run) -> list[tuple[int, str]]:
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-def test_what_is_missing_is_done_into_the_same_file(replayer, tmp_path, number):
+def test_what_is_missing_is_done_into_the_same_file(
+    replayer: Replayer, tmp_path: Path, number: signal.Signals
+) -> None:
     """Steps that were whole stay as they are, the one that was cut is done anew, and no other."""
     path, before = cut(replayer, SLEEPY, 2, number)
     whole = [step for step in before.steps if step.status is Status.DONE]
@@ -101,7 +104,9 @@ def test_what_is_missing_is_done_into_the_same_file(replayer, tmp_path, number):
     assert [m.metric for m in after.headline] == ["cpu.events", "cpu.events"] or after.headline
 
 
-def test_a_database_of_replayers_own_goes_on_where_it_was(replayer, tmp_path, own_home):
+def test_a_database_of_replayers_own_goes_on_where_it_was(
+    replayer: Replayer, tmp_path: Path, own_home: Path
+) -> None:
     """The table that was built once is there: it is not built again, and the walks go on."""
     path, before = cut(replayer, BUILT, 2)
     replayer("run", "--resume", path)
@@ -170,7 +175,9 @@ def interrupted(tmp_path: Path, whole: Path) -> Path:
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )
-def test_under_other_circumstances_it_is_refused(replayer, interrupted, changed, reason):
+def test_under_other_circumstances_it_is_refused(
+    replayer: Replayer, interrupted: Path, changed: Callable[[Run], Run], reason: str
+) -> None:
     """One sentence with what is not the same, and the file stays as it was."""
     store.save(interrupted, changed(store.load(interrupted)))
     before = interrupted.read_bytes()
@@ -181,7 +188,7 @@ def test_under_other_circumstances_it_is_refused(replayer, interrupted, changed,
     assert interrupted.read_bytes() == before
 
 
-def test_what_was_asked_for_is_not_asked_again(replayer, interrupted):
+def test_what_was_asked_for_is_not_asked_again(replayer: Replayer, interrupted: Path) -> None:
     """Options that would change the work are refused, each by its name."""
     _, err = replayer("run", "smoke", "--resume", interrupted, "--set", "a.b=1", status=2)
 
@@ -189,7 +196,9 @@ def test_what_was_asked_for_is_not_asked_again(replayer, interrupted):
     assert "smoke" in err
 
 
-def test_two_who_take_up_one_run_do_not_both_write_it(replayer, interrupted):
+def test_two_who_take_up_one_run_do_not_both_write_it(
+    replayer: Replayer, interrupted: Path
+) -> None:
     """One of them goes on, and the other is refused or finds nothing missing any more."""
     both = [replayer.start("run", "--resume", interrupted) for _ in range(2)]
     ends = [(one.communicate()[1], one.returncode) for one in both]
@@ -200,7 +209,9 @@ def test_two_who_take_up_one_run_do_not_both_write_it(replayer, interrupted):
     assert len(after.resumed) == 1
 
 
-def test_another_servers_settings_are_refused(replayer, tmp_path, own_home):
+def test_another_servers_settings_are_refused(
+    replayer: Replayer, tmp_path: Path, own_home: Path
+) -> None:
     """A run whose server is set otherwise now would hold figures of two servers."""
     path, _ = cut(replayer, BUILT, 2)
     changed = json.loads(path.read_text())

@@ -38,7 +38,9 @@ def rights_of(url: str, replayer: Replayer) -> list[tuple[str, str]]:
 
 
 @pytest.mark.slow
-def test_a_role_without_rights_is_told_the_grants_that_help(server, limited, replayer):
+def test_a_role_without_rights_is_told_the_grants_that_help(
+    server: Server, limited: tuple[str, URL], replayer: Replayer
+) -> None:
     """The reason is the right and not the place; with what is advised the files are found."""
     url, owner = limited
     with open_server(engines.of_url(url), url=url) as there:
@@ -67,7 +69,9 @@ def test_a_role_without_rights_is_told_the_grants_that_help(server, limited, rep
             database.execute(Asked("flush"))
 
 
-def test_a_role_that_may_make_nothing_is_refused_with_the_grant(server, limited):
+def test_a_role_that_may_make_nothing_is_refused_with_the_grant(
+    server: Server, limited: tuple[str, URL]
+) -> None:
     """What a whole run needs is one sentence before anything is done."""
     url, owner = limited
     with closing(Database(server.engine, owner)) as database:

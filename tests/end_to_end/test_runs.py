@@ -59,7 +59,7 @@ def headline(value: float) -> list[dict[str, object]]:
     return [{"metric": "walk.seconds", "value": value, "unit": "s", "better": "less"}]
 
 
-def test_a_run_is_told_in_one_line(runs, stored):
+def test_a_run_is_told_in_one_line(runs: Callable[..., Ended], stored: Callable[..., Path]) -> None:
     """Date, workload, engine, kernel, label, status and what its steps are run for stand in it."""
     stored(0, label="stock", headline=headline(1.5))
     (line,) = listed(runs("list"))
@@ -69,7 +69,9 @@ def test_a_run_is_told_in_one_line(runs, stored):
     assert "walk.seconds 1.50 s" in line
 
 
-def test_runs_are_filtered_and_sorted(runs, stored):
+def test_runs_are_filtered_and_sorted(
+    runs: Callable[..., Ended], stored: Callable[..., Path]
+) -> None:
     """Each condition leaves those that meet it; numbers sort as numbers, and those without last."""
     for number, seconds in enumerate((9.0, 10.0, 1.0)):
         tags = {"disk": "nvme" if number else "sata"}
@@ -89,7 +91,9 @@ def test_runs_are_filtered_and_sorted(runs, stored):
     assert "no condition" in runs("list", "--where", "stock", status=2).err
 
 
-def test_what_stands_in_a_file_steers_no_terminal(runs, stored):
+def test_what_stands_in_a_file_steers_no_terminal(
+    runs: Callable[..., Ended], stored: Callable[..., Path]
+) -> None:
     """Escapes are written out, and ten thousand characters take no more than a line's part."""
     stored(0, label=ESCAPES, notes=[ESCAPES])
     stored(1, label="x" * 10_000, notes=["y" * 50_000])
@@ -103,7 +107,9 @@ def test_what_stands_in_a_file_steers_no_terminal(runs, stored):
     assert "\x1b" not in runs("note", "20261120-150000", "more").err
 
 
-def test_files_that_are_no_runs_are_told_and_hide_none(runs, stored):
+def test_files_that_are_no_runs_are_told_and_hide_none(
+    runs: Callable[..., Ended], stored: Callable[..., Path]
+) -> None:
     """Newer and older formats, empty and cut files, pipes and folders: each has its sentence."""
     path = stored(0, label="stock")
     folder = path.parent
@@ -121,7 +127,9 @@ def test_files_that_are_no_runs_are_told_and_hide_none(runs, stored):
         assert words in done.err
 
 
-def test_a_run_gets_another_label_notes_and_tags(runs, stored):
+def test_a_run_gets_another_label_notes_and_tags(
+    runs: Callable[..., Ended], stored: Callable[..., Path]
+) -> None:
     """The file keeps its name and its numbers; comparing finds the run by what it is called now."""
     path = stored(0, label="stock")
     before = store.load(path)
@@ -139,7 +147,7 @@ def test_a_run_gets_another_label_notes_and_tags(runs, stored):
     assert "NAME=VALUE" in runs("note", "uek", "--tag", "=x", status=2).err
 
 
-def test_a_run_of_the_first_format_takes_notes(runs, tmp_path):
+def test_a_run_of_the_first_format_takes_notes(runs: Callable[..., Ended], tmp_path: Path) -> None:
     """It is written in the newest format, and nothing that it held is lost."""
     run_id = json.loads((FIXTURES / "format-1.json").read_text())["id"]
     path = tmp_path / "results" / f"{run_id}.json"
@@ -151,7 +159,9 @@ def test_a_run_of_the_first_format_takes_notes(runs, tmp_path):
     assert store.load(path) == before.model_copy(update={"notes": ("old",)})
 
 
-def test_nothing_is_deleted_without_a_yes(runs, stored):
+def test_nothing_is_deleted_without_a_yes(
+    runs: Callable[..., Ended], stored: Callable[..., Path]
+) -> None:
     """Where nobody sits at a terminal --yes is asked for, and then the files are gone."""
     paths = [stored(0), stored(1), stored(2)]
     assert "--yes" in runs("delete", "latest", status=2, typed="yes\n").err
@@ -197,7 +207,13 @@ def make_running(path: Path, _elsewhere: Path) -> None:
 @pytest.mark.parametrize(
     "action", [["delete", "--yes"], ["rename", "--", "x"], ["note", "--clear"]]
 )
-def test_only_what_replayer_wrote_there_is_touched(runs, stored, tmp_path, made, action):
+def test_only_what_replayer_wrote_there_is_touched(
+    runs: Callable[..., Ended],
+    stored: Callable[..., Path],
+    tmp_path: Path,
+    made: Callable[[Path, Path], None],
+    action: list[str],
+) -> None:
     """Links, pipes, others' files and a run under way stay, and so do the rest of those named."""
     other, path = stored(0), stored(1)
     elsewhere = tmp_path / "elsewhere.json"
@@ -220,7 +236,9 @@ def test_only_what_replayer_wrote_there_is_touched(runs, stored, tmp_path, made,
     assert done.err.startswith("replayer: error: ")
 
 
-def test_a_run_in_another_folder_is_not_deleted(runs, stored, tmp_path):
+def test_a_run_in_another_folder_is_not_deleted(
+    runs: Callable[..., Ended], stored: Callable[..., Path], tmp_path: Path
+) -> None:
     """Who means another folder names it: a path alone may be a slip."""
     path = stored(0)
     other = tmp_path / "other"
@@ -233,16 +251,18 @@ def test_a_run_in_another_folder_is_not_deleted(runs, stored, tmp_path):
     assert not moved.exists()
 
 
-def test_a_killed_run_is_told_from_one_under_way(runs, stored):
+def test_a_killed_run_is_told_from_one_under_way(
+    runs: Callable[..., Ended], stored: Callable[..., Path]
+) -> None:
     """Its process is gone: that is told; of a run from before it was written down nothing is."""
     boot, _, start = journal.identity(os.getpid()).split(":")
     stored(0, status="running", writer=f"{boot}:{os.getpid()}:{start}")
     stored(1, status="running", writer=f"{boot}:{os.getpid()}:1")
     stored(2, status="running", writer=f"other:{os.getpid()}:1")
     stored(3, status="running")
-    runs = json.loads(runs("list", "--json").out)["runs"]
+    listed = json.loads(runs("list", "--json").out)["runs"]
 
-    assert [run["state"] for run in runs] == ["running", "killed", "running", "running"]
+    assert [run["state"] for run in listed] == ["running", "killed", "running", "running"]
 
 
 def cpu_seconds(replayer: Replayer, folder: Path) -> tuple[float, list[str]]:
@@ -256,7 +276,9 @@ def cpu_seconds(replayer: Replayer, folder: Path) -> tuple[float, list[str]]:
     return min(took), listed(done)
 
 
-def test_a_long_label_costs_no_more_to_list_than_a_short_one(tmp_path, monkeypatch):
+def test_a_long_label_costs_no_more_to_list_than_a_short_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Of what is cut only the beginning is looked at, whatever characters stand in it."""
     path = tmp_path / "run.json"
     run = store.load(FIXTURES / f"format-{store.FORMAT}.json")
@@ -300,7 +322,9 @@ def bytes_read() -> int:
 
 
 @pytest.mark.slow
-def test_ten_thousand_runs_are_listed_in_a_second(replayer, stored):
+def test_ten_thousand_runs_are_listed_in_a_second(
+    replayer: Replayer, stored: Callable[..., Path]
+) -> None:
     """Only the heads of the files are read, and listing them costs little more than that.
 
     A machine with nothing else to do takes less than a second, the program's start included.

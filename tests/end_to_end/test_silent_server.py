@@ -131,7 +131,12 @@ def sessions(database: Database, statement: str) -> None:
 @pytest.mark.slow
 @BOTH
 @pytest.mark.parametrize("work", [one_statement, sessions])
-def test_a_network_that_stalls_is_noticed(servers, impatient, name, work):
+def test_a_network_that_stalls_is_noticed(
+    servers: Callable[[str], Server],
+    impatient: None,
+    name: str,
+    work: Callable[[Database, str], None],
+) -> None:
     """Whether a statement waits or the sessions of a step do, it ends in one sentence."""
     with by_network(servers(name)) as (there, network):
         database = Database(there.engine, there.start())
@@ -148,7 +153,9 @@ def test_a_network_that_stalls_is_noticed(servers, impatient, name, work):
 
 @pytest.mark.slow
 @BOTH
-def test_a_server_elsewhere_that_is_halted_is_noticed(servers, name):
+def test_a_server_elsewhere_that_is_halted_is_noticed(
+    servers: Callable[[str], Server], name: str
+) -> None:
     """The kernel of a halted server still answers for it: keepalives alone see nothing."""
     server = servers(name)
     family: list[int] = []
@@ -167,7 +174,9 @@ def test_a_server_elsewhere_that_is_halted_is_noticed(servers, name):
 
 
 @pytest.mark.slow
-def test_a_private_server_that_is_halted_is_noticed(servers, impatient):
+def test_a_private_server_that_is_halted_is_noticed(
+    servers: Callable[[str], Server], impatient: None
+) -> None:
     """A server of replayer's own that hangs ends the step as well, and is stopped."""
     server = servers("postgres")
     with closing(Database(server.engine, server.start())) as database:
@@ -182,7 +191,9 @@ def test_a_private_server_that_is_halted_is_noticed(servers, impatient):
 
 @pytest.mark.slow
 @BOTH
-def test_a_statement_may_take_as_long_as_it_needs(servers, impatient, name):
+def test_a_statement_may_take_as_long_as_it_needs(
+    servers: Callable[[str], Server], impatient: None, name: str
+) -> None:
     """A statement three times as long on a server that answers is left alone."""
     with (
         by_network(servers(name)) as (there, _),
@@ -195,7 +206,7 @@ def test_a_statement_may_take_as_long_as_it_needs(servers, impatient, name):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["postgresql", "mysql"])
-def test_a_port_that_accepts_and_never_answers(scheme):
+def test_a_port_that_accepts_and_never_answers(scheme: str) -> None:
     """Something that listens and says nothing is refused within seconds."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         url = f"{scheme}://somebody:secret@127.0.0.1:{listener.getsockname()[1]}/bench"

@@ -33,7 +33,9 @@ def folder() -> Iterator[Path]:
 
 
 @pytest.mark.slow
-def test_a_small_profile_fits_and_its_result_is_like_any_other(folder, made_home, replayer):
+def test_a_small_profile_fits_and_its_result_is_like_any_other(
+    folder: Path, made_home: Path, replayer: Replayer
+) -> None:
     """The verdict comes with exit status 0, is shown again, and the run is reported as any is."""
     made = save_profile(folder / "small.profile", working_set=64 << 20, commits=5, blocks_hit=20,
                         blocks_read=1, tuples_fetched=5, cpu_cores=0)  # fmt: skip
@@ -57,7 +59,7 @@ def test_a_small_profile_fits_and_its_result_is_like_any_other(folder, made_home
 
 
 @pytest.mark.quiet
-def test_half_of_what_the_machine_can_do_fits_and_three_times_does_not(folder):
+def test_half_of_what_the_machine_can_do_fits_and_three_times_does_not(folder: Path) -> None:
     """What it can do is searched first; half of that fits, three times of it does not."""
     made = of_cpu(folder / "x.profile", rate=200, cores=0.4)
     words = ("--trial", "2s", "--hold", "4s", "--slo", "p99=500ms")
@@ -71,7 +73,7 @@ def test_half_of_what_the_machine_can_do_fits_and_three_times_does_not(folder):
 @pytest.mark.quiet
 @pytest.mark.root
 @pytest.mark.parametrize(("strength", "fit"), [(0.75, "does not fit"), (1.33, "fits")])
-def test_a_cpu_quota_decides(folder, strength, fit):
+def test_a_cpu_quota_decides(folder: Path, strength: float, fit: str) -> None:
     """A quota 0.75 times as large as what is required does not suffice, one of 1.33 does."""
     made = of_cpu(folder / "cpu.profile", rate=150, cores=0.5)
     words = ("--trial", "3s", "--hold", "5s", "--slo", "p99=700ms")
@@ -87,7 +89,7 @@ def test_a_cpu_quota_decides(folder, strength, fit):
 @pytest.mark.quiet
 @pytest.mark.root
 @pytest.mark.parametrize(("strength", "fit"), [(0.75, "does not fit"), (1.33, "fits")])
-def test_a_limit_of_the_device_decides(folder, strength, fit):
+def test_a_limit_of_the_device_decides(folder: Path, strength: float, fit: str) -> None:
     """A device with 0.75 times the reads that are required does not suffice, one of 1.33 does."""
     made = of_reads(folder / "io.profile", rate=600)
     words = ("--trial", "3s", "--hold", "5s", "--slo", "p99=700ms")
@@ -100,7 +102,7 @@ def test_a_limit_of_the_device_decides(folder, strength, fit):
         assert sized.verdict["first"] == "device reads"
 
 
-def test_a_profile_with_holes_is_sized_by_what_it_knows(folder, replayer):
+def test_a_profile_with_holes_is_sized_by_what_it_knows(folder: Path, replayer: Replayer) -> None:
     """Columns that are missing are told as not tested, and rows that are missing as a gap."""
     made = save_profile(folder / "holes.profile", commits=50, tuples_fetched=100, blocks_hit=400,
                         blocks_read=10)  # fmt: skip
@@ -130,7 +132,9 @@ def serving(folder: Path) -> list[int]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("wait", [4.0, 9.0])
-def test_ctrl_c_leaves_nothing_and_keeps_what_there_is(folder, wait, replayer):
+def test_ctrl_c_leaves_nothing_and_keeps_what_there_is(
+    folder: Path, wait: float, replayer: Replayer
+) -> None:
     """At whatever moment, status is 130, the result is stored as interrupted, no server is left."""
     made = of_cpu(folder / "x.profile", rate=20, cores=0.01)
     run = started(
@@ -148,7 +152,7 @@ def test_ctrl_c_leaves_nothing_and_keeps_what_there_is(folder, wait, replayer):
 
 
 @pytest.mark.slow
-def test_a_server_that_is_killed_is_one_sentence(folder, replayer):
+def test_a_server_that_is_killed_is_one_sentence(folder: Path, replayer: Replayer) -> None:
     """A server that dies under the load ends the run with status 1, and is told as lost."""
     made = of_cpu(folder / "x.profile", rate=20, cores=0.01)
     run = started(replayer, made, folder, "--trial", "5s", "--hold", "0s", "--working-set", "64M")
@@ -164,7 +168,7 @@ def test_a_server_that_is_killed_is_one_sentence(folder, replayer):
     assert "unclear" in out
 
 
-def test_data_larger_than_the_disk_is_scaled_and_said(folder, replayer):
+def test_data_larger_than_the_disk_is_scaled_and_said(folder: Path, replayer: Replayer) -> None:
     """A working set beyond the disk's room is loaded in part, and the plan says what that means."""
     made = save_profile(folder / "large.profile", working_set=1 << 50, commits=50,
                         tuples_fetched=100, blocks_hit=400, blocks_read=10)  # fmt: skip
@@ -174,7 +178,7 @@ def test_data_larger_than_the_disk_is_scaled_and_said(folder, replayer):
 
 
 @pytest.mark.quiet
-def test_an_objective_below_a_flush_is_told(folder):
+def test_an_objective_below_a_flush_is_told(folder: Path) -> None:
     """No rate keeps to a microsecond where commits wait for the device: the report says so."""
     made = save_profile(
         folder / "w.profile",
@@ -192,7 +196,7 @@ def test_an_objective_below_a_flush_is_told(folder):
     assert any("below what the device takes for one flush" in text for text in words)
 
 
-def test_the_machines_own_memory_is_what_decides():
+def test_the_machines_own_memory_is_what_decides() -> None:
     """What is known of this machine before anything is done is what the host says."""
     machine = candidate.seen(Host(), "")
     installed = Host().memory_bytes()

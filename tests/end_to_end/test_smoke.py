@@ -126,7 +126,7 @@ def linked(source: str, target: str) -> str:
     return shutil.copy2(source, target)
 
 
-def test_smoke_runs_every_step_and_proves_it(run, folder):
+def test_smoke_runs_every_step_and_proves_it(run: Callable[..., Ended], folder: Path) -> None:
     """All steps are done, every promised metric is there, cold is cold, and nothing is left."""
     done = run("run", "smoke", "--label", "first light", "--json", *SHORT)
 
@@ -161,7 +161,9 @@ def test_smoke_runs_every_step_and_proves_it(run, folder):
 
 
 @pytest.mark.slow
-def test_smoke_runs_every_step_on_mariadb(run, folder, mariadbd):
+def test_smoke_runs_every_step_on_mariadb(
+    run: Callable[..., Ended], folder: Path, mariadbd: Path
+) -> None:
     """The same on a MariaDB that replayer starts itself; a build takes its layout."""
     done = run("run", "smoke", "--engine", "mariadb", "--bindir", mariadbd.parent, "--json")
 
@@ -193,7 +195,9 @@ def test_smoke_runs_every_step_on_mariadb(run, folder, mariadbd):
         (["show", "nothing"], "there are no runs"),
     ],
 )
-def test_impossible_request_is_one_sentence(replayer, folder, words, says):
+def test_impossible_request_is_one_sentence(
+    replayer: Replayer, folder: Path, words: list[str], says: str
+) -> None:
     """Exit 2, one line that names what was asked and what is right, no traceback, nothing left."""
     home = folder / "home"
     if "--pg-set" in words:

@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Callable, Iterable
 from importlib import metadata
 from pathlib import Path
 
@@ -55,10 +56,12 @@ USED = {
     "metrics latest": MEASURING | {"prometheus-client"},
 }
 """Command -> the libraries that it uses, and no other may be loaded."""
+Loaded = Callable[[str], list[str]]
+"""`loaded`: runs a command and returns the modules it has loaded."""
 
 
 @pytest.fixture(scope="module")
-def results(tmp_path_factory):
+def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a results folder with a run of each of two labels."""
     folder = tmp_path_factory.mktemp("results")
     stored = json.loads(FIXTURE.read_text())
@@ -70,12 +73,12 @@ def results(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def loaded(tmp_path_factory, results):
+def loaded(tmp_path_factory: pytest.TempPathFactory, results: Path) -> Loaded:
     """Return a function that runs a command by itself and returns the modules it has loaded."""
     folder = tmp_path_factory.mktemp("start")
 
     @functools.cache
-    def call(words):
+    def call(words: str) -> list[str]:
         notes = folder / "modules.json"
         done = subprocess.run(
             [sys.executable, "-c", PROGRAM, notes, *words.split()],
@@ -88,12 +91,13 @@ def loaded(tmp_path_factory, results):
         )
         assert done.returncode == 0, done.stderr
         assert done.stdout
-        return json.loads(notes.read_text())
+        modules: list[str] = json.loads(notes.read_text())
+        return modules
 
     return call
 
 
-def libraries(modules):
+def libraries(modules: Iterable[str]) -> set[str]:
     """Return the libraries, as pyproject.toml names them, that these modules belong to."""
     known = metadata.packages_distributions()
     owners = {one for name in modules for one in known.get(name.partition(".")[0], ())}
@@ -102,7 +106,7 @@ def libraries(modules):
     return named & {owner.lower().replace("_", "-") for owner in owners}
 
 
-def test_the_libraries_are_known():
+def test_the_libraries_are_known() -> None:
     """Whatever replayer asks for is found by the names under which it is imported."""
     modules = ("scipy.special", "sqlglot", "sqlalchemy", "psycopg", "pymysql", "distributed.core")
 
@@ -111,7 +115,7 @@ def test_the_libraries_are_known():
 
 
 @pytest.mark.parametrize("words", USED)
-def test_only_libraries_that_are_used_are_loaded(loaded, words):
+def test_only_libraries_that_are_used_are_loaded(loaded: Loaded, words: str) -> None:
     """However busy the machine is, a start takes no time for what its command does not use."""
     modules = loaded(words)
 
@@ -120,7 +124,7 @@ def test_only_libraries_that_are_used_are_loaded(loaded, words):
 
 
 @pytest.mark.parametrize("words", [words for words in USED if words.startswith("list")])
-def test_a_list_imports_no_plugin(loaded, words):
+def test_a_list_imports_no_plugin(loaded: Loaded, words: str) -> None:
     """What a plug-in is, is read from its file, also where an engine's verbs are checked."""
     kinds = [kind for kind in registry.KINDS if kind != "commands"]
 

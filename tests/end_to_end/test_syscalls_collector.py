@@ -42,7 +42,7 @@ def scene(folder: Path, server: Sequence[int] = ()) -> Scene:
 @pytest.fixture
 def begun(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Callable[[Sequence[int]], CallRecording]]:
+) -> Iterator[Callable[..., CallRecording]]:
     """Return a function that begins a recording; skip where this machine does not allow it.
 
     However busy the machine is, bpftrace has the time to begin and to write its edges down.
@@ -68,7 +68,9 @@ def begun(
             one._program.process.wait()
 
 
-def test_exactly_the_calls_of_the_window_are_counted(begun):
+def test_exactly_the_calls_of_the_window_are_counted(
+    begun: Callable[..., CallRecording],
+) -> None:
     """A reader's reads before and after the edges are not, those between them are, every one."""
     command = [sys.executable, "-c", READS]
     with subprocess.Popen(
@@ -99,7 +101,9 @@ def test_exactly_the_calls_of_the_window_are_counted(begun):
     assert not journal.identity(one._program.process.pid)
 
 
-def test_a_bpftrace_that_is_killed_in_the_middle_is_told(begun):
+def test_a_bpftrace_that_is_killed_in_the_middle_is_told(
+    begun: Callable[..., CallRecording],
+) -> None:
     """What it had counted died with it: one sentence, at once, and nothing is raised before."""
     one = begun()
     one.mark(begin_ns := time.monotonic_ns())
@@ -113,7 +117,9 @@ def test_a_bpftrace_that_is_killed_in_the_middle_is_told(begun):
         one.cut(begin_ns, end_ns)
 
 
-def test_without_bpftrace_or_its_right_the_reason_is_told(tmp_path, monkeypatch):
+def test_without_bpftrace_or_its_right_the_reason_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What to install; or what it said itself."""
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(Skip, match=r"^bpftrace is not installed"):
@@ -125,7 +131,7 @@ def test_without_bpftrace_or_its_right_the_reason_is_told(tmp_path, monkeypatch)
         collector.begin(scene(tmp_path / "second"))
 
 
-def test_numbers_are_the_headers():
+def test_numbers_are_the_headers() -> None:
     """Of this machine's headers, where it has some."""
     header = Path("/usr/include/x86_64-linux-gnu/asm/unistd_64.h")
     if platform.machine() != "x86_64" or not header.is_file():

@@ -50,7 +50,9 @@ def run(
 
 
 @pytest.mark.parametrize("name", servers.SERVERS)
-def test_every_step_is_done_and_proven(name, run, average):
+def test_every_step_is_done_and_proven(
+    name: str, run: Callable[..., dict[str, Any]], average: float
+) -> None:
     """The same rows, nothing left dirty, cold from the device, cached and physical sessions."""
     version = name.partition("-")[2]
     bounded = _BOUNDED if version in _WITHOUT_DIRECT else ()
@@ -88,7 +90,9 @@ def _check_memory(version: str, step: dict[str, Any]) -> None:
         assert step["facts"]["memory.kind"] == "direct"
 
 
-def test_what_no_way_can_do_is_skipped_and_the_rest_runs(run):
+def test_what_no_way_can_do_is_skipped_and_the_rest_runs(
+    run: Callable[..., dict[str, Any]],
+) -> None:
     """Tables that no bound of the memory could keep out of it: a reason, and the other steps."""
     steps = {step["name"]: step for step in run("postgresql-13")["steps"]}
 
@@ -115,7 +119,9 @@ mix = "point=60 range=10 update=20 insert=9 scan=1 work_unit=8 cpu=1ms"
 
 @pytest.mark.quiet
 @pytest.mark.parametrize("name", servers.SERVERS)
-def test_a_mix_at_a_rate_is_sustained(name, run, tmp_path):
+def test_a_mix_at_a_rate_is_sustained(
+    name: str, run: Callable[..., dict[str, Any]], tmp_path: Path
+) -> None:
     """Every kind of statement, the CPU that it burns and what the server counts of it."""
     workload = tmp_path / "rate.toml"
     workload.write_text(RATE)

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self, cast
 
@@ -28,6 +29,7 @@ from replayer.servers.open import Server, open_server
 from replayer.watch.recordings import Recordings
 from replayer.watch.workers import Barrier, Report, WorkerPool
 from tests.conftest import missing
+from tests.server_pool import ServerPool
 
 LOOKS = 3
 VERSIONS = ["postgresql-13", "postgresql-14", "postgresql-16", "postgresql-17"]
@@ -225,7 +227,7 @@ def check_five(waits: WaitSamples, made: Account) -> None:
 
 
 @pytest.fixture(scope="class")
-def five(server_pool: Any) -> Iterator[Server]:
+def five(server_pool: ServerPool) -> Iterator[Server]:
     """Return a server that has five sessions which do the same for as long as a class's tests."""
     server: Server = server_pool()
     with Sessions(server):
@@ -235,7 +237,7 @@ def five(server_pool: Any) -> Iterator[Server]:
 class TestFive:
     """One session computes, one waits for a row that another holds, and three are idle."""
 
-    def test_every_session_is_in_its_part(self, five):
+    def test_every_session_is_in_its_part(self, five: Server) -> None:
         """The server says so of each, and the kernel that those who wait sleep."""
         waits, made = watched(five)
 
@@ -243,7 +245,7 @@ class TestFive:
         assert set(made.waits) == {"Client:ClientRead", "Lock:transactionid"}
 
     @pytest.mark.quiet
-    def test_the_account_closes(self, five):
+    def test_the_account_closes(self, five: Server) -> None:
         """What the kernel counts of them and what they were seen at is the time that there was."""
         _, made = watched(five, lambda: time.sleep(3))
 
@@ -254,7 +256,9 @@ class TestFive:
         assert on_processor == pytest.approx(1, abs=0.15)
         assert abs(made.residue_share) < 0.05
 
-    def test_of_a_server_elsewhere_there_are_its_words_alone(self, five, monkeypatch):
+    def test_of_a_server_elsewhere_there_are_its_words_alone(
+        self, five: Server, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """Whose processes are not known here is not looked for among those of this host."""
         monkeypatch.setattr(five, "pids", list)
 
@@ -266,7 +270,9 @@ class TestFive:
         assert parts_of(made)[Spent.LOCK] == pytest.approx(1)
         assert "(the server's processes are not known on this host)" in made.notes[0]
 
-    def test_on_a_kernel_that_counts_no_queues_the_states_remain(self, five, monkeypatch):
+    def test_on_a_kernel_that_counts_no_queues_the_states_remain(
+        self, five: Server, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """Without schedstat a busy session is still on a processor or in its queue."""
         monkeypatch.setattr(threads, "counts_queues", lambda: False)
         monkeypatch.setattr(threads.Thread, "_account", lambda _self: [b"0", b"0", b"0"])
@@ -278,7 +284,7 @@ class TestFive:
         assert "does not count how long a thread waits" in made.notes[0]
 
     @pytest.mark.parametrize("harm", ["killed", "cut", "whole"])
-    def test_traces_that_are_cut_harm_nothing(self, five, harm):
+    def test_traces_that_are_cut_harm_nothing(self, five: Server, harm: str) -> None:
         """Perf is killed, or its file is cut: the looks are left, and why is known."""
         if os.geteuid() or shutil.which("perf") is None:
             missing("linux-perf", "without perf and root there are no traces")
@@ -307,7 +313,7 @@ class TestFive:
 
 
 @pytest.mark.slow
-def test_mariadbs_threads_are_told_apart(server_pool, mariadbd):
+def test_mariadbs_threads_are_told_apart(server_pool: ServerPool, mariadbd: Path) -> None:
     """Its sessions are threads of one process, and it names a wait for a row in another view."""
     server = server_pool("mariadb", bindir=mariadbd.parent)
     with Sessions(server):
@@ -317,7 +323,7 @@ def test_mariadbs_threads_are_told_apart(server_pool, mariadbd):
     assert {"Sleep", "row lock"} <= set(made.waits)
 
 
-def test_sessions_that_end_before_the_window_are_counted_while_they_last(server):
+def test_sessions_that_end_before_the_window_are_counted_while_they_last(server: Server) -> None:
     """Two of four sessions go in the middle of a window: those are counted that were there."""
     with contextlib.closing(Database(server.engine, server.start())) as database:
         names = [f"SET application_name = 'replayer session {number}'" for number in range(4)]
@@ -342,7 +348,7 @@ def test_sessions_that_end_before_the_window_are_counted_while_they_last(server)
     assert "of 5 sessions were seen at work" in made.notes[0]
 
 
-def test_a_server_that_is_stopped_in_the_window_ends_no_step(made_home):
+def test_a_server_that_is_stopped_in_the_window_ends_no_step(made_home: Path) -> None:
     """Each collector says in one sentence why it has seen nothing, and raises nothing."""
     with open_server(engines.load("postgres")) as other:
         other.start()
@@ -360,7 +366,7 @@ def test_a_server_that_is_stopped_in_the_window_ends_no_step(made_home):
     assert all("\n" not in reason for reason in recordings.failures.values())
 
 
-def test_those_who_only_watch_are_no_sessions(server):
+def test_those_who_only_watch_are_no_sessions(server: Server) -> None:
     """A collector's connection that is made, or asks at the same moment, is none of the step's."""
     with recording(server, "waits", "statistics") as recordings:
         statistics = recordings._under_way["statistics"]
@@ -383,7 +389,9 @@ def test_those_who_only_watch_are_no_sessions(server):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [*VERSIONS, "mysql-9"])
-def test_other_versions_say_the_same(other_server, server_pool, name):
+def test_other_versions_say_the_same(
+    other_server: Callable[[str], Path], server_pool: ServerPool, name: str
+) -> None:
     """The names of columns and waits differ from version to version, the parts do not."""
     engine = "mysql" if name.startswith("mysql") else "postgres"
     server = server_pool(engine, bindir=other_server(name))
@@ -391,7 +399,7 @@ def test_other_versions_say_the_same(other_server, server_pool, name):
         check_five(*watched(server))
 
 
-def test_a_server_without_sessions_leaves_replayers_own_threads(server):
+def test_a_server_without_sessions_leaves_replayers_own_threads(server: Server) -> None:
     """Two threads compute and one reads what never comes: that is what is seen of them."""
     with WorkerPool(work_or_wait, [True, True, False], processes=2) as pool:
         pool.open()

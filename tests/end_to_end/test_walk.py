@@ -40,6 +40,7 @@ from replayer.tables import relations
 from replayer.watch.sampler import Sampler
 from replayer.watch.workers import WorkerPool
 from tests.command import Replayer
+from tests.fixture_types import Holder, Surroundings
 from tests.known import known
 from tests.performed import performed
 from tests.repeated import repeat_until
@@ -125,7 +126,9 @@ def made(context: Context) -> list[Path]:
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_a_prime_number_of_blocks_is_reported_as_such(context, tree, mode):
+def test_a_prime_number_of_blocks_is_reported_as_such(
+    context: Context, tree: Path, mode: str
+) -> None:
     """23 files of 23 blocks are 23 files and 529 reads in every mode, and the bytes are du's."""
     spec = spec_of(path=tree, mode=mode)
     try:
@@ -150,7 +153,7 @@ def test_a_prime_number_of_blocks_is_reported_as_such(context, tree, mode):
     assert notes(outcome) == []
 
 
-def test_latencies_are_those_of_the_reads(context, tree):
+def test_latencies_are_those_of_the_reads(context: Context, tree: Path) -> None:
     """The histogram holds every read, none longer than the whole."""
     outcome = performed(walk, spec_of(path=tree), context)
     histogram = HdrHistogram.decode(outcome.latency["block"].payload)
@@ -162,7 +165,7 @@ def test_latencies_are_those_of_the_reads(context, tree):
 
 
 @pytest.mark.parametrize("mode", ["read", "direct"])
-def test_cold_comes_from_the_device(context, tree, mode):
+def test_cold_comes_from_the_device(context: Context, tree: Path, mode: str) -> None:
     """Coldness is proven before by residency and after by the device's own counters."""
     size = sum(path.stat().st_size for path in tree.rglob("file-*"))
     cold = cold_of(performed(walk, spec_of(path=tree, mode=mode, cold="cold"), context))
@@ -173,7 +176,7 @@ def test_cold_comes_from_the_device(context, tree, mode):
         assert known(cold.device_bytes) >= 0.95 * size
 
 
-def test_readers_are_told_from_others(context, tree):
+def test_readers_are_told_from_others(context: Context, tree: Path) -> None:
     """The device's bytes count for cold as far as the walk's own processes had them."""
     cold = cold_of(performed(walk, spec_of(path=tree, cold="cold"), context))
 
@@ -223,8 +226,12 @@ def _device_bytes(sampler: Sampler, begin_ns: int) -> float:
 
 
 def test_files_that_others_warm_after_the_proof_are_not_cold(
-    context, tree, server_home, monkeypatch, window_with_others
-):
+    context: Context,
+    tree: Path,
+    server_home: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    window_with_others: Read,
+) -> None:
     """Somebody reads the files after the proof, and the device is busy with as much for others."""
     read: Read = window_with_others
 
@@ -249,8 +256,8 @@ def test_files_that_others_warm_after_the_proof_are_not_cold(
 
 
 def test_foreign_reads_are_named_and_do_not_disturb_the_proof(
-    context, tree, server_home, window_with_others
-):
+    context: Context, tree: Path, server_home: Path, window_with_others: Read
+) -> None:
     """A walk that is cold stays cold beside dd, whose bytes are told as others'."""
     with foreign_reads(server_home):
         outcome = performed(walk, spec_of(path=tree, mode="direct", cold="cold"), context)
@@ -264,7 +271,9 @@ def test_foreign_reads_are_named_and_do_not_disturb_the_proof(
     assert any(note.startswith("other processes read") for note in outcome.notes)
 
 
-def test_pages_that_are_locked_in_memory_are_never_called_cold(context, tree, holder):
+def test_pages_that_are_locked_in_memory_are_never_called_cold(
+    context: Context, tree: Path, holder: Holder
+) -> None:
     """All files locked by somebody: nothing can be dropped, and nothing is claimed."""
     code = (
         "import ctypes, mmap, sys\n"
@@ -283,7 +292,7 @@ def test_pages_that_are_locked_in_memory_are_never_called_cold(context, tree, ho
     assert "locks these files" in cold_of(outcome).todo
 
 
-def test_hot_is_in_memory_before_the_walk(context, tree):
+def test_hot_is_in_memory_before_the_walk(context: Context, tree: Path) -> None:
     """What was asked to be hot is read into memory first, and proven to be there."""
     spec = spec_of(path=tree, cold="hot", mode="mmap")
     cold = repeat_until(
@@ -295,7 +304,9 @@ def test_hot_is_in_memory_before_the_walk(context, tree):
 
 
 @pytest.mark.parametrize(("mode", "share"), [("read", 1.0), ("mmap", 1.0), ("direct", 0.0)])
-def test_modes_fill_the_page_cache_or_go_around_it(context, tree, mode, share):
+def test_modes_fill_the_page_cache_or_go_around_it(
+    context: Context, tree: Path, mode: str, share: float
+) -> None:
     """Each mode does to memory what it is for: every page is touched, or none is kept."""
     files = sorted(tree.rglob("file-*"))
 
@@ -311,7 +322,9 @@ def test_modes_fill_the_page_cache_or_go_around_it(context, tree, mode, share):
     assert repeat_until(share_after_a_walk, lambda found: found == share) == share
 
 
-def test_a_file_that_stays_in_memory_takes_the_name_cold_away(context, tree, holder):
+def test_a_file_that_stays_in_memory_takes_the_name_cold_away(
+    context: Context, tree: Path, holder: Holder
+) -> None:
     """One of 23 files is mapped by somebody: the walk is lukewarm, with that share."""
     first = min(tree.rglob("file-*"))
     code = (
@@ -329,7 +342,7 @@ def test_a_file_that_stays_in_memory_takes_the_name_cold_away(context, tree, hol
     assert "4.3" in cold.why
 
 
-def test_series_shows_the_bytes(context, tree):
+def test_series_shows_the_bytes(context: Context, tree: Path) -> None:
     """The step's own counter becomes a rate in the same intervals as the kernel's."""
     spec = spec_of(path=tree, mode="direct", block_size=BLOCK, threads=1)
     # Where replayer itself has to wait for a processor, the walk is less than half an interval.
@@ -349,7 +362,7 @@ def test_series_shows_the_bytes(context, tree):
     assert 0 < moved <= 2.01 * values(outcome)["walk.bytes"]
 
 
-def test_links_are_not_followed_and_empty_files_count(context, folder):
+def test_links_are_not_followed_and_empty_files_count(context: Context, folder: Path) -> None:
     """A link to a file elsewhere is a directory entry and no file of this folder."""
     (folder / "one").write_bytes(b"1")
     (folder / "empty").touch()
@@ -361,7 +374,7 @@ def test_links_are_not_followed_and_empty_files_count(context, folder):
     assert found.facts["directory_entries"] == 4
 
 
-def test_files_that_changed_are_named(context, tree):
+def test_files_that_changed_are_named(context: Context, tree: Path) -> None:
     """What vanished, shrank or grew after it was listed is in the notes, by name."""
     spec = spec_of(path=tree)
     listing = walk_listing.list_files([str(tree)], None)
@@ -383,7 +396,7 @@ def test_files_that_changed_are_named(context, tree):
     assert reading.bytes == listing.bytes - lost + len("more")
 
 
-def test_a_mapped_file_that_shrank_kills_nobody(context, tree):
+def test_a_mapped_file_that_shrank_kills_nobody(context: Context, tree: Path) -> None:
     """Pages behind a file's end are never touched: they would end the worker with SIGBUS."""
     listing = walk_listing.list_files([str(tree)], None)
     shrunk = min(tree.rglob("file-*"))
@@ -395,7 +408,7 @@ def test_a_mapped_file_that_shrank_kills_nobody(context, tree):
     assert reading.bytes == listing.bytes - listing.sizes[str(shrunk)]
 
 
-def test_a_read_error_names_the_file_and_the_byte(context):
+def test_a_read_error_names_the_file_and_the_byte(context: Context) -> None:
     """A read error of the disk is one sentence; /proc/self/mem has one to offer."""
     queue = file_reader.Queue(("/proc/self/mem",), (BLOCK,), "read", BLOCK)
     with WorkerPool(file_reader.read_all, [queue], processes=1) as pool:
@@ -404,7 +417,7 @@ def test_a_read_error_names_the_file_and_the_byte(context):
             pool.results()
 
 
-def test_every_file_is_read_once_by_whoever_is_free(tree):
+def test_every_file_is_read_once_by_whoever_is_free(tree: Path) -> None:
     """The queue is shared by the threads of all processes: nothing is read twice or left out."""
     paths = sorted(map(str, tree.rglob("file-*")))
     queue = file_reader.Queue(tuple(paths), tuple(map(os.path.getsize, paths)), "read", BLOCK)
@@ -423,25 +436,25 @@ def test_every_file_is_read_once_by_whoever_is_free(tree):
         ("/etc/passwd", "/etc/passwd cannot be read: Not a directory"),
     ],
 )
-def test_path_must_be_a_folder(context, path, says):
+def test_path_must_be_a_folder(context: Context, path: str, says: str) -> None:
     """It is known before anything is done."""
     with pytest.raises(Impossible, match=says):
         walk.check(spec_of(path=path), context)
 
 
-def test_an_empty_folder_is_refused(context, folder):
+def test_an_empty_folder_is_refused(context: Context, folder: Path) -> None:
     """There is nothing to measure."""
     with pytest.raises(Impossible, match="there is no file in"):
         performed(walk, spec_of(path=folder), context)
 
 
-def test_direct_needs_whole_blocks():
+def test_direct_needs_whole_blocks() -> None:
     """O_DIRECT reads in multiples of the device's block."""
     with pytest.raises(ValueError, match="multiple of 4096"):
         spec_of(mode="direct", block_size=5000)
 
 
-def test_direct_is_skipped_where_it_cannot_be(context):
+def test_direct_is_skipped_where_it_cannot_be(context: Context) -> None:
     """A file system without O_DIRECT is told with the ways that remain."""
     with pytest.raises(Skip, match=r'/proc/.* cannot be read with O_DIRECT .*mode = "mmap" remain'):
         walk_listing.need_direct(["/proc/self/status"])
@@ -450,7 +463,7 @@ def test_direct_is_skipped_where_it_cannot_be(context):
 # The table
 
 
-def test_true_cold_stops_the_server(context, made):
+def test_true_cold_stops_the_server(context: Context, made: list[Path]) -> None:
     """The table's files are read while no process of the server is left; all bytes are counted."""
     sizes = [path.stat().st_size for path in made]
     outcome = performed(walk, spec_of(block_size=8192, cold="cold"), context)
@@ -464,7 +477,7 @@ def test_true_cold_stops_the_server(context, made):
     assert notes(outcome) == []
 
 
-def test_lukewarm_leaves_the_server_running(context, made):
+def test_lukewarm_leaves_the_server_running(context: Context, made: list[Path]) -> None:
     """The page cache is cold, the server's own buffers are not."""
     before = context.server.pids()
     cold = cold_of(performed(walk, spec_of(cold="lukewarm"), context))
@@ -473,7 +486,9 @@ def test_lukewarm_leaves_the_server_running(context, made):
     assert (cold.got, cold.why) == (Temperature.LUKEWARM, "")
 
 
-def test_a_server_of_somebody_else_is_not_stopped(context, made, surroundings):
+def test_a_server_of_somebody_else_is_not_stopped(
+    context: Context, made: list[Path], surroundings: Surroundings
+) -> None:
     """Cold was asked for and is not claimed: the result says why, and the server goes on."""
     pids = context.server.pids()
     url = context.server.start().render_as_string(hide_password=False)
@@ -489,7 +504,7 @@ def test_a_server_of_somebody_else_is_not_stopped(context, made, surroundings):
     assert pids[0] in context.server.pids()
 
 
-def test_any_table_can_be_walked(context):
+def test_any_table_can_be_walked(context: Context) -> None:
     """Its name may have a schema; a name that is not there is refused."""
     with context.database() as database:
         files = relations.files(
@@ -505,7 +520,7 @@ def test_any_table_can_be_walked(context):
         performed(walk, spec_of(table="no_such"), context)
 
 
-def test_a_walk_needs_a_table(context, no_table):
+def test_a_walk_needs_a_table(context: Context, no_table: None) -> None:
     """Without a build before it, it says so."""
     with pytest.raises(Impossible, match="put a build step before"):
         performed(walk, spec_of(), context)
@@ -563,7 +578,9 @@ def has_read(pid: int) -> bool:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_ctrl_c_ends_every_process_and_keeps_the_result(walking, tmp_path, number):
+def test_ctrl_c_ends_every_process_and_keeps_the_result(
+    walking: Walking, tmp_path: Path, number: signal.Signals
+) -> None:
     """A signal to all, as a terminal sends it, leaves no worker and exits with 130."""
     child, workers = walking()
     os.killpg(child.pid, number)
@@ -578,7 +595,7 @@ def test_ctrl_c_ends_every_process_and_keeps_the_result(walking, tmp_path, numbe
 
 
 @pytest.mark.slow
-def test_a_killed_worker_ends_the_run_with_one_sentence(walking):
+def test_a_killed_worker_ends_the_run_with_one_sentence(walking: Walking) -> None:
     """The out-of-memory killer takes a worker: the run fails at once and says which way it died."""
     child, workers = walking()
     os.kill(int(workers[0].split(":")[1]), signal.SIGKILL)

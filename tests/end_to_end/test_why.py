@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from replayer.model import Spent
+from tests.command import Replayer
 from tests.limited import slow_flushes
 
 WORKLOAD = """# commits
@@ -26,7 +27,9 @@ mix = "update=100"
 
 
 @pytest.mark.slow
-def test_commits_that_wait_for_the_log_are_named(replayer, made_home, tmp_path, monkeypatch):
+def test_commits_that_wait_for_the_log_are_named(
+    replayer: Replayer, made_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """6 repeats with synchronous commits against 6 without: the log flush, and what it costs.
 
     A flush takes 5 ms, so that it is most of the difference whatever the neighbours do.

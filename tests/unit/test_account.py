@@ -64,7 +64,7 @@ def parts(made: Account) -> dict[Spent, object]:
     return {part: pytest.approx(seconds / whole) for part, seconds in made.session.items()}
 
 
-def test_an_account_that_closes_has_no_residue():
+def test_an_account_that_closes_has_no_residue() -> None:
     """12 s ran and 4 s queued by the kernel's count, 24 s seen asleep: 40 s of four sessions."""
     made = account(
         window(),
@@ -93,7 +93,9 @@ def test_an_account_that_closes_has_no_residue():
 
 
 @pytest.mark.parametrize(("asleep_seconds", "residue"), [(34.0, -0.25), (14.0, 0.25)])
-def test_states_that_contradict_the_clocks_are_a_residue_that_is_told(asleep_seconds, residue):
+def test_states_that_contradict_the_clocks_are_a_residue_that_is_told(
+    asleep_seconds: float, residue: float
+) -> None:
     """16 s were run or queued: to be seen asleep for 34 or for 14 of the 40 s was a mistake."""
     made = account(
         window(),
@@ -109,6 +111,9 @@ def test_states_that_contradict_the_clocks_are_a_residue_that_is_told(asleep_sec
     assert f"does not close: {residue:+.0%}" in made.notes[0]
 
 
+State = tuple[str, str, str, bool, float]
+
+
 @settings(deadline=None, max_examples=50, suppress_health_check=[HealthCheck.too_slow])
 @given(
     clocks=st.tuples(st.floats(0, 40), st.floats(0, 40), st.floats(0, 1)),
@@ -122,7 +127,9 @@ def test_states_that_contradict_the_clocks_are_a_residue_that_is_told(asleep_sec
         max_size=12,
     ),
 )  # fmt: skip
-def test_parts_and_residue_are_all_of_the_sessions_time(clocks, sessions, operations, states):
+def test_parts_and_residue_are_all_of_the_sessions_time(
+    clocks: tuple[float, float, float], sessions: float, operations: float, states: list[State]
+) -> None:
     """Whatever was seen: no sleep is lost or invented by dividing it, and Little's law adds up."""
     ran, queued, system = clocks
     observed = [seen(letter, wait, part, s, still=still) for letter, wait, part, still, s in states]
@@ -141,7 +148,7 @@ def test_parts_and_residue_are_all_of_the_sessions_time(clocks, sessions, operat
     assert made.residue_share == pytest.approx(1 - (ran + queued + slept) / 40, abs=1e-9)
 
 
-def test_a_thread_that_ran_meanwhile_is_not_taken_at_the_servers_word():
+def test_a_thread_that_ran_meanwhile_is_not_taken_at_the_servers_word() -> None:
     """Short reads: a moment later the server says CPU or client, and the sleep was the reads'."""
     slept = asleep(
         [
@@ -161,7 +168,7 @@ def test_a_thread_that_ran_meanwhile_is_not_taken_at_the_servers_word():
     }
 
 
-def test_a_server_without_words_for_the_device_waits_in_the_kernels():
+def test_a_server_without_words_for_the_device_waits_in_the_kernels() -> None:
     """MariaDB says `Sending data` of a thread that sleeps for a page: it is the device."""
     slept = asleep(
         [
@@ -177,7 +184,7 @@ def test_a_server_without_words_for_the_device_waits_in_the_kernels():
     }
 
 
-def test_replayers_own_threads_wait_in_the_kernels_words():
+def test_replayers_own_threads_wait_in_the_kernels_words() -> None:
     """Of threads that no server knows: what sleeps for the disk is the device's."""
     made = account(
         window(),
@@ -196,7 +203,7 @@ def test_replayers_own_threads_wait_in_the_kernels_words():
     assert made.waits == {"disk sleep": 25 / 40, "sleep": 5 / 40}
 
 
-def test_the_kernels_time_is_split_as_the_profile_says():
+def test_the_kernels_time_is_split_as_the_profile_says() -> None:
     """Three quarters of the server's kernel samples copied: so did three quarters of its time."""
     made = account(
         window(),
@@ -211,7 +218,7 @@ def test_the_kernels_time_is_split_as_the_profile_says():
     }  # fmt: skip
 
 
-def test_a_server_elsewhere_has_the_account_that_it_tells_itself():
+def test_a_server_elsewhere_has_the_account_that_it_tells_itself() -> None:
     """No thread of it can be seen: its words alone make the parts, and the account says so."""
     waits = WaitSamples(
         whose="server", moments=100, sessions=4.0, missing="it is on another host",
@@ -226,7 +233,7 @@ def test_a_server_elsewhere_has_the_account_that_it_tells_itself():
     assert "what the server says alone (it is on another host)" in made.notes[0]
 
 
-def test_a_kernel_that_counts_no_queues_leaves_the_states_alone():
+def test_a_kernel_that_counts_no_queues_leaves_the_states_alone() -> None:
     """What was seen runnable and used no CPU was the run queue; no residue can show an error."""
     made = account(
         window(),
@@ -244,7 +251,7 @@ def test_a_kernel_that_counts_no_queues_leaves_the_states_alone():
     assert "does not count how long a thread waits for a processor" in made.notes[0]
 
 
-def test_sessions_that_were_not_seen_are_told():
+def test_sessions_that_were_not_seen_are_told() -> None:
     """Three of four were at work on average, as where some end before the window does."""
     made = account(window(), watched(seen("R", "", "", 40.0), ran=40.0, sessions=3.0), {})
 
@@ -252,14 +259,14 @@ def test_sessions_that_were_not_seen_are_told():
     assert "3.0 of 4 sessions were seen" in made.notes[0]
 
 
-def test_few_observations_are_told():
+def test_few_observations_are_told() -> None:
     """Of 12 looks nothing can be said in percent."""
     made = account(window(), watched(seen("R", "", "", 40.0), ran=40.0, observations=12), {})
 
     assert "rests on 12 observations" in made.notes[0]
 
 
-def test_without_waits_there_is_the_cpu_alone():
+def test_without_waits_there_is_the_cpu_alone() -> None:
     """Whoever leaves the collector out has what operations cost, and no word on their time."""
     made = account(window(), None, {"server": CpuSeconds(4.0, 6.0)})
 
@@ -270,7 +277,7 @@ def test_without_waits_there_is_the_cpu_alone():
     assert accounts.account(window(operations=0.0), watched(ran=1.0), {}) is None
 
 
-def test_a_window_that_was_too_short_has_no_parts():
+def test_a_window_that_was_too_short_has_no_parts() -> None:
     """Of a walk of 40 ms nobody was seen twice: that is said, and nothing is made of it."""
     waits = WaitSamples(whose="replayer", moments=1, sessions=8.0, asked={("", ""): 8.0})
 
@@ -281,7 +288,7 @@ def test_a_window_that_was_too_short_has_no_parts():
     assert "too short to look twice" in made.notes[0]
 
 
-def test_a_trace_says_how_long_it_was_slept_and_looks_for_what():
+def test_a_trace_says_how_long_it_was_slept_and_looks_for_what() -> None:
     """Looks met 10 of 24 s asleep for the device: the traces have all, and the words are theirs."""
     made = account(
         window(),
@@ -304,7 +311,9 @@ def test_a_trace_says_how_long_it_was_slept_and_looks_for_what():
     ("ran", "device", "residue"),
     [(12.0, 0.7, 0.0), (26.0, 0.35, 0.0), (2.0, 0.85, 0.1), (34.0, 0.25, -0.1)],
 )
-def test_the_sleep_is_what_the_kernel_leaves_as_far_as_it_is_borne_out(ran, device, residue):
+def test_the_sleep_is_what_the_kernel_leaves_as_far_as_it_is_borne_out(
+    ran: float, device: float, residue: float
+) -> None:
     """Looks met a quarter of the time asleep, traces 0.85: between them the exact counters decide.
 
     What lies beyond both is the residue.
@@ -325,7 +334,7 @@ def test_the_sleep_is_what_the_kernel_leaves_as_far_as_it_is_borne_out(ran, devi
     assert "rests on the kernel's counters alone" in made.notes[0] or residue
 
 
-def test_looks_and_traces_that_agree_leave_nothing_unsure():
+def test_looks_and_traces_that_agree_leave_nothing_unsure() -> None:
     """Then an error of the counters would be a residue, and no note is needed."""
     made = account(
         window(),
@@ -341,7 +350,7 @@ def test_looks_and_traces_that_agree_leave_nothing_unsure():
     assert not [note for note in made.notes if "kernel's counters" in note]
 
 
-def test_a_sleep_that_no_look_met_has_the_words_of_those_who_had_just_woken():
+def test_a_sleep_that_no_look_met_has_the_words_of_those_who_had_just_woken() -> None:
     """In a virtual machine a look comes with the disk's interrupt: all are awake by then."""
     observed = [
         seen("R", "IO:DataFileRead", "device", 30.0, still=False),
@@ -357,7 +366,7 @@ def test_a_sleep_that_no_look_met_has_the_words_of_those_who_had_just_woken():
     assert asleep([], {"D": 24.0}) == {("disk sleep", Spent.DEVICE): 24.0}
 
 
-def test_an_account_of_looks_alone_that_does_not_close_says_why_it_had_no_more():
+def test_an_account_of_looks_alone_that_does_not_close_says_why_it_had_no_more() -> None:
     """Half of the sleep was missed: that perf may not trace is told with it, and only then."""
     keys: dict[str, Any] = {"ran": 10.0, "untraced": "perf is not installed"}
     made = account(window(), watched(seen("D", "", "", 20.0), **keys), {})

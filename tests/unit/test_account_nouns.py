@@ -17,30 +17,30 @@ def profile(payload: str) -> Profile:
     return Profile(payload=payload, samples=15, event="cpu-clock", hertz=99, seconds=1.0)
 
 
-def test_a_profile_unpacks_to_what_was_packed_with_blanks_in_its_names():
+def test_a_profile_unpacks_to_what_was_packed_with_blanks_in_its_names() -> None:
     """Names of C++ have blanks: the count is what follows the last one."""
     assert profile(Profile.packed(STACKS)).stacks() == STACKS
     assert profile(Profile.packed({})).stacks() == {}
 
 
-def test_the_same_stacks_are_the_same_payload():
+def test_the_same_stacks_are_the_same_payload() -> None:
     """Whatever the order in which they were counted, so that results can be compared."""
     assert Profile.packed(STACKS) == Profile.packed(dict(reversed(STACKS.items())))
 
 
 @pytest.mark.parametrize("payload", ["no base 64!", "QUJD", Profile.packed(STACKS)[:40]])
-def test_a_payload_that_is_damaged_is_a_value_error(payload):
+def test_a_payload_that_is_damaged_is_a_value_error(payload: str) -> None:
     """Not one of zlib's own kinds, which nobody expects."""
     with pytest.raises(ValueError, match="cannot be unpacked"):
         profile(payload).stacks()
 
 
-def test_what_is_empty_is_not_in_a_result():
+def test_what_is_empty_is_not_in_a_result() -> None:
     """So results in which nothing was collected are as they were."""
     assert not {"account", "profile", "costs"} & set(json.loads(Outcome().model_dump_json()))
 
 
-def test_an_account_survives_json():
+def test_an_account_survives_json() -> None:
     """Its parts are keys of objects there."""
     account = Account(
         operation="block",

@@ -47,7 +47,7 @@ def profile(stacks: Mapping[str, int], **changes: Any) -> Profile:
     return Profile(**{**made, **changes})
 
 
-def test_the_sessions_are_the_sum_of_where_they_were(cached):
+def test_the_sessions_are_the_sum_of_where_they_were(cached: StepResult) -> None:
     """Little's law, with the residue: as rounded as it is shown."""
     law = known(re.search(r"sessions +(.*?)\(", " ".join(shown(cached).split())))[1]
     whole, *parts = (float(number) for number in re.findall(r"[\d.]+", law))
@@ -56,7 +56,7 @@ def test_the_sessions_are_the_sum_of_where_they_were(cached):
     assert sum(parts) == pytest.approx(whole, abs=0.02)
 
 
-def test_a_residue_below_zero_is_taken_away():
+def test_a_residue_below_zero_is_taken_away() -> None:
     """Parts that are more than all of the time are shown to be."""
     random = np.random.default_rng(1)
     one = account(random)
@@ -66,7 +66,7 @@ def test_a_residue_below_zero_is_taken_away():
     assert re.search(r"- residue 0\.\d\d \(\d+\.\d%\)", text)
 
 
-def test_cpu_is_split_by_whose_and_by_what_the_kernel_did(cached):
+def test_cpu_is_split_by_whose_and_by_what_the_kernel_did(cached: StepResult) -> None:
     """User and kernel of server and client; the server's kernel time adds up."""
     text = " ".join(shown(cached).split())
     server = re.search(r"server ([\d.]+) us \(user ([\d.]+), kernel ([\d.]+)\)", text)
@@ -78,7 +78,7 @@ def test_cpu_is_split_by_whose_and_by_what_the_kernel_did(cached):
     assert sum(map(float, re.findall(r"\d+\.\d+", split))) == pytest.approx(kernel, abs=0.05)
 
 
-def test_shares_of_functions_are_of_all_samples(cached):
+def test_shares_of_functions_are_of_all_samples(cached: StepResult) -> None:
     """Each function once, the heaviest first, together all there is if there are few."""
     text = shown(cached)
     shares = [float(share) for share in re.findall(r"(\d+\.\d)%  \w", text.split("Hz")[1])]
@@ -89,12 +89,12 @@ def test_shares_of_functions_are_of_all_samples(cached):
 
 
 @pytest.mark.parametrize("width", [60, 80, 100])
-def test_hostile_functions_steer_nothing_and_widen_nothing(cached, width):
+def test_hostile_functions_steer_nothing_and_widen_nothing(cached: StepResult, width: int) -> None:
     """Markup, quotes, escape sequences, 10,000 characters and wide ones, as names of all kinds."""
     stacks = {f"server;user;{name};main;{name}": 10 + n for n, name in enumerate(EVIL)}
     stacks |= {f"{name};kernel;t;main;{name}_[k]": 5 + n for n, name in enumerate(EVIL)}
     waits = dict.fromkeys(EVIL, 0.1)
-    hostile = cached.account.model_copy(
+    hostile = known(cached.account).model_copy(
         update={"waits": waits, "operation": EVIL[3], "notes": tuple(EVIL)}
     )
     text = shown(cached.model_copy(update={"profile": profile(stacks), "account": hostile}), width)
@@ -104,7 +104,7 @@ def test_hostile_functions_steer_nothing_and_widen_nothing(cached, width):
     assert "\\x1b]0;owned\\x07" in text
 
 
-def test_a_profile_that_cannot_be_read_is_said(cached):
+def test_a_profile_that_cannot_be_read_is_said(cached: StepResult) -> None:
     """In a sentence, and the rest is shown."""
     text = shown(cached.model_copy(update={"profile": profile({}, payload="no base 64")}))
 
@@ -112,7 +112,7 @@ def test_a_profile_that_cannot_be_read_is_said(cached):
     assert "where the time went" in text
 
 
-def test_what_the_profile_lacks_is_said(cached):
+def test_what_the_profile_lacks_is_said(cached: StepResult) -> None:
     """Lost samples and why it is not whole."""
     damaged = profile({"server;user;t;f": 3}, lost=7, truncated="perf was killed")
     text = shown(cached.model_copy(update={"profile": damaged}))
@@ -121,7 +121,7 @@ def test_what_the_profile_lacks_is_said(cached):
     assert "the profile is not whole: perf was killed" in text
 
 
-def test_an_account_of_nothing_is_shown_without_a_division():
+def test_an_account_of_nothing_is_shown_without_a_division() -> None:
     """No operations, no time, no sessions: what there is, and no error."""
     empty = Account(operation="block", operations=0, sessions=0, seconds=0)
     cpu = empty.model_copy(update={"cpu": {"server": {Spent.SERVER: 3e-6, Spent.KERNEL: 1e-6}}})
@@ -131,13 +131,13 @@ def test_an_account_of_nothing_is_shown_without_a_division():
     assert "CPU a block       server 4.00 us (user 3.00, kernel 1.00)" in text
 
 
-def test_the_middle_repeat_is_shown(cached):
+def test_the_middle_repeat_is_shown(cached: StepResult) -> None:
     """Of repeats, the one whose operations took the middle time; those without one do not count."""
     repeats = [
         cached.model_copy(
             update={
                 "repeat": number,
-                "account": cached.account.model_copy(update={"operations": operations}),
+                "account": known(cached.account).model_copy(update={"operations": operations}),
             }
         )
         for number, operations in enumerate((100, 900, 300), start=1)
@@ -148,7 +148,7 @@ def test_the_middle_repeat_is_shown(cached):
     assert account_report.middle([without]) is None
 
 
-def test_functions_are_told_apart_by_whose_they_are():
+def test_functions_are_told_apart_by_whose_they_are() -> None:
     """The same name in the server, its client and the kernel is three functions."""
     stacks = {
         "server;user;postgres;main;memcpy": 5,
@@ -166,7 +166,7 @@ def test_functions_are_told_apart_by_whose_they_are():
     ]
 
 
-def test_a_tree_adds_up_at_each_frame(cached):
+def test_a_tree_adds_up_at_each_frame(cached: StepResult) -> None:
     """What a frame took is at least what all that it called took; the root took everything."""
     stacks = flame.per_operation([cached])
     root = flame.tree({}, stacks)
@@ -177,12 +177,12 @@ def test_a_tree_adds_up_at_each_frame(cached):
         assert called <= frame.other * (1 + 1e-9)
         waiting += frame.calls.values()
 
-    account_, seconds = cached.account, sum(cached.profile.stacks().values()) / 99
+    account_, seconds = known(cached.account), sum(known(cached.profile).stacks().values()) / 99
     assert root.other == pytest.approx(seconds / account_.operations)
     assert set(root.calls) == {"server", "client", "kernel threads", "others", "replayer"}
 
 
-def test_windows_are_merged_by_their_operations(cached):
+def test_windows_are_merged_by_their_operations(cached: StepResult) -> None:
     """Twice the same window is the same time per operation, and one without a profile is none."""
     once, twice = flame.per_operation([cached]), flame.per_operation([cached, cached])
 
@@ -190,7 +190,7 @@ def test_windows_are_merged_by_their_operations(cached):
     assert flame.per_operation([cached.model_copy(update={"profile": None})]) == {}
 
 
-def test_a_pruned_tree_keeps_the_largest_and_its_sums():
+def test_a_pruned_tree_keeps_the_largest_and_its_sums() -> None:
     """Of 5,000 frames at most as many as asked; callers come before what they call."""
     random = np.random.default_rng(2)
     stacks = {
@@ -211,7 +211,7 @@ def test_a_pruned_tree_keeps_the_largest_and_its_sums():
         assert called <= one.other * (1 + 1e-9)
 
 
-def test_a_recursion_without_end_is_cut_in_its_middle():
+def test_a_recursion_without_end_is_cut_in_its_middle() -> None:
     """A stack of 10,000 frames is a branch of 120, root and leaf kept."""
     deep = ";".join(["server", "user", "t", "main", *["f"] * 10_000, "leaf"])
     root = flame.tree({}, {deep: 1.0})
@@ -224,7 +224,7 @@ def test_a_recursion_without_end_is_cut_in_its_middle():
     assert frame.name == "leaf"
 
 
-def test_what_moved_most_counts_functions_of_one_side_as_well():
+def test_what_moved_most_counts_functions_of_one_side_as_well() -> None:
     """Gone, come, and slower: by the size of the difference; what is the same is not among them."""
     base = {"server;user;t;gone": 3.0, "server;user;t;slower": 1.0, "server;user;t;same": 9.0}
     base["others;user;gzip;main"] = 7.0
@@ -237,7 +237,7 @@ def test_what_moved_most_counts_functions_of_one_side_as_well():
     ]
 
 
-def test_the_devices_times_are_those_of_all_seconds(cached):
+def test_the_devices_times_are_those_of_all_seconds(cached: StepResult) -> None:
     """Two seconds with 90 and 8 reads of up to 128 us and two of up to 4096: p99 is the latter."""
     seconds = (
         {"second": 1.0, "kind": "read", "timed": 91, "histogram": "64:90 2048:1"},

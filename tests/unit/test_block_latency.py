@@ -12,7 +12,7 @@ from replayer.machine.host import Host
 PRINTED = (Path(__file__).parent.parent / "fixtures/bpftrace/0.17.json").read_text()
 
 
-def test_each_second_has_its_histograms():
+def test_each_second_has_its_histograms() -> None:
     """The first second had one read of 128 to 255 us, and 913 writes."""
     first, second, *_ = parsed(PRINTED)
 
@@ -25,7 +25,7 @@ def test_each_second_has_its_histograms():
     assert second.histograms["read"] == {8192: 1, 16384: 2, 32768: 2}
 
 
-def test_output_that_is_cut_is_read_up_to_there():
+def test_output_that_is_cut_is_read_up_to_there() -> None:
     """A bpftrace that was killed leaves half a line: what is whole before it stays."""
     whole = list(parsed(PRINTED))
     cut = list(parsed(PRINTED[: PRINTED.rindex('"count"')]))
@@ -33,7 +33,7 @@ def test_output_that_is_cut_is_read_up_to_there():
     assert cut[: len(whole) - 1] == whole[:-1]
 
 
-def test_it_says_why_it_cannot_watch(tmp_path, monkeypatch):
+def test_it_says_why_it_cannot_watch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No disk, no bpftrace, no tracepoints: a reason each, and what there is instead."""
     scene = Scene(Host(tmp_path), "vda", tmp_path, server=list, own=list)
     monkeypatch.setattr("replayer.shell.find", lambda _name: None)

@@ -11,6 +11,7 @@ from replayer.analysis import boot_plan
 from replayer.errors import Impossible
 from replayer.model import Run, Status
 from replayer.results import store
+from tests.fixture_types import RunOf
 
 KERNELS = ("6.1.0", "6.12.*")
 
@@ -30,7 +31,7 @@ def made(run_of: Callable[..., Run], *boots: tuple[str, str], **more: Any) -> li
 
 @pytest.mark.parametrize("seed", [None, 1, 2, 3])
 @pytest.mark.parametrize("kernels", [2, 3, 5])
-def test_every_round_has_every_kernel_once(kernels, seed):
+def test_every_round_has_every_kernel_once(kernels: int, seed: int | None) -> None:
     """Whatever the order, a drift over the boots meets every kernel in every round."""
     names = [f"k{number}" for number in range(kernels)]
     order = boot_plan.draw(names, kernels * 4, seed=seed).order
@@ -40,7 +41,7 @@ def test_every_round_has_every_kernel_once(kernels, seed):
         assert sorted(order[begin : begin + kernels]) == names
 
 
-def test_the_mean_position_of_two_kernels_is_the_same():
+def test_the_mean_position_of_two_kernels_is_the_same() -> None:
     """A B B A: with a linear drift both kernels lose the same."""
     order = boot_plan.draw(["a", "b"], 8).order
     at = {name: [i for i, kernel in enumerate(order) if kernel == name] for name in "ab"}
@@ -48,7 +49,7 @@ def test_the_mean_position_of_two_kernels_is_the_same():
     assert sum(at["a"]) == sum(at["b"])
 
 
-def test_a_seed_is_an_order():
+def test_a_seed_is_an_order() -> None:
     """The same seed gives the same plan, another seed another one."""
     orders = {seed: boot_plan.draw(["a", "b", "c"], 12, seed=seed).order for seed in range(8)}
 
@@ -67,13 +68,13 @@ def test_a_seed_is_an_order():
         (["a", "b"], 0, "ask for 2"),
     ],
 )
-def test_an_unfair_plan_is_refused(kernels, boots, words):
+def test_an_unfair_plan_is_refused(kernels: list[str], boots: int, words: str) -> None:
     """Kernels that cannot be told apart or have unequal numbers of boots are no plan."""
     with pytest.raises(Impossible, match=words):
         boot_plan.draw(kernels, boots)
 
 
-def test_a_plan_is_read_as_it_was_written(plan):
+def test_a_plan_is_read_as_it_was_written(plan: Path) -> None:
     """What was drawn is what is read; a second one of that name is refused and changes nothing."""
     before = plan.read_bytes()
 
@@ -83,7 +84,7 @@ def test_a_plan_is_read_as_it_was_written(plan):
     assert plan.read_bytes() == before
 
 
-def test_a_plan_that_is_not_there_says_what_makes_one(tmp_path):
+def test_a_plan_that_is_not_there_says_what_makes_one(tmp_path: Path) -> None:
     """Whoever mistypes its name learns that it is missing, and of the command."""
     with pytest.raises(Impossible, match=r"there is no plan .*nothing: `replayer plan` makes one"):
         boot_plan.load(tmp_path / "nothing")
@@ -99,7 +100,7 @@ def test_a_plan_that_is_not_there_says_what_makes_one(tmp_path):
         ({"colour": "red"}, "colour"),
     ],
 )
-def test_a_bad_plan_is_named(plan, change, words):
+def test_a_bad_plan_is_named(plan: Path, change: dict[str, Any], words: str) -> None:
     """A plan that this replayer cannot follow is one sentence that says where it is wrong."""
     plan.write_text(json.dumps({**json.loads(plan.read_text()), **change}))
 
@@ -111,18 +112,18 @@ def test_a_bad_plan_is_named(plan, change, words):
     ("release", "kernel"),
     [("6.1.0", "6.1.0"), ("6.12.9-amd64", "6.12.*"), ("6.1.01", None), ("5.4", None)],
 )
-def test_a_release_is_one_of_the_kernels(release, kernel):
+def test_a_release_is_one_of_the_kernels(release: str, kernel: str | None) -> None:
     """A release stands for itself, or for the one pattern that it fits."""
     assert boot_plan.planned(boot_plan.draw(KERNELS, 2), release) == kernel
 
 
-def test_a_release_that_fits_two_patterns_is_refused():
+def test_a_release_that_fits_two_patterns_is_refused() -> None:
     """Which of the two kernels it is cannot be guessed."""
     with pytest.raises(Impossible, match="fits"):
         boot_plan.planned(boot_plan.draw(["6.*", "6.1.*"], 2), "6.1.5")
 
 
-def test_turns_go_to_the_right_kernel_and_to_a_new_boot(run_of):
+def test_turns_go_to_the_right_kernel_and_to_a_new_boot(run_of: RunOf) -> None:
     """The first turn is the first kernel's; then the other's, on another boot; in the end none."""
     plan = boot_plan.draw(KERNELS, 2)
 
@@ -140,7 +141,7 @@ def test_turns_go_to_the_right_kernel_and_to_a_new_boot(run_of):
         boot_plan.admit(plan, [], "6.1.0", "")
 
 
-def test_a_failed_run_takes_no_turn_but_uses_up_its_boot(run_of):
+def test_a_failed_run_takes_no_turn_but_uses_up_its_boot(run_of: RunOf) -> None:
     """The machine is not fresh any more, so the same kernel is due on another boot."""
     plan = boot_plan.draw(KERNELS, 2)
     failed = made(run_of, ("6.1.0", "b1"), status=Status.FAILED)
@@ -151,7 +152,7 @@ def test_a_failed_run_takes_no_turn_but_uses_up_its_boot(run_of):
     assert boot_plan.admit(plan, failed, "6.1.0", "b2") == 1
 
 
-def test_two_runs_of_one_boot_are_one_turn(run_of):
+def test_two_runs_of_one_boot_are_one_turn(run_of: RunOf) -> None:
     """The boot is the unit: what ran twice on one counts once."""
     plan = boot_plan.draw(KERNELS, 4)
     runs = made(run_of, ("6.1.0", "b1"), ("6.1.0", "b1"), ("6.12.9", "b2"))
@@ -159,7 +160,7 @@ def test_two_runs_of_one_boot_are_one_turn(run_of):
     assert [run.host["boot.id"] for run in boot_plan.finished(plan, runs)] == ["b1", "b2"]
 
 
-def test_a_plans_runs_are_grouped_by_its_kernels(plan, run_of):
+def test_a_plans_runs_are_grouped_by_its_kernels(plan: Path, run_of: RunOf) -> None:
     """The first kernel is the base; what is not done yet is said; no run of one is refused."""
     folder = boot_plan.folder(plan)
     folder.mkdir()

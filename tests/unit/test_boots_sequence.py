@@ -49,7 +49,7 @@ def seen(release: str = OLD, boot_id: str = "b-1", **changes: Any) -> Seen:
     return plain._replace(**changes)
 
 
-def test_the_kernel_that_was_asked_for_works():
+def test_the_kernel_that_was_asked_for_works() -> None:
     """Its step is due now, on this boot."""
     state, move = sequence.arrived(begun(boot()), seen())
 
@@ -71,7 +71,9 @@ def test_the_kernel_that_was_asked_for_works():
     ],
     ids=["panic", "untaken", "other", "no-restart", "mount", "same-kernel", "cut", "killed"],
 )
-def test_what_came_instead_is_a_failure_with_its_reason(attempt, what, outcome, words):
+def test_what_came_instead_is_a_failure_with_its_reason(
+    attempt: Attempt, what: Seen, outcome: str, words: str
+) -> None:
     """No step is done on such a boot, and the turn stays due."""
     state, move = sequence.arrived(begun(attempt), what)
 
@@ -81,7 +83,7 @@ def test_what_came_instead_is_a_failure_with_its_reason(attempt, what, outcome, 
     assert state.failures() == 1
 
 
-def test_a_cut_after_the_run_was_finished_costs_nothing():
+def test_a_cut_after_the_run_was_finished_costs_nothing() -> None:
     """What is stored counts, whatever happened to the process that was to say so."""
     cut = boot(outcome="working", boot="b-1")
     state, move = sequence.arrived(begun(cut), seen(NEW, "b-2", finished=frozenset({"b-1"})))
@@ -91,7 +93,7 @@ def test_a_cut_after_the_run_was_finished_costs_nothing():
 
 
 @pytest.mark.parametrize("outcome", ["done", "failed", "wrong", "cut"])
-def test_a_boot_that_came_to_its_end_is_not_judged_again(outcome):
+def test_a_boot_that_came_to_its_end_is_not_judged_again(outcome: str) -> None:
     """A cut between the end of one boot and the choice of the next adds no failure."""
     before = begun(boot(outcome=outcome, boot="b-1"))
 
@@ -107,7 +109,7 @@ def test_a_boot_that_came_to_its_end_is_not_judged_again(outcome):
         (["wrong", "done", "wrong"], "a wrong kernel came up 2 times: because"),
     ],
 )
-def test_three_failures_or_two_wrong_kernels_are_enough(outcomes, words):
+def test_three_failures_or_two_wrong_kernels_are_enough(outcomes: list[str], words: str) -> None:
     """What is done in between does not make up for them."""
     attempts = [boot(outcome=one, reason="" if one == "done" else "because") for one in outcomes]
 
@@ -115,7 +117,7 @@ def test_three_failures_or_two_wrong_kernels_are_enough(outcomes, words):
     assert bool(sequence.enough(begun(*attempts))) is bool(words)
 
 
-def test_the_due_turn_is_the_first_that_is_not_done():
+def test_the_due_turn_is_the_first_that_is_not_done() -> None:
     """The order is the plan's, and after its last turn none is due."""
     state = begun()
 

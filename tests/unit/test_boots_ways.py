@@ -75,7 +75,7 @@ def oracle(root: Path) -> System:
     return system
 
 
-def test_every_way_has_the_face_of_one():
+def test_every_way_has_the_face_of_one() -> None:
     """A new way that lacks a function is found here, not after the first boot."""
     face = [name for name in vars(ways.Way) if not name.startswith("_")]
     for name in registry.names(ways.KIND):
@@ -86,7 +86,7 @@ def test_every_way_has_the_face_of_one():
         assert isinstance(module.PREFERENCE, int)
 
 
-def test_grub_chooses_by_the_path_of_identifiers(debian):
+def test_grub_chooses_by_the_path_of_identifiers(debian: Machine) -> None:
     """The entry that names its kernel is taken, none for repairs, and only for the next boot."""
     system, grub = System(debian.root), ways.load("grub")
     entries = {entry.release: entry for entry in reversed(grub.entries(system))}
@@ -121,14 +121,16 @@ def test_grub_chooses_by_the_path_of_identifiers(debian):
     ],
     ids=["old-menu", "no-kernels", "not-grub", "btrfs", "lvm", "md"],
 )
-def test_grub_is_refused_where_a_choice_would_stay(debian, path, text, words):
+def test_grub_is_refused_where_a_choice_would_stay(
+    debian: Machine, path: str, text: str, words: str
+) -> None:
     """Above all where GRUB cannot write its block: a kernel that panics would come up for ever."""
     debian.write(path, text)
 
     assert words in ways.load("grub").refusal(System(debian.root))
 
 
-def test_a_kernel_that_would_stand_still_after_a_panic_is_known(root):
+def test_a_kernel_that_would_stand_still_after_a_panic_is_known(root: Path) -> None:
     """By its command line, else by what it was built with."""
     write(root, "boot/config-6.1", "CONFIG_PANIC_TIMEOUT=0\n")
     write(root, "boot/config-6.2", "CONFIG_PANIC_TIMEOUT=10\n")
@@ -140,7 +142,7 @@ def test_a_kernel_that_would_stand_still_after_a_panic_is_known(root):
     assert not kernels.stands_still(system, Entry("6.2", "a"))
 
 
-def test_bls_entries_are_chosen_by_their_files_names(oracle):
+def test_bls_entries_are_chosen_by_their_files_names(oracle: System) -> None:
     """None for rescue; the saved entry is the default before and after."""
     bls = ways.load("grub2_bls")
     entries = bls.entries(oracle)
@@ -165,7 +167,7 @@ def variable(root: Path, name: str, text: str) -> None:
     file.write_bytes(b"\x06\0\0\0" + f"{text}\0".encode("utf-16-le"))
 
 
-def test_systemd_boot_is_known_by_its_variables(root):
+def test_systemd_boot_is_known_by_its_variables(root: Path) -> None:
     """Entries are bootctl's, and the one that was started tells whether it is the chosen one."""
     way, system = ways.load("systemd_boot"), System(root)
     listed = [
@@ -220,7 +222,7 @@ def kexec(root: Path) -> System:
     return System(root)
 
 
-def test_kexec_gives_each_kernel_its_words_for_that_boot(kexec):
+def test_kexec_gives_each_kernel_its_words_for_that_boot(kexec: System) -> None:
     """This kernel's command line without the loader's part, a panic that restarts, and a mark."""
     way = ways.load("kexec")
     entry = way.entries(kexec)[0]
@@ -247,7 +249,7 @@ def test_kexec_gives_each_kernel_its_words_for_that_boot(kexec):
         ("nothing", "cannot be loaded for kexec"),
     ],
 )
-def test_kexec_that_is_refused_says_why(kexec, path, words):
+def test_kexec_that_is_refused_says_why(kexec: System, path: str, words: str) -> None:
     """Secure boot and lockdown are named, and what else there is to do."""
     write(kexec.root, path, "none [integrity] confidentiality\x01")
     write(kexec.root, "refuse", "")
@@ -265,7 +267,9 @@ def test_kexec_that_is_refused_says_why(kexec, path, words):
         (f"boot/config-{KERNELS[0]}", "CONFIG_SMP=y\n", "could not start the next"),
     ],
 )
-def test_kexec_is_refused_where_the_kernel_has_none(kexec, path, text, words):
+def test_kexec_is_refused_where_the_kernel_has_none(
+    kexec: System, path: str, text: str, words: str
+) -> None:
     """This kernel's switch, and the next kernel's configuration."""
     write(kexec.root, path, text)
     way = ways.load("kexec")
@@ -278,7 +282,7 @@ def test_kexec_is_refused_where_the_kernel_has_none(kexec, path, text, words):
     assert words in reason
 
 
-def test_patterns_are_resolved_to_one_kernel_each(debian):
+def test_patterns_are_resolved_to_one_kernel_each(debian: Machine) -> None:
     """A pattern that fits two kernels, or none, is no kernel to boot."""
     entries = [Entry("6.1.0-44", "a"), Entry("6.1.0-45", "b"), Entry("6.12.9", "c")]
     two = boot_plan.draw(["6.1.*", "6.12.*"], 2)
@@ -295,7 +299,7 @@ def test_patterns_are_resolved_to_one_kernel_each(debian):
     }
 
 
-def test_the_service_gets_no_secret_and_quotes_its_words():
+def test_the_service_gets_no_secret_and_quotes_its_words() -> None:
     """Its file can be read by everybody; systemd expands $ and %."""
     variables = {
         "PATH": "/bin",
@@ -315,7 +319,9 @@ def test_the_service_gets_no_secret_and_quotes_its_words():
     assert "\nExecStart=/bin/evil" not in text
 
 
-def test_this_machine_is_never_restarted_by_a_test(monkeypatch, tmp_path):
+def test_this_machine_is_never_restarted_by_a_test(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     """Below another root, programs of the machine itself are not found."""
     monkeypatch.setenv("REPLAYER_BOOTS_ROOT", str(tmp_path))
     from replayer.boots import system  # noqa: PLC0415 - read when it is called

@@ -36,7 +36,7 @@ def ends(found: Capacity) -> tuple[float, float]:
 
 
 @pytest.mark.parametrize("resolution", [0.02, 0.05, 0.1, 0.25])
-def test_steady_machine_is_found_to_the_resolution(resolution):
+def test_steady_machine_is_found_to_the_resolution(resolution: float) -> None:
     """The accepted multiple holds, the next one does not, and both were run again."""
     for capacity in capacities(40):
         found = search(machine(capacity), Limits(resolution=resolution))
@@ -53,7 +53,7 @@ def test_steady_machine_is_found_to_the_resolution(resolution):
         assert max(times.values()) == 2
 
 
-def test_search_doubles_and_bisects():
+def test_search_doubles_and_bisects() -> None:
     """A capacity of 3.1: 1, 2, 4, then the middle of what is left, then both ends again."""
     found = search(machine(3.1), Limits(resolution=0.1))
     tried = [round(multiple, 2) for multiple, _ in found.trials]
@@ -71,7 +71,9 @@ def test_search_doubles_and_bisects():
         (0.1, 0.1, 0.82),
     ],
 )
-def test_noisy_machine_is_within_the_interval(noise, resolution, least):
+def test_noisy_machine_is_within_the_interval(
+    noise: float, resolution: float, least: float
+) -> None:
     """The interval of 95 percent holds the capacity in so many of 150 searches.
 
     It is promised up to a noise of 5 percent from trial to trial; 4 of 100 below by chance are
@@ -86,7 +88,7 @@ def test_noisy_machine_is_within_the_interval(noise, resolution, least):
     assert right >= least * len(chosen)
 
 
-def test_repeat_that_disagrees_makes_it_unclear_or_is_named():
+def test_repeat_that_disagrees_makes_it_unclear_or_is_named() -> None:
     """Trials of one multiple that end differently are told, and between the ends not clear."""
     searches = [
         search(machine(3.0, noise=0.05, seed=seed), Limits(resolution=0.05)) for seed in range(60)
@@ -103,7 +105,7 @@ def test_repeat_that_disagrees_makes_it_unclear_or_is_named():
             assert times[(end, how)] >= (3 if found.disputed else 2)
 
 
-def test_first_trial_that_fails_by_a_fluke_does_not_hide_the_rest():
+def test_first_trial_that_fails_by_a_fluke_does_not_hide_the_rest() -> None:
     """A checkpoint in the first trial: the end that it made is run again, and overruled."""
     trial = machine(3.0)
     calls: list[float] = []
@@ -124,7 +126,7 @@ def test_first_trial_that_fails_by_a_fluke_does_not_hide_the_rest():
 
 @pytest.mark.parametrize("fluke", range(4))
 @pytest.mark.parametrize("capacity", [0.3, 0.97, 1.9, 3.0])
-def test_fluke_costs_few_trials(capacity, fluke):
+def test_fluke_costs_few_trials(capacity: float, fluke: int) -> None:
     """Whichever of the first trials fails by a fluke, the search does not crawl back."""
     trial = machine(capacity)
     calls: list[float] = []
@@ -140,7 +142,7 @@ def test_fluke_costs_few_trials(capacity, fluke):
     assert len(calls) <= len(search(machine(capacity)).trials) + 9
 
 
-def test_weak_and_strong_machines_end_at_the_limits():
+def test_weak_and_strong_machines_end_at_the_limits() -> None:
     """Nothing holds: no multiple is accepted; all holds: no upper end; both are run again."""
     weak = search(machine(0.01), Limits(least=0.1))
     strong = search(machine(1000), Limits(most=8))
@@ -155,7 +157,7 @@ def test_weak_and_strong_machines_end_at_the_limits():
     assert strong.clear
 
 
-def test_what_the_clients_cannot_offer_is_not_the_machines():
+def test_what_the_clients_cannot_offer_is_not_the_machines() -> None:
     """Beyond 4.2 times the clients fall behind: it held up to there, and what more is unknown."""
 
     def trial(multiple: float) -> Trial:
@@ -171,7 +173,7 @@ def test_what_the_clients_cannot_offer_is_not_the_machines():
     assert len(found.trials) <= 12
 
 
-def test_clients_that_can_offer_nothing_leave_nothing_known():
+def test_clients_that_can_offer_nothing_leave_nothing_known() -> None:
     """Neither end, and no interval but everything."""
     found = search(lambda _: Trial.NOT_OFFERED)
 
@@ -180,7 +182,7 @@ def test_clients_that_can_offer_nothing_leave_nothing_known():
     assert len(found.trials) <= 10
 
 
-def test_number_of_trials_is_bounded():
+def test_number_of_trials_is_bounded() -> None:
     """A machine that answers by tossing a coin ends the search all the same, as unclear."""
     random = np.random.default_rng(3)
     found = search(
@@ -221,7 +223,7 @@ def queue_trial(
 
 
 @pytest.mark.parametrize("resolution", [0.05, 0.1])
-def test_search_that_is_cut_short_keeps_what_is_sure(resolution):
+def test_search_that_is_cut_short_keeps_what_is_sure(resolution: float) -> None:
     """What held twice by then is accepted, nothing is clear, and the interval holds the truth."""
     limits = Limits(resolution=resolution)
     for capacity in capacities(20):
@@ -238,7 +240,7 @@ def test_search_that_is_cut_short_keeps_what_is_sure(resolution):
         assert (known.accepted, known.refused) == pytest.approx((whole.accepted, whole.refused))
 
 
-def test_queueing_machine_is_found_where_the_formula_has_it():
+def test_queueing_machine_is_found_where_the_formula_has_it() -> None:
     """M/M/1: a response is exponential of rate mu - lambda, so p99 = ln 100 / (mu - lambda).
 
     With 1,000/s of service and 20 ms, that is 770/s: 3.85 times the 200/s required, and within the

@@ -21,7 +21,7 @@ def _runs(text: str) -> list[str]:
 
 @settings(max_examples=300, deadline=None)
 @given(_values)
-def test_length_and_signs_are_kept_and_equal_stays_equal(value):
+def test_length_and_signs_are_kept_and_equal_stays_equal(value: str) -> None:
     """So are the bytes of each character, and the same holds in a text and in a parameter."""
     made = Anonymiser()
     other = made.value(value)
@@ -34,7 +34,10 @@ def test_length_and_signs_are_kept_and_equal_stays_equal(value):
 
 @settings(max_examples=200, deadline=None)
 @given(st.text("abcXYZ0123456789äé漢", min_size=6, max_size=30), st.booleans())
-def test_nothing_of_a_value_is_left(secret, quoted):
+def test_nothing_of_a_value_is_left(
+    secret: str,
+    quoted: bool,  # noqa: FBT001 - hypothesis gives it by its place
+) -> None:
     """Neither in the text nor in the parameters, nor in a comment, whatever stands around it."""
     assume(any(character.isalpha() for character in secret))
     made = Anonymiser()
@@ -53,7 +56,7 @@ def test_nothing_of_a_value_is_left(secret, quoted):
 
 @settings(max_examples=300, deadline=None)
 @given(st.integers(0, 10**19), st.integers(0, 10**19))
-def test_numbers_stay_numbers_that_fit_their_types(one, other):
+def test_numbers_stay_numbers_that_fit_their_types(one: int, other: int) -> None:
     """As many digits, no leading zero, different ones differ, and no type is too small."""
     made = Anonymiser()
     after = made.text(f"select {one}, -{one}, '{one}'")
@@ -68,7 +71,7 @@ def test_numbers_stay_numbers_that_fit_their_types(one, other):
         assert first != str(one)
 
 
-def test_no_two_values_of_a_kind_become_one_and_none_stays():
+def test_no_two_values_of_a_kind_become_one_and_none_stays() -> None:
     """All of a few thousand: unique keys are unique afterwards."""
     made = Anonymiser()
     for values in (
@@ -82,7 +85,7 @@ def test_no_two_values_of_a_kind_become_one_and_none_stays():
         assert not any(map(str.__eq__, after, values))
 
 
-def test_another_conversion_has_another_key():
+def test_another_conversion_has_another_key() -> None:
     """What one file says tells nothing of another one."""
     assert Anonymiser().value("somebody's name") != Anonymiser().value("somebody's name")
 
@@ -92,7 +95,7 @@ def test_another_conversion_has_another_key():
     ["2024-02-29", "2024-02-29 23:59:59", "2024-02-29T23:59:59.123456+02", "0001-01-01",
      "9999-12-31", "23:59", "23:59:59.5"],
 )  # fmt: skip
-def test_dates_and_times_stay_such(stamp):
+def test_dates_and_times_stay_such(stamp: str) -> None:
     """Of the same form, and another moment."""
     after = Anonymiser().value(stamp)
     assert after != stamp
@@ -100,7 +103,7 @@ def test_dates_and_times_stay_such(stamp):
     datetime.fromisoformat(f"2000-01-01 {after}" if after[2] == ":" else after)
 
 
-def test_time_between_two_moments_is_kept():
+def test_time_between_two_moments_is_kept() -> None:
     """All moments of a conversion move by the same time."""
     made = Anonymiser()
     one, other = (
@@ -129,7 +132,7 @@ def test_time_between_two_moments_is_kept():
         ("a\udcffb", "[a-z][\udc80-\udcff][a-z]"),
     ],
 )  # fmt: skip
-def test_values_keep_their_type(value, form):
+def test_values_keep_their_type(value: str, form: str) -> None:
     """Arrays, JSON, bytes, intervals, identifiers, addresses, patterns, truth."""
     assert re.fullmatch(form, Anonymiser().value(value))
 
@@ -154,7 +157,7 @@ def test_values_keep_their_type(value, form):
          r"select \"(?!abcdef)[a-z]{6}\", `b`, '[a-z]{2}\\'[a-z]', x'[0-9a-f]{2}', 0x.. # xxx"),
     ],
 )  # fmt: skip
-def test_what_is_no_value_stays(engine, text, form):
+def test_what_is_no_value_stays(engine: str, text: str, form: str) -> None:
     """Positions, limits, names, units, lengths of types, settings of the server."""
     after = Anonymiser(engine).text(text)
     assert re.fullmatch(form, after), after
@@ -163,7 +166,7 @@ def test_what_is_no_value_stays(engine, text, form):
 
 @settings(max_examples=200, deadline=None)
 @given(_values, st.integers(0, 10**6), st.sampled_from(["postgres", "mysql"]))
-def test_a_statement_keeps_its_fingerprint(value, number, engine):
+def test_a_statement_keeps_its_fingerprint(value: str, number: int, engine: str) -> None:
     """Anonymised or not, it is the same work."""
     text = f"update t set a = '{value}', b = {number} where c in ({number}, 5) and d = '{number}'"
     known = Fingerprints(engine)
@@ -174,7 +177,7 @@ def test_a_statement_keeps_its_fingerprint(value, number, engine):
 @settings(max_examples=300, deadline=None)
 @given(st.text(max_size=80), st.sampled_from(["postgres", "mysql"]))
 @example("0_ 1_000_000 1__2_ 1_e5 1.5_", "postgres")
-def test_any_text_can_be_anonymised(text, engine):
+def test_any_text_can_be_anonymised(text: str, engine: str) -> None:
     """Whatever it is; its length stays."""
     made = Anonymiser(engine)
     assert len(made.text(text)) == len(text)

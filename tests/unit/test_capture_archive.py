@@ -94,7 +94,9 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(_actions())
-def test_what_is_written_is_read_in_the_order_of_starts(tmp_path, small, actions):
+def test_what_is_written_is_read_in_the_order_of_starts(
+    tmp_path: Path, small: None, actions: list[Action]
+) -> None:
     """Every action comes back with all that it had; each session's ones in their own order."""
     path = tmp_path / "a.replay"
     summary = _write(path, actions)
@@ -115,7 +117,7 @@ def test_what_is_written_is_read_in_the_order_of_starts(tmp_path, small, actions
         )
 
 
-def test_what_began_long_before_it_ended_is_read_where_it_began(tmp_path):
+def test_what_began_long_before_it_ended_is_read_where_it_began(tmp_path: Path) -> None:
     """A statement of eight hours stands before the thousands that were logged before it."""
     many = [
         Action(1, "simple", _T0 + second * _SECOND, 1_000_000, f"select {second}")
@@ -133,7 +135,7 @@ def test_what_began_long_before_it_ended_is_read_where_it_began(tmp_path):
     assert sum(len(block) for block in blocks) == 40_000
 
 
-def test_a_session_does_not_begin_a_statement_before_its_last_one_ended(tmp_path):
+def test_a_session_does_not_begin_a_statement_before_its_last_one_ended(tmp_path: Path) -> None:
     """Starts that are computed from a clock of milliseconds keep the order of the session."""
     actions = [
         Action(1, "simple", _T0 + 10_000_000 - 20_000, 20_000, "BEGIN"),
@@ -144,7 +146,7 @@ def test_a_session_does_not_begin_a_statement_before_its_last_one_ended(tmp_path
     assert [each.text for each in _read(path)] == ["BEGIN", "select 1"]
 
 
-def test_sessions_keep_who_they_are(tmp_path):
+def test_sessions_keep_who_they_are(tmp_path: Path) -> None:
     """User, database, application, settings, and that a session was there before."""
     session = Session(7, "ann\udcff", "db", "app", (("search_path", "a, b"), ("x", "")), True)
     path = tmp_path / "a.replay"
@@ -154,7 +156,7 @@ def test_sessions_keep_who_they_are(tmp_path):
     assert summary.sessions_began_before == 1
 
 
-def test_a_summary_counts_what_was_written(tmp_path):
+def test_a_summary_counts_what_was_written(tmp_path: Path) -> None:
     """Statements, kinds, sessions at once, errors, the busiest minute, the heaviest statements."""
     minute = 60 * _SECOND
     actions = [Action(session, "connect", _T0 + session) for session in range(3)]
@@ -193,7 +195,7 @@ def test_a_summary_counts_what_was_written(tmp_path):
     assert summary.fingerprints == 3
 
 
-def test_a_file_is_nobody_elses_business_and_whole_or_not_there(tmp_path):
+def test_a_file_is_nobody_elses_business_and_whole_or_not_there(tmp_path: Path) -> None:
     """Mode 0600; without close there is neither the file nor its draft."""
     path = tmp_path / "a.replay"
     with Writer(path) as writer:
@@ -205,7 +207,7 @@ def test_a_file_is_nobody_elses_business_and_whole_or_not_there(tmp_path):
     assert path.stat().st_mode & 0o777 == 0o600
 
 
-def test_a_full_disk_is_one_sentence_and_leaves_nothing(tmp_path):
+def test_a_full_disk_is_one_sentence_and_leaves_nothing(tmp_path: Path) -> None:
     """Neither the file nor its draft."""
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (100, limits[1]))
@@ -217,7 +219,7 @@ def test_a_full_disk_is_one_sentence_and_leaves_nothing(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_file_that_is_there_stays_until_another_one_is_whole(tmp_path):
+def test_a_file_that_is_there_stays_until_another_one_is_whole(tmp_path: Path) -> None:
     """Then it is replaced; two files of the same actions have the same digest."""
     path, other = tmp_path / "a.replay", tmp_path / "b.replay"
     action = Action(1, "simple", _T0, 5, "select 1")
@@ -235,14 +237,16 @@ def test_a_file_that_is_there_stays_until_another_one_is_whole(tmp_path):
         assert reader.digest != before
 
 
-def test_a_capture_of_nothing_is_read(tmp_path):
+def test_a_capture_of_nothing_is_read(tmp_path: Path) -> None:
     """No action at all is a file, too."""
     path = tmp_path / "a.replay"
     _write(path, [])
     assert _read(path) == []
 
 
-def test_what_is_longer_than_any_statement_is_counted_and_left_out(tmp_path, monkeypatch):
+def test_what_is_longer_than_any_statement_is_counted_and_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Its reason is in the summary."""
     monkeypatch.setattr(archive, "LONGEST", 100)
     actions = [
@@ -264,14 +268,14 @@ def _sentence(path: Path) -> str:
     return text
 
 
-def test_a_file_of_a_newer_format_is_refused(tmp_path):
+def test_a_file_of_a_newer_format_is_refused(tmp_path: Path) -> None:
     """The sentence says which format it has, and what to do."""
     path = tmp_path / "a.replay"
     path.write_bytes(b"REPLAY2\n" + os.urandom(200))
     assert re.search("has format 2,.*use a newer replayer", _sentence(path))
 
 
-def test_a_file_that_was_cut_at_any_length_is_refused(tmp_path):
+def test_a_file_that_was_cut_at_any_length_is_refused(tmp_path: Path) -> None:
     """No length of a file but its whole one is read."""
     path = tmp_path / "a.replay"
     _write(path, [Action(1, "simple", _T0 + number, 5, f"select {number}") for number in range(9)])
@@ -281,7 +285,7 @@ def test_a_file_that_was_cut_at_any_length_is_refused(tmp_path):
         assert re.search("cut off|no replay file", _sentence(path))
 
 
-def test_any_other_byte_is_noticed(tmp_path):
+def test_any_other_byte_is_noticed(tmp_path: Path) -> None:
     """A file in which one byte is another one is refused."""
     path = tmp_path / "a.replay"
     _write(path, [Action(1, "simple", _T0 + number, 5, f"select {number}") for number in range(9)])
@@ -294,14 +298,14 @@ def test_any_other_byte_is_noticed(tmp_path):
 
 
 @pytest.mark.parametrize("size", [0, 1, 7, 8, 100, 1 << 20])
-def test_random_bytes_are_no_replay_file(tmp_path, size):
+def test_random_bytes_are_no_replay_file(tmp_path: Path, size: int) -> None:
     """One sentence says what makes one."""
     path = tmp_path / "a.replay"
     path.write_bytes(os.urandom(size))
     assert "replayer convert" in _sentence(path)
 
 
-def test_a_file_that_is_not_there_is_named(tmp_path):
+def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     """So is a folder; a pipe that nobody writes to is not waited for."""
     assert "a.replay cannot be read" in _sentence(tmp_path / "a.replay")
     assert "cannot be read" in _sentence(tmp_path)
@@ -318,7 +322,7 @@ def _resealed(path: Path, change: Callable[[bytes], bytes]) -> None:
 
 @settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.data())
-def test_a_file_made_to_harm_is_read_or_refused(tmp_path, data):
+def test_a_file_made_to_harm_is_read_or_refused(tmp_path: Path, data: st.DataObject) -> None:
     """With a digest that fits, other bytes are still an error in one sentence, or harmless."""
     path = tmp_path / "a.replay"
     _write(path, [Action(1, "simple", _T0 + number, 5, f"select {number}") for number in range(9)])
@@ -373,7 +377,7 @@ _ENDLESS = b'{"replayer": "1", "span_ns": 1%s}' % (b"0" * 400)
     ],
     ids=range(15),
 )
-def test_a_file_made_to_harm_takes_little_memory(tmp_path, last):
+def test_a_file_made_to_harm_takes_little_memory(tmp_path: Path, last: bytes) -> None:
     """Lengths that nobody writes, lists in lists, indexes of nothing: one sentence each."""
     path = tmp_path / "a.replay"
     _sealed(path, last)
@@ -384,7 +388,9 @@ def test_a_file_made_to_harm_takes_little_memory(tmp_path, last):
 
 @settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
 @given(_actions())
-def test_an_order_that_was_written_is_right(tmp_path, small, actions):
+def test_an_order_that_was_written_is_right(
+    tmp_path: Path, small: None, actions: list[Action]
+) -> None:
     """Whatever sessions did, its places are those of so many actions; of nothing, too."""
     nothing: list[Action] = []
     for written in (actions, nothing):
@@ -411,7 +417,9 @@ def test_an_order_that_was_written_is_right(tmp_path, small, actions):
     ],
     ids=str,
 )
-def test_an_order_made_to_harm_is_refused(tmp_path, monkeypatch, place):
+def test_an_order_made_to_harm_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: Any
+) -> None:
     """A place beyond the actions, below none, or half of one: no memory is made for it."""
     path = tmp_path / "a.replay"
     # Each of many chains has places that are some of nine actions', and all of them have 81.
@@ -426,7 +434,7 @@ def test_an_order_made_to_harm_is_refused(tmp_path, monkeypatch, place):
     assert "\n" not in str(refused.value)
 
 
-def test_a_block_that_is_listed_twice_is_refused(tmp_path):
+def test_a_block_that_is_listed_twice_is_refused(tmp_path: Path) -> None:
     """A file has no more actions than it has bytes for."""
     path = tmp_path / "a.replay"
     with Writer(path) as writer:
@@ -440,7 +448,7 @@ def test_a_block_that_is_listed_twice_is_refused(tmp_path):
     assert "its index cannot be read" in _sentence(path)
 
 
-def test_memory_does_not_grow_with_the_capture(tmp_path):
+def test_memory_does_not_grow_with_the_capture(tmp_path: Path) -> None:
     """Ten times as many actions, each of another text, need about the same memory."""
 
     def write(many: int) -> Any:

@@ -114,7 +114,9 @@ def statements(actions: list[Action]) -> list[Action]:
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_a_statement_with_its_duration_is_an_action_that_began_so_long_before(tmp_path, layout):
+def test_a_statement_with_its_duration_is_an_action_that_began_so_long_before(
+    tmp_path: Path, layout: str
+) -> None:
     """Its start is the stamp less the duration; text, error and session are the log's."""
     text = row(10, "duration: 250.500 ms  statement: SELECT 'a''b',\n  \"c\"", query_id=-17)
 
@@ -133,7 +135,9 @@ def test_a_statement_with_its_duration_is_an_action_that_began_so_long_before(tm
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("word", ["parameters", "Parameters"])
-def test_bind_parameters_are_taken_in_both_spellings(tmp_path, layout, word):
+def test_bind_parameters_are_taken_in_both_spellings(
+    tmp_path: Path, layout: str, word: str
+) -> None:
     """Quotes, empty text, NULL and commas in values are what the client bound."""
     values = "$1 = 'it''s', $2 = NULL, $3 = '', $4 = 'a, $5 = ''x''', $5 = 'two\nlines'"
     text = row(
@@ -150,7 +154,7 @@ def test_bind_parameters_are_taken_in_both_spellings(tmp_path, layout, word):
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_parse_and_bind_are_parts_of_their_execute(tmp_path, layout):
+def test_parse_and_bind_are_parts_of_their_execute(tmp_path: Path, layout: str) -> None:
     """Three entries are one action; a fetch from its portal is counted, not replayed."""
     steps = ("parse", "bind", "execute", "execute fetch from")
     text = "".join(
@@ -166,7 +170,7 @@ def test_parse_and_bind_are_parts_of_their_execute(tmp_path, layout):
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_a_statement_and_its_duration_may_be_two_entries(tmp_path, layout):
+def test_a_statement_and_its_duration_may_be_two_entries(tmp_path: Path, layout: str) -> None:
     """log_statement with log_duration: one action with the text of the first entry."""
     text = (
         row(10, "statement: SELECT 1")
@@ -189,7 +193,7 @@ def test_a_statement_and_its_duration_may_be_two_entries(tmp_path, layout):
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_an_error_ends_its_statement_with_its_state(tmp_path, layout):
+def test_an_error_ends_its_statement_with_its_state(tmp_path: Path, layout: str) -> None:
     """Logged at its begin or not, simple or bound, a failed statement is one action."""
     text = (
         row(10, "statement: SELECT 1/0")
@@ -214,7 +218,7 @@ def test_an_error_ends_its_statement_with_its_state(tmp_path, layout):
     assert list(summary.skipped.values()) == [1]
 
 
-def test_states_that_the_log_does_not_have_are_known_by_their_words(tmp_path):
+def test_states_that_the_log_does_not_have_are_known_by_their_words(tmp_path: Path) -> None:
     """Without %e an error is an error, of a state that is known or not."""
     begin = "2026-05-16 05:11:10.000 UTC [77] "
     text = (
@@ -229,7 +233,7 @@ def test_states_that_the_log_does_not_have_are_known_by_their_words(tmp_path):
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_sessions_begin_and_end_as_logged(tmp_path, layout):
+def test_sessions_begin_and_end_as_logged(tmp_path: Path, layout: str) -> None:
     """A connection is one action with its user and database; a disconnect ends it."""
     text = (
         row(10, "connection received: host=10.0.0.1 port=54321")
@@ -250,7 +254,9 @@ def test_sessions_begin_and_end_as_logged(tmp_path, layout):
 
 @pytest.mark.parametrize("began_before", [False, True])
 @pytest.mark.parametrize("name", sorted(assembly.OWN_NAMES))
-def test_sessions_of_replayer_itself_are_left_out(tmp_path, name, began_before):
+def test_sessions_of_replayer_itself_are_left_out(
+    tmp_path: Path, name: str, *, began_before: bool
+) -> None:
     """Who looked on while it was captured did no work of the source's; it is counted and named."""
     begin = row(10, f"connection authorized: user=ann database=shop application_name={name}")
     asked = row(11, "duration: 1.000 ms  statement: SELECT count(*) FROM pg_settings", line=4)
@@ -268,7 +274,7 @@ def test_sessions_of_replayer_itself_are_left_out(tmp_path, name, began_before):
     assert summary.skipped[assembly.OWN] == 1
 
 
-def test_a_session_of_which_only_the_receipt_is_logged_began_in_the_log(tmp_path):
+def test_a_session_of_which_only_the_receipt_is_logged_began_in_the_log(tmp_path: Path) -> None:
     """PostgreSQL 18 can log each step of a connection by itself."""
     text = row(10, "connection received: host=[local]") + row(
         11, "duration: 100.000 ms  statement: SELECT 1", line=2
@@ -283,7 +289,7 @@ def test_a_session_of_which_only_the_receipt_is_logged_began_in_the_log(tmp_path
     ]
 
 
-def test_connections_later_in_the_log_tell_of_sessions_before_it(tmp_path):
+def test_connections_later_in_the_log_tell_of_sessions_before_it(tmp_path: Path) -> None:
     """Where connections are logged, a session without one began before the log."""
     begin = "2026-05-16 05:11:10.000 UTC"
     text = (
@@ -298,7 +304,7 @@ def test_connections_later_in_the_log_tell_of_sessions_before_it(tmp_path):
     assert (summary.sessions, summary.sessions_began_before) == (2, 1)
 
 
-def test_a_process_number_that_is_given_again_is_another_session(tmp_path):
+def test_a_process_number_that_is_given_again_is_another_session(tmp_path: Path) -> None:
     """Without session ids and disconnections, another user or host is another session."""
     text = "".join(
         f"2026-05-16 05:11:1{at} UTC:10.0.0.1({port}):{user}@shop:[77]:LOG:  duration: 1.0 ms  "
@@ -312,7 +318,7 @@ def test_a_process_number_that_is_given_again_is_another_session(tmp_path):
     assert summary.sessions == 3
 
 
-def test_stamps_of_whole_seconds_keep_the_order_of_each_session(tmp_path):
+def test_stamps_of_whole_seconds_keep_the_order_of_each_session(tmp_path: Path) -> None:
     """What is logged in one second happens in that second, one after the other."""
     text = "".join(
         f"2026-05-16 05:11:10 UTC [7] ann@shop LOG:  duration: 1.000 ms  statement: SELECT {at}\n"
@@ -339,7 +345,9 @@ def test_stamps_of_whole_seconds_keep_the_order_of_each_session(tmp_path):
         ("execute fetch from S/C: SELECT 1", ""),
     ],
 )
-def test_what_cannot_be_replayed_is_counted_and_named(tmp_path, message, detail):
+def test_what_cannot_be_replayed_is_counted_and_named(
+    tmp_path: Path, message: str, detail: str | None
+) -> None:
     """Data of COPY, fast-path calls, cut and missing parameters, further fetches."""
     message = message if detail is not None or "fastpath" in message else f"statement: {message}"
     text = row(9, "duration: 1.000 ms  statement: SELECT 1") + row(
@@ -352,7 +360,7 @@ def test_what_cannot_be_replayed_is_counted_and_named(tmp_path, message, detail)
     assert list(summary.skipped.values()) == [1]
 
 
-def test_dots_that_a_client_bound_are_not_the_limits(tmp_path):
+def test_dots_that_a_client_bound_are_not_the_limits(tmp_path: Path) -> None:
     """A value that ends with dots is whole where a longer one was logged whole."""
     details = "Parameters: $1 = 'a long value', $2 = 'short...'"
     text = row(10, "duration: 1.000 ms  execute S: SELECT $1, $2", detail=details)
@@ -382,7 +390,7 @@ def many(count: int) -> str:
     ],
     ids=["plain", "gz", "bz2", "zst", "gz of two members", "with a mark"],
 )
-def test_compressed_logs_hold_the_same(tmp_path, pack):
+def test_compressed_logs_hold_the_same(tmp_path: Path, pack: Callable[[bytes], bytes]) -> None:
     """Whatever a log is packed in."""
     summary, _, _ = converted(tmp_path, pack(many(300).encode()))
 
@@ -390,7 +398,7 @@ def test_compressed_logs_hold_the_same(tmp_path, pack):
     assert not summary.damage
 
 
-def test_rotated_files_are_read_in_the_order_of_their_times(tmp_path):
+def test_rotated_files_are_read_in_the_order_of_their_times(tmp_path: Path) -> None:
     """Whatever their names are; a file and its compressed copy are one log."""
     logs = tmp_path / "logs"
     logs.mkdir()
@@ -409,7 +417,7 @@ def test_rotated_files_are_read_in_the_order_of_their_times(tmp_path):
     assert sorted(note.partition(":")[0] for note in notes) == ["passed over"] * 2
 
 
-def test_a_folder_with_one_log_in_two_layouts_is_not_replayed_twice(tmp_path):
+def test_a_folder_with_one_log_in_two_layouts_is_not_replayed_twice(tmp_path: Path) -> None:
     """Of stderr and csvlog of the same server the one that tells more is read."""
     logs = tmp_path / "logs"
     logs.mkdir()
@@ -422,7 +430,7 @@ def test_a_folder_with_one_log_in_two_layouts_is_not_replayed_twice(tmp_path):
     assert any("p.log" in note for note in notes)
 
 
-def test_a_pipe_is_read_once_and_whole(tmp_path):
+def test_a_pipe_is_read_once_and_whole(tmp_path: Path) -> None:
     """Its beginning is looked at, and is there when it is read."""
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
@@ -437,7 +445,7 @@ def test_a_pipe_is_read_once_and_whole(tmp_path):
 
 
 @pytest.mark.parametrize("through", ["a file", "a pipe"])
-def test_standard_input_is_read_once_and_whole(tmp_path, through):
+def test_standard_input_is_read_once_and_whole(tmp_path: Path, through: str) -> None:
     """Where it is a file, too, of which the beginning was looked at."""
     log, out = tmp_path / "p.csv", tmp_path / "out.replay"
     log.write_text(many(3000))
@@ -452,7 +460,7 @@ def test_standard_input_is_read_once_and_whole(tmp_path, through):
         assert reader.summary.source.logs == ("standard input",)
 
 
-def test_logs_with_the_newest_line_first_are_read_from_their_end(tmp_path):
+def test_logs_with_the_newest_line_first_are_read_from_their_end(tmp_path: Path) -> None:
     """Exports of a cluster's logs are so; what clients did has the order of its time."""
     lines = [
         json.dumps({"logger": "postgres", "record": {
@@ -469,7 +477,7 @@ def test_logs_with_the_newest_line_first_are_read_from_their_end(tmp_path):
     assert [one.text for one in statements(actions)] == [f"SELECT {at}" for at in range(30)]
 
 
-def test_cloud_sql_has_times_outside_of_its_lines(tmp_path):
+def test_cloud_sql_has_times_outside_of_its_lines(tmp_path: Path) -> None:
     """An envelope tells when, the line in it who and what, and later lines go on."""
     lines = [
         {"textPayload": "[7]: [1-1] db=shop,user=ann LOG:  duration: 1.5 ms  statement: SELECT 1,",
@@ -484,7 +492,7 @@ def test_cloud_sql_has_times_outside_of_its_lines(tmp_path):
     assert [one.text for one in statements(actions)] == ["SELECT 1,\n2", "SELECT 3"]
 
 
-def test_syslog_joins_the_parts_of_interleaved_entries(tmp_path):
+def test_syslog_joins_the_parts_of_interleaved_entries(tmp_path: Path) -> None:
     """Parts stand between those of other processes; long lines are broken, tabs are numbers."""
     text = (
         "May 16 05:11:10 db postgres[7]: [5-1] u=a,d=b LOG:  duration: 1.0 ms  statement: SEL\n"
@@ -518,7 +526,7 @@ def test_syslog_joins_the_parts_of_interleaved_entries(tmp_path):
         ("%-10u%m %5p %%", "ann       2026-05-16 05:11:10.123 UTC    77 %"),
     ],
 )  # fmt: skip
-def test_a_prefix_that_is_given_is_understood(tmp_path, prefix, begin):
+def test_a_prefix_that_is_given_is_understood(tmp_path: Path, prefix: str, begin: str) -> None:
     """Every escape, with widths; the statement is what follows."""
     text = f"{begin}LOG:  duration: 1.000 ms  statement: SELECT 1\n" * 3
 
@@ -539,7 +547,7 @@ def test_a_prefix_that_is_given_is_understood(tmp_path, prefix, begin):
         "2026-05-16 05:11:10.123 UTC 77 6a07fca4.3e9 [queryid=12] ann@shop ",
     ],
 )
-def test_a_prefix_is_found_by_itself(tmp_path, begin):
+def test_a_prefix_is_found_by_itself(tmp_path: Path, begin: str) -> None:
     """What servers of the cloud and of distributions write needs no --prefix."""
     text = "".join(f"{begin}LOG:  duration: 1.000 ms  statement: SELECT {at}\n" for at in range(3))
 
@@ -550,7 +558,7 @@ def test_a_prefix_is_found_by_itself(tmp_path, begin):
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_one_line_of_100_megabytes_is_one_counted_item(tmp_path, layout):
+def test_one_line_of_100_megabytes_is_one_counted_item(tmp_path: Path, layout: str) -> None:
     """The statements around it are there, wherever it stands, and nothing is damaged."""
     csv.field_size_limit(1 << 25)
     giant = row(11, f"duration: 1.0 ms  statement: SELECT '{'x' * (4 * LONGEST_LINE)}'")
@@ -566,7 +574,7 @@ def test_one_line_of_100_megabytes_is_one_counted_item(tmp_path, layout):
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_a_first_entry_of_megabytes_is_read(tmp_path, layout):
+def test_a_first_entry_of_megabytes_is_read(tmp_path: Path, layout: str) -> None:
     """A log is known by its beginning even where that is part of one statement."""
     csv.field_size_limit(1 << 25)
     text = "".join(
@@ -579,7 +587,7 @@ def test_a_first_entry_of_megabytes_is_read(tmp_path, layout):
     assert not summary.damage
 
 
-def test_a_quote_that_nobody_closed_costs_one_record(tmp_path):
+def test_a_quote_that_nobody_closed_costs_one_record(tmp_path: Path) -> None:
     """Whatever is damaged in the middle, what follows is read."""
     text = many(3000)
     middle = text.index('"duration', len(text) // 2)
@@ -607,7 +615,9 @@ def test_a_quote_that_nobody_closed_costs_one_record(tmp_path):
         pytest.param(bz2.compress(b"x" * 100)[:30], "damaged", id="cut-bzip2"),
     ],
 )
-def test_what_can_never_be_replayed_is_one_sentence(tmp_path, content, words):
+def test_what_can_never_be_replayed_is_one_sentence(
+    tmp_path: Path, content: str | bytes, words: str
+) -> None:
     """No log, no times, no sessions, no statements: the sentence says which."""
     with pytest.raises(Impossible) as failure:
         converted(tmp_path, content)
@@ -616,7 +626,7 @@ def test_what_can_never_be_replayed_is_one_sentence(tmp_path, content, words):
     assert not (tmp_path / "out.replay").exists()
 
 
-def test_sessions_without_statements_are_kept_and_noted(tmp_path):
+def test_sessions_without_statements_are_kept_and_noted(tmp_path: Path) -> None:
     """Connections alone are a capture, of which nothing but they can be replayed."""
     text = row(10, "connection received: host=[local]") + row(
         11, "connection authorized: user=ann database=shop", line=2
@@ -629,7 +639,7 @@ def test_sessions_without_statements_are_kept_and_noted(tmp_path):
     assert any("no statement" in note for note in notes)
 
 
-def test_the_wrong_prefix_is_one_sentence(tmp_path):
+def test_the_wrong_prefix_is_one_sentence(tmp_path: Path) -> None:
     """A prefix that no line has finds nothing, and says so."""
     text = "2026-05-16 05:11:10.123 UTC [7] LOG:  duration: 1.0 ms  statement: SELECT 1\n"
 
@@ -637,7 +647,7 @@ def test_the_wrong_prefix_is_one_sentence(tmp_path):
         converted(tmp_path, text * 3, prefix="%t <%p> %u ")
 
 
-def test_bytes_that_are_no_utf8_are_kept_and_noted(tmp_path):
+def test_bytes_that_are_no_utf8_are_kept_and_noted(tmp_path: Path) -> None:
     """A database in Latin-1 gets its own bytes."""
     text = many(3).encode().replace(b"SELECT 1", b"SELECT '\xe9'")
 
@@ -648,7 +658,7 @@ def test_bytes_that_are_no_utf8_are_kept_and_noted(tmp_path):
     assert any("UTF-8" in note for note in notes)
 
 
-def test_logs_of_several_versions_are_one_capture(tmp_path):
+def test_logs_of_several_versions_are_one_capture(tmp_path: Path) -> None:
     """Rows of 23, 24 and 26 columns may follow each other, as servers are upgraded."""
     full = row(10, "duration: 1.0 ms  statement: SELECT 1")
     cells = full.rstrip("\n").split(",")
@@ -661,7 +671,9 @@ def test_logs_of_several_versions_are_one_capture(tmp_path):
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("pack", [bytes, gzip.compress])
-def test_a_log_that_is_cut_anywhere_converts_up_to_there(tmp_path, layout, pack):
+def test_a_log_that_is_cut_anywhere_converts_up_to_there(
+    tmp_path: Path, layout: str, pack: Callable[[bytes], bytes]
+) -> None:
     """Wherever it is cut: statements in order from the first, or one sentence."""
     data = pack(LAYOUTS[layout](many(12)).encode())
     most = 0
@@ -678,7 +690,7 @@ def test_a_log_that_is_cut_anywhere_converts_up_to_there(tmp_path, layout, pack)
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_damage_anywhere_is_never_more_than_a_sentence(tmp_path, layout):
+def test_damage_anywhere_is_never_more_than_a_sentence(tmp_path: Path, layout: str) -> None:
     """Random bytes in the place of some, lines lost or twice: converted, or one sentence."""
     chance = random.Random(7)
     whole = LAYOUTS[layout](many(20)).encode()
@@ -692,7 +704,7 @@ def test_damage_anywhere_is_never_more_than_a_sentence(tmp_path, layout):
             assert summary.statements <= 21
 
 
-def test_random_bytes_and_deep_nesting_are_one_sentence(tmp_path):
+def test_random_bytes_and_deep_nesting_are_one_sentence(tmp_path: Path) -> None:
     """Whatever is given as a log."""
     chance = random.Random(11)
     deep = b'{"textPayload": ' + b"[" * 200_000 + b"]" * 200_000 + b"}\n"
@@ -708,7 +720,7 @@ def test_random_bytes_and_deep_nesting_are_one_sentence(tmp_path):
             converted(tmp_path, data)
 
 
-def test_a_log_is_never_overwritten(tmp_path):
+def test_a_log_is_never_overwritten(tmp_path: Path) -> None:
     """Not even where it is named as the file to write."""
     log = tmp_path / "p.csv"
     log.write_text(many(3))
@@ -720,7 +732,9 @@ def test_a_log_is_never_overwritten(tmp_path):
     assert log.read_text() == many(3)
 
 
-def test_sessions_without_an_end_are_not_kept_for_ever(tmp_path, monkeypatch):
+def test_sessions_without_an_end_are_not_kept_for_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Where disconnections are not logged, those that are idle for the longest time are ended."""
     monkeypatch.setattr(assembly, "_MOST_SESSIONS", 10)
     text = "".join(
@@ -735,14 +749,14 @@ def test_sessions_without_an_end_are_not_kept_for_ever(tmp_path, monkeypatch):
     assert sum(one.does == "disconnect" for one in actions) >= 90
 
 
-def test_the_file_is_its_owners_alone(tmp_path):
+def test_the_file_is_its_owners_alone(tmp_path: Path) -> None:
     """What people asked their database is in it."""
     converted(tmp_path, many(3))
 
     assert (tmp_path / "out.replay").stat().st_mode & 0o777 == 0o600
 
 
-def test_an_anonymised_file_holds_no_value(tmp_path):
+def test_an_anonymised_file_holds_no_value(tmp_path: Path) -> None:
     """Neither literals nor parameters; the statements are the same in form."""
     text = row(10, "duration: 1.0 ms  statement: SELECT * FROM t WHERE name = 'Grimaldi'") + row(
         11, "duration: 1.0 ms  execute S: SELECT $1", detail="Parameters: $1 = 'Grimaldi'", line=2

@@ -31,7 +31,7 @@ def _of(text: str, engine: str = "postgres", query_id: int = 0) -> Fingerprint:
         ("select a from t limit 10", "select a from t limit 20"),
     ],
 )
-def test_statements_that_differ_in_values_have_one_fingerprint(one, other):
+def test_statements_that_differ_in_values_have_one_fingerprint(one: str, other: str) -> None:
     """Also in white space, comments, the case of words, and the length of lists."""
     assert _of(one) == _of(other)
 
@@ -47,12 +47,12 @@ def test_statements_that_differ_in_values_have_one_fingerprint(one, other):
         ("begin", "commit"),
     ],
 )
-def test_statements_of_another_form_have_another(one, other):
+def test_statements_of_another_form_have_another(one: str, other: str) -> None:
     """Names of tables, locks and NULL are no values."""
     assert _of(one).number != _of(other).number
 
 
-def test_quotes_are_those_of_the_engine():
+def test_quotes_are_those_of_the_engine() -> None:
     """A double-quoted word is a name in PostgreSQL and a string in MySQL."""
     assert '"b"' in _of('select a from t where "b" = 5').text
     assert _of('select a from t where b = "x"', "mysql") == _of(
@@ -124,13 +124,15 @@ _MYSQL = [
     ("engine", "text", "kind", "writes", "bounds"),
     [("postgres", *each) for each in _STATEMENTS] + [("mysql", *each) for each in _MYSQL],
 )
-def test_what_a_statement_does(engine, text, kind, writes, bounds):
+def test_what_a_statement_does(
+    engine: str, text: str, kind: str, writes: tuple[str, ...] | None, bounds: str
+) -> None:
     """Its kind, the tables that it changes, and what it means for the transaction."""
     form = _of(text, engine)
     assert (form.kind, form.writes, form.bounds) == (kind, writes, bounds)
 
 
-def test_the_servers_query_id_is_the_number_where_it_is_logged():
+def test_the_servers_query_id_is_the_number_where_it_is_logged() -> None:
     """It is that of one of several statements in one text, and of none there."""
     known = Fingerprints()
     assert known.statement("select 1", 17).fingerprint.number == 17
@@ -147,7 +149,11 @@ _secret = st.text(string.ascii_letters + string.digits + " -/*$;\"'\\?", min_siz
 @given(_secret, st.sampled_from(["postgres", "mysql"]), st.booleans())
 @example("a'", "postgres", True)
 @example("\\'b", "mysql", True)
-def test_no_value_is_in_a_normalised_text(secret, engine, cut):
+def test_no_value_is_in_a_normalised_text(
+    secret: str,
+    engine: str,
+    cut: bool,  # noqa: FBT001 - hypothesis gives it by its place
+) -> None:
     """Whatever a string holds, and where a text was cut in the middle of it."""
     mark = "Zq7" + secret
     doubled = mark.replace("'", "''")
@@ -162,12 +168,14 @@ def test_no_value_is_in_a_normalised_text(secret, engine, cut):
 
 @settings(max_examples=300, deadline=None)
 @given(st.text(max_size=60), st.sampled_from(["postgres", "mysql"]))
-def test_any_text_has_a_fingerprint(text, engine):
+def test_any_text_has_a_fingerprint(text: str, engine: str) -> None:
     """And the same one each time."""
     assert _of(text, engine) == _of(text, engine)
 
 
-def test_memory_is_bounded_and_what_comes_too_late_is_still_told_apart(monkeypatch):
+def test_memory_is_bounded_and_what_comes_too_late_is_still_told_apart(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Beyond the forms that are remembered, the cheap form is the text."""
     monkeypatch.setattr(fingerprint, "_MOST_FORMS", 10)
     monkeypatch.setattr(fingerprint, "_MOST_TEXTS", 5)
@@ -179,7 +187,7 @@ def test_memory_is_bounded_and_what_comes_too_late_is_still_told_apart(monkeypat
     assert forms[40].fingerprint.text == "select a from t40 where b = ?"
 
 
-def test_trees_are_forgotten_where_garbage_is_not_collected():
+def test_trees_are_forgotten_where_garbage_is_not_collected() -> None:
     """As in a conversion, which switches the search for circles off."""
     known = Fingerprints()
     gc.collect()
@@ -193,7 +201,7 @@ def test_trees_are_forgotten_where_garbage_is_not_collected():
         gc.enable()
 
 
-def test_a_long_text_costs_no_more_than_its_length():
+def test_a_long_text_costs_no_more_than_its_length() -> None:
     """A megabyte of quotes, brackets or digits is done in a moment."""
     deep = ("(" * 19_000, "not " * 4_000, "a and (" * 2_000, "case when " * 1_800)
     for text in (

@@ -124,7 +124,7 @@ def converted(tmp_path: Path) -> Callable[..., Any]:
     return convert
 
 
-def test_a_general_log_of_mysql(converted):
+def test_a_general_log_of_mysql(converted: Callable[..., Any]) -> None:
     """Statements of several lines, prepared ones with their values, databases, who left."""
     summary, notes, sessions, actions = converted(general=_GENERAL_9)
     assert summary.source.server_version == "9.1.0"
@@ -154,7 +154,7 @@ def test_a_general_log_of_mysql(converted):
     assert sorted(summary.skipped.values()) == [1, 1, 1]
 
 
-def test_a_general_log_of_mariadb(converted):
+def test_a_general_log_of_mariadb(converted: Callable[..., Any]) -> None:
     """Times of a second stand once for all entries of it, and their zone is not known."""
     summary, notes, _, actions = converted(general=_GENERAL_MARIADB)
     assert summary.source.server_version == "10.11.6-MariaDB-log"
@@ -165,7 +165,7 @@ def test_a_general_log_of_mariadb(converted):
     assert summary.source.resolution_ns == 10**9
 
 
-def test_a_slow_log_of_mysql(converted):
+def test_a_slow_log_of_mysql(converted: Callable[..., Any]) -> None:
     """Starts are computed, databases switched, errors and rows known where they are logged."""
     summary, notes, sessions, actions = converted(slow=_SLOW_9)
     assert notes == (SILENT,)
@@ -191,7 +191,7 @@ def test_a_slow_log_of_mysql(converted):
     ]
 
 
-def test_a_slow_log_of_mariadb(converted):
+def test_a_slow_log_of_mariadb(converted: Callable[..., Any]) -> None:
     """Starts are of a second, spread over it in their order; routines' own statements are left."""
     summary, notes, sessions, actions = converted(slow=_SLOW_MARIADB)
     assert notes == (SILENT,)
@@ -203,7 +203,7 @@ def test_a_slow_log_of_mariadb(converted):
     assert [one.database for one in sessions.values()] == ["shop"]
 
 
-def test_a_server_that_began_anew_numbers_its_threads_again(converted):
+def test_a_server_that_began_anew_numbers_its_threads_again(converted: Callable[..., Any]) -> None:
     """The same number is another session after the lines that a server begins with."""
     summary, _, _, actions = converted(general=_GENERAL_9 + _GENERAL_9.replace("T03", "T04"))
     assert summary.sessions == 8
@@ -211,7 +211,7 @@ def test_a_server_that_began_anew_numbers_its_threads_again(converted):
     assert len([each for each in actions if each.does == "disconnect"]) >= 6
 
 
-def test_rotated_and_packed_logs_are_one(converted):
+def test_rotated_and_packed_logs_are_one(converted: Callable[..., Any]) -> None:
     """In any order."""
     cut = _GENERAL_9.index("2026-11-22T03:00:00.400000Z")
     whole = converted(general=_GENERAL_9)[3]
@@ -219,7 +219,7 @@ def test_rotated_and_packed_logs_are_one(converted):
     assert converted(b=second, a=gzip.compress(first.encode()))[3] == whole
 
 
-def test_bytes_that_are_no_text_are_kept(converted):
+def test_bytes_that_are_no_text_are_kept(converted: Callable[..., Any]) -> None:
     """As lone surrogates, which are the same bytes again when they are sent."""
     text = b"select '\xff\xfe\x80'"
     log = _GENERAL_MARIADB.encode().replace(b"select 2", text)
@@ -228,7 +228,9 @@ def test_bytes_that_are_no_text_are_kept(converted):
 
 
 @pytest.mark.parametrize("shown", ["'select \\'\\', ?'", "..."])
-def test_statements_that_the_log_has_twice_run_once(converted, shown):
+def test_statements_that_the_log_has_twice_run_once(
+    converted: Callable[..., Any], shown: str
+) -> None:
     """PREPARE and EXECUTE as text are also logged as commands, which tell what MySQL 9 hides."""
     lines = [f"Query\tprepare s from {shown}", "Prepare\tselect '', ?", "Query\texecute s using @a"]
     lines += ["Execute\tselect '', 5", "Prepare\tselect ?", "Execute\tselect 6"]
@@ -248,7 +250,9 @@ def test_statements_that_the_log_has_twice_run_once(converted, shown):
 
 
 @pytest.mark.parametrize("text", [_GENERAL_9, _GENERAL_MARIADB, _SLOW_9, _SLOW_MARIADB])
-def test_a_log_that_is_cut_anywhere_is_read_or_refused(converted, text):
+def test_a_log_that_is_cut_anywhere_is_read_or_refused(
+    converted: Callable[..., Any], text: str
+) -> None:
     """In one sentence, and never with a traceback."""
     for length in range(0, len(text), 17):
         try:

@@ -34,7 +34,7 @@ def _simple(session: int, start: int, duration: int, text: str) -> Action:
     return Action(session, "simple" if text else "disconnect", start, duration, text)
 
 
-def test_a_transaction_needs_those_that_had_ended_when_it_began():
+def test_a_transaction_needs_those_that_had_ended_when_it_began() -> None:
     """Its first action counts them; the others need nothing more; its end has a rank."""
     places, order = _places(
         [
@@ -59,7 +59,7 @@ def test_a_transaction_needs_those_that_had_ended_when_it_began():
     assert (order.transactions, order.chains) == (4, 3)
 
 
-def test_a_session_that_leaves_ends_its_transaction():
+def test_a_session_that_leaves_ends_its_transaction() -> None:
     """Without an open one, its end ends nothing."""
     places, _ = _places(
         [
@@ -91,7 +91,7 @@ def test_a_session_that_leaves_ends_its_transaction():
         ("mysql", ["SET autocommit=0", "select 1", "SET autocommit=1", "select 2"], [0, -1, 1, 2]),
     ],
 )
-def test_where_a_transaction_ends(engine, texts, ends):
+def test_where_a_transaction_ends(engine: str, texts: list[str], ends: list[int]) -> None:
     """In each engine's own way."""
     places, _ = _places([_simple(1, n * 10, 1, text) for n, text in enumerate(texts)], engine)
     assert [place.ends for place in places] == ends
@@ -112,7 +112,7 @@ def _histories(draw: st.DrawFn) -> list[Action]:
 
 @settings(deadline=None, max_examples=100)
 @given(_histories(), st.integers())
-def test_who_keeps_all_places_never_waits_for_ever(actions, seed):
+def test_who_keeps_all_places_never_waits_for_ever(actions: list[Action], seed: int) -> None:
     """Sessions that run by their places, in any other order, all come to their end."""
     places, order = _places(actions)
     waiting: dict[Any, Any] = {}
@@ -141,7 +141,7 @@ def test_who_keeps_all_places_never_waits_for_ever(actions, seed):
             del waiting[session]
 
 
-def test_of_old_ends_some_are_kept(monkeypatch):
+def test_of_old_ends_some_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where what ended long ago is asked for, the answer is a little too small, never too large."""
     monkeypatch.setattr(ordering, "_MOST_ENDS", 64)
     places, _ = _places([_simple(number, number * 10, 1, "select 1") for number in range(1000)])

@@ -36,7 +36,7 @@ def shown(tmp_path: Path) -> Callable[..., str]:
     return show
 
 
-def test_a_capture_is_shown_with_what_is_not_in_it(shown):
+def test_a_capture_is_shown_with_what_is_not_in_it(shown: Callable[..., str]) -> None:
     """Sessions, span, rate, busiest minute, kinds, the heaviest first, what is missing."""
     text = shown(
         [("select 4711", 1_000_000)] * 10 + [("update t set a = 'secret'", 2_000_000_000)],
@@ -61,7 +61,7 @@ def test_a_capture_is_shown_with_what_is_not_in_it(shown):
     assert max(map(len, text.splitlines())) <= 100
 
 
-def test_the_twenty_heaviest_are_shown_of_more(shown):
+def test_the_twenty_heaviest_are_shown_of_more(shown: Callable[..., str]) -> None:
     """Without durations those that ran most often."""
     text = shown([(f"select a{number} from t", -1) for number in range(30)])
     assert "by number, as the log has no durations (20 of 30)" in text
@@ -70,7 +70,7 @@ def test_the_twenty_heaviest_are_shown_of_more(shown):
     assert "longest" not in text
 
 
-def test_nothing_of_a_log_steers_a_terminal(shown):
+def test_nothing_of_a_log_steers_a_terminal(shown: Callable[..., str]) -> None:
     """Escapes of names, texts, reasons and files are written out."""
     evil = "\x1b[2J\x9b\u202e"
     text = shown(
@@ -84,7 +84,9 @@ def test_nothing_of_a_log_steers_a_terminal(shown):
     assert "\u202e" not in text
 
 
-def test_show_finds_a_replay_file_by_its_name_or_its_beginning(tmp_path, capsys):
+def test_show_finds_a_replay_file_by_its_name_or_its_beginning(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """As text, and as JSON that has all of the summary."""
     path = tmp_path / "a.replay"
     _written(path, [("select 1", 5)])
@@ -97,7 +99,7 @@ def test_show_finds_a_replay_file_by_its_name_or_its_beginning(tmp_path, capsys)
     assert json.loads(capsys.readouterr().out)["statements"] == 1
 
 
-def test_show_of_a_capture_of_nothing(shown):
+def test_show_of_a_capture_of_nothing(shown: Callable[..., str]) -> None:
     """No statement is no table."""
     text = shown([])
     assert "heaviest" not in text
@@ -105,7 +107,9 @@ def test_show_of_a_capture_of_nothing(shown):
 
 
 @pytest.mark.parametrize("content", [b"", b"REPLAY9\n", b"REPLAY1\nxyz", b"{}"])
-def test_a_bad_replay_file_is_one_sentence(tmp_path, capsys, content):
+def test_a_bad_replay_file_is_one_sentence(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], content: bytes
+) -> None:
     """With the exit status of what cannot be."""
     path = tmp_path / "a.replay"
     path.write_bytes(content)

@@ -10,6 +10,7 @@ import pytest
 from replayer.capture import span
 from replayer.capture.settings import Place
 from replayer.errors import Impossible, ReplayerError
+from tests.known import known
 
 ATTACKER = 54321
 SECRET = b"root's own, and not to be copied\n"
@@ -33,7 +34,9 @@ def mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
 
-def test_what_was_written_meanwhile_is_its_owners_alone(log, tmp_path):
+def test_what_was_written_meanwhile_is_its_owners_alone(
+    log: tuple[Place, Any], tmp_path: Path
+) -> None:
     """A copy has what was written since, with mode 0600 in a folder of 0700; bytes are counted."""
     place, before = log
     (tmp_path / "logs" / "server.log.new.log").write_bytes(b"x" * (3 << 20))
@@ -50,21 +53,24 @@ def test_what_was_written_meanwhile_is_its_owners_alone(log, tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["link", "pipe", "file", "folder"])
-def test_what_took_the_place_of_a_log_is_not_copied(log, tmp_path, kind):
+def test_what_took_the_place_of_a_log_is_not_copied(
+    log: tuple[Place, Any], tmp_path: Path, kind: str
+) -> None:
     """Something else in its place, after it was seen: one sentence, at once."""
     place, before = log
     pieces = span.written(place, before)
     victim = tmp_path / "victim"
     victim.write_bytes(SECRET)
-    place.here.rename(tmp_path / "moved")
+    here = known(place.here)
+    here.rename(tmp_path / "moved")
     if kind == "link":
-        place.here.symlink_to(victim)
+        here.symlink_to(victim)
     elif kind == "pipe":
-        os.mkfifo(place.here)
+        os.mkfifo(here)
     elif kind == "file":
-        place.here.write_bytes(SECRET)
+        here.write_bytes(SECRET)
     else:
-        place.here.mkdir()
+        here.mkdir()
 
     with pytest.raises(ReplayerError, match=r"server\.log was replaced") as refused:
         span.copied(pieces, tmp_path / "out")
@@ -84,7 +90,7 @@ def refused(out: Path) -> Any:
     return sentences[0]
 
 
-def test_a_folder_that_cannot_be_made_is_named_early(tmp_path):
+def test_a_folder_that_cannot_be_made_is_named_early(tmp_path: Path) -> None:
     """A folder above it that is missing, or is a file, is one sentence before anything is set."""
     (tmp_path / "file").touch()
 
@@ -93,7 +99,7 @@ def test_a_folder_that_cannot_be_made_is_named_early(tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["full", "file", "link to nothing"])
-def test_a_folder_that_is_taken_is_refused(tmp_path, kind):
+def test_a_folder_that_is_taken_is_refused(tmp_path: Path, kind: str) -> None:
     """Only an empty folder is used again."""
     out = tmp_path / "out"
     if kind == "full":
@@ -112,7 +118,7 @@ def test_a_folder_that_is_taken_is_refused(tmp_path, kind):
 @pytest.mark.root
 @pytest.mark.parametrize("whose", ["theirs", "writable"])
 @pytest.mark.parametrize("which", ["out", "above"])
-def test_a_folder_of_others_is_refused(tmp_path, which, whose):
+def test_a_folder_of_others_is_refused(tmp_path: Path, which: str, whose: str) -> None:
     """Where somebody else could put a link no log is copied to, and the sentence says who."""
     above = tmp_path / "above"
     out = above / "out"
@@ -134,7 +140,7 @@ def test_a_folder_of_others_is_refused(tmp_path, which, whose):
 
 @needs_root
 @pytest.mark.root
-def test_a_folder_below_a_sticky_one_is_made(log, tmp_path):
+def test_a_folder_below_a_sticky_one_is_made(log: tuple[Place, Any], tmp_path: Path) -> None:
     """In a folder as /tmp is, a copy is as good as anywhere: nobody can swap what root made."""
     place, before = log
     (tmp_path / "sticky").mkdir()

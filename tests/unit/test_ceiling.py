@@ -50,7 +50,9 @@ def physical(run: Run) -> Run:
     return run.model_copy(update={"steps": (step,)})
 
 
-def test_physical_sessions_stand_beside_the_newest_like_probe(run_of, probed):
+def test_physical_sessions_stand_beside_the_newest_like_probe(
+    run_of: RunOf, probed: Callable[..., Run]
+) -> None:
     """The newest probe of the same device, block and depth is the ceiling."""
     run = physical(run_of([30_000.0]))
     found = ceiling.beside(
@@ -62,14 +64,16 @@ def test_physical_sessions_stand_beside_the_newest_like_probe(run_of, probed):
 
 
 @pytest.mark.parametrize("others", [{"device": "vdb"}, {"depth": 16}])
-def test_unlike_probe_is_no_ceiling(run_of, probed, others):
+def test_unlike_probe_is_no_ceiling(
+    run_of: RunOf, probed: Callable[..., Run], others: dict[str, int] | dict[str, str]
+) -> None:
     """Another device or depth says nothing about this one."""
     run = physical(run_of([30_000.0]))
 
     assert ceiling.beside(run, [probed(50_000.0, **others)]) is run
 
 
-def test_step_that_read_no_device_has_no_ceiling(run_of, probed):
+def test_step_that_read_no_device_has_no_ceiling(run_of: RunOf, probed: Callable[..., Run]) -> None:
     """What came from memory is not held against a device."""
     run = run_of([1.0])
 
@@ -105,7 +109,9 @@ WALK: dict[str, Any] = {
         ({**WALK, "cold": {"got": "lukewarm"}}, None),
     ],
 )
-def test_old_results_are_held_against_a_device_as_before(step, reads):
+def test_old_results_are_held_against_a_device_as_before(
+    step: dict[str, Any], reads: dict[str, str | float] | None
+) -> None:
     """Format 1 says it with names of steps: physical sessions and cold walks, no others."""
     keys = {"host": {"device.name": "vda"}, "steps": [step], "advice": ["a: b"]}
 

@@ -6,6 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NoReturn, Self, cast
 
@@ -25,7 +26,7 @@ from replayer.load.clients import ClientJob
 from replayer.load.mix import Mix
 from replayer.load.requests import Keys, Packing, Part, Requests, Statement
 from replayer.load.tally import Tally
-from replayer.model import EngineFacts, Foreign, Run, Status
+from replayer.model import EngineFacts, Fact, Foreign, Run, Status
 from replayer.report import csv, html, markdown, screen
 from replayer.report import run as report
 from replayer.results import store
@@ -42,6 +43,7 @@ from replayer.storage.io_run import run_io_on_hosts
 from replayer.tables.pgio import TableSet
 from replayer.watch import pools, workers
 from replayer.watch.histogram import Latencies, Recorder
+from tests.fixture_types import RunOf
 
 HOUR = 3600 * 10**9
 HALF_AN_HOUR = 1800
@@ -129,7 +131,9 @@ def sent(job: ClientJob, number: int) -> list[Any]:
 
 
 @pytest.mark.parametrize(("sessions", "parts"), [(16, 2), (16, 3), (5, 5), (7, 2)])
-def test_parts_of_a_stream_send_at_each_instant_what_one_process_would(sessions, parts):
+def test_parts_of_a_stream_send_at_each_instant_what_one_process_would(
+    sessions: int, parts: int
+) -> None:
     """Statement and intended start of every place are the same, whichever host they are on."""
     whole = job_of(Part(0, 1, sessions))
     times = clients.intended_starts(whole)[::-1]
@@ -151,8 +155,8 @@ def test_parts_of_a_stream_send_at_each_instant_what_one_process_would(sessions,
 @pytest.mark.parametrize("rate", [None, 100.0, 50_000.0])
 @pytest.mark.parametrize("sessions", [1, 16, 64])
 def test_every_host_gets_as_many_jobs_and_every_session_belongs_to_one(
-    monkeypatch, hosts, rate, sessions
-):
+    monkeypatch: pytest.MonkeyPatch, hosts: int, rate: float | None, sessions: int
+) -> None:
     """Sessions are dealt evenly to as many hosts as there are sessions; the streams do not move."""
     asked = level.Asked(sessions, 1.0, Mix(range=1), TableSet(1000, 1, 1), rate=rate)
     monkeypatch.setattr(level, "_statements", lambda asked, database: iter(STATEMENTS))
@@ -204,7 +208,9 @@ class Echo:
 
 
 @pytest.mark.parametrize("rate", [None, 500.0])
-def test_what_clients_return_and_report_is_of_no_clock(monkeypatch, rate):
+def test_what_clients_return_and_report_is_of_no_clock(
+    monkeypatch: pytest.MonkeyPatch, rate: float | None
+) -> None:
     """On a host whose clock is an hour ahead everything is as on one whose clock is ours."""
 
     def on_a_clock(ahead: int) -> tuple[clients.ClientResult, list[Any]]:
@@ -244,7 +250,7 @@ def test_what_clients_return_and_report_is_of_no_clock(monkeypatch, rate):
         assert both.begun.tolist() == [2 * many for many in result.tally.begun.tolist()]
 
 
-def test_shares_are_rows_and_the_worst_start_is_a_fact():
+def test_shares_are_rows_and_the_worst_start_is_a_fact() -> None:
     """Each host has a row for each window; a spread has the bound of the two least known clocks."""
     findings = Findings()
     shares = [Share("a", -200.0, 300.0), Share("b", 900.0, 40.0), Share("c", 0.0, 50.0)]
@@ -265,7 +271,7 @@ def test_shares_are_rows_and_the_worst_start_is_a_fact():
     assert not findings.notes
 
 
-def test_what_a_lost_host_had_done_is_kept_and_makes_the_run_partial():
+def test_what_a_lost_host_had_done_is_kept_and_makes_the_run_partial() -> None:
     """The shares of a window that is cut short are written down; the run is not a failed one."""
     context = Context.__new__(Context)
     context.findings = Findings()
@@ -289,7 +295,7 @@ def test_what_a_lost_host_had_done_is_kept_and_makes_the_run_partial():
     assert _status(raised.value) is Status.PARTIAL
 
 
-def test_accounts_are_read_just_before_an_agreed_start_and_once_where_there_is_none():
+def test_accounts_are_read_just_before_an_agreed_start_and_once_where_there_is_none() -> None:
     """With hosts they are rehearsed, and begun early enough; on one host nothing is done twice."""
     pool: Any = FakePool(())
     read: list[list[Any]] = []
@@ -325,7 +331,9 @@ def with_hosts(run: Run, *rows: Any, **changes: Any) -> Run:
     return run.model_copy(update={"steps": (step, *run.steps[1:]), **changes})
 
 
-def test_the_warning_names_hosts_that_were_too_busy_but_not_the_databases_own(run_of):
+def test_the_warning_names_hosts_that_were_too_busy_but_not_the_databases_own(
+    run_of: RunOf,
+) -> None:
     """The server's own host is busy by the server; the others may be what limited."""
     rows = (row("a", cpu_share=0.9), row("db", cpu_share=0.95), row("c", cpu_share=0.5))
     run = with_hosts(run_of([1.0]), *rows, cluster={"hosts": ("a", "c", "db"), "database": "db"})
@@ -336,7 +344,7 @@ def test_the_warning_names_hosts_that_were_too_busy_but_not_the_databases_own(ru
     assert warnings.client_bound(with_hosts(run_of([1.0]), row("c"))) is None
 
 
-def test_the_last_window_is_shown_and_the_busiest_counts(run_of):
+def test_the_last_window_is_shown_and_the_busiest_counts(run_of: RunOf) -> None:
     """A step of many windows shows its last; a host that was busy in an earlier one is told."""
     rows = (
         *(row("a", cpu_share=0.9), row("b", cpu_share=0.1)),
@@ -353,7 +361,7 @@ def test_the_last_window_is_shown_and_the_busiest_counts(run_of):
     assert "within 96.0 us of each other, ± 100 us" in text
 
 
-def test_the_shares_are_in_every_form_of_the_report(run_of):
+def test_the_shares_are_in_every_form_of_the_report(run_of: RunOf) -> None:
     """CSV, Markdown and the page have each host's rate; the sum is beside them."""
     run = with_hosts(run_of([1.0]), row("cl1", cpu_share=0.9), row("cl2"))
     sides = [Side("A", (run,))]
@@ -367,7 +375,7 @@ def test_the_shares_are_in_every_form_of_the_report(run_of):
     assert "Client hosts" not in html.page([Side("A", (run_of([1.0]),))], None)
 
 
-def test_other_hosts_are_what_else_differed(run_of):
+def test_other_hosts_are_what_else_differed(run_of: RunOf) -> None:
     """Runs from one host and from two are compared, and the hosts stand beside the numbers."""
     two = run_of([1.0, 2.0]).model_copy(update={"cluster": {"hosts": ("a", "b")}})
     found = compare(Side("A", (run_of([1.0, 2.0]),)), Side("B", (two,)))
@@ -376,7 +384,7 @@ def test_other_hosts_are_what_else_differed(run_of):
     assert (only.sort, only.base, only.other) == (Sort.EXPLAINS, ("-",), ("a, b",))
 
 
-def test_partial_runs_are_set_aside_and_counted(run_of, tmp_path):
+def test_partial_runs_are_set_aside_and_counted(run_of: RunOf, tmp_path: Path) -> None:
     """Of a folder only whole runs are compared; a partial one that is named is told to be one."""
     partial = run_of([5.0], status=Status.PARTIAL).model_copy(update={"error": "b is lost"})
     for run in (run_of([1.0]), run_of([2.0]), partial):
@@ -395,7 +403,7 @@ def test_partial_runs_are_set_aside_and_counted(run_of, tmp_path):
     ("name", "idle"),
     [("demo", False), ("slob-physical", False), ("cold-walk", True), ("pg-fsync", True)],
 )
-def test_hosts_for_a_workload_without_sessions_are_refused(name, idle):
+def test_hosts_for_a_workload_without_sessions_are_refused(name: str, *, idle: bool) -> None:
     """What other hosts have no part in is said before anything is begun, with what there is."""
     loaded = workload_file.load(name)
     if not idle:
@@ -417,7 +425,9 @@ def test_hosts_for_a_workload_without_sessions_are_refused(name, idle):
         ("mysql://me@127.0.0.1/x", True),
     ],
 )
-def test_a_url_that_is_another_machine_for_each_client_is_refused(url, refused):
+def test_a_url_that_is_another_machine_for_each_client_is_refused(
+    url: str, *, refused: bool
+) -> None:
     """A loopback or a socket is reached by the hosts that share it, and by no other."""
     order = runner.Order(workload_file.load("demo"), engines.of_url(url), url=url)
     ordering.refuse_loopback(order, [])
@@ -440,7 +450,7 @@ def io_result(begin_s: float, per_second: Sequence[int], seconds: float | None =
     )  # fmt: skip
 
 
-def test_hosts_are_summed_over_the_window_in_which_all_of_them_worked():
+def test_hosts_are_summed_over_the_window_in_which_all_of_them_worked() -> None:
     """What one did before the others began or after one had ended is in no sum, but in its own."""
     one, other = io_result(100.0, [100] * 10), io_result(102.0, [50] * 5 + [1000] * 15)
     both = overlapped([one, other])
@@ -457,7 +467,7 @@ def test_hosts_are_summed_over_the_window_in_which_all_of_them_worked():
         overlapped([one, io_result(111.0, [1])])
 
 
-def test_instants_of_a_share_are_moved_onto_another_clock():
+def test_instants_of_a_share_are_moved_onto_another_clock() -> None:
     """What is moved there and back is what it was, and nothing but instants is moved."""
     share = IoShare(5 * 10**9, 8 * 10**9, True, (3, 0), (Latencies(), Latencies()), (1, 2))
     moved = share.moved(HOUR)
@@ -476,7 +486,7 @@ class Turns(Hosts):
         return workers.WorkerPool(work, jobs, processes=processes, awaited=awaited)
 
 
-def test_each_host_reads_its_own_files_and_the_sum_is_of_all(tmp_path):
+def test_each_host_reads_its_own_files_and_the_sum_is_of_all(tmp_path: Path) -> None:
     """Threads of a client are all on its host, as many on each, and rates add up."""
     targets = []
     for client in range(2):
@@ -511,9 +521,11 @@ def test_each_host_reads_its_own_files_and_the_sum_is_of_all(tmp_path):
         ((), None, False),
     ],
 )
-def test_a_host_without_a_part_in_it_is_told_and_not_blamed(run_of, hosts, directory, told):
+def test_a_host_without_a_part_in_it_is_told_and_not_blamed(
+    run_of: RunOf, hosts: tuple[str, ...], directory: str | None, *, told: bool
+) -> None:
     """Where neither side is watched, nobody is warned of what others did on this host."""
-    facts = {"data.directory": directory}
+    facts: dict[str, Fact] = {"data.directory": directory}
     engine = EngineFacts(name="p", version="1", place="url", settings={}, facts=facts)
     run = run_of([1.0], engine=engine, host={"host.name": "here"})
     step = run.steps[0].model_copy(update={"foreign": Foreign(cpu_share=0.5)})

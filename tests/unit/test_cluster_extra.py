@@ -9,7 +9,9 @@ from replayer import cluster
 from replayer.errors import Impossible
 
 
-def test_without_the_library_one_sentence_says_what_to_install(monkeypatch):
+def test_without_the_library_one_sentence_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """And names what is missing."""
     monkeypatch.setattr(cluster, "_there", lambda name: name != "distributed")
 
@@ -17,7 +19,7 @@ def test_without_the_library_one_sentence_says_what_to_install(monkeypatch):
         cluster.needed()
 
 
-def test_a_run_on_one_host_loads_nothing_of_it():
+def test_a_run_on_one_host_loads_nothing_of_it() -> None:
     """Every command's module can be loaded, and Dask is not: that would take 0.3 s each time."""
     program = (
         "import sys; from replayer import registry\n"

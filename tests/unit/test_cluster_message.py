@@ -46,7 +46,7 @@ PLAIN = strategies.recursive(
 
 
 @hypothesis.given(PLAIN)
-def test_plain_values_arrive_as_they_were(value):
+def test_plain_values_arrive_as_they_were(value: Any) -> None:
     """Types, too: a tuple is no list, and a number may have any size."""
     arrived = message.unpack(message.pack(value))
 
@@ -74,7 +74,7 @@ def test_plain_values_arrive_as_they_were(value):
         1 << 200,
     ],
 )
-def test_values_of_replayer_arrive_as_they_were(value):
+def test_values_of_replayer_arrive_as_they_were(value: Any) -> None:
     """Dataclasses, NamedTuples and enums with all their fields."""
     arrived = message.unpack(message.pack(value))
 
@@ -82,7 +82,7 @@ def test_values_of_replayer_arrive_as_they_were(value):
     assert arrived == value
 
 
-def test_arrays_arrive_as_they_were_and_can_be_written():
+def test_arrays_arrive_as_they_were_and_can_be_written() -> None:
     """Of numbers; in a dataclass as everywhere."""
     busy: Any = np.int64(7)
     tally = Tally(begun=np.arange(6).reshape(2, 3), busy_ns=busy)
@@ -138,13 +138,13 @@ class ForeignEnum(enum.Enum):
     ],
     ids=lambda value: getattr(value, "__name__", type(value).__name__),
 )
-def test_what_is_no_value_of_replayer_does_not_leave(value):
+def test_what_is_no_value_of_replayer_does_not_leave(value: Any) -> None:
     """In one sentence, before anything is sent."""
     with pytest.raises(ReplayerError, match="cannot be sent to another host"):
         message.pack([value])
 
 
-def test_a_counter_does_not_leave():
+def test_a_counter_does_not_leave() -> None:
     """Two hosts cannot share it."""
     with pytest.raises(ReplayerError, match="Counter"):
         message.pack((1, Counter()))
@@ -178,7 +178,7 @@ FIELDS, ENUM, NAMED = message._FIELDS, message._ENUM, message._NAMED
         "..replayer:x",
     ],
 )
-def test_nothing_but_values_of_replayer_is_made_of_what_arrives(kind, name):
+def test_nothing_but_values_of_replayer_is_made_of_what_arrives(kind: int, name: str) -> None:
     """Whatever is named, no code of it runs: it is refused in a sentence."""
     packed = msgpack.packb(msgpack.ExtType(kind, msgpack.packb([name, "touch /tmp/harm"])))
 
@@ -186,7 +186,7 @@ def test_nothing_but_values_of_replayer_is_made_of_what_arrives(kind, name):
         message.unpack(packed)
 
 
-def test_no_constructor_runs():
+def test_no_constructor_runs() -> None:
     """A dataclass gets its fields; what it does upon being made it does not do."""
     fields = [None] * len(dataclasses.fields(IoJob))
     name = "replayer.storage.io_job:IoJob"
@@ -199,27 +199,27 @@ def test_no_constructor_runs():
 
 
 @hypothesis.given(strategies.binary())
-def test_any_bytes_are_a_value_or_refused(data):
+def test_any_bytes_are_a_value_or_refused(data: bytes) -> None:
     """Never another error."""
     with contextlib.suppress(ReplayerError):
         message.unpack(data)
 
 
 @pytest.mark.parametrize("name", ["os:system", "replayer.shell:run", "replayer.tables.pgio:load"])
-def test_only_marked_functions_can_be_asked_for(name):
+def test_only_marked_functions_can_be_asked_for(name: str) -> None:
     """Being a function of replayer's is not enough."""
     with pytest.raises(ReplayerError):
         message.work_of(name)
 
 
-def test_a_marked_function_is_found_by_its_name():
+def test_a_marked_function_is_found_by_its_name() -> None:
     """That is how sessions get to another host."""
     assert message.work_of(message.name_of(pgio.session)) is pgio.session
     with pytest.raises(ReplayerError, match="not marked"):
         message.name_of(subprocess.run)
 
 
-def test_a_connector_tells_no_password():
+def test_a_connector_tells_no_password() -> None:
     """It is in what travels, and in no text of it."""
     connector = Connector("psycopg", {"password": "s3cret"})
 

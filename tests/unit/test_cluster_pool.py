@@ -10,7 +10,7 @@ from replayer.cluster.pool import _dealt
 
 
 @given(strategies.integers(1, 9), strategies.integers(0, 40), strategies.integers(1, 40))
-def test_every_job_is_dealt_once_and_evenly(hosts, many, processes):
+def test_every_job_is_dealt_once_and_evenly(hosts: int, many: int, processes: int) -> None:
     """Job i is host i modulo their number's, and processes go with the jobs."""
     members: list[Any] = [SimpleNamespace(name=str(number)) for number in range(hosts)]
     jobs = [f"job {number}" for number in range(many)]
@@ -28,7 +28,7 @@ def test_every_job_is_dealt_once_and_evenly(hosts, many, processes):
 
 
 @pytest.mark.parametrize("hosts", [1, 2, 4])
-def test_one_process_for_each_job_stays_so(hosts):
+def test_one_process_for_each_job_stays_so(hosts: int) -> None:
     """As the clients of a load want it."""
     members: list[Any] = [SimpleNamespace(name=str(number)) for number in range(hosts)]
 

@@ -14,7 +14,9 @@ from replayer.command_tree import parser
         (["completion", "foo"], "there is no 'foo' (there are: bash, fish, zsh)"),
     ],
 )
-def test_a_mistyped_word_is_answered_by_the_nearest(capsys, words, sentence):
+def test_a_mistyped_word_is_answered_by_the_nearest(
+    capsys: pytest.CaptureFixture[str], words: list[str], sentence: str
+) -> None:
     """One of many choices is mistyped: the nearest is named, and all of them where none is near."""
     with pytest.raises(SystemExit) as ended:
         parser().parse_args(words)

@@ -80,7 +80,9 @@ def boots(run_of: RunOf) -> Callable[..., list[Side]]:
 ABBA = "ABBAABBAABBA"
 
 
-def test_everything_half_as_fast_is_told_by_six_boots_with_31_metrics(boots):
+def test_everything_half_as_fast_is_told_by_six_boots_with_31_metrics(
+    boots: Callable[..., list[Side]],
+) -> None:
     """6 against 6 boots, 31 metrics, all 50 percent worse: each of them is told to be worse."""
     values = np.exp(np.random.default_rng(1).normal(0, 0.05, (31, 12)))
     values[:, [letter == "B" for letter in ABBA]] *= 0.5
@@ -90,7 +92,7 @@ def test_everything_half_as_fast_is_told_by_six_boots_with_31_metrics(boots):
     assert set(verdicts(compared).values()) == {Verdict.WORSE}
 
 
-def test_one_leading_metric_is_told_by_six_boots_among_31(boots):
+def test_one_leading_metric_is_told_by_six_boots_among_31(boots: Callable[..., list[Side]]) -> None:
     """The leading metric of one step of six is 50 percent worse and nothing else is: it is told."""
     values = np.exp(np.random.default_rng(2).normal(0, 0.05, (31, 12)))
     values[0, [letter == "B" for letter in ABBA]] *= 0.5
@@ -100,7 +102,7 @@ def test_one_leading_metric_is_told_by_six_boots_among_31(boots):
     assert apart(compared) == {"sessions.m0"}
 
 
-def test_metrics_that_repeat_another_count_once(boots):
+def test_metrics_that_repeat_another_count_once(boots: Callable[..., list[Side]]) -> None:
     """Those that say what another says have its verdict, and no part in the family."""
     values = np.exp(np.random.default_rng(3).normal(0, 0.05, (8, 12)))
     values[:, [letter == "B" for letter in ABBA]] *= 0.5
@@ -135,7 +137,7 @@ def test_metrics_that_repeat_another_count_once(boots):
     assert {row.p_holm for row in compared.rows} == {compared.rows[0].p}
 
 
-def test_a_drift_is_taken_out_of_boots_that_took_turns(boots):
+def test_a_drift_is_taken_out_of_boots_that_took_turns(boots: Callable[..., list[Side]]) -> None:
     """10 percent of drift over 12 boots, 1 percent of noise: a true 5 percent is seen in 95 %."""
     random = np.random.default_rng(4)
     drift = np.linspace(1, 0.9, 12)
@@ -150,7 +152,9 @@ def test_a_drift_is_taken_out_of_boots_that_took_turns(boots):
     assert all("drift of -" in one.rows[0].note for one in seen if one.rows[0].drift)
 
 
-def test_a_drift_alone_is_no_difference_between_boots_that_took_turns(boots):
+def test_a_drift_alone_is_no_difference_between_boots_that_took_turns(
+    boots: Callable[..., list[Side]],
+) -> None:
     """The same drift without any difference is called one in at most 5 percent and 2 more."""
     random = np.random.default_rng(5)
     drift = np.linspace(1, 0.9, 12)
@@ -162,7 +166,7 @@ def test_a_drift_alone_is_no_difference_between_boots_that_took_turns(boots):
     assert sum(wrong) <= 14
 
 
-def test_boots_that_did_not_take_turns_are_told(boots):
+def test_boots_that_did_not_take_turns_are_told(boots: Callable[..., list[Side]]) -> None:
     """AAAABBBB is said to be so, ABBA is not, and no drift is taken out where it cannot be told."""
     values = [np.linspace(1, 0.9, 12)]
     after, turns = (compare(*boots(order, values)) for order in ("A" * 6 + "B" * 6, ABBA))
@@ -173,7 +177,7 @@ def test_boots_that_did_not_take_turns_are_told(boots):
     assert turns.rows[0].drift == pytest.approx(-0.1, abs=0.01)
 
 
-def test_two_boots_that_differ_by_themselves_give_no_verdict_on_the_kernel(run_of):
+def test_two_boots_that_differ_by_themselves_give_no_verdict_on_the_kernel(run_of: RunOf) -> None:
     """One boot of each with ten repeats that differ by the boot alone: never better or worse."""
     random = np.random.default_rng(6)
     seen = set()
@@ -188,7 +192,7 @@ def test_two_boots_that_differ_by_themselves_give_no_verdict_on_the_kernel(run_o
     assert not {Verdict.BETTER, Verdict.WORSE, Verdict.SAME} & seen
 
 
-def test_values_that_never_vary_are_the_same(run_of):
+def test_values_that_never_vary_are_the_same(run_of: RunOf) -> None:
     """A table of as many bytes in three boots of each is the same, however few they are."""
     sides = [
         Side(n, tuple(run_of([1.0 + i], boot=f"{n}{i}", **{"build.size": [7]}) for i in range(3)))
@@ -198,7 +202,7 @@ def test_values_that_never_vary_are_the_same(run_of):
     assert verdicts(compare(*sides))["build.size"] is Verdict.SAME
 
 
-def test_three_against_three_is_unclear(side):
+def test_three_against_three_is_unclear(side: Callable[..., Side]) -> None:
     """Three runs a side can never be significant, however far apart, and it says how many would."""
     row = compare(side("A", [100, 101, 102]), side("B", [200, 201, 202])).rows[0]
 
@@ -206,7 +210,7 @@ def test_three_against_three_is_unclear(side):
     assert row.more == 1
 
 
-def test_what_would_settle_many_metrics_counts_their_correction(run_of):
+def test_what_would_settle_many_metrics_counts_their_correction(run_of: RunOf) -> None:
     """Three boots without noise need two more for a leading metric, four for 19 others."""
     names = [f"sessions.m{number}" for number in range(19)]
 
@@ -248,7 +252,9 @@ def directed(side: Side, better: Sequence[Better]) -> Side:
         ),
     ],
 )
-def test_a_metric_that_says_nothing_in_some_results_is_not_judged(side, base, other, said):
+def test_a_metric_that_says_nothing_in_some_results_is_not_judged(
+    side: Callable[..., Side], base: list[Better], other: list[Better], said: str
+) -> None:
     """As the blocks missed, where buffers had nearly all; the others are, and one of them leads."""
     values = [100.0, 101, 102, 103, 104, 105]
     a, b = side("A", values), side("B", [value / 2 for value in values])
@@ -260,7 +266,7 @@ def test_a_metric_that_says_nothing_in_some_results_is_not_judged(side, base, ot
     assert f"sessions.riops is not judged: it says nothing in {said}" in found.warnings
 
 
-def test_opposite_directions_are_refused(side):
+def test_opposite_directions_are_refused(side: Callable[..., Side]) -> None:
     """One of the two is wrong, and nobody knows which."""
     values = [100.0, 101]
     sides = directed(side("A", values), [Better.LESS] * 2), side("B", values)
@@ -268,7 +274,7 @@ def test_opposite_directions_are_refused(side):
         compare(*sides)
 
 
-def test_boots_with_a_shared_offset_make_no_false_verdicts(run_of):
+def test_boots_with_a_shared_offset_make_no_false_verdicts(run_of: RunOf) -> None:
     """Runs share their boot's offset of 3 percent: boots are the unit, and A against A is quiet."""
     random = np.random.default_rng(4)
 
@@ -293,7 +299,7 @@ def test_boots_with_a_shared_offset_make_no_false_verdicts(run_of):
     assert wrong <= 10
 
 
-def test_boots_are_found_different_where_they_are(run_of):
+def test_boots_are_found_different_where_they_are(run_of: RunOf) -> None:
     """Six boots a side that differ by 10 percent with 1 percent between boots are told apart."""
     random = np.random.default_rng(5)
     sides = [
@@ -316,7 +322,7 @@ def test_boots_are_found_different_where_they_are(run_of):
     assert known(row.low) <= 1.1 <= known(row.high)
 
 
-def test_the_unit_is_the_boot_else_the_run_else_the_repeat(run_of):
+def test_the_unit_is_the_boot_else_the_run_else_the_repeat(run_of: RunOf) -> None:
     """Several boots count as boots, several runs of one boot as runs, one run a side as repeats."""
     one, two = run_of([1, 1, 1], boot="x"), run_of([1, 1, 1], boot="y")
     third, fourth = run_of([1, 1, 1], boot="z"), run_of([1, 1, 1], boot="z")
@@ -329,14 +335,14 @@ def test_the_unit_is_the_boot_else_the_run_else_the_repeat(run_of):
     assert "run to run" in repeats.worth
 
 
-def test_unknown_boots_count_as_runs(run_of):
+def test_unknown_boots_count_as_runs(run_of: RunOf) -> None:
     """Runs that do not say from which boot they are, as imported ones, count each by itself."""
     sides = [Side(n, tuple(run_of([1], host={"boot.id": None}) for _ in range(2))) for n in "AB"]
 
     assert compare(*sides).unit is Unit.RUN
 
 
-def test_same_needs_the_interval_within_the_threshold(side):
+def test_same_needs_the_interval_within_the_threshold(side: Callable[..., Side]) -> None:
     """A shift of 0.2 percent is the same at 2 percent, and not at 0.1 percent."""
     random = np.random.default_rng(6)
     base, other = (side(n, random.normal(m, 1, 20)) for n, m in (("A", 1000), ("B", 1002)))
@@ -345,7 +351,7 @@ def test_same_needs_the_interval_within_the_threshold(side):
     assert compare(base, other, threshold=0.001).rows[0].verdict is Verdict.BETTER
 
 
-def test_less_is_better_where_the_metric_says_so(run_of):
+def test_less_is_better_where_the_metric_says_so(run_of: RunOf) -> None:
     """A p99 that doubled is worse, with a ratio of 2."""
     sides = [
         Side(
@@ -371,7 +377,9 @@ def test_less_is_better_where_the_metric_says_so(run_of):
         ([-5.0, -6, -7, -8, -9, -10], [5.0, 6, 7, 8, 9, 10], Verdict.BETTER),
     ],
 )
-def test_zero_and_negative_values_have_a_verdict_and_no_ratio(side, base, other, verdict):
+def test_zero_and_negative_values_have_a_verdict_and_no_ratio(
+    side: Callable[..., Side], base: list[float], other: list[float], verdict: Verdict
+) -> None:
     """Values without a ratio are still ranked, and the row says why there is none."""
     row = compare(side("A", base), side("B", other)).rows[0]
 
@@ -379,7 +387,7 @@ def test_zero_and_negative_values_have_a_verdict_and_no_ratio(side, base, other,
     assert "zero or below" in row.note
 
 
-def test_values_that_are_no_numbers_do_not_count(side):
+def test_values_that_are_no_numbers_do_not_count(side: Callable[..., Side]) -> None:
     """NaN and infinity are left out and named."""
     found = compare(side("A", [1, 2, float("nan"), 3]), side("B", [1, 2, 3, float("inf")]))
 
@@ -387,7 +395,7 @@ def test_values_that_are_no_numbers_do_not_count(side):
     assert sum("does not count" in warning for warning in found.warnings) == 2
 
 
-def test_warming_repeats_are_kept_but_not_counted(run_of):
+def test_warming_repeats_are_kept_but_not_counted(run_of: RunOf) -> None:
     """The first repeats, slower by a third, do not count; the comparison names them."""
     warm = run_of([600, 750, 1000, 1001, 999, 1000, 1002])
     found = compare(Side("A", (warm,)), Side("B", (run_of([1000] * 7),)))
@@ -396,7 +404,7 @@ def test_warming_repeats_are_kept_but_not_counted(run_of):
     assert any("first 2 of 7 repeats" in warning for warning in found.warnings)
 
 
-def test_a_run_that_never_settles_says_so(run_of):
+def test_a_run_that_never_settles_says_so(run_of: RunOf) -> None:
     """A run whose repeats only rise counts in full, with a warning."""
     found = compare(Side("A", (run_of([100, 200, 300, 400, 500]),)), Side("B", (run_of([1] * 5),)))
 
@@ -404,7 +412,7 @@ def test_a_run_that_never_settles_says_so(run_of):
     assert len(found.rows[0].base_values) == 5
 
 
-def test_metrics_without_a_direction_have_no_verdict(run_of):
+def test_metrics_without_a_direction_have_no_verdict(run_of: RunOf) -> None:
     """A row count is shown, not judged, and no part of the family."""
     sides = [Side(n, (run_of([1, 2, 3, 4], **{"build.rows": [7, 7, 7, 7]}),)) for n in "AB"]
     found = compare(*sides)
@@ -413,7 +421,7 @@ def test_metrics_without_a_direction_have_no_verdict(run_of):
     assert (row.verdict, found.family) == (None, 1)
 
 
-def test_only_the_metrics_asked_for_are_compared(run_of):
+def test_only_the_metrics_asked_for_are_compared(run_of: RunOf) -> None:
     """--metric chooses before looking, and so makes the family smaller."""
     sides = [Side(n, (run_of([1, 2, 3], **{"sessions.p99": [1, 2, 3]}),)) for n in "AB"]
 
@@ -455,7 +463,9 @@ def test_only_the_metrics_asked_for_are_compared(run_of):
         ({"build.rows": [5, 5, 5]}, "data.sessions.rows"),
     ],
 )
-def test_unlike_work_is_refused_unless_allowed(run_of, change, key):
+def test_unlike_work_is_refused_unless_allowed(
+    run_of: RunOf, change: dict[str, Any], key: str
+) -> None:
     """Other workloads, settings, versions, row counts: refused by name; allowed, it is listed."""
     rows = {} if "build.rows" not in change else {"build.rows": [4, 4, 4]}
     base, other = Side("A", (run_of([1, 2, 3], **rows),)), Side("B", (run_of([1, 2, 3], **change),))
@@ -466,7 +476,7 @@ def test_unlike_work_is_refused_unless_allowed(run_of, change, key):
     assert Sort.EXPLAINS in {d.sort for d in found.differences if d.key == key}
 
 
-def test_differences_are_sorted_by_what_they_mean(run_of):
+def test_differences_are_sorted_by_what_they_mean(run_of: RunOf) -> None:
     """The kernel was asked for, the scheduler may explain, the boot id is noise."""
     base = Side(
         "A",
@@ -500,7 +510,7 @@ def test_differences_are_sorted_by_what_they_mean(run_of):
     }
 
 
-def test_a_boot_file_in_the_command_line_is_no_difference(run_of):
+def test_a_boot_file_in_the_command_line_is_no_difference(run_of: RunOf) -> None:
     """The kernel's file name on its command line differs by nature, mitigations=off does not."""
 
     def one(name: str, kernel: str, more: str = "") -> Side:
@@ -514,7 +524,7 @@ def test_a_boot_file_in_the_command_line_is_no_difference(run_of):
     assert "host.kernel.cmdline" in {d.key for d in off.differences}
 
 
-def test_a_run_on_both_sides_is_refused(run_of):
+def test_a_run_on_both_sides_is_refused(run_of: RunOf) -> None:
     """A run is not compared with itself."""
     run = run_of([1])
 
@@ -522,7 +532,7 @@ def test_a_run_on_both_sides_is_refused(run_of):
         compare(Side("A", (run,)), Side("B", (run,)))
 
 
-def test_an_interrupted_run_counts_with_a_warning(run_of):
+def test_an_interrupted_run_counts_with_a_warning(run_of: RunOf) -> None:
     """Finished steps of an interrupted run count, and it is said."""
     found = compare(Side("A", (run_of([1], status=Status.INTERRUPTED),)), Side("B", (run_of([1]),)))
 
@@ -546,7 +556,7 @@ def controlled(run_of: RunOf, *controls: Mapping[str, tuple[float, ...]]) -> lis
     return [words for words in compared.warnings if "control" in words]
 
 
-def test_a_control_that_moved_is_told_once(run_of):
+def test_a_control_that_moved_is_told_once(run_of: RunOf) -> None:
     """A CPU that lost a tenth during two of six runs is one sentence; once in many is chance."""
     still, moved = control(100, 100), control(100, 90)
 
@@ -557,7 +567,7 @@ def test_a_control_that_moved_is_told_once(run_of):
     assert controlled(run_of, still, still) == []
 
 
-def test_a_control_that_is_slower_on_one_side_is_told(run_of):
+def test_a_control_that_is_slower_on_one_side_is_told(run_of: RunOf) -> None:
     """Ten percent off in every run of one side is told, and what overlaps is not."""
     fast, slow, wide = control(100, 100), control(90, 90), control(97, 97, spread=5)
 
@@ -566,7 +576,7 @@ def test_a_control_that_is_slower_on_one_side_is_told(run_of):
     assert controlled(run_of, fast, wide) == []
 
 
-def test_the_control_is_rarely_told_of_by_chance(run_of):
+def test_the_control_is_rarely_told_of_by_chance(run_of: RunOf) -> None:
     """Of 200 comparisons of 6 against 6 boots of a noisy machine at most 2 percent speak of it."""
     random = np.random.default_rng(7)
     runs = [run_of([1], boot=f"{number}") for number in range(12)]
@@ -584,7 +594,7 @@ def test_the_control_is_rarely_told_of_by_chance(run_of):
     assert spoke <= 4
 
 
-def test_an_emulated_processor_is_told(run_of):
+def test_an_emulated_processor_is_told(run_of: RunOf) -> None:
     """Figures of a machine that qemu emulates come with what they are worth."""
     host = {"cpu.model": "QEMU TCG CPU version 2.5+"}
     emulated, real = (

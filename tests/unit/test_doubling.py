@@ -34,13 +34,13 @@ def by_segments(doublings: int, segment_rows: int) -> list[tuple[int, str]]:
 
 
 @pytest.mark.parametrize("segment_rows", [6, 12, 96, 768])
-def test_segments_in_any_order_make_the_same_rows(segment_rows):
+def test_segments_in_any_order_make_the_same_rows(segment_rows: int) -> None:
     """Whoever makes which segment, and whatever its size, the rows are those of the definition."""
     assert by_segments(7, segment_rows) == plain(7)
 
 
 @pytest.mark.parametrize("rows", [1, 6, 7, 12, 13, 50_331_648, 50_331_649])
-def test_doublings_reach_the_rows_and_no_more_than_needed(rows):
+def test_doublings_reach_the_rows_and_no_more_than_needed(rows: int) -> None:
     """There are at least as many rows as wanted, and half of them would not do."""
     found = doubling.doublings(rows)
     built = doubling.rows_after(len(found))
@@ -50,7 +50,7 @@ def test_doublings_reach_the_rows_and_no_more_than_needed(rows):
     assert [one.rows for one in found] == [6 << number for number in range(len(found))]
 
 
-def test_the_default_size_is_23_doublings():
+def test_the_default_size_is_23_doublings() -> None:
     """23 doublings make 50,331,648 rows in 512 segments."""
     found = doubling.doublings(50_331_648)
 
@@ -59,14 +59,14 @@ def test_the_default_size_is_23_doublings():
     assert doubling.tasks(found[-1], 98_304)[-1].target == 512
 
 
-def test_a_doubling_goes_on_where_another_ended():
+def test_a_doubling_goes_on_where_another_ended() -> None:
     """What is left after an interruption is the rest of the same doublings."""
     assert doubling.doublings(100, after=3) == [Doubling(4, 48), Doubling(5, 96)]
     assert doubling.doublings(100, after=5) == []
 
 
 @pytest.mark.parametrize("doublings", range(0, 14, 3))
-def test_length_of_names_is_known_before(doublings):
+def test_length_of_names_is_known_before(doublings: int) -> None:
     """The average is exact and no name is longer than the bound: free space is checked by it."""
     lengths = [len(name) for _, name in plain(doublings)]
 

@@ -53,7 +53,9 @@ def converting(replayer: Replayer) -> subprocess.Popen[str]:
 
 
 @pytest.mark.parametrize("following", ["convert", "clean"])
-def test_what_a_kill_left_is_removed_by_the_next_command(tmp_path, following, replayer):
+def test_what_a_kill_left_is_removed_by_the_next_command(
+    tmp_path: Path, following: str, replayer: Replayer
+) -> None:
     """The draft goes, and that is said; `replayer clean` is one such command, too."""
     process = converting(replayer)
     process.kill()
@@ -71,7 +73,7 @@ def test_what_a_kill_left_is_removed_by_the_next_command(tmp_path, following, re
     assert (tmp_path / "a.replay").exists() is (following == "convert")
 
 
-def test_who_ends_leaves_neither_draft_nor_note(tmp_path):
+def test_who_ends_leaves_neither_draft_nor_note(tmp_path: Path) -> None:
     """After a file that was written, one that was given up, and one whose folder is not there."""
     action = Action(1, "simple", 10**18, 5, "select 1")
     with Writer(tmp_path / "a.replay") as writer:
@@ -87,7 +89,7 @@ def test_who_ends_leaves_neither_draft_nor_note(tmp_path):
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_without_a_home_a_log_is_converted_all_the_same(tmp_path, own_home):
+def test_without_a_home_a_log_is_converted_all_the_same(tmp_path: Path, own_home: Path) -> None:
     """Where no note can be made there is none."""
     own_home.mkdir(mode=0o500)
     with Writer(tmp_path / "a.replay") as writer:
@@ -96,7 +98,7 @@ def test_without_a_home_a_log_is_converted_all_the_same(tmp_path, own_home):
     assert (tmp_path / "a.replay").exists()
 
 
-def test_a_home_that_is_a_file_hinders_no_conversion(tmp_path, own_home):
+def test_a_home_that_is_a_file_hinders_no_conversion(tmp_path: Path, own_home: Path) -> None:
     """Where no note can be made there is none, and none is looked for."""
     own_home.touch()
     said: list[str] = []
@@ -127,7 +129,7 @@ def left_by(pid: int, path: Path) -> None:
         (".a.replay.7.new", "pipe"),
     ],
 )
-def test_nothing_but_a_draft_is_removed(tmp_path, name, content):
+def test_nothing_but_a_draft_is_removed(tmp_path: Path, name: str, content: bytes | str) -> None:
     """What has not its name, its owner or its beginning stays, and the note is not believed."""
     path = tmp_path / name
     other = tmp_path / "other"
@@ -139,6 +141,7 @@ def test_nothing_but_a_draft_is_removed(tmp_path, name, content):
     elif content == "linked":
         path.hardlink_to(other)
     else:
+        assert isinstance(content, bytes)
         path.write_bytes(content)
     left_by(7, path)
     said: list[str] = []
@@ -150,7 +153,7 @@ def test_nothing_but_a_draft_is_removed(tmp_path, name, content):
     assert os.path.lexists(path)
 
 
-def test_a_draft_that_is_gone_costs_only_its_note(tmp_path):
+def test_a_draft_that_is_gone_costs_only_its_note(tmp_path: Path) -> None:
     """Somebody removed it, or its folder: that is said, and forgotten."""
     left_by(7, tmp_path / ".a.replay.7.new")
     left_by(7, tmp_path / "none" / ".a.replay.7.new")
@@ -162,7 +165,7 @@ def test_a_draft_that_is_gone_costs_only_its_note(tmp_path):
     assert list(journal.notes()) == []
 
 
-def test_ctrl_c_leaves_nothing(tmp_path, replayer):
+def test_ctrl_c_leaves_nothing(tmp_path: Path, replayer: Replayer) -> None:
     """Within a conversion: neither a draft nor a note."""
     process = converting(replayer)
     process.send_signal(signal.SIGINT)

@@ -5,6 +5,7 @@ import dataclasses
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
@@ -54,7 +55,7 @@ def changed(data: Any, **keys: Any) -> Any:
 @given(
     st.recursive(st.none() | st.booleans() | st.integers() | st.text(), st.lists), st.integers(0, 3)
 )
-def test_messages_arrive_as_they_were_sent(value, mebibytes):
+def test_messages_arrive_as_they_were_sent(value: Any, mebibytes: int) -> None:
     """Whatever JSON can hold comes out of the frames, of which none is larger than it may be."""
     noise = os.urandom(mebibytes << 20).hex()
     frames: list[bytes] = []
@@ -72,14 +73,16 @@ def test_messages_arrive_as_they_were_sent(value, mebibytes):
 
 
 @pytest.mark.parametrize("frame", [b".", b".nonsense", b"", b".\x28\xb5\x2f\xfd"])
-def test_frames_of_somebody_else_are_an_error(frame):
+def test_frames_of_somebody_else_are_an_error(frame: bytes) -> None:
     """What is no message is refused in a sentence, not with a trace."""
     with pytest.raises(ReplayerError, match="no message of replayer's"):
         parcels.Unpacking().feed(frame)
 
 
 @pytest.mark.parametrize("name", sorted(assets.workloads()))
-def test_every_workload_that_ships_is_read_there_as_it_was_written_here(order, name):
+def test_every_workload_that_ships_is_read_there_as_it_was_written_here(
+    order: Order, name: str
+) -> None:
     """The digest of the workload at the other end is this one's, unless it is refused here."""
     order = dataclasses.replace(order, workload=workload_file.load(name))
     stays = any(map(letter.stays, order.workload.steps))
@@ -99,14 +102,14 @@ def test_every_workload_that_ships_is_read_there_as_it_was_written_here(order, n
     )
 
 
-def test_who_watches_is_what_was_asked_for_here(order):
+def test_who_watches_is_what_was_asked_for_here(order: Order) -> None:
     """Not what the other host's defaults or variables say."""
     for names in ((), ("profile",), ("profile", "waits")):
         asked = dataclasses.replace(order, collectors=names)
         assert letter.read(letter.written(asked)).collectors == names
 
 
-def test_another_version_is_refused_by_name(order):
+def test_another_version_is_refused_by_name(order: Order) -> None:
     """Both versions are in the sentence, also when the other one's letters have other keys."""
     data = changed(letter.written(order), version="99.1", also=True)
 
@@ -114,7 +117,7 @@ def test_another_version_is_refused_by_name(order):
         letter.read(data)
 
 
-def test_other_schemas_and_workloads_are_refused_with_both_digests(order):
+def test_other_schemas_and_workloads_are_refused_with_both_digests(order: Order) -> None:
     """An engine's folder with another file, and a workload that is read differently."""
     data = letter.written(order)
     mine = json.loads(data)["workload"]
@@ -129,7 +132,9 @@ def test_other_schemas_and_workloads_are_refused_with_both_digests(order):
         letter.read(changed(data, workload={**mine, "digest": "beef"}))
 
 
-def test_schemas_differ_by_any_file(order, tmp_path, monkeypatch):
+def test_schemas_differ_by_any_file(
+    order: Order, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """One more statement in a verb of an engine that the server may be is another digest."""
     before = letter.schemas(order.engine, URL)
     own = tmp_path / "postgres-of-mine"
@@ -148,7 +153,9 @@ def test_schemas_differ_by_any_file(order, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     "keys", [{"step": "walk", "path": "/etc"}, {"step": "probe", "probe": "cpu"}]
 )
-def test_what_looks_at_other_files_than_the_servers_is_refused_at_both_ends(order, keys):
+def test_what_looks_at_other_files_than_the_servers_is_refused_at_both_ends(
+    order: Order, keys: dict[str, str]
+) -> None:
     """A folder to walk, and a probe: whoever sends such an order past this end is refused there."""
     data = letter.written(order)
     bad = workload_file.of_facts(order_facts(order).model_copy(update={"steps": (keys,)}))
@@ -161,13 +168,13 @@ def test_what_looks_at_other_files_than_the_servers_is_refused_at_both_ends(orde
 
 
 @pytest.mark.parametrize("data", [b"", b"[]", b"{}", b"\xff", b'{"version": "0.1.0"}'])
-def test_what_is_no_order_is_refused(data):
+def test_what_is_no_order_is_refused(data: bytes) -> None:
     """One sentence, whatever it is."""
     with pytest.raises(Impossible, match="no order of a run"):
         letter.read(data)
 
 
-def test_the_password_is_in_no_repr(order):
+def test_the_password_is_in_no_repr(order: Order) -> None:
     """A letter may be printed."""
     told = repr(letter.Letter.model_validate_json(letter.written(order)))
 
@@ -204,7 +211,7 @@ class Screen:
         self.lines.append(("update", *state.values()))
 
 
-def test_progress_is_shown_as_it_is_told_but_not_more_often():
+def test_progress_is_shown_as_it_is_told_but_not_more_often() -> None:
     """A hundred reports in a second are five; the last one of a task comes with its end."""
     screen, now = Screen(), [0.0]
     sent: list[Mapping[str, Any]] = []
@@ -238,7 +245,7 @@ def test_progress_is_shown_as_it_is_told_but_not_more_often():
     assert shown.last == "walk: file 99"
 
 
-def test_what_is_open_is_closed_when_the_run_is_gone():
+def test_what_is_open_is_closed_when_the_run_is_gone() -> None:
     """A task of a host that was lost does not stay on the screen."""
     screen = Screen()
     with Shown(screen) as shown:
@@ -316,7 +323,7 @@ def run(order: Order, run_of: Callable[..., Run]) -> Run:
     return made.model_copy(update={**own, "finished": None})
 
 
-def test_runs_are_put_together_from_what_is_new(order, run):
+def test_runs_are_put_together_from_what_is_new(order: Order, run: Run) -> None:
     """Each Run has the steps before it, and the id that this host gave it."""
     second = run.steps[0].model_copy(update={"name": "again"})
     last = run.model_copy(update={"steps": (*run.steps, second), "status": Status.DONE})
@@ -332,7 +339,9 @@ def test_runs_are_put_together_from_what_is_new(order, run):
     assert runs[0].label == "one"
 
 
-def test_a_lost_host_leaves_a_partial_run_with_the_step_that_was_cut(order, run):
+def test_a_lost_host_leaves_a_partial_run_with_the_step_that_was_cut(
+    order: Order, run: Run
+) -> None:
     """What was measured is there, the step under way is partial, and the error is raised."""
     words = [
         {"kind": "task", "number": 0, "title": "flush", "total": 10},
@@ -348,11 +357,13 @@ def test_a_lost_host_leaves_a_partial_run_with_the_step_that_was_cut(order, run)
     assert [step.status for step in runs[-1].steps] == [Status.DONE, Status.PARTIAL]
     assert runs[-1].steps[1].name == order.workload.steps[1].name
     assert "flush: 4 of 10" in runs[-1].steps[1].notes[0]
-    assert Run.model_validate_json(store.text(runs[-1]), strict=True)
+    assert Run.model_validate_json(store.text(runs[-1]), strict=True) is not None
 
 
 @pytest.mark.parametrize("kind", [Impossible, NotFound, ReplayerError, HostLost])
-def test_errors_are_the_same_as_they_would_have_been_here(order, kind):
+def test_errors_are_the_same_as_they_would_have_been_here(
+    order: Order, kind: type[Exception]
+) -> None:
     """Class, sentence, advice and so the exit status."""
     what = {"kind": kind.__name__, "found": "it cannot be", "todo": "do that", "trace": ""}
     runs, error = collected(order, There([{"kind": "ended", "error": what}]))
@@ -376,14 +387,16 @@ def test_errors_are_the_same_as_they_would_have_been_here(order, kind):
         {"kind": "ended", "error": {"kind": "SystemExit", "found": "", "todo": "", "trace": ""}},
     ],
 )
-def test_nonsense_of_an_agent_is_an_error_in_one_sentence(order, run, message):
+def test_nonsense_of_an_agent_is_an_error_in_one_sentence(
+    order: Order, run: Run, message: dict[str, Any]
+) -> None:
     """An agent that says what no run says ends the run, without a trace."""
     _, error = collected(order, There([told(run), message]))
 
     assert "what the agent on db sent" in str(error)
 
 
-def test_a_run_of_another_workload_is_not_taken_for_ours(order, run):
+def test_a_run_of_another_workload_is_not_taken_for_ours(order: Order, run: Run) -> None:
     """Its digest tells them apart."""
     other = run.workload.model_copy(update={"digest": "beef"})
     runs, error = collected(order, There([told(run.model_copy(update={"workload": other}))]))
@@ -413,25 +426,27 @@ def not_here(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"db": UNKNOWN}, ""),
     ],
 )
-def test_the_databases_host_is_found_among_the_clients(order, not_here, places, host):
+def test_the_databases_host_is_found_among_the_clients(
+    order: Order, not_here: None, places: dict[str, Whereabouts], host: str
+) -> None:
     """It is the one with the data, and of several the one on which the server is seen to run."""
     assert found_database(order, There(places=places)) == host
 
 
-def test_of_two_hosts_with_the_data_one_has_to_be_named(order, not_here):
+def test_of_two_hosts_with_the_data_one_has_to_be_named(order: Order, not_here: None) -> None:
     """Both are in the sentence."""
     with pytest.raises(Impossible, match="seen on db and copy: say which"):
         found_database(order, There(places={"db": HERE, "copy": HERE}))
 
 
-def test_what_has_to_stay_here_is_not_sent_away(order, not_here):
+def test_what_has_to_stay_here_is_not_sent_away(order: Order, not_here: None) -> None:
     """A workload with a probe is run on this host, wherever the data is."""
     probes = dataclasses.replace(order, workload=workload_file.load("storage"))
 
     assert found_database(probes, There(places={"db": HERE})) == ""
 
 
-def test_a_host_that_is_named_must_not_be_proven_wrong(order):
+def test_a_host_that_is_named_must_not_be_proven_wrong(order: Order) -> None:
     """What cannot be known is believed; what is known to be elsewhere is refused."""
     refuse_other(order, There(places={"": UNKNOWN}))
     with pytest.raises(Impossible, match="db is not the host of the database: its files are not"):

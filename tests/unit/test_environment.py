@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from replayer.analysis import warnings
 from replayer.engines import engine, environment
 from replayer.engines.verbs import Asked
@@ -9,7 +11,7 @@ from replayer.model import EngineFacts, Run, Status, WorkloadFacts
 from tests.known import known
 
 
-def test_url_takes_the_engines_name(monkeypatch):
+def test_url_takes_the_engines_name(monkeypatch: pytest.MonkeyPatch) -> None:
     """--engine NAME is that engine, whatever scheme its server's URL has; without a URL, None."""
     monkeypatch.setenv("REPLAYER_URL_CITUS", "postgresql://postgres@host:5433/db?sslmode=require")
     assert environment.url("citus") == "citus://postgres@host:5433/db?sslmode=require"
@@ -18,7 +20,7 @@ def test_url_takes_the_engines_name(monkeypatch):
     assert environment.url("") is None
 
 
-def test_folders_are_as_the_server_says_then_as_mounted(monkeypatch):
+def test_folders_are_as_the_server_says_then_as_mounted(monkeypatch: pytest.MonkeyPatch) -> None:
     """A data directory is looked for by its own name, then below the mount by every tail of it."""
     said = Path("/var/lib/postgresql/pgdata")
     assert list(environment.folders("my-engine", said)) == [said]
@@ -34,7 +36,7 @@ def test_folders_are_as_the_server_says_then_as_mounted(monkeypatch):
     ]
 
 
-def test_limits_of_containers(monkeypatch):
+def test_limits_of_containers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Limits are told as they were set; 0 and nothing are no limit."""
     monkeypatch.delenv("REPLAYER_LIMITS", raising=False)
     assert environment.limits() == {}
@@ -42,7 +44,7 @@ def test_limits_of_containers(monkeypatch):
     assert environment.limits() == {"server.container.cpus": "1.5", "server.container.memory": None}
 
 
-def test_notes_of_an_engine_are_advice_on_its_runs():
+def test_notes_of_an_engine_are_advice_on_its_runs() -> None:
     """What an engine's folder says of every number of it is said of every run, and of no other."""
 
     def told(name: str) -> str:
@@ -60,7 +62,7 @@ def test_notes_of_an_engine_are_advice_on_its_runs():
     assert told("an engine of somebody else") == ""
 
 
-def test_a_verb_taken_away_says_why():
+def test_a_verb_taken_away_says_why() -> None:
     """A file of nothing but comments takes an inherited verb away; the comments are the reason."""
     citus = engine.load("citus")
     assert citus.named("slob/slice") is None

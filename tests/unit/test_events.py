@@ -58,7 +58,7 @@ def told() -> list[events.Event]:
 
 
 @pytest.mark.parametrize("size", [1, 7, 100_000])
-def test_the_state_is_the_same_in_whatever_pieces_it_comes(size):
+def test_the_state_is_the_same_in_whatever_pieces_it_comes(size: int) -> None:
     """Lines are cut anywhere by who reads a file that grows; foreign lines are passed over."""
     data = b"".join(map(events.line, told()))
     data = data.replace(b"\n", b'\n{"event": "unheard"}\nnonsense\n', 1)
@@ -78,7 +78,7 @@ def test_the_state_is_the_same_in_whatever_pieces_it_comes(size):
     assert state.latest == {"cpu_user": 0.5}
 
 
-def test_a_long_run_does_not_fill_a_reader():
+def test_a_long_run_does_not_fill_a_reader() -> None:
     """Of a hundred thousand points there are a thousand, over the whole time, of both kinds."""
     reader = events.Reader()
     for second in range(20_000):
@@ -95,7 +95,7 @@ def test_a_long_run_does_not_fill_a_reader():
     assert len(reader.state().model_dump_json()) < 200_000
 
 
-def test_who_does_not_read_holds_nobody_up():
+def test_who_does_not_read_holds_nobody_up() -> None:
     """What a stuck reader does not take is dropped and counted; another one has all of it."""
     whole: list[bytes] = []
     stuck = threading.Event()
@@ -113,7 +113,7 @@ def test_who_does_not_read_holds_nobody_up():
     assert b"".join(whole).count(b'"say"') > 0
 
 
-def test_a_late_outlet_hears_what_was_before():
+def test_a_late_outlet_hears_what_was_before() -> None:
     """The file of the events is there when the run has a place, and the plan was told before."""
     lines: list[bytes] = []
     telling = Telling(Silence())
@@ -126,7 +126,7 @@ def test_a_late_outlet_hears_what_was_before():
     assert [one and one.event for one in heard] == ["task", "say", "end"]
 
 
-def test_totals_become_rates(monkeypatch):
+def test_totals_become_rates(monkeypatch: pytest.MonkeyPatch) -> None:
     """The rate is that of the time since the last one, not the mean since the beginning."""
     heard: list[events.Event] = []
     now = [0.0]
@@ -143,7 +143,7 @@ def test_totals_become_rates(monkeypatch):
     ]
 
 
-def test_the_machine_is_told_from_the_samplers_copies(tmp_path):
+def test_the_machine_is_told_from_the_samplers_copies(tmp_path: Path) -> None:
     """Shares of processor time are shares, and the device's rates are there where it has one."""
     host = Host()
     with Sampler(host, host.device_of(tmp_path), interval=0.05) as sampler:
@@ -159,7 +159,7 @@ def test_the_machine_is_told_from_the_samplers_copies(tmp_path):
     assert ("device_reads" in values) == (sampler.device is not None)
 
 
-def test_events_are_for_their_owner_and_gone_at_the_end(result):
+def test_events_are_for_their_owner_and_gone_at_the_end(result: Path) -> None:
     """Nobody else reads them, no link is followed, and they do not outlive the run."""
     path = event_file.path_of(result)
     elsewhere = result.with_name("precious")
@@ -181,7 +181,7 @@ def test_events_are_for_their_owner_and_gone_at_the_end(result):
     assert elsewhere.read_text() == "precious"
 
 
-def test_what_comes_after_the_end_is_in_no_other_file(result, tmp_path):
+def test_what_comes_after_the_end_is_in_no_other_file(result: Path, tmp_path: Path) -> None:
     """A disk may hold up who writes until the run is over, and another file has the number."""
     with EventFile(result) as file:
         number = file._fd
@@ -196,7 +196,7 @@ def test_what_comes_after_the_end_is_in_no_other_file(result, tmp_path):
             os.close(one)
 
 
-def test_a_pipe_in_the_place_of_events_is_not_read(result):
+def test_a_pipe_in_the_place_of_events_is_not_read(result: Path) -> None:
     """Somebody who may write in the folder of results can put one there."""
     os.mkfifo(event_file.path_of(result))
     held = os.open(event_file.path_of(result), os.O_RDWR)
@@ -207,7 +207,7 @@ def test_a_pipe_in_the_place_of_events_is_not_read(result):
     os.close(held)
 
 
-def test_what_has_no_end_is_no_event_and_is_not_kept():
+def test_what_has_no_end_is_no_event_and_is_not_kept() -> None:
     """A file without lines costs no more memory than the longest event; what follows is heard."""
     reader = events.Reader()
     for _ in range(40):
@@ -218,7 +218,7 @@ def test_what_has_no_end_is_no_event_and_is_not_kept():
     assert text_of(heard) == "whole"
 
 
-def test_events_of_a_killed_run_are_removed(result):
+def test_events_of_a_killed_run_are_removed(result: Path) -> None:
     """By the note; what holds no events is left alone."""
     pid = os.fork()
     if not pid:

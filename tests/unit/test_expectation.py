@@ -1,5 +1,6 @@
 """What a plan says before it begins: how long it takes, and whether so many boots suffice."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,7 +21,7 @@ def asked(*specs: dict[str, Any], repeat: int = 1, digest: str = "new") -> Workl
     )
 
 
-def test_a_run_of_the_same_workload_tells_the_time(run_of):
+def test_a_run_of_the_same_workload_tells_the_time(run_of: RunOf) -> None:
     """The time from start to end of the newest run that did the same as often."""
     run = run_of([1.0])
     expected = expectation.expect(asked(digest="d"), [run], [60.0])
@@ -29,7 +30,7 @@ def test_a_run_of_the_same_workload_tells_the_time(run_of):
     assert "about 59 min 59 s, all 12 boots 12 h 00 min" in expectation.time(expected, 12)
 
 
-def test_the_same_steps_tell_it_where_no_run_does(run_of):
+def test_the_same_steps_tell_it_where_no_run_does(run_of: RunOf) -> None:
     """Steps that were done the same way in another workload count as often as they are asked."""
     once = {"step": "build", "name": "build", "once": True}
     built = run_of([1.0], spec=once)
@@ -42,7 +43,7 @@ def test_the_same_steps_tell_it_where_no_run_does(run_of):
     assert "as its steps did" in expectation.time(expected, 1)
 
 
-def test_what_steps_are_set_to_is_the_least(run_of):
+def test_what_steps_are_set_to_is_the_least(run_of: RunOf) -> None:
     """Without any run of them: the run time of the sessions, and more."""
     kernel = workload.load("kernel-compare")
     set_to = [spec.lasts() for spec in kernel.steps]
@@ -84,7 +85,9 @@ def many(run_of: RunOf, count: int) -> Run:
         (7, 31, "each of them alone"),
     ],
 )
-def test_a_plan_says_whether_its_boots_suffice_for_its_metrics(run_of, each, metrics, words):
+def test_a_plan_says_whether_its_boots_suffice_for_its_metrics(
+    run_of: RunOf, each: int, metrics: int, words: str
+) -> None:
     """It counts the metrics that are judged, those that say the same once."""
     expected = expectation.expect(asked(), [many(run_of, metrics)], [0.0])
 
@@ -92,13 +95,13 @@ def test_a_plan_says_whether_its_boots_suffice_for_its_metrics(run_of, each, met
     assert words in expectation.worth(each, 2, expected)
 
 
-def test_a_workload_that_never_ran_has_metrics_that_nobody_counted():
+def test_a_workload_that_never_ran_has_metrics_that_nobody_counted() -> None:
     """It is said that their number is not known, and what so many boots can show at most."""
     assert "up to 11 leading metrics" in expectation.worth(6, 2, None)
     assert "10 boots can" in expectation.worth(4, 2, None)
 
 
-def test_earlier_runs_are_the_newest_of_the_workload_first(run_of, tmp_path):
+def test_earlier_runs_are_the_newest_of_the_workload_first(run_of: RunOf, tmp_path: Path) -> None:
     """Runs of another workload come after it, and files that are none are passed over."""
     runs = [run_of([1.0], workload=name) for name in ("demo", "smoke", "demo", "smoke")]
     for run in runs:

@@ -6,7 +6,7 @@ import pytest
 from replayer.analysis import family, statistics
 
 
-def test_one_metric_is_not_corrected():
+def test_one_metric_is_not_corrected() -> None:
     """The p of one metric alone is that of its rank test, exactly, with ties as well."""
     for values in ([1, 2, 3, 4, 9, 5, 6, 7, 8, 10], [1, 1, 2, 3, 3, 3, 4, 4, 5, 5]):
         data = np.array([values], dtype=float)
@@ -15,7 +15,7 @@ def test_one_metric_is_not_corrected():
         assert p == pytest.approx(statistics.rank_test(data[0, :5], data[0, 5:]))
 
 
-def test_the_same_in_other_words_costs_nothing():
+def test_the_same_in_other_words_costs_nothing() -> None:
     """A metric that is also written as its inverse, squared and doubled has the p of one."""
     random = np.random.default_rng(1)
     values = random.normal(100, 1, 12)
@@ -26,7 +26,7 @@ def test_the_same_in_other_words_costs_nothing():
 
 
 @pytest.mark.parametrize("alike", [0.0, 0.9])
-def test_any_false_alarm_among_all_metrics_is_rare(alike):
+def test_any_false_alarm_among_all_metrics_is_rare(alike: float) -> None:
     """6 against 6, 20 metrics, strangers or much alike, 5 leading: 5 percent of draws have one."""
     random = np.random.default_rng(2)
     wrong = 0
@@ -38,7 +38,7 @@ def test_any_false_alarm_among_all_metrics_is_rare(alike):
     assert wrong <= 28
 
 
-def test_a_false_alarm_is_rare_beside_true_differences():
+def test_a_false_alarm_is_rare_beside_true_differences() -> None:
     """Five leading metrics that truly differ pass their half on, and no more than that."""
     random = np.random.default_rng(3)
     wrong = 0
@@ -52,7 +52,7 @@ def test_a_false_alarm_is_rare_beside_true_differences():
     assert wrong <= 28
 
 
-def test_it_is_never_less_sharp_than_holm():
+def test_it_is_never_less_sharp_than_holm() -> None:
     """The step-down p of each metric is at most the one that takes all metrics for strangers."""
     random = np.random.default_rng(4)
     for _ in range(50):
@@ -66,7 +66,7 @@ def test_it_is_never_less_sharp_than_holm():
         assert (np.array(family.corrected(values, 6, [True] * 8)) <= holm + 1e-9).all()
 
 
-def test_a_unit_without_a_metric_does_not_count_for_it():
+def test_a_unit_without_a_metric_does_not_count_for_it() -> None:
     """A metric that two boots lack is judged by the others, beside one that all have."""
     whole = np.array([1, 2, 3, 4, 5, 6, 11, 12, 13, 14, 15, 16.0])
     holes = np.where(np.isin(np.arange(12), (0, 11)), np.nan, whole)
@@ -75,7 +75,7 @@ def test_a_unit_without_a_metric_does_not_count_for_it():
     assert 1 / 924 < p < 0.01
 
 
-def test_many_units_are_drawn_and_not_tried():
+def test_many_units_are_drawn_and_not_tried() -> None:
     """100 against 100 runs: too many orders to try all; the p of a clear difference is small."""
     random = np.random.default_rng(5)
     values = random.normal(0, 1, (6, 200))

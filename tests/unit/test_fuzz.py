@@ -481,7 +481,9 @@ def _hanging_is_an_error() -> Iterator[None]:
 @pytest.mark.slow
 @pytest.mark.usefixtures("_hanging_is_an_error")
 @pytest.mark.parametrize("kind", KINDS)
-def test_spoiled_input_is_answered_in_a_sentence(kind, tmp_path, monkeypatch, capsys):
+def test_spoiled_input_is_answered_in_a_sentence(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """No case ends in a traceback, with a status of its own, or late; an error is one line."""
     make, many = KINDS[kind]
     monkeypatch.setenv("REPLAYER_HOME", str(tmp_path / "home"))

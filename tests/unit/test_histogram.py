@@ -29,7 +29,7 @@ def payload(
     return base64.b64encode(struct.pack(">II", 0x1C849314, len(packed)) + packed).decode()
 
 
-def test_what_is_encoded_is_decoded():
+def test_what_is_encoded_is_decoded() -> None:
     """Values keep three digits, counts are exact, also above the library's 32 bits."""
     latency = histogram.encode({100: 3_000_000_000, 5_000_000: 2_000_000_000})
     decoded = histogram.decode(latency.payload)
@@ -42,7 +42,7 @@ def test_what_is_encoded_is_decoded():
 @pytest.mark.parametrize(
     "counts", [{5: -1}, {-5: 1}, {5: 1 << 63}, {10**13: 1}, {5: 1 << 53, 6: 1}, {10**400: 10**400}]
 )
-def test_counts_that_no_run_has_are_refused(counts):
+def test_counts_that_no_run_has_are_refused(counts: dict[int, int]) -> None:
     """Below zero, beyond an hour, more than 2^53: a ValueError, and the interpreter lives."""
     with pytest.raises(ValueError, match=r"is none|no run has"):
         histogram.encode(counts)
@@ -67,7 +67,7 @@ def test_counts_that_no_run_has_are_refused(counts):
     ],
     ids=range(13),
 )
-def test_a_hostile_histogram_is_refused_in_little_memory(text):
+def test_a_hostile_histogram_is_refused_in_little_memory(text: str) -> None:
     """A zlib bomb, a header of many gigabytes, broken counters: one sentence, below 16 MB."""
     tracemalloc.start()
     try:
@@ -81,7 +81,7 @@ def test_a_hostile_histogram_is_refused_in_little_memory(text):
     assert "histogram" in str(forms.percentiles(Latency(payload=text, operations=1)))
 
 
-def test_histograms_of_other_bounds_add_up():
+def test_histograms_of_other_bounds_add_up() -> None:
     """A coarser histogram and one that cannot be read do not stop the others."""
     coarse = HdrHistogram(1, 1 << 20, 2)
     coarse.record_value(1000, 3)

@@ -13,6 +13,7 @@ from replayer.errors import Impossible
 from replayer.imports import Sheaf
 from replayer.model import Status, StepResult
 from replayer.results import imported, store
+from tests.command import Replayer
 from tests.known import known
 
 FILES = Path(__file__).parents[1] / "fixtures" / "imports"
@@ -29,7 +30,7 @@ def values(step: StepResult) -> dict[str, float]:
     return {m.metric: m.value for m in step.measurements}
 
 
-def test_every_dbname_line_of_pgio_is_a_repeat():
+def test_every_dbname_line_of_pgio_is_a_repeat() -> None:
     """Three readable DBNAME lines, one with a file name before it, are three repeats of one run."""
     sheaf = read("pgio", FILES / "pgio" / "runit.out", "uek")
     (run,) = sheaf.runs
@@ -47,7 +48,7 @@ def test_every_dbname_line_of_pgio_is_a_repeat():
     assert run.steps[0].facts["shared_buffers"] == "500MB"
 
 
-def test_an_unreadable_dbname_line_is_named_with_its_number():
+def test_an_unreadable_dbname_line_is_named_with_its_number() -> None:
     """The line whose RIOPS are missing is no repeat: it is named, with its number."""
     (words,) = read("pgio", FILES / "pgio" / "runit.out").unread
 
@@ -55,7 +56,7 @@ def test_an_unreadable_dbname_line_is_named_with_its_number():
     assert "RIOPS" not in words or "DBNAME" in words
 
 
-def test_an_imported_pgio_run_warns_of_its_window():
+def test_an_imported_pgio_run_warns_of_its_window() -> None:
     """The README's 1 TB run: the warning, and what its own rows give over the same seconds."""
     (run,) = read("pgio", FILES / "pgio" / "README-1TB.txt").runs
     (step,) = run.steps
@@ -68,7 +69,7 @@ def test_an_imported_pgio_run_warns_of_its_window():
     assert any("288 s" in note for note in step.notes)
 
 
-def test_files_beside_pgio_belong_to_the_last_run():
+def test_files_beside_pgio_belong_to_the_last_run() -> None:
     """Session detail, iostat and vmstat are read; the first lines, since boot, are not."""
     (run,) = read("pgio", FILES / "pgio" / "runit.out").runs
     last = run.steps[-1]
@@ -80,7 +81,7 @@ def test_files_beside_pgio_belong_to_the_last_run():
     assert run.steps[0].series is None
 
 
-def test_a_host_told_after_the_line_is_taken_only_if_it_is_the_only_one(tmp_path):
+def test_a_host_told_after_the_line_is_taken_only_if_it_is_the_only_one(tmp_path: Path) -> None:
     """One uname after the DBNAME line is its host; two of different kernels would be a guess."""
     line = (FILES / "pgio" / "README-1TB.txt").read_text().splitlines()[-1]
     uname = "Linux h 5.{}.0-1 #1 SMP Mon Sep 24 14:45:01 PDT 2018 x86_64 GNU/Linux"
@@ -94,7 +95,7 @@ def test_a_host_told_after_the_line_is_taken_only_if_it_is_the_only_one(tmp_path
     assert any("several kernels" in words for words in sheaf.unread)
 
 
-def test_two_kernels_in_one_file_are_two_runs(tmp_path):
+def test_two_kernels_in_one_file_are_two_runs(tmp_path: Path) -> None:
     """Where each DBNAME line has its uname before it, each kernel has a run of its own."""
     line = (FILES / "pgio" / "README-1TB.txt").read_text().splitlines()[-1]
     uname = "Linux h 5.{}.0-1 #1 SMP Mon Sep 24 14:45:01 PDT 2018 x86_64 GNU/Linux"
@@ -106,7 +107,7 @@ def test_two_kernels_in_one_file_are_two_runs(tmp_path):
     assert [len(run.steps) for run in runs] == [2, 1]
 
 
-def test_fio_jobs_are_steps_with_reads_and_writes_apart():
+def test_fio_jobs_are_steps_with_reads_and_writes_apart() -> None:
     """Every value is what fio wrote, in replayer's units; jobs under one name are told apart."""
     path = FILES / "fio" / "randrw.json"
     job = json.loads(path.read_text())["jobs"][0]
@@ -122,7 +123,7 @@ def test_fio_jobs_are_steps_with_reads_and_writes_apart():
     assert run.status is Status.DONE
 
 
-def test_fios_bins_become_a_histogram():
+def test_fios_bins_become_a_histogram() -> None:
     """json+ has every latency: the histogram's median is fio's own, to its three digits."""
     (run,) = read("fio", FILES / "fio" / "json-plus.json").runs
     latency = run.steps[0].latency["read"]
@@ -132,7 +133,7 @@ def test_fios_bins_become_a_histogram():
     assert median == pytest.approx(values(run.steps[0])["fio.read.latency.p50"], rel=0.02)
 
 
-def test_warnings_before_fios_json_are_passed_over(tmp_path):
+def test_warnings_before_fios_json_are_passed_over(tmp_path: Path) -> None:
     """A terminal's capture begins with fio's warnings."""
     path = tmp_path / "out.json"
     path.write_text("fio: a warning\n" + (FILES / "fio" / "randrw.json").read_text())
@@ -140,7 +141,7 @@ def test_warnings_before_fios_json_are_passed_over(tmp_path):
     assert len(read("fio", path).runs[0].steps) == 2
 
 
-def test_a_failed_fio_job_is_a_failed_run(tmp_path):
+def test_a_failed_fio_job_is_a_failed_run(tmp_path: Path) -> None:
     """An error number of fio makes the step and the run failed."""
     keys = json.loads((FILES / "fio" / "randrw.json").read_text())
     keys["jobs"][1]["error"] = 5
@@ -176,7 +177,7 @@ def test_a_failed_fio_job_is_a_failed_run(tmp_path):
         ),
     ],
 )
-def test_sysbench_reports_are_read_whole(name, expected):
+def test_sysbench_reports_are_read_whole(name: str, expected: dict[str, float]) -> None:
     """Every number of sysbench 1.0.20's own output is taken, and no line is left over."""
     sheaf = read("sysbench", FILES / "sysbench" / f"{name}.txt")
     (run,) = sheaf.runs
@@ -187,14 +188,14 @@ def test_sysbench_reports_are_read_whole(name, expected):
     assert {metric: found[metric] for metric in expected} == pytest.approx(expected)
 
 
-def test_sysbenchs_lines_of_each_second_are_a_series():
+def test_sysbenchs_lines_of_each_second_are_a_series() -> None:
     """--report-interval makes a series."""
     (run,) = read("sysbench", FILES / "sysbench" / "fileio.txt").runs
 
     assert known(run.steps[0].series).columns["sysbench.reads"] == (1077.15,)
 
 
-def test_reports_of_one_test_in_one_file_are_repeats(tmp_path):
+def test_reports_of_one_test_in_one_file_are_repeats(tmp_path: Path) -> None:
     """Two reports of the same test are two repeats; one of another test is another run."""
     cpu, memory = ((FILES / "sysbench" / f"{n}.txt").read_text() for n in ("cpu", "memory"))
     path = tmp_path / "all.txt"
@@ -207,7 +208,7 @@ def test_reports_of_one_test_in_one_file_are_repeats(tmp_path):
     ]
 
 
-def test_an_unknown_line_of_sysbench_is_named(tmp_path):
+def test_an_unknown_line_of_sysbench_is_named(tmp_path: Path) -> None:
     """A number that is none is named with its line, and is no measurement."""
     text = (FILES / "sysbench" / "cpu.txt").read_text().replace("4829.58", "a lot")
     path = tmp_path / "cpu.txt"
@@ -232,7 +233,9 @@ def test_an_unknown_line_of_sysbench_is_named(tmp_path):
         None,
     ],
 )
-def test_foreign_files_are_refused_in_one_sentence(tool, content, tmp_path):
+def test_foreign_files_are_refused_in_one_sentence(
+    tool: str, content: bytes | None, tmp_path: Path
+) -> None:
     """Empty, binary, foreign, cut-off and missing files: one sentence that names the file."""
     path = tmp_path / "file"
     if content is not None:
@@ -251,7 +254,7 @@ def test_foreign_files_are_refused_in_one_sentence(tool, content, tmp_path):
         ("sysbench", "sysbench/fileio.txt"),
     ],
 )
-def test_an_import_is_stored_and_loaded_as_it_is(tool, name, tmp_path):
+def test_an_import_is_stored_and_loaded_as_it_is(tool: str, name: str, tmp_path: Path) -> None:
     """An imported run survives its file, and importing the same bytes again gives the same id."""
     copy = shutil.copytree((FILES / name).parent, tmp_path / "in") / Path(name).name
     (run,) = read(tool, FILES / name).runs
@@ -299,7 +302,7 @@ Threads fairness:
 """
 
 
-def test_sysbenchs_database_tests_are_read_whole(tmp_path):
+def test_sysbenchs_database_tests_are_read_whole(tmp_path: Path) -> None:
     """Transactions, queries, errors and latencies of an oltp test, and its seconds."""
     path = tmp_path / "oltp.txt"
     path.write_text(OLTP)
@@ -316,7 +319,7 @@ def test_sysbenchs_database_tests_are_read_whole(tmp_path):
     assert known(run.steps[0].series).columns["sysbench.tps"] == (92.8,)
 
 
-def test_fios_clients_are_steps_without_their_sum(tmp_path):
+def test_fios_clients_are_steps_without_their_sum(tmp_path: Path) -> None:
     """From two hosts, fio's client_stats are steps; the sum over all clients is none."""
     keys = json.loads((FILES / "fio" / "randrw.json").read_text())
     keys["client_stats"] = [*keys.pop("jobs"), {"jobname": "All clients"}]
@@ -328,7 +331,7 @@ def test_fios_clients_are_steps_without_their_sum(tmp_path):
     assert sheaf.unread == ()
 
 
-def test_what_an_import_does_not_know_is_not_printed(replayer, tmp_path):
+def test_what_an_import_does_not_know_is_not_printed(replayer: Replayer, tmp_path: Path) -> None:
     """The report of an imported run says nothing of swap, memory, CPU or device."""
     (run,) = read("fio", FILES / "fio" / "randrw.json").runs
     path = store.reserve(tmp_path, run)

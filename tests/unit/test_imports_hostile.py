@@ -6,8 +6,9 @@ import random
 import re
 import shlex
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,7 +17,7 @@ from replayer.errors import Impossible
 from replayer.imports import Sheaf
 from replayer.model import Run
 from replayer.results import imported, store
-from tests.command import COMMAND
+from tests.command import COMMAND, Replayer
 from tests.cpu_time import at_once
 
 FILES = Path(__file__).parents[1] / "fixtures" / "imports"
@@ -143,13 +144,13 @@ def read_or_refused(tool: str, path: Path) -> tuple[Sequence[Run], Sequence[str]
 
 
 @pytest.mark.parametrize("tool", TOOLS)
-def test_every_tool_has_fixtures(tool):
+def test_every_tool_has_fixtures(tool: str) -> None:
     """An importer without a fixture would be tested by nothing below."""
     assert fixtures(tool)
 
 
 @pytest.mark.parametrize("tool", TOOLS)
-def test_a_changed_file_is_read_or_refused(tool, tmp_path):
+def test_a_changed_file_is_read_or_refused(tool: str, tmp_path: Path) -> None:
     """Of files with chance changes each is a run that can be read again, or one sentence."""
     draw = random.Random(f"replayer {tool}")  # the same cases on every machine
     files = fixtures(tool)
@@ -188,7 +189,7 @@ def test_a_changed_file_is_read_or_refused(tool, tmp_path):
     ],
     ids=range(14),
 )
-def test_a_hostile_file_is_refused_at_once(tool, data, tmp_path):
+def test_a_hostile_file_is_refused_at_once(tool: str, data: bytes, tmp_path: Path) -> None:
     """Dots, beginnings without ends, nesting, megabytes in a line: refused within seconds."""
     path = tmp_path / "file"
     path.write_bytes(data)
@@ -205,7 +206,9 @@ def test_a_hostile_file_is_refused_at_once(tool, data, tmp_path):
         lambda job: job["read"].update(iops=10**30),
     ],
 )
-def test_impossible_numbers_of_fio_are_told(replayer, change, tmp_path):
+def test_impossible_numbers_of_fio_are_told(
+    replayer: Replayer, change: Callable[[dict[str, Any]], object], tmp_path: Path
+) -> None:
     """A count below zero ended the interpreter; what cannot be is named, and nothing is stored."""
     keys = json.loads((FILES / "fio" / "json-plus.json").read_text())
     change(keys["jobs"][0])
@@ -217,7 +220,7 @@ def test_impossible_numbers_of_fio_are_told(replayer, change, tmp_path):
     assert len(list(tmp_path.iterdir())) == 1
 
 
-def test_an_endless_runtime_of_fio_is_refused(tmp_path):
+def test_an_endless_runtime_of_fio_is_refused(tmp_path: Path) -> None:
     """1e999 is a number in JSON: a run with it could not be read again."""
     text = (FILES / "fio" / "json-plus.json").read_text()
     path = tmp_path / "job.json"
@@ -227,7 +230,9 @@ def test_an_endless_runtime_of_fio_is_refused(tmp_path):
         read("fio", path)
 
 
-def test_standard_input_and_pipes_are_read(replayer, tmp_path, monkeypatch):
+def test_standard_input_and_pipes_are_read(
+    replayer: Replayer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """`-` and a named pipe hold what a file holds, and make the same run."""
     file = FILES / "sysbench" / "cpu.txt"
     (expected,) = read("sysbench", file).runs
@@ -245,7 +250,9 @@ def test_standard_input_and_pipes_are_read(replayer, tmp_path, monkeypatch):
     assert run.steps == expected.steps
 
 
-def test_what_is_no_file_is_refused(replayer, tmp_path, monkeypatch):
+def test_what_is_no_file_is_refused(
+    replayer: Replayer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A pipe without a writer, a device, a folder, a closed standard input: one sentence each."""
     os.mkfifo(tmp_path / "pipe")
     monkeypatch.setattr(imported, "_PATIENCE", 0.1)
@@ -257,7 +264,7 @@ def test_what_is_no_file_is_refused(replayer, tmp_path, monkeypatch):
     assert "standard input is closed" in replayer.process(command=shell, status=2).err
 
 
-def test_marks_and_other_encodings_are_read(tmp_path):
+def test_marks_and_other_encodings_are_read(tmp_path: Path) -> None:
     """A byte order mark, UTF-16 as PowerShell writes it and carriage returns change nothing."""
     text = (FILES / "sysbench" / "cpu.txt").read_text()
     path = tmp_path / "cpu.txt"
@@ -276,7 +283,7 @@ def test_marks_and_other_encodings_are_read(tmp_path):
         imported.opened(path)
 
 
-def test_what_is_not_understood_is_counted(tmp_path):
+def test_what_is_not_understood_is_counted(tmp_path: Path) -> None:
     """Twenty lines are named, the others are counted."""
     path = tmp_path / "cpu.txt"
     path.write_text((FILES / "sysbench" / "cpu.txt").read_text() + "what?\n" * 1234)
@@ -286,7 +293,7 @@ def test_what_is_not_understood_is_counted(tmp_path):
     assert "1,214 more" in unread[-1]
 
 
-def test_the_tool_that_fits_is_named(replayer):
+def test_the_tool_that_fits_is_named(replayer: Replayer) -> None:
     """A file of fio given to pgio's import: the sentence says which import reads it."""
     refused = replayer("import", "pgio", FILES / "fio" / "randrw.json", status=2)
 
@@ -294,7 +301,7 @@ def test_the_tool_that_fits_is_named(replayer):
 
 
 @pytest.mark.parametrize("tool", TOOLS)
-def test_no_tool_is_taken_for_another(tool):
+def test_no_tool_is_taken_for_another(tool: str) -> None:
     """The beginning of a tool's file has its own sign and no other's."""
     for path in fixtures(tool):
         if tool == "pgio" and path.name.endswith(".out") and path.name != "runit.out":

@@ -13,6 +13,7 @@ from replayer import registry
 from replayer.imports import Sheaf
 from replayer.model import StepResult
 from replayer.results import imported
+from tests.command import Replayer
 from tests.known import known
 
 FILES = Path(__file__).parents[1] / "fixtures" / "imports"
@@ -175,7 +176,9 @@ def values(step: StepResult) -> dict[str, float]:
         ),
     ],
 )
-def test_every_value_is_taken_and_no_line_is_left(name, expected):
+def test_every_value_is_taken_and_no_line_is_left(
+    name: str, expected: list[dict[str, float]]
+) -> None:
     """The numbers of a tool's own output, in replayer's units; every line is understood."""
     sheaf = read(name.partition("/")[0], FILES / name)
     steps = [step for run in sheaf.runs for step in run.steps]
@@ -186,7 +189,7 @@ def test_every_value_is_taken_and_no_line_is_left(name, expected):
         assert {key: values(step).get(key) for key in wanted} == pytest.approx(wanted)
 
 
-def test_progress_of_dd_is_no_copy():
+def test_progress_of_dd_is_no_copy() -> None:
     """Of status=progress only the last line counts, and as many bytes are repeats."""
     (run,) = read("dd", FILES / "dd" / "gnu.txt").runs
 
@@ -195,7 +198,7 @@ def test_progress_of_dd_is_no_copy():
     assert "taken as repeats" in run.advice[0].found
 
 
-def test_iostats_first_report_is_passed_over_and_stamps_make_a_series():
+def test_iostats_first_report_is_passed_over_and_stamps_make_a_series() -> None:
     """Since the boot is no interval; without -t there is no series, and it is said."""
     (run,) = read("iostat", FILES / "iostat" / "extended.txt").runs
     (without,) = read("iostat", FILES / "iostat" / "old.txt").runs
@@ -207,7 +210,7 @@ def test_iostats_first_report_is_passed_over_and_stamps_make_a_series():
     assert any("without -t" in note for note in without.steps[0].notes)
 
 
-def test_machines_of_one_file_are_runs_of_their_own(tmp_path):
+def test_machines_of_one_file_are_runs_of_their_own(tmp_path: Path) -> None:
     """Two machines' iostat, bonnie++ and sysbench in one file are two runs, not repeats of one."""
     both = tmp_path / "both"
     both.write_text("".join((FILES / "iostat" / n).read_text() for n in ("old.txt", "plain.txt")))
@@ -228,7 +231,7 @@ def test_machines_of_one_file_are_runs_of_their_own(tmp_path):
     ]
 
 
-def test_repeats_without_a_host_are_said_to_be_taken_as_one_machines(tmp_path):
+def test_repeats_without_a_host_are_said_to_be_taken_as_one_machines(tmp_path: Path) -> None:
     """Where a file does not say which machine it was, the run says what was assumed."""
     path = tmp_path / "twice"
     path.write_text((FILES / "sysbench" / "cpu.txt").read_text() * 2)
@@ -238,7 +241,7 @@ def test_repeats_without_a_host_are_said_to_be_taken_as_one_machines(tmp_path):
     assert "does not say which machine" in run.advice[0].found
 
 
-def test_a_log_of_pgbench_has_every_latency():
+def test_a_log_of_pgbench_has_every_latency() -> None:
     """-l has each transaction: a histogram, its percentiles, and transactions a second."""
     (run,) = read("pgbench", FILES / "pgbench" / "pgbench_log.1").runs
     (step,) = run.steps
@@ -248,7 +251,7 @@ def test_a_log_of_pgbench_has_every_latency():
     assert known(step.series).columns["pgbench.tps"] == (3, 1, 1)
 
 
-def test_the_walk_of_measure_reads_is_a_walk():
+def test_the_walk_of_measure_reads_is_a_walk() -> None:
     """Its metrics and facts have the names of replayer's own walk, so that both compare."""
     (run,) = read("measure_reads", FILES / "measure_reads" / "walk.txt").runs
 
@@ -278,7 +281,7 @@ def write(path: Path, *reports: Mapping[str, object]) -> Path:
     return path
 
 
-def test_fio_2_is_read(tmp_path):
+def test_fio_2_is_read(tmp_path: Path) -> None:
     """Fio 2 writes KiB a second and microseconds, and has neither bw_bytes nor clat_ns."""
     side: dict[str, Any] = {"io_bytes": 8000, "bw": 800, "iops": 100.5, "runtime": 10000}
     side["clat"] = {"min": 1, "max": 5000, "percentile": {"99.000000": 2500}}
@@ -294,7 +297,7 @@ def test_fio_2_is_read(tmp_path):
     )
 
 
-def test_unified_reporting_is_read(tmp_path):
+def test_unified_reporting_is_read(tmp_path: Path) -> None:
     """unified_rw_reporting=1 gives one side, `mixed`, in place of reads and writes."""
     report = fio()
     report["jobs"][0]["mixed"] = report["jobs"][0].pop("read")
@@ -304,14 +307,14 @@ def test_unified_reporting_is_read(tmp_path):
     assert run.steps[0].elapsed == 10
 
 
-def test_the_time_of_a_group_is_no_sum(tmp_path):
+def test_the_time_of_a_group_is_no_sum(tmp_path: Path) -> None:
     """With group_reporting job_runtime is the sum over the jobs: the time is the sides' own."""
     (run,) = read("fio", write(tmp_path / "f", fio(job_runtime=40000))).runs
 
     assert run.steps[0].elapsed == 10
 
 
-def test_text_round_fios_json_is_passed_over(tmp_path):
+def test_text_round_fios_json_is_passed_over(tmp_path: Path) -> None:
     """--output-format=normal,json writes both, in either order, and warnings before them."""
     path = write(tmp_path / "f", fio())
     path.write_text(f"fio: a warning\n{path.read_text()}\n\na: (groupid=0): err= 0\n  read: IOPS\n")
@@ -319,7 +322,7 @@ def test_text_round_fios_json_is_passed_over(tmp_path):
     assert len(read("fio", path).runs[0].steps) == 1
 
 
-def test_interim_reports_are_one_run(tmp_path):
+def test_interim_reports_are_one_run(tmp_path: Path) -> None:
     """--status-interval writes growing reports of one job: only the last is a result."""
     reports = []
     for second in (3, 6, 9):
@@ -332,7 +335,9 @@ def test_interim_reports_are_one_run(tmp_path):
     assert "2 interim reports" in run.advice[0].found
 
 
-def test_reports_one_after_another_are_repeats_and_beside_another_are_machines(tmp_path):
+def test_reports_one_after_another_are_repeats_and_beside_another_are_machines(
+    tmp_path: Path,
+) -> None:
     """What began before the other had ended ran elsewhere; what began after it is a repeat."""
     one, two, beside = (fio(timestamp=at) for at in (1000, 1020, 1025))
     runs = read("fio", write(tmp_path / "f", one, two, beside)).runs
@@ -341,7 +346,7 @@ def test_reports_one_after_another_are_repeats_and_beside_another_are_machines(t
     assert [step.repeat for step in runs[0].steps] == [1, 2]
 
 
-def test_clients_of_fio_are_machines(tmp_path):
+def test_clients_of_fio_are_machines(tmp_path: Path) -> None:
     """Two hosts with a job of one name are two runs, each with its host's name."""
     report = fio()
     job = report.pop("jobs")[0]
@@ -356,7 +361,7 @@ def test_clients_of_fio_are_machines(tmp_path):
     assert [len(run.steps) for run in runs] == [1, 1]
 
 
-def test_a_report_that_is_cut_off_leaves_those_before_it(tmp_path):
+def test_a_report_that_is_cut_off_leaves_those_before_it(tmp_path: Path) -> None:
     """A killed fio leaves half a report: the whole ones are read, and the half is named."""
     path = write(tmp_path / "f", fio())
     path.write_text(path.read_text() + "\n" + path.read_text()[:200])
@@ -366,7 +371,7 @@ def test_a_report_that_is_cut_off_leaves_those_before_it(tmp_path):
     assert "cut off" in sheaf.unread[0]
 
 
-def test_a_machine_that_has_only_a_table_is_not_lost_beside_anothers_csv(tmp_path):
+def test_a_machine_that_has_only_a_table_is_not_lost_beside_anothers_csv(tmp_path: Path) -> None:
     """bonnie++ writes table and CSV of one run; another machine's table is a run of its own."""
     path = tmp_path / "f"
     folder = FILES / "bonnie"
@@ -375,7 +380,7 @@ def test_a_machine_that_has_only_a_table_is_not_lost_beside_anothers_csv(tmp_pat
     assert [run.host["host.name"] for run in read("bonnie", path).runs] == ["beta", "alpha"]
 
 
-def test_an_odd_label_is_printed_as_json(replayer, tmp_path):
+def test_an_odd_label_is_printed_as_json(replayer: Replayer, tmp_path: Path) -> None:
     """A label in another encoding is printed as JSON, one run a line."""
     words = ("import", "dd", FILES / "dd" / "gnu.txt", "--json", "--results", tmp_path)
     (line,) = replayer.process(*words, "--label", os.fsdecode(b"\xff")).out.splitlines()

@@ -24,7 +24,7 @@ def attempts(
     return attempt, kernels
 
 
-def test_a_failed_boot_is_tried_again():
+def test_a_failed_boot_is_tried_again() -> None:
     """The turn of a boot that failed is still due, so its kernel is booted once more."""
     attempt, kernels = attempts(50.0, None, 60.0, 55.0)
 
@@ -32,7 +32,7 @@ def test_a_failed_boot_is_tried_again():
     assert kernels == ["a", "b", "b", "a"]
 
 
-def test_a_kernel_that_never_boots_ends_the_plan(capsys):
+def test_a_kernel_that_never_boots_ends_the_plan(capsys: pytest.CaptureFixture[str]) -> None:
     """No later turn is due before it: what there is is compared, and how much that is is said."""
     attempt, kernels = attempts(50.0, *[None] * TRIES)
 
@@ -42,7 +42,7 @@ def test_a_kernel_that_never_boots_ends_the_plan(capsys):
 
 
 @pytest.mark.parametrize(("start", "boots"), [(2.0, []), (30.0, []), (2.0, [40.0, 900.0])])
-def test_patience_follows_the_machine(start, boots):
+def test_patience_follows_the_machine(start: float, boots: list[float]) -> None:
     """A machine that starts slowly, or took long before, is waited for in proportion."""
     patience = Machine("tcg", "max", start).patience(boots)
 

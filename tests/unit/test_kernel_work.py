@@ -40,25 +40,25 @@ def frames(chain: str) -> list[str]:
 
 
 @pytest.mark.parametrize(("chain", "spent"), CASES)
-def test_a_chain_is_work_of_its_kind(chain, spent):
+def test_a_chain_is_work_of_its_kind(chain: str, spent: Spent) -> None:
     """By the first function from the leaf on that says what it is for."""
     assert kernel_work.of(frames(chain)) is spent
 
 
-def test_every_part_of_the_kernels_time_has_its_chains():
+def test_every_part_of_the_kernels_time_has_its_chains() -> None:
     """Those that are shown of a server's kernel time, and other work of the kernel."""
     kernels = list(Spent)[list(Spent).index(Spent.ENTRY) : list(Spent).index(Spent.KERNEL) + 1]
 
     assert {spent for _, spent in CASES} == set(kernels)
 
 
-def test_functions_of_programs_say_nothing_of_the_kernels_work():
+def test_functions_of_programs_say_nothing_of_the_kernels_work() -> None:
     """A program may call its own functions as the kernel calls its."""
     assert kernel_work.of(["tcp_sendmsg", "schedule", f"unheard_of{KERNEL_FRAME}"]) is Spent.KERNEL
     assert kernel_work.of(["tcp_sendmsg"]) is Spent.KERNEL
 
 
-def test_samples_are_summed_by_whose_they_are_and_user_mode_is_left_out():
+def test_samples_are_summed_by_whose_they_are_and_user_mode_is_left_out() -> None:
     """The whole of the kernel's samples is there, none is counted twice."""
     stacks = {
         ";".join(["server", "kernel", "postgres", *frames(COPIES[0])]): 7,

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -22,7 +23,9 @@ except Interrupted as error:
 """
 
 
-def test_a_module_is_imported_when_a_name_of_it_is_asked_for(tmp_path, monkeypatch):
+def test_a_module_is_imported_when_a_name_of_it_is_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """To stand for a module costs nothing; what is in it is the module's own."""
     (tmp_path / "needed_later.py").write_text("things = []\n")
     monkeypatch.syspath_prepend(tmp_path)
@@ -37,7 +40,7 @@ def test_a_module_is_imported_when_a_name_of_it_is_asked_for(tmp_path, monkeypat
     del sys.modules["needed_later"]
 
 
-def test_a_signal_waits_until_the_module_is_there(tmp_path):
+def test_a_signal_waits_until_the_module_is_there(tmp_path: Path) -> None:
     """A library's C code may make another fault of it, with a traceback, or go on."""
     (tmp_path / "slow.py").write_text(
         "import os, signal\n"

@@ -15,7 +15,7 @@ def device(reads: int, *, block: int = BLOCK, writes: int = 0) -> DeviceDelta:
     return DeviceDelta(10.0, reads, reads * block, writes, writes * 4096)
 
 
-def test_readme_figures_of_pgio_give_the_true_rate():
+def test_readme_figures_of_pgio_give_the_true_rate() -> None:
     """Pgio's 1 TB example prints 390,969; its own rows over its own window give 132,475."""
     before = Counters(clock=1_527_000_000.0, hits=0, reads=349_278_820)
     after = Counters(clock=1_527_000_123.0, hits=346_860, reads=365_573_275)
@@ -24,7 +24,7 @@ def test_readme_figures_of_pgio_give_the_true_rate():
     assert int(cache_hits(before, after)) == 2_820
 
 
-def test_empty_window_has_no_rate():
+def test_empty_window_has_no_rate() -> None:
     """A window without length divides nothing by zero."""
     point = Counters(clock=5.0, hits=1, reads=1)
 
@@ -42,7 +42,7 @@ def test_empty_window_has_no_rate():
         (1010, Verdict.PHYSICAL),
     ],
 )
-def test_verdict_changes_at_its_borders(from_device, verdict):
+def test_verdict_changes_at_its_borders(from_device: int, verdict: Verdict) -> None:
     """At most 2 percent from the device is cached, at least 90 percent physical."""
     made = balance(None, 10.0, 1000, 70, device(from_device), "vda", BLOCK)
 
@@ -52,7 +52,7 @@ def test_verdict_changes_at_its_borders(from_device, verdict):
     assert made.buffer_hits == 7.0
 
 
-def test_few_misses_do_not_make_a_cached_run_physical():
+def test_few_misses_do_not_make_a_cached_run_physical() -> None:
     """Where the server's buffers served nearly all, a handful of device reads decides nothing."""
     buffered = balance(Verdict.CACHED, 10.0, 20, 980, device(20), "vda", BLOCK)
     missed = balance(Verdict.CACHED, 10.0, 21, 979, device(21), "vda", BLOCK)
@@ -62,7 +62,7 @@ def test_few_misses_do_not_make_a_cached_run_physical():
     assert buffered.note.startswith("asked for cached, got buffered; 98.0 % of the blocks were in")
 
 
-def test_buffers_that_served_all_are_known_without_a_device():
+def test_buffers_that_served_all_are_known_without_a_device() -> None:
     """The server's own counters show it, also on another machine, however busy a disk is."""
     elsewhere = balance(Verdict.PHYSICAL, 10.0, 0, 5000, None, None, BLOCK)
     beside = balance(Verdict.CACHED, 10.0, 24, 5000, device(1000), "vda", BLOCK, own_bytes=0)
@@ -72,13 +72,13 @@ def test_buffers_that_served_all_are_known_without_a_device():
     assert beside.ratio is None
 
 
-def test_a_server_that_counts_nothing_gives_no_verdict():
+def test_a_server_that_counts_nothing_gives_no_verdict() -> None:
     """No hit and no miss is no evidence of anything."""
     assert balance(None, 10.0, 0, 0, device(0), "vda", BLOCK).verdict == Verdict.UNKNOWN
 
 
 @pytest.mark.parametrize(("reads", "told"), [(1900, False), (2000, True), (50_000, True)])
-def test_foreign_reads_are_named_from_two_percent_on(reads, told):
+def test_foreign_reads_are_named_from_two_percent_on(reads: int, *, told: bool) -> None:
     """Small reads of others beside a cached run count by their number: the ratio is made of it."""
     moved = DeviceDelta(10.0, reads, reads * 512, 0, 0)
     made = balance(Verdict.CACHED, 10.0, 100_000, 0, moved, "vda", BLOCK, own_bytes=0)
@@ -87,7 +87,7 @@ def test_foreign_reads_are_named_from_two_percent_on(reads, told):
     assert ("other processes read" in made.note) is told
 
 
-def test_layers_add_up_to_what_the_server_missed():
+def test_layers_add_up_to_what_the_server_missed() -> None:
     """Page-cache hits and device reads together are the blocks missed, and never below 0."""
     mixed = balance(None, 10.0, 1000, 0, device(300), "vda", BLOCK)
     more = balance(None, 10.0, 1000, 0, device(1500), "vda", BLOCK)
@@ -98,7 +98,7 @@ def test_layers_add_up_to_what_the_server_missed():
     assert more.page_cache_hits == 0.0
 
 
-def test_large_device_reads_are_judged_by_their_bytes():
+def test_large_device_reads_are_judged_by_their_bytes() -> None:
     """Sixteen blocks in one request are sixteen blocks from the device, not one."""
     made = balance(Verdict.PHYSICAL, 10.0, 1600, 0, device(100, block=16 * BLOCK), "vda", BLOCK)
 
@@ -107,7 +107,7 @@ def test_large_device_reads_are_judged_by_their_bytes():
     assert made.ratio == pytest.approx(100 / 1600)
 
 
-def test_other_than_asked_is_said_first():
+def test_other_than_asked_is_said_first() -> None:
     """A step that asked for physical and was served by the page cache says so."""
     made = balance(Verdict.PHYSICAL, 10.0, 1000, 0, device(0), "vda", BLOCK)
     same = balance(Verdict.CACHED, 10.0, 1000, 0, device(0), "vda", BLOCK)
@@ -116,7 +116,7 @@ def test_other_than_asked_is_said_first():
     assert "asked" not in same.note
 
 
-def test_device_that_cannot_be_counted_gives_no_verdict():
+def test_device_that_cannot_be_counted_gives_no_verdict() -> None:
     """Without the device's counters nothing is claimed about it."""
     made = balance(Verdict.PHYSICAL, 10.0, 1000, 5, None, None, BLOCK)
 
@@ -126,7 +126,7 @@ def test_device_that_cannot_be_counted_gives_no_verdict():
     assert made.note
 
 
-def test_other_readers_do_not_change_the_verdict_where_the_server_can_be_asked():
+def test_other_readers_do_not_change_the_verdict_where_the_server_can_be_asked() -> None:
     """A whole device's reads are not the server's: its own bytes decide, the others are told of."""
     busy = device(5000, block=4 * BLOCK)
     cached = balance(Verdict.CACHED, 10.0, 10_000, 0, busy, "vda", BLOCK, own_bytes=0)
@@ -140,7 +140,7 @@ def test_other_readers_do_not_change_the_verdict_where_the_server_can_be_asked()
     assert unknown.verdict == Verdict.PHYSICAL
 
 
-def test_read_ahead_of_the_server_is_not_taken_for_missed_blocks():
+def test_read_ahead_of_the_server_is_not_taken_for_missed_blocks() -> None:
     """Own bytes above one block per read do not lift the share above what the requests say."""
     made = balance(
         None,
@@ -156,7 +156,7 @@ def test_read_ahead_of_the_server_is_not_taken_for_missed_blocks():
     assert made.verdict == Verdict.MIXED
 
 
-def test_other_readers_and_writers_are_told_of():
+def test_other_readers_and_writers_are_told_of() -> None:
     """The whole device is counted, so what others did on it is said when it was large."""
     quiet = balance(None, 10.0, 100_000, 0, device(100_000), "vda", BLOCK)
     read = balance(None, 10.0, 100_000, 0, device(120_000), "vda", BLOCK)
@@ -167,7 +167,7 @@ def test_other_readers_and_writers_are_told_of():
     assert "wrote" in wrote.note
 
 
-def test_what_the_server_wrote_is_not_told_as_others_writes():
+def test_what_the_server_wrote_is_not_told_as_others_writes() -> None:
     """Only what is left of the device's writes is named, from 2 percent on."""
     moved = DeviceDelta(10.0, 1000, 1000 * BLOCK, 8000, 8000 * BLOCK)
     keys = {"own_bytes": 1000 * BLOCK, "own_write_bytes": 8000 * BLOCK}

@@ -31,7 +31,9 @@ def drawn(rate: float, seconds: float, arrivals: Arrivals, seed: int = 1) -> Num
 
 @pytest.mark.parametrize("arrivals", ["poisson", "uniform"])
 @pytest.mark.parametrize(("rate", "seconds"), [(500, 60), (5000, 1.7), (3.5, 10), (0.2, 3)])
-def test_exactly_as_many_arrive_as_the_rate_says(arrivals, rate, seconds):
+def test_exactly_as_many_arrive_as_the_rate_says(
+    arrivals: Arrivals, rate: float, seconds: float
+) -> None:
     """Chance decides when, never how many: a rate is held to the statement, in order."""
     times = drawn(rate, seconds, arrivals)
 
@@ -40,7 +42,7 @@ def test_exactly_as_many_arrive_as_the_rate_says(arrivals, rate, seconds):
     assert not len(times) or (times[0] >= 0 and times[-1] < seconds * SECOND)
 
 
-def test_poisson_arrivals_are_those_of_a_poisson_process():
+def test_poisson_arrivals_are_those_of_a_poisson_process() -> None:
     """Gaps are exponential, and counts of short and of long times vary as much as their mean."""
     times = drawn(1000, 200, "poisson")
     gaps = np.diff(times) / SECOND
@@ -51,13 +53,13 @@ def test_poisson_arrivals_are_those_of_a_poisson_process():
         assert counts.var() / counts.mean() == pytest.approx(1, abs=5 * (2 / len(counts)) ** 0.5)
 
 
-def test_arrivals_depend_on_the_seed_alone():
+def test_arrivals_depend_on_the_seed_alone() -> None:
     """The same seed gives the same intended starts."""
     assert (drawn(700, 5, "poisson", 3) == drawn(700, 5, "poisson", 3)).all()
     assert (drawn(700, 5, "poisson", 3) != drawn(700, 5, "poisson", 4)).any()
 
 
-def test_a_mix_is_a_table_or_a_text():
+def test_a_mix_is_a_table_or_a_text() -> None:
     """--set takes the same as a workload file; shares are of all weights."""
     table = mix_of(point=70, update=20, insert=10, hot="20%/80%", cpu="2ms")
 
@@ -86,25 +88,25 @@ def test_a_mix_is_a_table_or_a_text():
         ({"point": 1, "hit_ratio": 2}, "less than or equal to 1"),
     ],
 )
-def test_a_mix_that_cannot_be_is_refused(given, sentence):
+def test_a_mix_that_cannot_be_is_refused(given: Any, sentence: str) -> None:
     """What is wrong is said, with what would be right."""
     with pytest.raises(ValidationError, match=sentence):
         Mix.model_validate(given)
 
 
-def test_what_a_mix_cannot_stand_for_is_named():
+def test_what_a_mix_cannot_stand_for_is_named() -> None:
     """Joins and the application's locks always, the CPU where nobody says what it was."""
     assert any("joins" in words for words in Mix(point=1).untested())
     assert any("CPU" in words for words in Mix(point=1).untested())
     assert not any("CPU" in words for words in mix_of(point=1, cpu="1ms").untested())
 
 
-def test_work_is_carried_by_the_speed_of_a_core():
+def test_work_is_carried_by_the_speed_of_a_core() -> None:
     """A core that is half as fast needs twice the time."""
     assert mixes.carried(0.002, 100.0, 50.0) == 0.004
 
 
-def test_cpu_is_carried_by_the_probes_that_both_machines_ran():
+def test_cpu_is_carried_by_the_probes_that_both_machines_ran() -> None:
     """Half the passes and twice the bytes cancel out; without a probe here nothing is carried."""
     values = {burn.CPU_METRIC: 50.0, burn.MEMORY_METRIC: 4e9}
     probe = StepResult(
@@ -167,7 +169,7 @@ def statement(
     return Statement(kind, "", names, weight, span, burn)
 
 
-def test_requests_come_in_the_proportions_of_their_weights():
+def test_requests_come_in_the_proportions_of_their_weights() -> None:
     """Every kind has its share of all statements, within what chance allows."""
     places, _ = requests_of(statement(weight=7), statement(weight=2), statement(weight=1))
     shares = np.bincount(places) / len(places)
@@ -176,7 +178,7 @@ def test_requests_come_in_the_proportions_of_their_weights():
 
 
 @pytest.mark.parametrize("span", [1, 7, 1000])
-def test_every_key_is_there_and_every_first_key_alike(span):
+def test_every_key_is_there_and_every_first_key_alike(span: int) -> None:
     """A range lies within the table, from the first key to the last, and none is preferred."""
     _, numbers = requests_of(statement(span=span))
     keys = np.array(numbers)
@@ -189,7 +191,7 @@ def test_every_key_is_there_and_every_first_key_alike(span):
     assert counts.std() <= 1.2 * counts.mean() ** 0.5
 
 
-def test_hot_rows_get_their_share_of_the_accesses():
+def test_hot_rows_get_their_share_of_the_accesses() -> None:
     """20%/80%: one row in five has four of five accesses, and the others share the rest evenly."""
     _, numbers = requests_of(statement(), hot=mixes.Hot(0.2, 0.8))
     keys = np.array(numbers)[:, 0]
@@ -200,7 +202,7 @@ def test_hot_rows_get_their_share_of_the_accesses():
     assert counts[:200].mean() == pytest.approx(16 * counts[200:].mean(), rel=0.05)
 
 
-def test_inserts_of_all_processes_have_keys_of_their_own():
+def test_inserts_of_all_processes_have_keys_of_their_own() -> None:
     """Keys rise without a gap, those of another process lie elsewhere, and none is negative."""
     one, other = (
         [keys for keys, _ in requests_of(statement("insert", ("first", "last"), span=90),
@@ -213,7 +215,7 @@ def test_inserts_of_all_processes_have_keys_of_their_own():
     assert requests_of(statement("insert", ("last",), span=90))[1][0] == [90]
 
 
-def test_burn_is_exact_on_average():
+def test_burn_is_exact_on_average() -> None:
     """Units are whole numbers that chance rounds, so that their mean is what was asked for."""
     _, numbers = requests_of(statement(names=("burn",), burn=2.3))
     units = np.array(numbers)[:, 0]
@@ -222,7 +224,7 @@ def test_burn_is_exact_on_average():
     assert units.mean() == pytest.approx(2.3, abs=0.01)
 
 
-def test_requests_depend_on_the_seed_and_the_process():
+def test_requests_depend_on_the_seed_and_the_process() -> None:
     """A run can be repeated request by request; processes do not walk in step."""
     same = [requests_of(statement(), number=200)[1] for _ in range(2)]
 
@@ -231,7 +233,7 @@ def test_requests_depend_on_the_seed_and_the_process():
     assert same[0] != requests_of(statement(), number=200, seed=2)[1]
 
 
-def test_times_become_counts_and_lags():
+def test_times_become_counts_and_lags() -> None:
     """Service is from the actual start, response from the intended one, lag is between them."""
     tallying = Tallying(["point", "update"], 2.0)
     begin = 7 * SECOND
@@ -263,7 +265,7 @@ def test_times_become_counts_and_lags():
     assert tally.answers.tolist() == [1, 1, 1]
 
 
-def test_counts_of_processes_are_added():
+def test_counts_of_processes_are_added() -> None:
     """All processes are one load; one that ended sooner has no answers later."""
     parts = []
     for begun in (1.0, 5.0):

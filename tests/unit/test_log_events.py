@@ -2,10 +2,13 @@
 
 import time
 from datetime import UTC, datetime
+from pathlib import Path
 
 from replayer.engines import engine
+from replayer.engines.connection import Database
 from replayer.model import Series
 from replayer.servers import log_events
+from replayer.servers.open import Server
 
 LOG = """\
 2026-11-20 10:00:00.000 UTC [7] LOG:  starting PostgreSQL 18.1 on x86_64-pc-linux-gnu
@@ -19,7 +22,7 @@ no time 2026-11-20 10:00:08.000 UTC [12] checkpoint starting
 """
 
 
-def test_events_are_found_with_their_second(tmp_path):
+def test_events_are_found_with_their_second(tmp_path: Path) -> None:
     """Checkpoints, autovacuum and deadlocks have a kind, a second and words; no other line."""
     log = tmp_path / "server.log"
     log.write_text(LOG)
@@ -37,7 +40,7 @@ def test_events_are_found_with_their_second(tmp_path):
     ]
 
 
-def test_a_checkpoint_of_the_real_server_is_a_mark(database, server):
+def test_a_checkpoint_of_the_real_server_is_a_mark(database: Database, server: Server) -> None:
     """A CHECKPOINT while a series runs is a mark in it, and one before it is none."""
     database.query("CHECKPOINT")
     time.sleep(0.01)  # the log's clock has milliseconds
@@ -57,7 +60,9 @@ def test_a_checkpoint_of_the_real_server_is_a_mark(database, server):
     assert all(0 <= mark.at <= long for mark in marks)
 
 
-def test_what_the_real_server_does_is_heard_while_it_runs(database, server):
+def test_what_the_real_server_does_is_heard_while_it_runs(
+    database: Database, server: Server
+) -> None:
     """A CHECKPOINT since the last look is heard once; what was before is not."""
     database.query("CHECKPOINT")
     tail = log_events.Tail(server)
@@ -75,7 +80,7 @@ def test_what_the_real_server_does_is_heard_while_it_runs(database, server):
     assert list(tail.fresh()) == []
 
 
-def test_no_log_no_marks(tmp_path):
+def test_no_log_no_marks(tmp_path: Path) -> None:
     """A log that is not there has no events."""
     keys = engine.load("postgres").spec.server.log_events
     assert keys is not None

@@ -48,7 +48,7 @@ V1 = {
 }
 
 
-def test_cgroup_v2_is_made_where_memory_is_delegated(tmp_path):
+def test_cgroup_v2_is_made_where_memory_is_delegated(tmp_path: Path) -> None:
     """A group needs a parent that hands the memory controller down, as near to the top as it is."""
     host = machine(tmp_path, V2)
     found = memory_bound._tree(host)
@@ -59,7 +59,7 @@ def test_cgroup_v2_is_made_where_memory_is_delegated(tmp_path):
     assert found.home == "/sys/fs/cgroup/user.slice/work"
 
 
-def test_cgroup_v2_without_delegation_is_refused_with_the_reason(tmp_path):
+def test_cgroup_v2_without_delegation_is_refused_with_the_reason(tmp_path: Path) -> None:
     """In a container without the memory controller nothing can be bounded by a cgroup."""
     bare = {path: "" if "subtree_control" in path else text for path, text in V2.items()}
 
@@ -68,7 +68,7 @@ def test_cgroup_v2_without_delegation_is_refused_with_the_reason(tmp_path):
     )
 
 
-def test_cgroup_v1_is_found_beside_an_empty_v2(tmp_path):
+def test_cgroup_v1_is_found_beside_an_empty_v2(tmp_path: Path) -> None:
     """A hybrid machine has its memory controller in version 1."""
     found = memory_bound._tree(machine(tmp_path, V1))
     assert not isinstance(found, str)
@@ -77,14 +77,14 @@ def test_cgroup_v1_is_found_beside_an_empty_v2(tmp_path):
     assert found.home == "/sys/fs/cgroup/memory/work"
 
 
-def test_machine_without_huge_pages_is_refused(tmp_path):
+def test_machine_without_huge_pages_is_refused(tmp_path: Path) -> None:
     """A kernel without huge pages has none to reserve."""
     host = machine(tmp_path, {"proc/meminfo": "MemTotal: 1000 kB\n"})
 
     assert str(memory_bound.refusal("hugepages", host)) == "this kernel has no huge pages"
 
 
-def test_ballast_is_refused_where_it_would_count_against_replayer_itself(tmp_path):
+def test_ballast_is_refused_where_it_would_count_against_replayer_itself(tmp_path: Path) -> None:
     """Inside of a limited cgroup, locked memory takes away the database's own."""
     limited = {**V1, "sys/fs/cgroup/memory/work/memory.limit_in_bytes": str(1 << 30)}
 
@@ -95,8 +95,8 @@ def test_ballast_is_refused_where_it_would_count_against_replayer_itself(tmp_pat
     ("now", "left"), [(500, 100), (520, 120), (300, 100), (100, 100), (50, 50)]
 )
 def test_recovered_huge_pages_never_fall_below_what_was_there(
-    tmp_path, monkeypatch, server_home, now, left
-):
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server_home: Path, now: int, left: int
+) -> None:
     """Only what replayer added is given back, also when others added or took some meanwhile."""
     path = tmp_path / "nr_hugepages"
     path.write_text(str(now))
@@ -108,7 +108,7 @@ def test_recovered_huge_pages_never_fall_below_what_was_there(
     assert list(journal.notes("hugepages")) == []
 
 
-def test_recovering_what_is_gone_is_fine(tmp_path, server_home):
+def test_recovering_what_is_gone_is_fine(tmp_path: Path, server_home: Path) -> None:
     """A cgroup that somebody else removed, and a ballast that died, are simply forgotten."""
     group = journal.take("cgroup", group=str(tmp_path / "replayer-1-ab"), home=str(tmp_path))
     child = journal.take("ballast", child="boot:999999999:1", bytes=1)
@@ -118,7 +118,9 @@ def test_recovering_what_is_gone_is_fine(tmp_path, server_home):
     assert list(journal.notes("cgroup", "ballast")) == []
 
 
-def test_huge_pages_that_cannot_be_given_back_are_told(tmp_path, monkeypatch, server_home):
+def test_huge_pages_that_cannot_be_given_back_are_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server_home: Path
+) -> None:
     """A file that is no number is an error in one sentence, and the note stays."""
     monkeypatch.setattr(memory_bound, "_HUGE_PAGES", str(tmp_path / "missing").lstrip("/"))
     note = journal.take("hugepages", path=str(tmp_path / "missing"), before=0, pages=4)

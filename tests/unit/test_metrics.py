@@ -23,6 +23,8 @@ from replayer.results import histogram, store
 from replayer.results.store import FORMAT
 from replayer.run import event_file, events
 
+OPEN_TEXT: Callable[[Collector], bytes] = openmetrics.generate_latest
+OPEN_FAMILIES: Callable[[str], Iterator[Metric]] = text_string_to_metric_families
 Samples = Mapping[tuple[str, frozenset[tuple[str, str]]], float]
 """What was exported, by name and labels."""
 FIXTURE = Path(__file__).parents[1] / "fixtures" / "runs" / f"format-{FORMAT}.json"
@@ -50,10 +52,10 @@ def exported(*runs: Run) -> Samples:
     registry = CollectorRegistry()
     registry.register(_Of(*runs))
     generate_latest(registry)
-    text = openmetrics.generate_latest(registry).decode()
+    text = OPEN_TEXT(registry).decode()
     return {
         (sample.name, frozenset(sample.labels.items())): sample.value
-        for family in text_string_to_metric_families(text)
+        for family in OPEN_FAMILIES(text)
         for sample in family.samples
     }
 
@@ -74,7 +76,7 @@ def step_of(run: Run, repeat: int, **changes: Any) -> StepResult:
     return step.model_copy(update={"repeat": repeat, **changes})
 
 
-def test_all_measurements_are_exported_as_the_report_has_them(stored):
+def test_all_measurements_are_exported_as_the_report_has_them(stored: Run) -> None:
     """Each number of each step stands there once, by the name that it has in the result file."""
     samples = exported(stored)
     for step in (s for s in stored.steps if s.status is Status.DONE):
@@ -90,7 +92,7 @@ def test_all_measurements_are_exported_as_the_report_has_them(stored):
         assert took == pytest.approx(step.elapsed, rel=1e-12)
 
 
-def test_ledger_cpu_and_device_are_the_reports(stored):
+def test_ledger_cpu_and_device_are_the_reports(stored: Run) -> None:
     """The ledger's layers, and the collectors' means over the window, in base units."""
     samples = exported(stored)
     step = step_of(stored, 1)
@@ -108,7 +110,7 @@ def test_ledger_cpu_and_device_are_the_reports(stored):
     assert read == pytest.approx((mean(step.series, "diskstats.rkB/s") or math.nan) * 1024)
 
 
-def test_repeats_are_one_sample_their_median(stored):
+def test_repeats_are_one_sample_their_median(stored: Run) -> None:
     """However often a step is repeated it has as many series, and only what was done counts."""
     values = (300.0, 100.0, 200.0)
     steps = [
@@ -132,7 +134,7 @@ def test_repeats_are_one_sample_their_median(stored):
     assert len(all_) == len(one) + 1
 
 
-def test_counters_never_go_backwards(stored):
+def test_counters_never_go_backwards(stored: Run) -> None:
     """With each repeat that is added no bucket, count or sum of a histogram gets smaller."""
     before: Samples = {}
     for many in range(1, 4):
@@ -149,7 +151,7 @@ def test_counters_never_go_backwards(stored):
         before = counters
 
 
-def test_buckets_hold_what_was_measured(stored):
+def test_buckets_hold_what_was_measured(stored: Run) -> None:
     """A bucket has the operations that took no longer than it says, to three digits."""
     drawn = random.Random(13)
     spans = [int(drawn.lognormvariate(13, 2)) + 1 for _ in range(5000)]
@@ -171,14 +173,14 @@ def test_buckets_hold_what_was_measured(stored):
 @pytest.mark.parametrize(
     ("operations", "last"), [(10, "50"), (100, "95"), (499, "95"), (500, "99"), (50_000, "99.99")]
 )
-def test_a_percentile_needs_operations_beyond_it(stored, operations, last):
+def test_a_percentile_needs_operations_beyond_it(stored: Run, operations: int, last: str) -> None:
     """What so few operations do not support is not exported."""
     step = step_of(stored, 1, latency={"select": histogram.encode({1000: operations})})
 
     assert latency.operations([step])["select"].percentiles[-1][0] == last
 
 
-def test_a_histogram_that_cannot_be_read_is_left_out(stored):
+def test_a_histogram_that_cannot_be_read_is_left_out(stored: Run) -> None:
     """The rest of the step is exported all the same."""
     step = step_of(stored, 1)
     bad = {kind: one.model_copy(update={"payload": "x"}) for kind, one in step.latency.items()}
@@ -192,7 +194,7 @@ def test_a_histogram_that_cannot_be_read_is_left_out(stored):
 @pytest.mark.parametrize(
     "label", ['<b onclick="x">', "a\x1b[31mb", "x" * 10_000, 'q"\\\n', "\udcff", "ü \u202e"]
 )
-def test_labels_are_short_and_steer_nothing(stored, label):
+def test_labels_are_short_and_steer_nothing(stored: Run, label: str) -> None:
     """Whatever a label has in it, the export is valid, and shows no more of it than a line."""
     samples = exported(stored.model_copy(update={"label": label}))
     (shown,) = (dict(pairs)["label"] for name, pairs in samples if name == "replayer_run_info")
@@ -201,7 +203,7 @@ def test_labels_are_short_and_steer_nothing(stored, label):
     assert shown.isprintable()
 
 
-def test_what_is_no_number_is_left_out(stored):
+def test_what_is_no_number_is_left_out(stored: Run) -> None:
     """Infinity and NaN have no sample, nor a stamp that is none."""
     odd = tuple(
         Measurement(metric=f"a.{number}", value=number, unit="s", better=Better.LESS)
@@ -218,7 +220,7 @@ def test_what_is_no_number_is_left_out(stored):
 @pytest.mark.parametrize(
     "wrong", ["65536", "127.0.0.1:x", "127.0.0.1:65536", "[::1:1", "127.0.0.1:-1", "no.invalid:1"]
 )
-def test_what_is_no_address_is_refused(wrong, public):
+def test_what_is_no_address_is_refused(wrong: str, *, public: bool) -> None:
     """One sentence says what it must be."""
     with pytest.raises(Impossible, match=r"--listen .*127\.0\.0\.1") as refused:
         address.listening(wrong, "--listen", public=public)
@@ -226,7 +228,7 @@ def test_what_is_no_address_is_refused(wrong, public):
     assert "\n" not in str(refused.value)
 
 
-def test_others_are_let_in_only_if_it_is_asked_for():
+def test_others_are_let_in_only_if_it_is_asked_for() -> None:
     """An address that others reach wants --metrics-public."""
     with pytest.raises(Impossible, match="--metrics-public"):
         address.listening("0.0.0.0:0", "--metrics", public=False)
@@ -244,7 +246,7 @@ def test_others_are_let_in_only_if_it_is_asked_for():
         ("a:b:c", "403"),
     ],
 )
-def test_a_name_of_the_web_gets_nothing_from_loopback(host, status):
+def test_a_name_of_the_web_gets_nothing_from_loopback(host: str, status: str) -> None:
     """A page whose name was made to lead here reads nothing with its visitor's browser."""
     answers: list[object] = []
 
@@ -279,12 +281,12 @@ def tell(told: IO[bytes], *some: events.Event) -> None:
 
 def asked(registry: CollectorRegistry) -> Samples:
     """Return (name, labels) -> value of what a registry exports now."""
-    text = openmetrics.generate_latest(registry).decode()
-    families = text_string_to_metric_families(text)
+    text = OPEN_TEXT(registry).decode()
+    families = OPEN_FAMILIES(text)
     return {(s.name, frozenset(s.labels.items())): s.value for f in families for s in f.samples}
 
 
-def test_what_a_run_tells_is_exported_while_it_runs(under_way):
+def test_what_a_run_tells_is_exported_while_it_runs(under_way: tuple[Path, IO[bytes]]) -> None:
     """Figures of the step under way, of processors and device; a step that ended has none."""
     path, told = under_way
     registry = source.registry(source.Named((path,)))
@@ -310,7 +312,7 @@ def test_what_a_run_tells_is_exported_while_it_runs(under_way):
     assert not {"replayer_current_riops", "replayer_step_running"} & {name for name, _ in over}
 
 
-def test_a_figure_that_is_old_is_not_of_this_moment(under_way):
+def test_a_figure_that_is_old_is_not_of_this_moment(under_way: tuple[Path, IO[bytes]]) -> None:
     """A step that tells none any more does something else, such as its account."""
     path, told = under_way
     registry = source.registry(source.Named((path,)))
@@ -326,7 +328,9 @@ def test_a_figure_that_is_old_is_not_of_this_moment(under_way):
     assert "replayer_current_riops" not in names
 
 
-def test_counters_of_events_go_on_when_the_run_ends_or_is_taken_up(stored, under_way):
+def test_counters_of_events_go_on_when_the_run_ends_or_is_taken_up(
+    stored: Run, under_way: tuple[Path, IO[bytes]]
+) -> None:
     """They only grow, however the lines come; when the run is over its figures are gone."""
     path, told = under_way
     registry = source.registry(source.Named((path,)))

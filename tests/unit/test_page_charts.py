@@ -57,12 +57,12 @@ def compared(run_of: RunOf) -> Comparison:
     return compare(*two(run_of, factors))
 
 
-def test_the_ratios_are_sorted_worst_first_with_their_directions(compared):
+def test_the_ratios_are_sorted_worst_first_with_their_directions(compared: Comparison) -> None:
     """From the top: worse, then better, then what was not shown; each says which way is good."""
     chart = known(charts.intervals(compared))
     titles = [title.partition(" (")[0] for title in reversed(chart["layout"]["categories"])]
     verdict = {row.title: row.verdict for row in compared.rows}
-    places = [ORDER.index(verdict[title]) for title in titles]
+    places = [ORDER.index(known(verdict[title])) for title in titles]
 
     assert places == sorted(places)
     assert {Verdict.WORSE, Verdict.BETTER} <= set(verdict.values())
@@ -73,7 +73,7 @@ def test_the_ratios_are_sorted_worst_first_with_their_directions(compared):
     assert "left of 1 B has less, right of 1 it has more" in chart["layout"]["x"]
 
 
-def test_a_ratio_far_out_is_a_mark_at_the_edge_with_its_value(compared):
+def test_a_ratio_far_out_is_a_mark_at_the_edge_with_its_value(compared: Comparison) -> None:
     """60 times as much does not stretch the axis: all others are seen, and it is told in words."""
     chart = known(charts.intervals(compared))
     low, high = chart["layout"]["range_x"]
@@ -87,7 +87,7 @@ def test_a_ratio_far_out_is_a_mark_at_the_edge_with_its_value(compared):
     assert low < beyond["x"][place] < high
 
 
-def test_the_verdict_comes_first_in_one_sentence(compared):
+def test_the_verdict_comes_first_in_one_sentence(compared: Comparison) -> None:
     """The sentence names what differs most of what a step is run for, and its direction."""
     words = verdict_first(compared)
 
@@ -96,7 +96,7 @@ def test_the_verdict_comes_first_in_one_sentence(compared):
     assert words.endswith("metrics")
 
 
-def test_nothing_shown_is_said_to_be_nothing_shown(run_of):
+def test_nothing_shown_is_said_to_be_nothing_shown(run_of: RunOf) -> None:
     """Two sides that are the same by the same work are neither better nor worse."""
     sides = two(run_of, {"sessions.operations": 1.0}, boots=2)
 
@@ -118,7 +118,7 @@ def watched(run: Run, values: Sequence[float], begin: float = 5.0) -> Run:
     return run.model_copy(update={"steps": steps})
 
 
-def test_sides_are_overlaid_second_by_second(run_of):
+def test_sides_are_overlaid_second_by_second(run_of: RunOf) -> None:
     """For each second of the window the median of a side's runs, within 10 and 90 % of them."""
     rows = np.random.default_rng(2).normal(1000, 100, (9, 20))
     sides = [
@@ -137,7 +137,7 @@ def test_sides_are_overlaid_second_by_second(run_of):
     assert np.allclose(others[2]["y"], 2 * np.median(rows, axis=0), rtol=1e-3)
 
 
-def test_windows_of_unequal_length_and_gaps_overlay_what_half_of_them_have(run_of):
+def test_windows_of_unequal_length_and_gaps_overlay_what_half_of_them_have(run_of: RunOf) -> None:
     """A second is drawn if at least half of the runs have it; a shorter run moves no other."""
     values = [[100.0] * 10, [100.0] * 10, [300.0] * 4]
     sides = [
@@ -149,7 +149,7 @@ def test_windows_of_unequal_length_and_gaps_overlay_what_half_of_them_have(run_o
     assert chart["traces"][2]["y"] == [100.0] * 10
 
 
-def test_one_side_is_not_overlaid(run_of):
+def test_one_side_is_not_overlaid(run_of: RunOf) -> None:
     """Without a second side, or where it has no series, there is no such chart."""
     side = Side("A", (watched(run_of([1.0]), [1.0] * 9),))
 
@@ -160,14 +160,16 @@ def test_one_side_is_not_overlaid(run_of):
 @pytest.mark.parametrize(
     ("count", "last"), [(0, None), (9, None), (10, 0.0), (100, 90.0), (1000, 99.0), (6000, 99.75)]
 )
-def test_percentiles_are_drawn_as_far_as_ten_observations_support(count, last):
+def test_percentiles_are_drawn_as_far_as_ten_observations_support(
+    count: int, last: float | None
+) -> None:
     """Beyond the last percentile that is drawn there are ten observations or more."""
     shares = charts.supported(count)
 
     assert (shares[-1] if shares else None) == last
 
 
-def test_no_latency_is_drawn_beyond_what_its_count_supports(run_of):
+def test_no_latency_is_drawn_beyond_what_its_count_supports(run_of: RunOf) -> None:
     """500 operations say nothing of the 99.9th percentile."""
     histogram = HdrHistogram(1, 10**11, 3)
     for value in range(500):

@@ -19,7 +19,7 @@ def _fresh() -> Iterator[None]:
     scripts._plotly.cache_clear()
 
 
-def test_plotly_is_packed_whole_and_small():
+def test_plotly_is_packed_whole_and_small() -> None:
     """Unpacked it is the script of the policy's second hash; packed it leaves a page its room."""
     text = gzip.decompress(base64.b64decode(scripts.plotly()))
     named = scripts.allowed().split()[1].removeprefix("'sha256-").rstrip("'")
@@ -29,12 +29,12 @@ def test_plotly_is_packed_whole_and_small():
     assert len(scripts.plotly()) < 600_000
 
 
-def test_the_licence_of_plotly_travels_with_it():
+def test_the_licence_of_plotly_travels_with_it() -> None:
     """Who gets the script gets its licence."""
     assert "Plotly" in scripts.part("plotly/LICENSE")
 
 
-def test_another_script_is_refused(monkeypatch):
+def test_another_script_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """A script that is not the one replayer came with makes no page, and it is said what to do."""
     monkeypatch.setattr(scripts, "part", lambda _: "window.other = 1")
     scripts._plotly.cache_clear()

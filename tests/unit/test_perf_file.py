@@ -35,7 +35,7 @@ def kinds_of(path: Path) -> list[int]:
     return kinds
 
 
-def test_they_are_passed_over_and_nothing_else_is_changed(tmp_path):
+def test_they_are_passed_over_and_nothing_else_is_changed(tmp_path: Path) -> None:
     """Of all others each byte is as before, and what follows upon the records as well."""
     path = file_of(KINDS, tmp_path / "perf.data")
     before = path.read_bytes()
@@ -48,7 +48,7 @@ def test_they_are_passed_over_and_nothing_else_is_changed(tmp_path):
     assert len(changed) == 3
 
 
-def test_of_a_perf_that_was_killed_all_is_read(tmp_path):
+def test_of_a_perf_that_was_killed_all_is_read(tmp_path: Path) -> None:
     """It wrote no size of its records: they go up to the end of the file."""
     path = file_of(KINDS, tmp_path / "perf.data", size=0)
 
@@ -58,7 +58,7 @@ def test_of_a_perf_that_was_killed_all_is_read(tmp_path):
 
 
 @pytest.mark.parametrize("left", [56, 64, 70, 100])
-def test_a_file_that_is_cut_is_mended_as_far_as_it_goes(tmp_path, left):
+def test_a_file_that_is_cut_is_mended_as_far_as_it_goes(tmp_path: Path, left: int) -> None:
     """And one whose records make no sense is left as it is."""
     path = file_of(KINDS, tmp_path / "perf.data")
     path.write_bytes(path.read_bytes()[:left])

@@ -49,7 +49,9 @@ def recorded(tmp_path: Path) -> Callable[..., Case]:
         preflight.huge_pages,
     ],
 )
-def test_every_line_says_something_of_every_machine(recorded, machine, question):
+def test_every_line_says_something_of_every_machine(
+    recorded: Callable[..., Case], machine: str, question: Callable[[Case], preflight.Line]
+) -> None:
     """A line that is not ok says what was found; one that can be mended says what to do."""
     line = question(recorded(machine))
 
@@ -58,7 +60,9 @@ def test_every_line_says_something_of_every_machine(recorded, machine, question)
     assert line.answer is not Answer.NO or line.todo
 
 
-def test_free_space_is_compared_with_what_the_workload_writes(recorded, monkeypatch):
+def test_free_space_is_compared_with_what_the_workload_writes(
+    recorded: Callable[..., Case], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The workload's own tables decide: a disk that cannot hold them is a NO that is needed."""
     case = recorded("proc-6.18")
     wanted = case.tables[0]
@@ -73,7 +77,9 @@ def test_free_space_is_compared_with_what_the_workload_writes(recorded, monkeypa
     assert "--data-dir" in line.todo
 
 
-def test_memory_is_compared_with_what_is_to_be_cached(recorded, monkeypatch):
+def test_memory_is_compared_with_what_is_to_be_cached(
+    recorded: Callable[..., Case], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Cached sessions of more than the memory holds are a NO, with the key to lower."""
     case = recorded("proc-6.18")
     monkeypatch.setattr(Case, "tables", (0, case.host.usable_memory_bytes() * 2))
@@ -83,7 +89,7 @@ def test_memory_is_compared_with_what_is_to_be_cached(recorded, monkeypatch):
     assert "scale" in line.todo
 
 
-def test_swap_in_use_is_told(recorded):
+def test_swap_in_use_is_told(recorded: Callable[..., Case]) -> None:
     """How much of it is in use is said, with the way to keep it out."""
     meminfo = (FIXTURES / "proc-6.18/first/proc/meminfo").read_text().splitlines()
     kept = [line for line in meminfo if not line.startswith("Swap")]
@@ -95,13 +101,13 @@ def test_swap_in_use_is_told(recorded):
     assert "swapoff" in line.todo
 
 
-def test_a_machine_without_pressure_says_how_to_get_it(recorded):
+def test_a_machine_without_pressure_says_how_to_get_it(recorded: Callable[..., Case]) -> None:
     """Linux 3.10 has none."""
     assert preflight.pressure(recorded("proc-3.10")).answer is Answer.LIMITED
     assert preflight.pressure(recorded("proc-5.4")).answer is Answer.OK
 
 
-def test_the_nearest_folder_that_exists_is_asked(server_home):
+def test_the_nearest_folder_that_exists_is_asked(server_home: Path) -> None:
     """A data folder that is still to be made is judged by where it will be made."""
     # The server's user can pass through there.
     folder = server_home / "nearest"
@@ -113,7 +119,7 @@ def test_the_nearest_folder_that_exists_is_asked(server_home):
     assert list(folder.iterdir()) == []
 
 
-def test_a_folder_of_somebody_elses_is_refused_and_left_alone(tmp_path):
+def test_a_folder_of_somebody_elses_is_refused_and_left_alone(tmp_path: Path) -> None:
     """What is not replayer's is named, and nothing in it changes."""
     precious = tmp_path / "precious"
     precious.write_text("mine")
@@ -124,7 +130,7 @@ def test_a_folder_of_somebody_elses_is_refused_and_left_alone(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["precious"]
 
 
-def test_every_question_is_asked_once():
+def test_every_question_is_asked_once() -> None:
     """A line is a public function with `case`: being there is all it takes."""
     names = [question.__name__ for question in preflight._questions()]
 
@@ -133,7 +139,7 @@ def test_every_question_is_asked_once():
     assert names[0] == "server"
 
 
-def test_room_of_probes_is_that_of_the_largest():
+def test_room_of_probes_is_that_of_the_largest() -> None:
     """A probe's files are gone when the next one's are made."""
     case = Case(Host(), workload="storage")
     sizes = [known(footprint.of(spec, 8192)).disk_bytes for spec in workload.load("storage").steps]
@@ -141,7 +147,9 @@ def test_room_of_probes_is_that_of_the_largest():
     assert min(sizes) < max(sizes) == case.tables[0]
 
 
-def test_without_perf_it_is_told_how_sleep_is_known(recorded, monkeypatch, tmp_path):
+def test_without_perf_it_is_told_how_sleep_is_known(
+    recorded: Callable[..., Case], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     """The account still has looks; what to install, and what to expect, is said."""
     monkeypatch.setenv("PATH", str(tmp_path))
 

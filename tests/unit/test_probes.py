@@ -6,6 +6,7 @@ import zlib
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import accumulate, islice, pairwise
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -29,6 +30,7 @@ from replayer.storage.io_result import IoResult
 from replayer.storage.spin import _cpu, _memory
 from replayer.watch.histogram import Latencies, bin_of
 from tests.benchmarks import storage as bench
+from tests.fixture_types import RunOf
 from tests.known import known
 
 
@@ -53,7 +55,7 @@ def orion_points() -> list[orion._Point]:
 
 
 @pytest.mark.parametrize("name", registry.names("probes"))
-def test_probe_keeps_its_contract(name):
+def test_probe_keeps_its_contract(name: str) -> None:
     """A probe has a Spec over ProbeSpec whose keys have defaults, and run()."""
     module = registry.load("probes", name)
 
@@ -62,7 +64,7 @@ def test_probe_keeps_its_contract(name):
     assert module.Spec(step="probe", probe=name).clients == 1
 
 
-def test_orion_prints_its_own_lines():
+def test_orion_prints_its_own_lines() -> None:
     """The summary has ORION's words, so that whoever greps for them finds them."""
     at = "std dev=0 us @"
 
@@ -77,7 +79,7 @@ def test_orion_prints_its_own_lines():
     ]
 
 
-def test_orion_normal_is_the_whole_matrix():
+def test_orion_normal_is_the_whole_matrix() -> None:
     """Every combination once, both kinds alone included, never nothing at all."""
     spec = orion.Spec(step="probe", probe="orion", run="normal", small=(1, 4), large=(1, 2))
 
@@ -88,7 +90,7 @@ def test_orion_normal_is_the_whole_matrix():
     assert {(4, 2), (0, 1), (1, 0)} <= set(planned)
 
 
-def test_orion_matrix_is_csv_with_a_head_line():
+def test_orion_matrix_is_csv_with_a_head_line() -> None:
     """Rows are large, columns small; what was not under way is empty, not 0."""
     spec = orion.Spec(step="probe", probe="orion", run="normal", small=(1, 17), large=(2,))
     findings = Findings()
@@ -112,7 +114,7 @@ def bonnie_line(**values: float) -> bonnie._Line:
 
 
 @pytest.mark.parametrize("line", [bonnie_line(), bonnie_line(rewrite=10.0), bonnie._Line(1 << 40)])
-def test_bonnie_lines_have_bonnies_columns(line):
+def test_bonnie_lines_have_bonnies_columns(line: bonnie._Line) -> None:
     """The table's columns stay under their headings, and the CSV has a value for every field."""
     spec = bonnie.Spec(step="probe", probe="bonnie")
 
@@ -123,7 +125,7 @@ def test_bonnie_lines_have_bonnies_columns(line):
     assert csv.count(",") == len(reference_tools.BONNIE_FIELDS) - 1
 
 
-def test_bonnie_csv_names_agree_with_the_fields():
+def test_bonnie_csv_names_agree_with_the_fields() -> None:
     """Each value stands in the field that bonnie++ has for it."""
     spec = bonnie.Spec(step="probe", probe="bonnie")
     line = bonnie_line(put_block=366508.4, seeks=12791.0, ran_delete=7.0)
@@ -137,14 +139,14 @@ def test_bonnie_csv_names_agree_with_the_fields():
     assert (fields["ran_del_latency"], fields["file_size"]) == ("4815us", "512M")
 
 
-def test_an_event_of_the_cpu_probe_finds_the_primes():
+def test_an_event_of_the_cpu_probe_finds_the_primes() -> None:
     """The divisions are not left out by anybody: there are 1,227 primes from 5 to 9,999, and 3."""
     event, _ = _cpu(10_000)
 
     assert event() == 1_228
 
 
-def test_cpu_counts_grow_to_all_cores():
+def test_cpu_counts_grow_to_all_cores() -> None:
     """1, 2, 4 and so on, the number of cores last and once."""
     assert cpu.steps(1) == (1,)
     assert cpu.steps(2) == (1, 2)
@@ -152,7 +154,7 @@ def test_cpu_counts_grow_to_all_cores():
     assert cpu.steps(8) == (1, 2, 4, 8)
 
 
-def test_memory_events_touch_every_word():
+def test_memory_events_touch_every_word() -> None:
     """A write event changes the whole block, a read event depends on every word of it."""
     for kind in ("write", "read"):
         event, times = _memory(kind, 1 << 10)
@@ -179,7 +181,7 @@ def test_memory_events_touch_every_word():
         ({"probe": "pg_fsync", "methods": []}, "at least 1 item"),
     ],
 )
-def test_impossible_keys_are_refused(keys, told):
+def test_impossible_keys_are_refused(keys: dict[str, Any], told: str) -> None:
     """What cannot be measured is refused with the reason before anything is written."""
     with pytest.raises(ValidationError, match=re.escape(told)):
         registry.load("probes", keys["probe"]).Spec(step="probe", **keys)
@@ -193,7 +195,9 @@ def test_impossible_keys_are_refused(keys, told):
         ('probe = "orion"\nsmal = [1]', Impossible, "unknown key 'smal' - did you mean small?"),
     ],
 )
-def test_a_wrong_probe_table_names_the_nearest_right_one(tmp_path, table, error, told):
+def test_a_wrong_probe_table_names_the_nearest_right_one(
+    tmp_path: Path, table: str, error: type[Exception], told: str
+) -> None:
     """A workload file's mistakes are told with the file, the step and the right word."""
     path = tmp_path / "wrong.toml"
     path.write_text(f'[[step]]\nstep = "probe"\n{table}\n')
@@ -204,7 +208,7 @@ def test_a_wrong_probe_table_names_the_nearest_right_one(tmp_path, table, error,
     assert str(raised.value).startswith("wrong.toml: step 1 (probe): ")
 
 
-def test_label_says_what_was_done():
+def test_label_says_what_was_done() -> None:
     """A job is named as people say it."""
     job = IoJob(name="x", threads=4, block_size=8192, seconds=1.0)
 
@@ -242,7 +246,7 @@ def row(iops: float, **keys: object) -> dict[str, Any]:
     return {**plain, **keys}
 
 
-def test_ceiling_is_the_newest_probe_of_the_same_device_size_and_depth(run_of):
+def test_ceiling_is_the_newest_probe_of_the_same_device_size_and_depth(run_of: RunOf) -> None:
     """Other devices, sizes, depths, writes and buffered reads are no ceiling; newer beats older."""
     older, newer, failed = run_of([1]), run_of([1]), run_of([1])
     unlike = [
@@ -264,7 +268,7 @@ def test_ceiling_is_the_newest_probe_of_the_same_device_size_and_depth(run_of):
     assert share(reads, Ceiling(43_000)) == "RIOPS 35,928 = 84 % of 8 KiB random reads at depth 4"
 
 
-def test_a_ceiling_of_the_processors_says_so(run_of):
+def test_a_ceiling_of_the_processors_says_so(run_of: RunOf) -> None:
     """Where a row's limit was the processors, so was the ceiling that it gives, and it is told."""
     most = known(ceiling([probed(run_of([1]), [row(43_000, limit="processors")])], "vda", 8192, 4))
 
@@ -272,7 +276,7 @@ def test_a_ceiling_of_the_processors_says_so(run_of):
     assert share(reads, most).endswith("at depth 4 (limited by processors and Python)")
 
 
-def test_report_prints_a_tools_lines_as_they_are(run_of):
+def test_report_prints_a_tools_lines_as_they_are(run_of: RunOf) -> None:
     """Lines that programs look for are whole, however wide, and every row of a sweep is there."""
     csv = ",".join(map(str, range(60)))
     run = probed(run_of([1]), [row(10_000 + depth, depth=depth) for depth in range(1, 31)])
@@ -284,7 +288,7 @@ def test_report_prints_a_tools_lines_as_they_are(run_of):
     assert all(any(f"10,{depth:03d}" in line for line in lines) for depth in range(1, 31))
 
 
-def test_blocks_on_huge_pages_cross_none_that_they_fit():
+def test_blocks_on_huge_pages_cross_none_that_they_fit() -> None:
     """Threads take their blocks from the same huge pages; each is one stretch, none overlap."""
     pages = io_worker._HugePages()
     places = []
@@ -301,7 +305,7 @@ def test_blocks_on_huge_pages_cross_none_that_they_fit():
     assert all(end <= begin for (_, end), (begin, _) in pairwise(ordered))
 
 
-def test_what_is_written_changes_and_cannot_be_compressed():
+def test_what_is_written_changes_and_cannot_be_compressed() -> None:
     """No two pages in turn are alike, nor like those of the chunk before; zlib gains nothing."""
     job = IoJob(name="x", threads=1, block_size=131072, read_share=0.0, operations=1)
     worker = io_worker._IoWorker(IoThread(job, Target(("x",), 1 << 30, direct=True), 0))
@@ -317,7 +321,7 @@ def test_what_is_written_changes_and_cannot_be_compressed():
     assert len(seen) == 2 * 4 * 32
 
 
-def test_threads_share_an_interpreter_with_few(monkeypatch):
+def test_threads_share_an_interpreter_with_few(monkeypatch: pytest.MonkeyPatch) -> None:
     """A thread has a process to itself while there are few; never fewer processes than cores."""
     for cores, threads, processes in (
         (2, 1, 1), (2, 4, 4), (2, 100, 8), (64, 100, 64), (96, 400, 96), (1, 4096, 4),
@@ -337,7 +341,7 @@ def watched(*intervals: tuple[float, float | None, float]) -> Any:
     return SimpleNamespace(series=lambda _begin, _end: series)
 
 
-def test_processors_are_the_limit_when_hardly_any_time_is_left_of_them():
+def test_processors_are_the_limit_when_hardly_any_time_is_left_of_them() -> None:
     """Waiting for I/O is idle; intervals count by their length; what nobody saw is not claimed."""
     assert probe_context._idle(watched((1.0, 10.0, 30.0), (3.0, 0.0, 0.0)), 0, 1) == 0.1
     assert probe_context._idle(watched((1.0, None, 1.0), (1.0, 2.0, 1.0)), 0, 1) == 0.03
@@ -349,7 +353,7 @@ def test_processors_are_the_limit_when_hardly_any_time_is_left_of_them():
     assert run.loop_share == 0.25
 
 
-def test_a_row_that_the_processors_limited_says_so_and_how_much_was_pythons():
+def test_a_row_that_the_processors_limited_says_so_and_how_much_was_pythons() -> None:
     """The row has the CPU of an operation and its limit, and the note the interpreter's part."""
     context = object.__new__(probe_context.ProbeContext)
     context.findings = Findings()
@@ -373,7 +377,7 @@ def test_a_row_that_the_processors_limited_says_so_and_how_much_was_pythons():
     assert "25% of what" in many
 
 
-def test_the_benchmarks_grid_is_drawn_anew_and_again():
+def test_the_benchmarks_grid_is_drawn_anew_and_again() -> None:
     """A seed gives the same points, another one others; every kind is there, all in their range."""
     points = bench.draw(7)
 
@@ -383,7 +387,7 @@ def test_the_benchmarks_grid_is_drawn_anew_and_again():
     assert {reads for kind, _, _, reads in points if kind != "mixed"} == {0, 100}
 
 
-def test_fios_reads_and_writes_add_up(tmp_path):
+def test_fios_reads_and_writes_add_up(tmp_path: Path) -> None:
     """In a mixed mode both sides count: 70 % reads are neither all nor nothing."""
     if reference_tools.installed("fio") is None:
         pytest.skip("fio is not installed")

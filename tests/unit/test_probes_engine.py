@@ -66,7 +66,7 @@ def workspace(tmp_path: Path) -> Iterator[Workspace]:
         yield found
 
 
-def test_bins_are_those_of_an_hdr_histogram():
+def test_bins_are_those_of_an_hdr_histogram() -> None:
     """A latency lands in the very bin that HdrHistogram gives it, over its whole range."""
     histogram = HdrHistogram(1, 3_600_000_000_000, 3)
     draw = np.random.default_rng(1)
@@ -85,7 +85,7 @@ def test_bins_are_those_of_an_hdr_histogram():
     assert bin_of(values).tolist() == expected
 
 
-def test_a_walks_latencies_are_cut_to_the_same_bins():
+def test_a_walks_latencies_are_cut_to_the_same_bins() -> None:
     """Readers keep the lowest value of a latency's bin: it is in the bin that the latency is in."""
     queue = file_reader.Queue.__new__(file_reader.Queue)
     queue.next_said_ns = 1 << 62
@@ -108,7 +108,7 @@ def test_a_walks_latencies_are_cut_to_the_same_bins():
     )
 
 
-def test_percentiles_are_right_to_a_thousandth_and_sums_exact():
+def test_percentiles_are_right_to_a_thousandth_and_sums_exact() -> None:
     """What is read back from the bins agrees with the values themselves."""
     values = (np.random.default_rng(2).gamma(2.0, 90_000.0, 50_000) + 20_000).astype(np.int64)
 
@@ -123,7 +123,7 @@ def test_percentiles_are_right_to_a_thousandth_and_sums_exact():
         assert seen.percentile_ns(share) == pytest.approx(exact, rel=1e-3)
 
 
-def test_payload_is_the_same_histogram():
+def test_payload_is_the_same_histogram() -> None:
     """The payload of a result file decodes to the same counts and percentiles."""
     seen = bins_of(np.random.default_rng(3).integers(10_000, 90_000_000, 3_000))
 
@@ -137,7 +137,7 @@ def test_payload_is_the_same_histogram():
         )
 
 
-def test_latencies_of_threads_add_up():
+def test_latencies_of_threads_add_up() -> None:
     """The sum of two halves is the whole, whichever way it is cut."""
     values = np.random.default_rng(4).integers(1_000, 10_000_000, 1_001)
     whole, parts = bins_of(values), [bins_of(values[:300]), bins_of(values[300:])]
@@ -150,7 +150,7 @@ def test_latencies_of_threads_add_up():
     assert Latencies.of([Latencies(), *parts]).least_ns == whole.least_ns
 
 
-def test_orion_buckets_hold_every_operation_once():
+def test_orion_buckets_hold_every_operation_once() -> None:
     """Power-of-two buckets: 3 us is in 2 - 4, 100 us in 64 - 128, and none is lost."""
     buckets = {low: (high, many) for low, high, many in bins_of([3_000, 100_000]).doublings()}
 
@@ -159,7 +159,7 @@ def test_orion_buckets_hold_every_operation_once():
     assert sum(many for _, many in buckets.values()) == 2
 
 
-def test_threads_of_a_shared_walk_take_every_block_once(workspace):
+def test_threads_of_a_shared_walk_take_every_block_once(workspace: Workspace) -> None:
     """Four threads in two processes write 120 blocks of three files: all of them, in 120 writes."""
     target = workspace.files("f", 3, 40 * BLOCK, block_size=BLOCK)
     before = b"".join(Path(path).read_bytes() for path in target.paths)
@@ -172,7 +172,7 @@ def test_threads_of_a_shared_walk_take_every_block_once(workspace):
     assert same == []
 
 
-def test_sequential_threads_walk_regions_of_their_own(workspace):
+def test_sequential_threads_walk_regions_of_their_own(workspace: Workspace) -> None:
     """Regions cover all blocks, do not overlap, and are walked again from their start."""
     target = workspace.files("f", 1, 100 * BLOCK, block_size=BLOCK)
     job = job_of(threads=3, access=Access.SEQUENTIAL)
@@ -184,7 +184,7 @@ def test_sequential_threads_walk_regions_of_their_own(workspace):
     assert found[0] == [*range(33), *range(7)]
 
 
-def test_random_offsets_are_seeded_uniform_and_differ_by_thread(workspace):
+def test_random_offsets_are_seeded_uniform_and_differ_by_thread(workspace: Workspace) -> None:
     """The same seed gives the same blocks; threads and seeds differ; all blocks are as likely."""
     target = workspace.files("f", 2, 50 * BLOCK, block_size=BLOCK)
     job = job_of(threads=2)
@@ -200,7 +200,7 @@ def test_random_offsets_are_seeded_uniform_and_differ_by_thread(workspace):
 
 
 @pytest.mark.parametrize("theta", [0.5, 1.0, 1.2])
-def test_zipf_follows_its_law_and_spreads_its_favourites(theta):
+def test_zipf_follows_its_law_and_spreads_its_favourites(theta: float) -> None:
     """Rank k is as frequent as x^-theta says, and the two hottest blocks are no neighbours."""
     many, draws = 1_000, 200_000
     law = io_worker._Zipf(many, theta)
@@ -217,7 +217,9 @@ def test_zipf_follows_its_law_and_spreads_its_favourites(theta):
 
 
 @pytest.mark.parametrize("share", [0.0, 1.0, 0.7])
-def test_a_prime_number_of_operations_is_counted_exactly(workspace, share):
+def test_a_prime_number_of_operations_is_counted_exactly(
+    workspace: Workspace, share: float
+) -> None:
     """23 blocks are asked for, 23 are done and 23 are in the histograms, none twice."""
     target = workspace.files("f", 2, 64 * BLOCK, block_size=BLOCK)
 
@@ -230,7 +232,7 @@ def test_a_prime_number_of_operations_is_counted_exactly(workspace, share):
         assert found.issued_reads == 23 * share
 
 
-def test_reads_come_from_where_they_should(workspace):
+def test_reads_come_from_where_they_should(workspace: Workspace) -> None:
     """A block that is written at its place is found there: offsets and files are not mixed up."""
     target = workspace.files("f", 3, 8 * BLOCK, block_size=BLOCK)
     before = [Path(path).read_bytes() for path in target.paths]
@@ -247,7 +249,7 @@ def test_reads_come_from_where_they_should(workspace):
     assert changed == [(0, block) for block in range(8)] + [(1, 0), (1, 1)]
 
 
-def test_rewrite_changes_what_was_there(workspace):
+def test_rewrite_changes_what_was_there(workspace: Workspace) -> None:
     """A rewritten block differs from itself in one byte: it was read before it was written."""
     target = workspace.files("f", 1, 4 * BLOCK, block_size=BLOCK)
     before = Path(target.paths[0]).read_bytes()
@@ -262,7 +264,7 @@ def test_rewrite_changes_what_was_there(workspace):
     assert different == [0, BLOCK, 2 * BLOCK]
 
 
-def test_files_cannot_be_compressed_and_no_page_comes_twice(workspace):
+def test_files_cannot_be_compressed_and_no_page_comes_twice(workspace: Workspace) -> None:
     """Storage that compresses or deduplicates gains nothing from the data, old or overwritten."""
     target = workspace.files("f", 2, 4 << 20, block_size=BLOCK)
     run_io([job_of(read_share=0.0, access=Access.SEQUENTIAL, operations=64)], [target])
@@ -275,7 +277,7 @@ def test_files_cannot_be_compressed_and_no_page_comes_twice(workspace):
     assert len(pages) >= len(data) // BLOCK - 48
 
 
-def test_a_duration_counts_only_what_ended_in_its_window(workspace):
+def test_a_duration_counts_only_what_ended_in_its_window(workspace: Workspace) -> None:
     """The warm-up and what ends late do not count; the rate is over the window alone."""
     target = workspace.files("f", 1, 64 * BLOCK, block_size=BLOCK)
     job = job_of(operations=None, seconds=0.3, warmup=0.2, threads=2)
@@ -287,7 +289,7 @@ def test_a_duration_counts_only_what_ended_in_its_window(workspace):
     assert found.iops == pytest.approx(found.operations / 0.3)
 
 
-def test_rate_is_kept(workspace):
+def test_rate_is_kept(workspace: Workspace) -> None:
     """A limit is never exceeded, whatever the storage could do."""
     target = workspace.files("f", 1, 64 * BLOCK, block_size=BLOCK)
     job = job_of(operations=None, seconds=0.5, rate=200.0, threads=2)
@@ -297,7 +299,7 @@ def test_rate_is_kept(workspace):
     assert 0 < found.operations <= 200 * 0.5 + 2
 
 
-def test_clients_and_loads_are_kept_apart(workspace):
+def test_clients_and_loads_are_kept_apart(workspace: Workspace) -> None:
     """Each client works on its own files, and each job of it has its own figures."""
     targets = [workspace.files(name, 1, 64 * BLOCK, block_size=BLOCK) for name in "ab"]
     jobs = [job_of(operations=5), job_of(name="writes", operations=7, read_share=0.0)]
@@ -316,7 +318,7 @@ def share_of(*, last_ns: int, cut: bool, many: int = 1) -> Share:
     return Share(0, last_ns, cut, (many, 0), (bins.recorded(), Latencies()), (many,))
 
 
-def test_window_is_the_duration_unless_the_amount_ended_first():
+def test_window_is_the_duration_unless_the_amount_ended_first() -> None:
     """A rate is over the whole duration if the clock ended it, else over what the work took."""
     timed = job_of(operations=None, seconds=2.0)
     both = job_of(operations=2, seconds=2.0)
@@ -327,7 +329,7 @@ def test_window_is_the_duration_unless_the_amount_ended_first():
     assert together([summed(both, ended)] * 2).iops == pytest.approx(8.0)
 
 
-def test_nothing_done_is_an_error_not_a_zero():
+def test_nothing_done_is_an_error_not_a_zero() -> None:
     """Storage that hangs gives no figure of 0 IOPS."""
     empty = Share(0, 10, True, (0, 0), (Latencies(), Latencies()), ())
 
@@ -335,13 +337,13 @@ def test_nothing_done_is_an_error_not_a_zero():
         summed(job_of(operations=None, seconds=1.0), [empty])
 
 
-def test_too_few_blocks_for_the_threads_are_refused():
+def test_too_few_blocks_for_the_threads_are_refused() -> None:
     """More threads than blocks would all read the same ones."""
     with pytest.raises(Impossible, match="4 threads need as many blocks"):
         job_of(threads=4).blocks(Target(("/f",), 3 * BLOCK, False))
 
 
-def test_an_input_output_error_is_one_sentence():
+def test_an_input_output_error_is_one_sentence() -> None:
     """The kernel's own EIO ends the run with the file, the size and what to look at."""
     target = Target(("/proc/self/mem",), 64 * BLOCK, False)
 
@@ -354,7 +356,7 @@ def test_an_input_output_error_is_one_sentence():
     )
 
 
-def test_a_file_that_was_cut_short_is_told(workspace):
+def test_a_file_that_was_cut_short_is_told(workspace: Workspace) -> None:
     """Fewer bytes than asked for are an error: a shorter file is not a faster one."""
     target = workspace.files("f", 1, 64 * BLOCK, block_size=BLOCK)
     os.truncate(target.paths[0], 10)
@@ -363,7 +365,7 @@ def test_a_file_that_was_cut_short_is_told(workspace):
         run_io([job_of()], [target])
 
 
-def test_a_file_that_was_replaced_is_told(workspace):
+def test_a_file_that_was_replaced_is_told(workspace: Workspace) -> None:
     """Data of a deleted file can still be read, but its figures say nothing about the disk."""
     target = workspace.files("f", 1, 64 * BLOCK, block_size=BLOCK)
 
@@ -376,7 +378,7 @@ def test_a_file_that_was_replaced_is_told(workspace):
         run_io([job_of(operations=None, seconds=0.3)], [target], opened=replace)
 
 
-def test_workspace_removes_everything_and_its_note(tmp_path):
+def test_workspace_removes_everything_and_its_note(tmp_path: Path) -> None:
     """Nothing is left at the end, and nothing after an error in the middle."""
     for fails in (False, True):
         try:
@@ -394,7 +396,7 @@ def test_workspace_removes_everything_and_its_note(tmp_path):
         assert list(journal.notes("files")) == []
 
 
-def test_recover_removes_only_what_is_ours(tmp_path):
+def test_recover_removes_only_what_is_ours(tmp_path: Path) -> None:
     """A note with another folder's path removes nothing: only our own names are touched."""
     ours, other, near = (
         tmp_path / name for name in (f"{PREFIX}0123456789ab", "data", f"{PREFIX}x")
@@ -415,7 +417,7 @@ def test_recover_removes_only_what_is_ours(tmp_path):
     assert list(journal.notes("files")) == []
 
 
-def test_too_little_space_is_told_with_both_numbers(tmp_path):
+def test_too_little_space_is_told_with_both_numbers(tmp_path: Path) -> None:
     """The refusal comes before anything is written, with what is needed and what is free."""
     free = free_bytes(tmp_path)
 
@@ -436,7 +438,7 @@ def frames_of(memory: memoryview) -> Numbers:
 
 
 @pytest.mark.parametrize("size", [8192, 16384, 65536, 1 << 20])
-def test_pages_of_a_buffer_are_neighbours_unless_small_ones_are_asked_for(size):
+def test_pages_of_a_buffer_are_neighbours_unless_small_ones_are_asked_for(size: int) -> None:
     """Whether pages are neighbours decides the speed of a block, so it is not left to chance."""
     small, huge = (io_worker._buffer(size, huge=huge) for huge in (False, True))
     for memory in (small, huge):

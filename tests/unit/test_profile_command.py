@@ -26,7 +26,7 @@ def refused(replayer: Replayer, *words: object) -> str:
 
 
 @pytest.mark.parametrize("file", ["iostat/json.json", "sadf/several.json", "csv/cloudwatch.csv"])
-def test_a_file_becomes_a_profile_without_saying_what_it_is(file, replayer):
+def test_a_file_becomes_a_profile_without_saying_what_it_is(file: str, replayer: Replayer) -> None:
     """Its name is the file's own, in this folder; what was done to it is said."""
     out, err = replayer("profile", "--from", FILES / file)
     path = replayer.folder / f"{Path(file).stem}.profile"
@@ -36,7 +36,7 @@ def test_a_file_becomes_a_profile_without_saying_what_it_is(file, replayer):
     assert json.loads(path.read_text(encoding="utf-8").splitlines()[0])["profile"] == 1
 
 
-def test_a_profile_is_never_written_over(made, replayer):
+def test_a_profile_is_never_written_over(made: Path, replayer: Replayer) -> None:
     """The file that is there may be of the source itself."""
     before = made.read_bytes()
     sentence = refused(replayer, "--from", FILES / "csv" / "epoch.csv", "--out", made)
@@ -45,7 +45,9 @@ def test_a_profile_is_never_written_over(made, replayer):
     assert made.read_bytes() == before
 
 
-def test_the_report_has_every_window_and_says_what_is_not_known(made, replayer):
+def test_the_report_has_every_window_and_says_what_is_not_known(
+    made: Path, replayer: Replayer
+) -> None:
     """Of an AWR export the busiest minute is known, seconds are not, and the grade says why."""
     text = replayer("profile", "show", made, "--above", "read_mbps=200").out
 
@@ -61,7 +63,9 @@ def test_the_report_has_every_window_and_says_what_is_not_known(made, replayer):
     )
 
 
-def test_csv_and_markdown_have_the_same_percentiles(made, tmp_path, replayer):
+def test_csv_and_markdown_have_the_same_percentiles(
+    made: Path, tmp_path: Path, replayer: Replayer
+) -> None:
     """They go to files, or to stdout with a dash."""
     assert replayer("profile", "show", made, "--csv", "x.csv").out == ""
     rows = [line.split(",") for line in (tmp_path / "x.csv").read_text().splitlines()]
@@ -88,13 +92,15 @@ def test_csv_and_markdown_have_the_same_percentiles(made, tmp_path, replayer):
         (["--from", str(Path(__file__))], "is of none of csv, iostat, sadf"),
     ],
 )
-def test_what_cannot_be_done_is_said_in_a_sentence(words, sentence, replayer, tmp_path):
+def test_what_cannot_be_done_is_said_in_a_sentence(
+    words: list[str], sentence: str, replayer: Replayer, tmp_path: Path
+) -> None:
     """With status 2, and nothing is written."""
     assert sentence in refused(replayer, *words)
     assert not list(tmp_path.iterdir())
 
 
-def test_levels_of_what_is_not_there_are_refused(made, replayer):
+def test_levels_of_what_is_not_there_are_refused(made: Path, replayer: Replayer) -> None:
     """A resource that has another name, is not in the profile, or a level that is no number."""
     for above, sentence in (
         ("reed_iops=3", "did you mean read_iops"),
@@ -104,6 +110,6 @@ def test_levels_of_what_is_not_there_are_refused(made, replayer):
         assert sentence in refused(replayer, "show", made, "--above", above)
 
 
-def test_a_profile_is_not_imported_twice(made, replayer):
+def test_a_profile_is_not_imported_twice(made: Path, replayer: Replayer) -> None:
     """It is one already."""
     assert "is a profile already" in refused(replayer, "--from", made)

@@ -71,7 +71,7 @@ def refusal(path: Path, kind: type[ReplayerError] = Impossible) -> str:
     return text
 
 
-def test_a_profile_is_read_as_it_was_written(tmp_path):
+def test_a_profile_is_read_as_it_was_written(tmp_path: Path) -> None:
     """Rows, values that are not known, gaps, tables, statements and notes survive the file."""
     whole = replace(
         made(1500, commits=[*range(1499), np.nan], wal_mbps=[0.0] * 1500, sessions=[7] * 1500),
@@ -90,7 +90,7 @@ def test_a_profile_is_read_as_it_was_written(tmp_path):
         assert getattr(loaded, name) == getattr(whole, name)
 
 
-def test_what_is_added_minute_by_minute_is_one_profile(tmp_path):
+def test_what_is_added_minute_by_minute_is_one_profile(tmp_path: Path) -> None:
     """Each lot follows the one before, a newer table list replaces the old, gaps add up."""
     with Writer(tmp_path / "a.jsonl", SOURCE) as writer:
         writer.append(replace(made(60), tables=(TableUse(name="old", bytes=1),)))
@@ -113,7 +113,7 @@ def test_what_is_added_minute_by_minute_is_one_profile(tmp_path):
     assert loaded.source.cores == 4
 
 
-def test_every_cut_loses_the_torn_line_and_no_more(tmp_path):
+def test_every_cut_loses_the_torn_line_and_no_more(tmp_path: Path) -> None:
     """Wherever a kill tears the file, the minutes before it are read; in the head nothing is."""
     path = tmp_path / "a.jsonl"
     with Writer(path, SOURCE) as writer:
@@ -136,7 +136,7 @@ def test_every_cut_loses_the_torn_line_and_no_more(tmp_path):
         assert "cut off" in refusal(path)
 
 
-def test_a_refused_write_leaves_the_file_whole(tmp_path):
+def test_a_refused_write_leaves_the_file_whole(tmp_path: Path) -> None:
     """Where only a part of a minute fits, the part is taken back and the error told."""
     path = tmp_path / "a.jsonl"
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -155,7 +155,7 @@ def test_a_refused_write_leaves_the_file_whole(tmp_path):
     assert profile.load(path).ends.size == 120
 
 
-def test_a_file_that_is_there_is_not_touched(tmp_path):
+def test_a_file_that_is_there_is_not_touched(tmp_path: Path) -> None:
     """A profile never takes the place of another file."""
     (tmp_path / "a.jsonl").write_text("mine", encoding="utf-8")
 
@@ -198,7 +198,7 @@ def minute(**changed: object) -> str:
         ("", "it is not JSON"),
     ],
 )
-def test_a_wrong_line_is_named(tmp_path, line, reason):
+def test_a_wrong_line_is_named(tmp_path: Path, line: str, reason: str) -> None:
     """Each thing that a line can have wrong is one sentence with the file and what is wrong."""
     head = saved(tmp_path / "a.jsonl")[0]
     (tmp_path / "a.jsonl").write_bytes(head + line.encode("latin-1") + b"\n")
@@ -220,14 +220,14 @@ def test_a_wrong_line_is_named(tmp_path, line, reason):
         (b"\x00" * 10_000_000, "too large"),
     ],
 )
-def test_what_is_no_profile_is_refused(tmp_path, data, reason):
+def test_what_is_no_profile_is_refused(tmp_path: Path, data: bytes, reason: str) -> None:
     """Empty, foreign and newer files are one sentence with what to do."""
     (tmp_path / "a.jsonl").write_bytes(data)
 
     assert reason in refusal(tmp_path / "a.jsonl")
 
 
-def test_what_is_no_file_is_refused(tmp_path):
+def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
     """A missing file, a folder and a pipe that nobody writes into are told at once."""
     os.mkfifo(tmp_path / "pipe")
 
@@ -236,7 +236,9 @@ def test_what_is_no_file_is_refused(tmp_path):
     assert "no file" in refusal(tmp_path / "pipe")
 
 
-def test_more_rows_than_any_profile_are_refused_in_little_memory(tmp_path, monkeypatch):
+def test_more_rows_than_any_profile_are_refused_in_little_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The bound on rows holds while the file is read, not after it."""
     monkeypatch.setattr(profile, "MOST_ROWS", 100)
     head = saved(tmp_path / "a.jsonl", made(90))[0]
@@ -246,7 +248,7 @@ def test_more_rows_than_any_profile_are_refused_in_little_memory(tmp_path, monke
     assert "more rows" in refusal(tmp_path / "a.jsonl")
 
 
-def test_zero_load_is_refused_where_a_load_is_needed(tmp_path):
+def test_zero_load_is_refused_where_a_load_is_needed(tmp_path: Path) -> None:
     """A profile of an idle source loads, and no size can be taken from it."""
     profile.save(tmp_path / "a.jsonl", made(30, commits=[0.0] * 30, sessions=[5.0] * 30))
     idle = profile.load(tmp_path / "a.jsonl")
@@ -257,7 +259,7 @@ def test_zero_load_is_refused_where_a_load_is_needed(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_day_of_seconds_is_small_and_read_in_seconds(tmp_path):
+def test_a_day_of_seconds_is_small_and_read_in_seconds(tmp_path: Path) -> None:
     """24 hours of 1 s in all columns are written minute by minute and loaded in few seconds."""
     random = np.random.default_rng(1)
     columns: dict[str, Any] = {column.name: random.random(86_400) * 1e4 for column in COLUMNS[:25]}
@@ -273,7 +275,7 @@ def test_a_day_of_seconds_is_small_and_read_in_seconds(tmp_path):
     assert took < 10  # some 0.6 s here
 
 
-def test_the_table_of_columns_can_be_a_header():
+def test_the_table_of_columns_can_be_a_header() -> None:
     """Names are unique and fit for CSV and Python; each has a unit, a kind and a meaning."""
     names = [column.name for column in COLUMNS]
 
@@ -286,7 +288,7 @@ def test_the_table_of_columns_can_be_a_header():
         assert column.kind in {"rate", "gauge"}
 
 
-def test_every_format_has_a_fixture_that_loads_with_all_that_it_holds():
+def test_every_format_has_a_fixture_that_loads_with_all_that_it_holds() -> None:
     """Each format from the first to today's has a file that still loads, whole."""
     names = [path.name for path in sorted(FIXTURES.glob("format-*.profile"))]
 
@@ -304,7 +306,7 @@ def test_every_format_has_a_fixture_that_loads_with_all_that_it_holds():
         assert len(loaded.notes) == 1
 
 
-def test_the_history_names_every_format():
+def test_the_history_names_every_format() -> None:
     """The docstring's history has a line for each format, so that it is never forgotten."""
     numbers = [line.split()[0] for line in profile.__doc__.splitlines() if line[:1].isdigit()]
 

@@ -1,6 +1,7 @@
 """readings: totals become rates, and whatever cannot be subtracted becomes a gap."""
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -27,7 +28,7 @@ def reading(
     return Reading(clock, 1e9 + clock if time is None else time, values, started, resets)
 
 
-def test_totals_become_rates_and_gauges_stay():
+def test_totals_become_rates_and_gauges_stay() -> None:
     """A total's difference is over the seconds that passed; a gauge is the later one."""
     before = reading(10.0, commits=100.0, sessions=5.0)
     after = reading(12.0, commits=150.0, sessions=9.0, rollbacks=3.0)
@@ -54,7 +55,7 @@ def test_totals_become_rates_and_gauges_stay():
         ({"time": 1e9 + 12.3}, ""),
     ],
 )
-def test_what_cannot_be_subtracted_is_a_gap(changed, reason):
+def test_what_cannot_be_subtracted_is_a_gap(changed: dict[str, Any], reason: str) -> None:
     """A start, a reset, a total that fell, a clock that was set; a gauge may fall."""
     before = reading(10.0, commits=100.0, sessions=5.0)
     after = reading(12.0, **{"commits": 150.0, "sessions": 9.0, **changed})
@@ -62,7 +63,7 @@ def test_what_cannot_be_subtracted_is_a_gap(changed, reason):
     assert gap(before, after) == reason
 
 
-def test_a_total_of_several_counters_may_step_back_a_little():
+def test_a_total_of_several_counters_may_step_back_a_little() -> None:
     """What is read one after the other differs by a few: that is 0, no reset and not negative."""
     before, after = reading(10.0, blocks_hit=1e9), reading(11.0, blocks_hit=1e9 - 3)
 
@@ -70,7 +71,7 @@ def test_a_total_of_several_counters_may_step_back_a_little():
     assert moved(before, after)["blocks_hit"] == 0
 
 
-def test_the_profilers_own_work_is_taken_out_however_late_it_is_counted():
+def test_the_profilers_own_work_is_taken_out_however_late_it_is_counted() -> None:
     """A server that counts every other second neither hides load nor makes a rate negative."""
     own = Own("commits")
     rates = []
@@ -85,7 +86,7 @@ def test_the_profilers_own_work_is_taken_out_however_late_it_is_counted():
     assert math.isnan(own.taken_out({"commits": math.nan}, 1.0)["commits"])
 
 
-def test_rates_that_are_read_seldom_fill_the_rows_in_between():
+def test_rates_that_are_read_seldom_fill_the_rows_in_between() -> None:
     """Ten rows get the rate of their ten seconds, and rows before them keep what they had."""
     rows = Rows()
     for second in range(1, 16):
@@ -99,7 +100,7 @@ def test_rates_that_are_read_seldom_fill_the_rows_in_between():
     assert list(part.columns) == ["commits", "statements"]
 
 
-def test_what_was_saved_is_forgotten_and_nothing_else():
+def test_what_was_saved_is_forgotten_and_nothing_else() -> None:
     """Rows, gaps and notes that came while it was saved are in the next part."""
     rows = Rows(notes=["first"])
     rows.add(1.0, 1.0, 1.0, {"commits": 1.0})
@@ -125,7 +126,7 @@ def relation(*, table: str = "public.t", heap: bool = True, **changed: float) ->
     return Relation(table=table, heap=heap, **{**sizes, **done, **changed})
 
 
-def test_what_was_done_before_the_profile_is_not_in_it():
+def test_what_was_done_before_the_profile_is_not_in_it() -> None:
     """Only what moved between readings counts; a new relation began at 0."""
     relations = Relations()
     relations.read({"1": relation(blocks_hit=1e6), "2": relation(blocks_hit=50.0)})
@@ -143,7 +144,7 @@ def test_what_was_done_before_the_profile_is_not_in_it():
     assert done == {(15.0, 0.0), (2.0, 0.0), (0.0, 7.0)}
 
 
-def test_tables_have_their_indexes_in_them():
+def test_tables_have_their_indexes_in_them() -> None:
     """Blocks and bytes of all relations of a table are added up, rows are those of its heap."""
     uses = tables(
         [
@@ -168,7 +169,9 @@ def test_tables_have_their_indexes_in_them():
         ({"blocks_hit": 1e6, "bytes": 0.0}, 0.0, 0.1),
     ],
 )
-def test_the_working_set_is_the_blocks_that_random_accesses_touch(done, blocks, near):
+def test_the_working_set_is_the_blocks_that_random_accesses_touch(
+    done: dict[str, Any], blocks: float, near: float
+) -> None:
     """N(1 - exp(-A/N)) by simulation's own law; whole where a scan read all."""
     estimate = estimated([relation(**done)], BLOCK, math.inf, 60)
 
@@ -177,7 +180,7 @@ def test_the_working_set_is_the_blocks_that_random_accesses_touch(done, blocks, 
     assert "at random" in estimate.method
 
 
-def test_the_formula_is_what_a_simulation_gives():
+def test_the_formula_is_what_a_simulation_gives() -> None:
     """Distinct blocks of random accesses, counted, agree within 1 percent."""
     random = np.random.default_rng(5)
     distinct = np.unique(random.integers(0, 1000, 1500)).size
@@ -187,7 +190,7 @@ def test_the_formula_is_what_a_simulation_gives():
     assert estimate.bytes / BLOCK == pytest.approx(distinct, rel=0.03)
 
 
-def test_the_working_set_is_no_more_than_the_buffers_and_what_was_read():
+def test_the_working_set_is_no_more_than_the_buffers_and_what_was_read() -> None:
     """A million hits without a read fit into the server's own buffers."""
     estimate = estimated([relation(blocks_hit=1e6, blocks_read=10.0)], BLOCK, 200.0 * BLOCK, 60)
 
@@ -198,13 +201,13 @@ def test_the_working_set_is_no_more_than_the_buffers_and_what_was_read():
 @pytest.mark.parametrize(
     ("seconds", "every"), [(60, 0.01), (0.5, 1), (0, 1), (1e9, 1), (math.inf, 1)]
 )
-def test_a_time_that_makes_no_profile_is_refused(seconds, every):
+def test_a_time_that_makes_no_profile_is_refused(seconds: float, every: float) -> None:
     """Too often, too short or too long is one sentence, before anybody is asked anything."""
     with pytest.raises(Impossible, match="--every"):
         source.check(source.Order(engines.load("postgres"), "", seconds, every))
 
 
-def test_lateness_does_not_add_up():
+def test_lateness_does_not_add_up() -> None:
     """The next reading is a whole interval after the first, also where some were missed."""
     assert source._next(10.0, 1.0, 10.1) == 11.0
     assert source._next(10.0, 1.0, 13.4) == 14.0

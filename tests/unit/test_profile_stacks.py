@@ -67,14 +67,14 @@ def fold(*samples: str, begin: float = 10.0, end: float = 20.0) -> Folded:
         (30, "kernel threads"),
     ],
 )
-def test_a_process_is_told_by_its_ancestors(pid, whose):
+def test_a_process_is_told_by_its_ancestors(pid: int, whose: str) -> None:
     """The server's first, though replayer started it; of replayer's own those that work."""
     (stack,) = fold(sample(pid, 15, USER)).stacks
 
     assert stack.split(";")[0] == whose
 
 
-def test_threads_are_their_process_and_keep_their_name():
+def test_threads_are_their_process_and_keep_their_name() -> None:
     """Work queues of the kernel are one each, whatever processor they are of."""
     whole = fold(
         sample(110, 15, USER, thread="python", tid=111),
@@ -87,14 +87,14 @@ def test_threads_are_their_process_and_keep_their_name():
     }
 
 
-def test_the_root_comes_first_and_the_leaf_says_the_mode():
+def test_the_root_comes_first_and_the_leaf_says_the_mode() -> None:
     """A system call's stack is of the kernel, and so are its frames from the entry on."""
     (stack,) = fold(sample(210, 15, KERNEL, USER, thread="postgres")).stacks
 
     assert stack == "server;kernel;postgres;main;vfs_read_[k]"
 
 
-def test_edges_are_in_the_window_and_no_nanosecond_more():
+def test_edges_are_in_the_window_and_no_nanosecond_more() -> None:
     """What lies outside is counted as that, and is in no stack."""
     whole = fold(*(sample(210, at, USER) for at in (9.999999999, 10, 20, 20.000000001)))
 
@@ -102,7 +102,7 @@ def test_edges_are_in_the_window_and_no_nanosecond_more():
     assert (whole.first_ns, whole.last_ns) == (10 * SECOND, 20 * SECOND)
 
 
-def test_an_idle_processor_is_no_sample_but_its_interrupts_are():
+def test_an_idle_processor_is_no_sample_but_its_interrupts_are() -> None:
     """By the clock idle processors are sampled, too."""
     idle = "ffffffff81b2c3d0 pv_native_safe_halt ([kernel.kallsyms])"
     busy = "ffffffff81000c82 asm_sysvec_apic_timer_interrupt ([kernel.kallsyms])"
@@ -114,7 +114,7 @@ def test_an_idle_processor_is_no_sample_but_its_interrupts_are():
     assert next(iter(whole.stacks)).startswith("kernel threads;kernel;interrupts while idle;")
 
 
-def test_functions_without_a_name_are_one_frame_of_their_library():
+def test_functions_without_a_name_are_one_frame_of_their_library() -> None:
     """However many follow each other: unwinding without frame pointers makes many."""
     libc = "    7f5038740b24 [unknown] (/usr/lib/libc.so.6 (deleted))"
     nowhere = "    1 [unknown] ([unknown])"
@@ -123,7 +123,7 @@ def test_functions_without_a_name_are_one_frame_of_their_library():
     assert stack == "others;user;thread;[libc.so.6];[unknown];[libc.so.6]"
 
 
-def test_names_of_templates_and_modules_are_whole():
+def test_names_of_templates_and_modules_are_whole() -> None:
     """A semicolon would end a frame."""
     template = "    1 std::map<int, f<(a)1> >::find(int) const (/opt/my db/bin/mariadbd)"
     module = "ffffffffc0123456 ext4_read;x ([ext4])"
@@ -132,14 +132,14 @@ def test_names_of_templates_and_modules_are_whole():
     assert stack.split(";")[3:] == ["std::map<int, f<(a)1> >::find(int) const", "ext4_read:x_[k]"]
 
 
-def test_a_thread_may_be_called_what_it_likes():
+def test_a_thread_may_be_called_what_it_likes() -> None:
     """With blanks, digits and slashes."""
     (stack,) = fold(sample(300, 15, USER, thread="a 1/2 b; c")).stacks
 
     assert stack == "others;user;a 1/2 b: c;main"
 
 
-def test_the_kernels_functions_without_names_are_noticed():
+def test_the_kernels_functions_without_names_are_noticed() -> None:
     """As kptr_restrict has it."""
     hidden = "ffffffff81b2c3d0 [unknown] ([unknown])"
     whole = fold(sample(210, 15, hidden), sample(210, 16, USER))
@@ -147,7 +147,7 @@ def test_the_kernels_functions_without_names_are_noticed():
     assert (whole.kernel, whole.kernel_named) == (1, 0)
 
 
-def test_lost_samples_and_the_event_are_told():
+def test_lost_samples_and_the_event_are_told() -> None:
     """In what perf calls them."""
     lost = "perf   120/120    15.000000000: PERF_RECORD_LOST lost 23\n"
     whole = fold(sample(210, 14, USER, event="cycles:P"), lost)
@@ -155,6 +155,6 @@ def test_lost_samples_and_the_event_are_told():
     assert (whole.lost, whole.event) == (23, "cycles")
 
 
-def test_nothing_is_nothing():
+def test_nothing_is_nothing() -> None:
     """An empty recording has no samples."""
     assert folded([], 0, 1, FAMILIES).samples == 0

@@ -44,13 +44,13 @@ def csv(tmp_path: Path, text: str, **how: Sequence[str]) -> tuple[Profile, Seque
 
 
 @pytest.mark.parametrize("tool", TOOLS)
-def test_every_tool_has_fixtures(tool):
+def test_every_tool_has_fixtures(tool: str) -> None:
     """A tool without a fixture would be tested by nothing below."""
     assert list((FILES / tool).iterdir())
 
 
 @pytest.mark.parametrize(("tool", "path"), EVERY)
-def test_a_file_is_known_by_its_beginning_and_by_no_other_tool(tool, path):
+def test_a_file_is_known_by_its_beginning_and_by_no_other_tool(tool: str, path: Path) -> None:
     """Nobody has to say which tool a file is of."""
     head = imported.opened(path).head
     known = [name for name in TOOLS if registry.load("profiles", name).SIGN.search(head)]
@@ -59,7 +59,9 @@ def test_a_file_is_known_by_its_beginning_and_by_no_other_tool(tool, path):
 
 
 @pytest.mark.parametrize(("tool", "path"), EVERY)
-def test_a_profile_of_a_file_can_be_saved_read_and_shown(tool, path, tmp_path):
+def test_a_profile_of_a_file_can_be_saved_read_and_shown(
+    tool: str, path: Path, tmp_path: Path
+) -> None:
     """Whatever comes from a file is a profile like replayer's own."""
     made, _ = read(tool, path)
     profile.save(tmp_path / "x.profile", made)
@@ -72,7 +74,7 @@ def test_a_profile_of_a_file_can_be_saved_read_and_shown(tool, path, tmp_path):
     assert "<h2>" in profile_page.page(one)
 
 
-def test_iostats_numbers_are_those_of_its_report():
+def test_iostats_numbers_are_those_of_its_report() -> None:
     """r/s as it stands, kB of 1,024 bytes as MB of a million, percent as processors."""
     made, unread = read("iostat", FILES / "iostat" / "extended.txt")
     text = (FILES / "iostat" / "extended.txt").read_text(encoding="utf-8")
@@ -90,7 +92,7 @@ def test_iostats_numbers_are_those_of_its_report():
     assert made.columns["cpu_cores"][-1] == pytest.approx(sum(map(float, cpu)) / 50)
 
 
-def test_iostats_text_and_json_of_the_same_reports_are_the_same_profile(tmp_path):
+def test_iostats_text_and_json_of_the_same_reports_are_the_same_profile(tmp_path: Path) -> None:
     """Made of one another, they differ in no value."""
     made, _ = read("iostat", FILES / "iostat" / "json.json")
     cut = (FILES / "iostat" / "json.json").read_text(encoding="utf-8")
@@ -139,7 +141,7 @@ def iostat(
         ("11/30/2026", ["Time: 11:59:58 PM", "Time: 11:59:59 PM", "Time: 12:00:00 AM"]),
     ],
 )  # fmt: skip
-def test_midnight_is_passed_in_every_locale(date, stamps, tmp_path):
+def test_midnight_is_passed_in_every_locale(date: str, stamps: list[str], tmp_path: Path) -> None:
     """The night from November to December is a second long, however its dates are written."""
     made, _ = read("iostat", written(tmp_path, iostat(stamps, date)))
 
@@ -147,7 +149,7 @@ def test_midnight_is_passed_in_every_locale(date, stamps, tmp_path):
     assert np.diff(made.ends).tolist() == [1.0]
 
 
-def test_a_clock_that_is_set_back_is_a_gap_and_no_negative_time(tmp_path):
+def test_a_clock_that_is_set_back_is_a_gap_and_no_negative_time(tmp_path: Path) -> None:
     """Rows go on after it, and the reason is named."""
     stamps = [f"11/21/2026 10:00:{s:02}" for s in (10, 11, 12, 13, 5, 6, 7)]
     made, _ = read("iostat", written(tmp_path, iostat(stamps)))
@@ -157,7 +159,7 @@ def test_a_clock_that_is_set_back_is_a_gap_and_no_negative_time(tmp_path):
     assert "set back by 8 s" in made.gaps[0].reason
 
 
-def test_the_hour_in_autumn_that_comes_twice_is_two_hours(tmp_path):
+def test_the_hour_in_autumn_that_comes_twice_is_two_hours(tmp_path: Path) -> None:
     """Local times that go back by an hour are counted on, and it is said."""
     times = [f"2026-10-25 02:{m:02}:00" for m in range(60)] * 2
     rows = "\n".join(f"{time},{i}" for i, time in enumerate(times))
@@ -169,7 +171,7 @@ def test_the_hour_in_autumn_that_comes_twice_is_two_hours(tmp_path):
     assert any("end of summer time" in note for note in made.notes)
 
 
-def test_the_hour_in_spring_that_is_not_there_is_a_gap(tmp_path):
+def test_the_hour_in_spring_that_is_not_there_is_a_gap(tmp_path: Path) -> None:
     """Nothing is known of it, which is not the same as nothing done."""
     times = [f"2026-03-29 01:{m:02}:00" for m in range(60)]
     times += [f"2026-03-29 03:{m:02}:00" for m in range(60)]
@@ -180,14 +182,14 @@ def test_the_hour_in_spring_that_is_not_there_is_a_gap(tmp_path):
     assert [round(gap.end - gap.begin) for gap in made.gaps] == [3600]
 
 
-def test_iostat_without_times_is_refused_with_what_to_do(tmp_path):
+def test_iostat_without_times_is_refused_with_what_to_do(tmp_path: Path) -> None:
     """A profile without a clock is none."""
     text = iostat(["", "", ""])
     with pytest.raises(Impossible, match="has no times: record it with `iostat -x -t -y 1`"):
         read("iostat", written(tmp_path, text))
 
 
-def test_partitions_volumes_and_loops_are_counted_once(tmp_path):
+def test_partitions_volumes_and_loops_are_counted_once(tmp_path: Path) -> None:
     """sda1's requests are sda's, and dm-0's were counted at sda; one device alone can be taken."""
     devices = "\n".join(
         f"{name}  10.00 8.00 1.00 1.00"
@@ -204,7 +206,7 @@ def test_partitions_volumes_and_loops_are_counted_once(tmp_path):
         read("iostat", path, ["sdb"])
 
 
-def test_sars_activities_are_one_profile():
+def test_sars_activities_are_one_profile() -> None:
     """CPU, memory, devices and network of one recording, and a start of the machine as a gap."""
     made, unread = read("sadf", FILES / "sadf" / "several.json")
 
@@ -221,7 +223,7 @@ def test_sars_activities_are_one_profile():
     assert [gap.reason for gap in made.gaps] == ["the machine was started"]
 
 
-def test_the_files_of_several_days_behind_each_other_are_one_profile(tmp_path):
+def test_the_files_of_several_days_behind_each_other_are_one_profile(tmp_path: Path) -> None:
     """`cat` of what sadf wrote of each day is read as a whole, with the night as a gap."""
     text = (FILES / "sadf" / "several.json").read_text(encoding="utf-8")
     later = text.replace("2026-11-21", "2026-11-22")
@@ -233,7 +235,7 @@ def test_the_files_of_several_days_behind_each_other_are_one_profile(tmp_path):
     assert sum("no rows for" in gap.reason for gap in made.gaps) == 1
 
 
-def test_a_csv_of_a_database_keeps_the_busiest_minute_of_an_hour():
+def test_a_csv_of_a_database_keeps_the_busiest_minute_of_an_hour() -> None:
     """An hour at 58 MB/s with a minute at 413 has both: the minute, and the mean."""
     made, unread = read("csv", FILES / "csv" / "awr.csv")
     hour = made.columns["read_mbps"][:60]
@@ -246,7 +248,7 @@ def test_a_csv_of_a_database_keeps_the_busiest_minute_of_an_hour():
     assert "snap_id" in unread[0]
 
 
-def test_a_clouds_csv_is_sorted_without_doubles_and_with_its_gaps():
+def test_a_clouds_csv_is_sorted_without_doubles_and_with_its_gaps() -> None:
     """Rows come in any order; empty cells and missing rows are not known."""
     made, _ = read("csv", FILES / "csv" / "cloudwatch.csv")
 
@@ -259,7 +261,7 @@ def test_a_clouds_csv_is_sorted_without_doubles_and_with_its_gaps():
     assert sum("sorted" in note or "another one" in note for note in made.notes) == 2
 
 
-def test_cells_that_are_no_number_are_counted(tmp_path):
+def test_cells_that_are_no_number_are_counted(tmp_path: Path) -> None:
     """A row without a time is named; a cell without a number is not known."""
     made, unread = read("csv", FILES / "csv" / "epoch.csv")
 
@@ -279,7 +281,7 @@ def test_cells_that_are_no_number_are_counted(tmp_path):
         ["2026-11-21 00:00", "2026-11-21 00:01"],
     ],
 )
-def test_times_may_be_written_as_people_do(times, tmp_path):
+def test_times_may_be_written_as_people_do(times: list[str], tmp_path: Path) -> None:
     """ISO with and without a zone, seconds and milliseconds since 1970."""
     made, _ = csv(tmp_path, f"time,commits\n{times[0]},1\n{times[1]},2\n")
 
@@ -287,14 +289,14 @@ def test_times_may_be_written_as_people_do(times, tmp_path):
     assert made.spans.tolist() == [60.0, 60.0]
 
 
-def test_begins_are_turned_into_ends(tmp_path):
+def test_begins_are_turned_into_ends(tmp_path: Path) -> None:
     """What a cloud calls the time of a value is where its interval begins."""
     made, _ = csv(tmp_path, "begin,commits\n600,1\n660,2\n")
 
     assert made.ends.tolist() == [660.0, 720.0]
 
 
-def test_one_row_needs_its_length(tmp_path):
+def test_one_row_needs_its_length(tmp_path: Path) -> None:
     """How long it is an average of cannot be guessed."""
     with pytest.raises(Impossible, match="one row only"):
         csv(tmp_path, "time,commits\n600,1\n")
@@ -313,7 +315,7 @@ def test_one_row_needs_its_length(tmp_path):
         ("", "no column named time"),
     ],
 )
-def test_a_csv_that_is_none_is_refused_in_a_sentence(text, words, tmp_path):
+def test_a_csv_that_is_none_is_refused_in_a_sentence(text: str, words: str, tmp_path: Path) -> None:
     """It names the file and what is missing."""
     with pytest.raises(Impossible, match=words) as refused:
         csv(tmp_path, text)
@@ -321,7 +323,7 @@ def test_a_csv_that_is_none_is_refused_in_a_sentence(text, words, tmp_path):
 
 
 @pytest.mark.parametrize("tool", TOOLS)
-def test_a_changed_file_is_read_or_refused(tool, tmp_path):
+def test_a_changed_file_is_read_or_refused(tool: str, tmp_path: Path) -> None:
     """Of files with chance changes each is a profile that can be kept and shown, or a sentence."""
     draw = random.Random(f"replayer profile {tool}")  # the same cases on every machine
     files = [path for name, path in EVERY if name == tool]
@@ -349,7 +351,7 @@ def reports(folder: Path, many: int) -> Path:
 
 
 @pytest.mark.quiet
-def test_a_day_of_seconds_is_read_in_time(tmp_path):
+def test_a_day_of_seconds_is_read_in_time(tmp_path: Path) -> None:
     """86,400 reports of three devices, as text, within the minute of work that a file may take."""
     many = 4000
     path = reports(tmp_path, many)
@@ -361,7 +363,7 @@ def test_a_day_of_seconds_is_read_in_time(tmp_path):
     assert (time.process_time() - begin) * 86400 / many < 45
 
 
-def test_twice_as_many_reports_are_twice_the_work(tmp_path):
+def test_twice_as_many_reports_are_twice_the_work(tmp_path: Path) -> None:
     """Counted in calls of functions: no report is looked at again for those after it."""
     calls = []
     for many in (200, 400):

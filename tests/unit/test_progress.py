@@ -103,7 +103,7 @@ def screen_of(text: str) -> list[str]:
     return [line.rstrip() for line in lines if line.strip()]
 
 
-def test_a_log_gets_a_line_about_every_ten_seconds(clock):
+def test_a_log_gets_a_line_about_every_ten_seconds(clock: Clock) -> None:
     """Without a terminal a line comes when ten seconds have passed, with share and time left."""
     stream = io.StringIO()
     with progress.conversation(stream, clock=clock) as told, told.task("build", 100) as task:
@@ -119,7 +119,7 @@ def test_a_log_gets_a_line_about_every_ten_seconds(clock):
     ]
 
 
-def test_a_task_without_a_total_says_how_long_it_takes(clock):
+def test_a_task_without_a_total_says_how_long_it_takes(clock: Clock) -> None:
     """Where nothing tells the end there is no share and no time left, only time and words."""
     stream = io.StringIO()
     with progress.conversation(stream, clock=clock) as told, told.task("vacuum") as task:
@@ -130,7 +130,7 @@ def test_a_task_without_a_total_says_how_long_it_takes(clock):
     assert stream.getvalue().splitlines() == ["vacuum: 0:12", "vacuum: done in 12.0 s"]
 
 
-def test_no_time_is_left_when_more_than_all_is_done(clock):
+def test_no_time_is_left_when_more_than_all_is_done(clock: Clock) -> None:
     """A task that runs over its total has 100 percent done and nothing left, never less."""
     stream = io.StringIO()
     with progress.conversation(stream, clock=clock) as told, told.task("sessions", 30) as task:
@@ -140,7 +140,7 @@ def test_no_time_is_left_when_more_than_all_is_done(clock):
     assert stream.getvalue().splitlines()[0] == "sessions: 100%, 0:30, 0:00 left"
 
 
-def test_a_short_task_is_not_worth_a_line(clock):
+def test_a_short_task_is_not_worth_a_line(clock: Clock) -> None:
     """What took less than two seconds leaves no trace in a log."""
     stream = io.StringIO()
     with progress.conversation(stream, clock=clock) as told, told.task("count", 1) as task:
@@ -150,7 +150,9 @@ def test_a_short_task_is_not_worth_a_line(clock):
     assert stream.getvalue() == ""
 
 
-def test_a_task_that_failed_is_not_called_done(clock, terminal):
+def test_a_task_that_failed_is_not_called_done(
+    clock: Clock, terminal: tuple[TextIO, Callable[[], str]]
+) -> None:
     """After an error neither a log nor a terminal says `done`."""
     stream, finish = terminal
     for one in (io.StringIO(), stream):
@@ -166,7 +168,7 @@ def test_a_task_that_failed_is_not_called_done(clock, terminal):
     assert "done" not in finish()
 
 
-def test_words_of_others_are_cleaned(clock):
+def test_words_of_others_are_cleaned(clock: Clock) -> None:
     """A title, a note or a line that holds an escape sequence is written out, not sent."""
     stream = io.StringIO()
     with progress.conversation(stream, clock=clock) as told:
@@ -180,7 +182,7 @@ def test_words_of_others_are_cleaned(clock):
 
 
 @pytest.mark.parametrize("kind", ["log", "terminal"])
-def test_a_reader_that_went_away_ends_nothing(clock, kind):
+def test_a_reader_that_went_away_ends_nothing(clock: Clock, kind: str) -> None:
     """A closed stderr does not stop the measurement."""
     stream = Closed()
     made = progress.Lines if kind == "log" else progress.Bars
@@ -194,7 +196,9 @@ def test_a_reader_that_went_away_ends_nothing(clock, kind):
     assert stream.getvalue() == ""
 
 
-def test_a_terminal_gets_bars_that_fit_and_go(clock, terminal):
+def test_a_terminal_gets_bars_that_fit_and_go(
+    clock: Clock, terminal: tuple[TextIO, Callable[[], str]]
+) -> None:
     """At 80 columns every drawn line fits, time left is shown, and the end leaves plain lines."""
     stream, finish = terminal
     with progress.conversation(stream, clock=clock) as told:
@@ -213,7 +217,9 @@ def test_a_terminal_gets_bars_that_fit_and_go(clock, terminal):
 
 
 @pytest.mark.parametrize("how", [Interrupted("Ctrl-C"), KeyboardInterrupt(), RuntimeError("bug")])
-def test_nothing_is_left_half_drawn(clock, terminal, how):
+def test_nothing_is_left_half_drawn(
+    clock: Clock, terminal: tuple[TextIO, Callable[[], str]], how: BaseException
+) -> None:
     """After any exception the bars are gone and the cursor is shown again."""
     stream, finish = terminal
 
@@ -231,7 +237,9 @@ def test_nothing_is_left_half_drawn(clock, terminal, how):
     assert text.rfind("\x1b[?25h") > text.rfind("\x1b[?25l")
 
 
-def test_bars_are_drawn_at_most_twice_a_second(clock, terminal, monkeypatch):
+def test_bars_are_drawn_at_most_twice_a_second(
+    clock: Clock, terminal: tuple[TextIO, Callable[[], str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """However often a task reports, drawing happens at most every half second of the clock."""
     stream, finish = terminal
     with progress.conversation(stream, clock=clock) as told:
@@ -256,7 +264,9 @@ def test_bars_are_drawn_at_most_twice_a_second(clock, terminal, monkeypatch):
     assert min(gaps) > 0.499
 
 
-def test_results_on_stdout_are_left_alone(clock, terminal, capsys):
+def test_results_on_stdout_are_left_alone(
+    clock: Clock, terminal: tuple[TextIO, Callable[[], str]], capsys: pytest.CaptureFixture[str]
+) -> None:
     """While bars are drawn on stderr, what is printed on stdout goes to stdout."""
     stream, finish = terminal
     with progress.conversation(stream, clock=clock) as told, told.task("build", 10):
@@ -267,7 +277,9 @@ def test_results_on_stdout_are_left_alone(clock, terminal, capsys):
 
 
 @pytest.mark.parametrize("term", ["dumb", "unknown", None])
-def test_a_terminal_that_cannot_move_its_cursor_gets_lines(monkeypatch, terminal, term):
+def test_a_terminal_that_cannot_move_its_cursor_gets_lines(
+    monkeypatch: pytest.MonkeyPatch, terminal: tuple[TextIO, Callable[[], str]], term: str | None
+) -> None:
     """TERM=dumb is treated as a log."""
     stream, _ = terminal
     if term is None:
@@ -278,7 +290,9 @@ def test_a_terminal_that_cannot_move_its_cursor_gets_lines(monkeypatch, terminal
     assert isinstance(progress.conversation(stream), progress.Lines)
 
 
-def test_no_color_takes_the_colour_of_the_bars(clock, terminal, monkeypatch):
+def test_no_color_takes_the_colour_of_the_bars(
+    clock: Clock, terminal: tuple[TextIO, Callable[[], str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """NO_COLOR leaves bars without any colour."""
     monkeypatch.setenv("NO_COLOR", "1")
     stream, finish = terminal
@@ -292,7 +306,9 @@ def test_no_color_takes_the_colour_of_the_bars(clock, terminal, monkeypatch):
     assert "\x1b[3" not in text
 
 
-def test_lines_said_between_bars_stay(clock, terminal):
+def test_lines_said_between_bars_stay(
+    clock: Clock, terminal: tuple[TextIO, Callable[[], str]]
+) -> None:
     """What is said while a bar is on the screen stays above it, whole."""
     stream, finish = terminal
     long = "a sentence that is longer than the terminal is wide, which is not cut " * 2

@@ -20,6 +20,7 @@ from replayer.steps.capacity.spec import Spec as CapacitySpec
 from replayer.steps.ramp import step as ramp
 from replayer.steps.ramp.outcome import Trial
 from replayer.steps.ramp.spec import Spec as RampSpec
+from tests.fixture_types import RunOf
 
 LEVEL = {
     "throughput_per_second": 1000.0,
@@ -84,12 +85,12 @@ def levels_of(*throughputs: float) -> tuple[dict[str, Any], ...]:
 
 
 @pytest.mark.parametrize("step", ["ramp", "capacity"])
-def test_result_that_was_cut_short_at_once_is_shown(step):
+def test_result_that_was_cut_short_at_once_is_shown(step: str) -> None:
     """Nothing was measured: there is nothing to show, and nothing fails."""
     assert shown(result_of(step, status=Status.FAILED)) == ""
 
 
-def test_curve_has_bars_and_the_answer():
+def test_curve_has_bars_and_the_answer() -> None:
     """Each level has a line with its bar, and what gives first is a sentence."""
     facts = {"ramp.first": "CPU quota", "ramp.proof": "CPU quota 99.0 % busy", "ramp.flat": True}
     result = result_of("ramp", tables={"levels": levels_of(1000.0, 2000.0)}, facts=facts)
@@ -101,7 +102,7 @@ def test_curve_has_bars_and_the_answer():
     assert any("holds within 0.1%" in line for line in lines)
 
 
-def test_trials_of_a_search_are_shown_with_the_interval():
+def test_trials_of_a_search_are_shown_with_the_interval() -> None:
     """The answer is a sentence with the multiple, the rate, the objective and both ends."""
     row = {
         "multiple": 2.0,
@@ -134,7 +135,7 @@ def test_trials_of_a_search_are_shown_with_the_interval():
     assert "2 failed" in text
 
 
-def test_ramp_draws_its_curve_its_times_and_its_uses(run_of):
+def test_ramp_draws_its_curve_its_times_and_its_uses(run_of: RunOf) -> None:
     """Three charts, with the law as a line of its own."""
     uses = tuple(
         {"sessions": level, "resource": name, "busy_share": 0.5}
@@ -165,7 +166,7 @@ def test_ramp_draws_its_curve_its_times_and_its_uses(run_of):
         {"scale": 0},
     ],
 )
-def test_ramp_refuses_keys_that_make_no_sense(keys):
+def test_ramp_refuses_keys_that_make_no_sense(keys: dict[str, Any]) -> None:
     """No session, no level, fewer than three repeats, an end before the beginning."""
     with pytest.raises(ValidationError):
         RampSpec.model_validate({"step": "ramp", **keys})
@@ -175,7 +176,7 @@ def test_ramp_refuses_keys_that_make_no_sense(keys):
     "keys",
     [{}, {"rate": 0}, {"rate": 100, "slo": "fast"}, {"rate": 100, "hold": "0.5s"}],
 )
-def test_search_refuses_keys_that_make_no_sense(keys):
+def test_search_refuses_keys_that_make_no_sense(keys: dict[str, Any]) -> None:
     """A rate is required, an objective is percentiles, and a hold is none or a second long."""
     with pytest.raises(ValidationError):
         CapacitySpec.model_validate({"step": "capacity", **keys})
@@ -192,7 +193,9 @@ def test_search_refuses_keys_that_make_no_sense(keys):
         (Ended.NOT_OFFERED, None, [False]),
     ],
 )
-def test_what_did_not_hold_beside_others_is_run_again(monkeypatch, ended, others, voided):
+def test_what_did_not_hold_beside_others_is_run_again(
+    monkeypatch: pytest.MonkeyPatch, ended: Ended, others: float | None, voided: list[bool]
+) -> None:
     """Neither a failure nor clients that are too slow say anything while others are in the way.
 
     After two such trials of a rate the third one counts; what held, held.
@@ -220,7 +223,7 @@ def test_what_did_not_hold_beside_others_is_run_again(monkeypatch, ended, others
     assert {trial.ended for trial in trials} == {ended}
 
 
-def test_levels_are_sorted_and_each_there_once():
+def test_levels_are_sorted_and_each_there_once() -> None:
     """In whatever order they are written."""
     assert RampSpec.model_validate({"step": "ramp", "levels": (4, 1, 4, 2)}).levels == (1, 2, 4)
 
@@ -233,7 +236,7 @@ def test_levels_are_sorted_and_each_there_once():
         ([100, 100, 100, 90, 80, 70], []),
     ],
 )
-def test_levels_are_added_around_the_knee(throughputs, added):
+def test_levels_are_added_around_the_knee(throughputs: list[int], added: list[int]) -> None:
     """In the middle to both neighbours of the first level with nearly all; 1 and 2 have none."""
     no_level: Any = None
     trials = [

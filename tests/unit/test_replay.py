@@ -96,7 +96,7 @@ def scheduled(
     return schedule, done
 
 
-def test_every_action_of_a_session_is_planned_in_its_order_at_its_time(tmp_path):
+def test_every_action_of_a_session_is_planned_in_its_order_at_its_time(tmp_path: Path) -> None:
     """Starts count from the first action and are divided by the speed; chunks join up again."""
     many = [action(1, "simple", 1 + number / 100, f"SELECT {number}") for number in range(600)]
     capture = [action(1, "connect", 0), *many, action(1, "disconnect", 10)]
@@ -110,7 +110,7 @@ def test_every_action_of_a_session_is_planned_in_its_order_at_its_time(tmp_path)
     assert session.conninfo == "user=ada"
 
 
-def test_a_window_of_the_capture_begins_at_its_own_zero(tmp_path):
+def test_a_window_of_the_capture_begins_at_its_own_zero(tmp_path: Path) -> None:
     """What is before `from` and from `until` on is left out and counted; sessions are there."""
     capture = [action(1, "simple", number, "SELECT 1") for number in range(10)]
     window: dict[str, Any] = {"from": 3, "until": 6}
@@ -121,7 +121,7 @@ def test_a_window_of_the_capture_begins_at_its_own_zero(tmp_path):
     assert next(schedule.jobs[0].sessions.all()).before
 
 
-def test_sessions_of_one_database_alone_are_replayed_where_one_is_named(tmp_path):
+def test_sessions_of_one_database_alone_are_replayed_where_one_is_named(tmp_path: Path) -> None:
     """What is of others is counted by their names; a name that none has is one sentence."""
     sessions = [Session(1, database="shop"), Session(2, database="stock"), Session(3)]
     capture = [action(n, "simple", n + at, "SELECT 1") for n in (1, 2, 3) for at in range(n)]
@@ -138,7 +138,7 @@ def test_sessions_of_one_database_alone_are_replayed_where_one_is_named(tmp_path
         step._check_schedule(spec, none)
 
 
-def test_skipped_pauses_last_a_second(tmp_path):
+def test_skipped_pauses_last_a_second(tmp_path: Path) -> None:
     """Only pauses in which no session did anything are shortened."""
     capture = [
         action(1, "simple", 0, "SELECT 1", duration=5),
@@ -150,7 +150,7 @@ def test_skipped_pauses_last_a_second(tmp_path):
     assert [one.start_ns for one in done[2]] == [4 * SECOND, 6 * SECOND]
 
 
-def test_prepared_statements_are_sent_by_name_and_parameters_as_text(tmp_path):
+def test_prepared_statements_are_sent_by_name_and_parameters_as_text(tmp_path: Path) -> None:
     """The text of a named statement travels once, and NULL is no text."""
     text = "UPDATE t SET a = $1 WHERE b = $2"
     one: dict[str, Any] = {"name": "S_1", "parameters": ("7", None)}
@@ -162,7 +162,7 @@ def test_prepared_statements_are_sent_by_name_and_parameters_as_text(tmp_path):
     assert message.values_of(done[1][0].payload) == [b"7", None]
 
 
-def test_more_parameters_than_a_message_has_are_left_out(tmp_path):
+def test_more_parameters_than_a_message_has_are_left_out(tmp_path: Path) -> None:
     """No server takes them, so none had them: that is counted, and is no end of the replay."""
     many = [
         action(1, "extended", at, "SELECT 1", parameters=("1",) * (65535 + at)) for at in (0, 1)
@@ -173,7 +173,7 @@ def test_more_parameters_than_a_message_has_are_left_out(tmp_path):
     assert schedule.left_out == {"it has more parameters than a server takes": 1}
 
 
-def test_messages_are_those_of_the_protocol():
+def test_messages_are_those_of_the_protocol() -> None:
     """Lengths count themselves, and what libpq is told is what the bytes say."""
     whole = message.unnamed("SELECT $1, $2", ("a", None))
     kinds, place = b"", 0
@@ -186,7 +186,7 @@ def test_messages_are_those_of_the_protocol():
     assert (text, message.values_of(ending)) == (b"SELECT $1, $2", [b"a", None])
 
 
-def test_read_only_replays_leave_out_what_writes(tmp_path):
+def test_read_only_replays_leave_out_what_writes(tmp_path: Path) -> None:
     """Also what would let a transaction write after all."""
     texts = [
         "SELECT 1",
@@ -233,12 +233,16 @@ def test_read_only_replays_leave_out_what_writes(tmp_path):
         ("mysql", "SELECT 1 /*M! INTO DUMPFILE '/tmp/x' */", False),
     ],
 )
-def test_what_could_end_a_read_only_state_is_no_reading(wire, text, only):
+def test_what_could_end_a_read_only_state_is_no_reading(
+    wire: str, text: str, *, only: bool
+) -> None:
     """However it is written: in another statement of the text, a comment, codes, another name."""
     assert Reading(wire).only(text) is only
 
 
-def test_read_only_replays_believe_the_text_and_not_the_file(tmp_path, monkeypatch):
+def test_read_only_replays_believe_the_text_and_not_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A file that calls a DELETE a SELECT has it left out all the same."""
     forged = Fingerprint(1, "SELECT ?", "select")
     monkeypatch.setattr(
@@ -263,7 +267,7 @@ def test_read_only_replays_believe_the_text_and_not_the_file(tmp_path, monkeypat
     assert (planned, left_out) == (1, {"it may write": 1})
 
 
-def test_serial_order_has_one_transaction_at_a_time(tmp_path):
+def test_serial_order_has_one_transaction_at_a_time(tmp_path: Path) -> None:
     """A transaction needs all that ended before it ended, however early it began."""
     capture = [
         action(1, "simple", 0.0, "BEGIN"),
@@ -286,7 +290,7 @@ def shared(order: Sequenced, processes: int) -> Any:
     return order.shared(processes)
 
 
-def test_who_waits_in_the_order_is_released_when_all_before_have_ended():
+def test_who_waits_in_the_order_is_released_when_all_before_have_ended() -> None:
     """Ranks that nobody ends have ended; another process sees what this one ended."""
     order = Sequenced()
     for rank in (0, 2):
@@ -312,7 +316,7 @@ def test_who_waits_in_the_order_is_released_when_all_before_have_ended():
             gate.close()
 
 
-def test_no_order_of_answers_leaves_anybody_waiting():
+def test_no_order_of_answers_leaves_anybody_waiting() -> None:
     """Whoever ends what he may end, in any order, in the end nobody waits."""
     for answers in itertools.permutations(range(4)):
         order = Sequenced()
@@ -334,7 +338,7 @@ def rows(*table: tuple[int, ...]) -> "array[int]":
     return array("q", [number for row in table for number in row])
 
 
-def test_lag_is_the_servers_while_a_session_had_no_answer_and_replayers_afterwards():
+def test_lag_is_the_servers_while_a_session_had_no_answer_and_replayers_afterwards() -> None:
     """Intended at 0, free at 30 ms, begun at 40 ms: 30 are the server's and 10 replayer's."""
     ms = 10**6
     row = (0, 0, 30 * ms, 40 * ms, 100 * ms, 0, 1, 0, -1, 0)
@@ -346,7 +350,7 @@ def test_lag_is_the_servers_while_a_session_had_no_answer_and_replayers_afterwar
     assert all_together(one.service).most_ns == pytest.approx(60 * ms, rel=0.002)
 
 
-def test_what_is_counted_in_parts_is_what_is_counted_at_once():
+def test_what_is_counted_in_parts_is_what_is_counted_at_once() -> None:
     """Sums of parts are exact, of every column, whatever is in them."""
     random = np.random.Generator(np.random.PCG64(7))
     table = []
@@ -386,7 +390,7 @@ def test_what_is_counted_in_parts_is_what_is_counted_at_once():
     assert sum(one["40001"] for one in errors.values()) == sum(row[5] > 0 for row in table)
 
 
-def test_what_was_answered_otherwise_is_found_where_it_was():
+def test_what_was_answered_otherwise_is_found_where_it_was() -> None:
     """Rows or a hash that differ once change the digest of that part and session, no other."""
     table = [(n % 2, 0, 0, n, n + 1, 0, 5, 0, -1, where(n % 9, n % 64)) for n in range(400)]
     hashes = array("Q", range(400))
@@ -410,13 +414,13 @@ def test_what_was_answered_otherwise_is_found_where_it_was():
 @pytest.mark.parametrize(
     "code", ["00000", "40001", "25P02", "XX000", "08006", "ZZZZY", UNKNOWN_STATE]
 )
-def test_sqlstates_survive_as_numbers(code):
+def test_sqlstates_survive_as_numbers(code: str) -> None:
     """Every SQLSTATE is five digits of base 36."""
     assert sqlstate_of(number_of(code)) == code
 
 
 @pytest.mark.parametrize("code", ["z" * 4000, "-1", " 1_0 ", "4000", "23505\n", "\u0663" * 5, "#"])
-def test_what_is_no_sqlstate_has_that_of_no_reason(code):
+def test_what_is_no_sqlstate_has_that_of_no_reason(code: str) -> None:
     """Whatever a file or a server says, it is a number that a record has room for."""
     assert sqlstate_of(number_of(code)) == "XX000"
 
@@ -431,7 +435,7 @@ def test_what_is_no_sqlstate_has_that_of_no_reason(code):
         ("SELECT a FROM snow WHERE known(a)", ()),
     ],
 )
-def test_what_varies_by_itself_is_known(text, reasons):
+def test_what_varies_by_itself_is_known(text: str, reasons: tuple[str, ...]) -> None:
     """Functions with another answer each time, and ids that the server makes."""
     assert varying.functions(text) == reasons
 
@@ -444,7 +448,7 @@ def replayed(fingerprint: str, executions: int = 10, planned: int = 10, **more: 
     )  # fmt: skip
 
 
-def test_divergences_are_those_of_errors_rows_and_answers():
+def test_divergences_are_those_of_errors_rows_and_answers() -> None:
     """Equal sides have none, and what varies by itself is told apart."""
     ours = [
         replayed("same", rows=5, rows_hash="aa"),
@@ -473,7 +477,7 @@ def test_divergences_are_those_of_errors_rows_and_answers():
     assert not list(divergence.against_run(ours, ours))
 
 
-def test_rows_that_are_not_the_logs_diverge_once_from_their_cause():
+def test_rows_that_are_not_the_logs_diverge_once_from_their_cause() -> None:
     """What only follows from something earlier is none of its own; what varies is told apart."""
     found = [
         replayed("same", held_rows=7, logged_rows=7),
@@ -489,7 +493,7 @@ def test_rows_that_are_not_the_logs_diverge_once_from_their_cause():
     assert [one.what for one in divergence.against_log(found)] == ["rows", "varying", "errors"]
 
 
-def test_the_first_place_of_another_runs_answers_is_told():
+def test_the_first_place_of_another_runs_answers_is_told() -> None:
     """The first part of the capture that differs, and all sessions that do."""
 
     def at(parts: list[int], sessions: list[int]) -> Places:
@@ -506,7 +510,7 @@ def test_the_first_place_of_another_runs_answers_is_told():
     assert next(divergence.against_run([ours], [without])).where is None
 
 
-def test_rows_of_the_log_are_held_where_both_count_them_alike(tmp_path):
+def test_rows_of_the_log_are_held_where_both_count_them_alike(tmp_path: Path) -> None:
     """Not those of a CALL, nor of what is selected into a variable."""
     texts = ["SELECT 1", "SELECT a INTO @x FROM t", "UPDATE t SET a = 1", "CALL p()", "SET a = 1"]
     capture = [action(1, "simple", at, text, rows=3) for at, text in enumerate(texts)]
@@ -515,7 +519,7 @@ def test_rows_of_the_log_are_held_where_both_count_them_alike(tmp_path):
     assert [one.rows for one in done[1]] == [3, -1, 3, -1, -1, -1]
 
 
-def test_replays_of_which_little_ran_are_not_comparable():
+def test_replays_of_which_little_ran_are_not_comparable() -> None:
     """95 % of the work must have run on both sides, and be the same work."""
     whole, half = [replayed("a")], [replayed("a", executions=5)]
 
@@ -525,7 +529,7 @@ def test_replays_of_which_little_ran_are_not_comparable():
     assert "common" in divergence.not_comparable(whole, [replayed("b")])
 
 
-def test_errors_of_the_log_are_no_divergence_and_consequences_are_none():
+def test_errors_of_the_log_are_no_divergence_and_consequences_are_none() -> None:
     """25P02 in the log follows from what failed before it."""
     same = replayed("a", errors={"23505": 2}, logged_errors={"23505": 2, "25P02": 7})
     new = replayed("b", errors={"42P01": 1})
@@ -543,14 +547,16 @@ def test_errors_of_the_log_are_no_divergence_and_consequences_are_none():
         ({"23505": 1}, {"?????": 1, "40001": 1}, False),
     ],
 )
-def test_an_error_without_a_state_may_be_any(errors, logged, same):
+def test_an_error_without_a_state_may_be_any(
+    errors: dict[str, int], logged: dict[str, int], *, same: bool
+) -> None:
     """A log without SQLSTATEs tells that a statement failed, and not how."""
     one = replayed("a", errors=errors, logged_errors=logged)
 
     assert bool(list(divergence.against_log([one]))) is not same
 
 
-def test_a_capture_is_a_workload_of_its_replay(tmp_path):
+def test_a_capture_is_a_workload_of_its_replay(tmp_path: Path) -> None:
     """`replayer run FILE.replay` has one step, whose keys are set as any other's."""
     (tmp_path / "monday.replay").touch()
 
@@ -564,7 +570,7 @@ def test_a_capture_is_a_workload_of_its_replay(tmp_path):
     assert workload.name == "monday"
 
 
-def test_a_replay_ends_after_it_begins(tmp_path):
+def test_a_replay_ends_after_it_begins(tmp_path: Path) -> None:
     """One sentence, by the names that were typed."""
     capture = tmp_path / "a.replay"
     capture.touch()
@@ -573,7 +579,7 @@ def test_a_replay_ends_after_it_begins(tmp_path):
         workload_file.load(str(capture), ["replay.from=5", "replay.until=5"])
 
 
-def test_shares_of_connections_and_processes():
+def test_shares_of_connections_and_processes() -> None:
     """Nobody is left without one, and fast replays have processes enough."""
     assert shares(None, 3) == [None] * 3
     assert sum(one or 0 for one in shares(8, 3)) == 8
@@ -582,7 +588,7 @@ def test_shares_of_connections_and_processes():
     assert processes_for(0, 10, 1) == 1
 
 
-def test_a_spool_gives_back_what_was_written(tmp_path):
+def test_a_spool_gives_back_what_was_written(tmp_path: Path) -> None:
     """Chunks of several sessions lie between each other; nothing is left in its folder."""
     made = [Record(0, n, b"x" * n, n, -1, -1, -1, -1, 0, -1, 0, -1, 0) for n in range(40)]
     spool = Spool(tmp_path)
@@ -603,7 +609,9 @@ def test_a_spool_gives_back_what_was_written(tmp_path):
         Spool(tmp_path / "nowhere")
 
 
-def test_sessions_that_ended_are_forgotten_while_a_replay_is_planned(tmp_path, monkeypatch):
+def test_sessions_that_ended_are_forgotten_while_a_replay_is_planned(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Records are written when many wait, and those of each session are whole and in order."""
     monkeypatch.setattr(schedules, "_MOST_HELD", 50)
     capture = []
@@ -652,7 +660,7 @@ def without_roles(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("name", ["a\0b", "a\udcffb", "x" * 100_000, "it's \\ a = 'b'\n", ""])
-def test_any_name_of_an_application_can_begin_a_connection(without_roles, name):
+def test_any_name_of_an_application_can_begin_a_connection(without_roles: None, name: str) -> None:
     """What no connection can begin with is left out, and no more is sent than a server keeps."""
     given = conninfo_of(Session(1, application=name))["application_name"]
 
@@ -662,7 +670,7 @@ def test_any_name_of_an_application_can_begin_a_connection(without_roles, name):
     assert sorted(conninfo_of(Session(1))) == sorted(conninfo_of(Session(1, application=name)))
 
 
-def test_a_setting_of_a_capture_is_one_setting(without_roles):
+def test_a_setting_of_a_capture_is_one_setting(without_roles: None) -> None:
     """White space and backslashes of a value are its own; what is no name is not set."""
     settings = (
         ("search_path", "a, \tb\n-c\rx\\=\x0b1\x0c"),
@@ -680,7 +688,7 @@ def test_a_setting_of_a_capture_is_one_setting(without_roles):
     ]
 
 
-def test_a_read_only_session_becomes_nobody_else_by_its_settings(without_roles):
+def test_a_read_only_session_becomes_nobody_else_by_its_settings(without_roles: None) -> None:
     """Neither as another role nor writing; what replayer sets comes last, and so it holds."""
     settings = (("role", "dba"), ("default_transaction_read_only", "off"), ("Role", "dba"))
     options = conninfo_of(Session(1, settings=settings), read_only=True)["options"].split()

@@ -118,7 +118,7 @@ def answers(
 @pytest.mark.parametrize("sizes", [[1], [2, 3], [5], [7, 1], [100], [1 << 16]])
 @pytest.mark.parametrize("verify", ["rows", "hash"])
 @pytest.mark.parametrize("name", POSTGRES)
-def test_answers_of_postgres_in_pieces(name, verify, sizes):
+def test_answers_of_postgres_in_pieces(name: str, verify: str, sizes: list[int]) -> None:
     """SQLSTATE, rows, whether a transaction is open, and the hash, of the first and the next."""
     whole, expected = POSTGRES[name]
 
@@ -134,7 +134,7 @@ def test_answers_of_postgres_in_pieces(name, verify, sizes):
 
 @pytest.mark.parametrize("sizes", [[1], [2, 3], [5], [1 << 16]])
 @pytest.mark.parametrize("name", MYSQL)
-def test_answers_of_mysql_in_pieces(name, sizes):
+def test_answers_of_mysql_in_pieces(name: str, sizes: list[int]) -> None:
     """The same of packets."""
     whole, expected = MYSQL[name]
 
@@ -147,7 +147,7 @@ def test_answers_of_mysql_in_pieces(name, sizes):
     assert seen[0][3] == seen[1][3]
 
 
-def test_hashes_know_the_order_only_where_it_is_promised():
+def test_hashes_know_the_order_only_where_it_is_promised() -> None:
     """Rows that came in another order are the same rows, unless the statement has an order."""
     ends = of_postgres(b"C", b"SELECT 2\0") + IDLE
     texts = [b"".join(rows) + ends for rows in (ROWS, ROWS[::-1])]
@@ -165,7 +165,7 @@ def test_hashes_know_the_order_only_where_it_is_promised():
     assert hashes[True, 0] != hashes[True, 1]
 
 
-def test_what_the_socket_does_not_take_at_once_goes_later():
+def test_what_the_socket_does_not_take_at_once_goes_later() -> None:
     """A statement of megabytes reaches the server whole."""
     ours, theirs = socket.socketpair()
     ours.setblocking(False)
@@ -187,7 +187,7 @@ def received(connection: Any) -> None:
         pass
 
 
-def test_a_connection_that_ends_says_what_the_server_said_last():
+def test_a_connection_that_ends_says_what_the_server_said_last() -> None:
     """Its SQLSTATE where there was one, else that of a broken connection."""
     for words, code in ((b"", "08006"), (of_postgres(b"E", b"C57P01\0\0"), "57P01")):
         ours, theirs = socket.socketpair()
@@ -220,7 +220,9 @@ LARGE = 16_000_000
     ],
     ids=["postgres", "mysql"],
 )  # fmt: skip
-def test_a_large_row_costs_as_much_as_many_small_ones(rows, make, whole):
+def test_a_large_row_costs_as_much_as_many_small_ones(
+    rows: int, make: Callable[[socket.socket], postgres.Connection | mysql.Connection], whole: bytes
+) -> None:
     """What has come of it is not copied with each part that comes: that was 20 s of CPU."""
     ours, theirs = socket.socketpair()
     with theirs, ThreadPoolExecutor() as threads, closing(make(ours)) as connection:
@@ -251,7 +253,7 @@ def beyond(end: socket.socket) -> socket.socket:
         return socket.socket(fileno=fcntl.fcntl(end.fileno(), fcntl.F_DUPFD_CLOEXEC, BEYOND))
 
 
-def test_a_connection_of_any_number_says_what_the_server_said_last(files):
+def test_a_connection_of_any_number_says_what_the_server_said_last(files: int) -> None:
     """With thousands of sessions descriptors have numbers above 1023."""
     ours, theirs = socket.socketpair()
     ours = beyond(ours)
@@ -265,7 +267,7 @@ def test_a_connection_of_any_number_says_what_the_server_said_last(files):
     assert ended.value.sqlstate == "57P01"
 
 
-def test_an_attempt_of_any_number_is_waited_for(files):
+def test_an_attempt_of_any_number_is_waited_for(files: int) -> None:
     """It is known when it can go on, and when it cannot for so long."""
     ours, theirs = socket.socketpair()
     with beyond(ours) as ours, theirs:
@@ -275,7 +277,7 @@ def test_an_attempt_of_any_number_is_waited_for(files):
         assert worker._answered(attempt, 10)
 
 
-def test_a_process_may_have_all_connections_that_the_system_allows(files):
+def test_a_process_may_have_all_connections_that_the_system_allows(files: int) -> None:
     """The usual 1024 are fewer than sessions of a capture."""
     resource.setrlimit(resource.RLIMIT_NOFILE, (256, files))
 
@@ -284,7 +286,7 @@ def test_a_process_may_have_all_connections_that_the_system_allows(files):
     assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] == files
 
 
-def test_a_connection_for_which_there_is_no_room_is_asked_for_later(files):
+def test_a_connection_for_which_there_is_no_room_is_asked_for_later(files: int) -> None:
     """Where no file can be opened any more, that passes: it is no end of a worker."""
     free = os.dup(0)
     os.close(free)
@@ -306,7 +308,9 @@ def test_a_connection_for_which_there_is_no_room_is_asked_for_later(files):
         (b"search_path\0off\0", False),
     ],
 )
-def test_a_connection_that_could_write_is_gone_where_nothing_may_be(setting, ends, read_only):
+def test_a_connection_that_could_write_is_gone_where_nothing_may_be(
+    setting: bytes, *, ends: bool, read_only: bool
+) -> None:
     """The server reports it with the answer, before the session's next statement."""
     whole = of_postgres(b"C", b"SELECT 1\0") + of_postgres(b"S", setting) + IDLE
     ours, theirs = socket.socketpair()
@@ -353,7 +357,9 @@ def refused(*fields: str) -> Refused:
         (("SFATAL", "C08P01", "Mno such user"), False),
     ],
 )
-def test_a_refusal_is_known_by_its_sqlstate_in_any_language(fields, passing):
+def test_a_refusal_is_known_by_its_sqlstate_in_any_language(
+    fields: tuple[str, str, str, str] | tuple[str, str, str], *, passing: bool
+) -> None:
     """Limits and a server that is not up pass; only a pooler's words count, as it has no codes."""
     refusal = refused(*fields)
 
@@ -362,7 +368,7 @@ def test_a_refusal_is_known_by_its_sqlstate_in_any_language(fields, passing):
     assert fields[-2][1:] not in str(refusal)
 
 
-def test_libpq_is_found_among_all_that_is_mapped():
+def test_libpq_is_found_among_all_that_is_mapped() -> None:
     """Beside memory without a name, in a folder with a space, once for all its parts."""
     maps = """7f01-7f02 r--p 00000000 fd:01 66 /a b/psycopg_binary.libs/libpq-e9b5c9ac.so.5.18
 7f02-7f03 r-xp 00001000 fd:01 66                /a b/psycopg_binary.libs/libpq-e9b5c9ac.so.5.18
@@ -372,7 +378,9 @@ def test_libpq_is_found_among_all_that_is_mapped():
     assert set(postgres._LIBPQ.findall(maps)) == {"/a b/psycopg_binary.libs/libpq-e9b5c9ac.so.5.18"}
 
 
-def test_a_refusal_is_known_by_its_words_where_libpq_is_not_seen(monkeypatch):
+def test_a_refusal_is_known_by_its_words_where_libpq_is_not_seen(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Without the SQLSTATE the English words are what there is."""
     monkeypatch.setattr(postgres, "_set_verbosity", lambda: None)
 
@@ -380,7 +388,7 @@ def test_a_refusal_is_known_by_its_words_where_libpq_is_not_seen(monkeypatch):
     assert not refused("SFATAL", "C28P01", "Mpassword authentication failed").passing
 
 
-def test_a_server_that_says_nothing_may_be_there_later():
+def test_a_server_that_says_nothing_may_be_there_later() -> None:
     """Nobody listens: that passes, and libpq's own words say it."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         port = listening.getsockname()[1]
@@ -392,7 +400,7 @@ def test_a_server_that_says_nothing_may_be_there_later():
     assert caught.value.passing
 
 
-def test_statements_of_16_mebibytes_take_several_packets():
+def test_statements_of_16_mebibytes_take_several_packets() -> None:
     """The last of them is shorter than the largest, also where that leaves it empty."""
     for length in (0, 100, 0xFFFFFF - 1, 0xFFFFFF, 2 * 0xFFFFFF + 5):
         sent = mysql.query(b"y" * length)

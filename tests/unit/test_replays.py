@@ -14,6 +14,7 @@ from replayer.errors import Impossible
 from replayer.model import Replayed, Run
 from replayer.report import html, markdown, screen
 from replayer.report import replays as report
+from tests.fixture_types import RunOf
 
 APART = {Verdict.BETTER, Verdict.WORSE}
 
@@ -74,7 +75,7 @@ def noisy(
     ]
 
 
-def test_what_moved_is_named_and_nothing_else(side):
+def test_what_moved_is_named_and_nothing_else(side: Callable[..., Side]) -> None:
     """Of 30 fingerprints 2 take other times: these alone, in their directions, dearest first."""
     random = np.random.default_rng(1)
     times = random.uniform(0.1, 10, 30)
@@ -96,7 +97,7 @@ def test_what_moved_is_named_and_nothing_else(side):
     assert row.base == pytest.approx(0.09, rel=0.05)
 
 
-def test_the_same_replayed_twice_has_hardly_ever_a_verdict(side):
+def test_the_same_replayed_twice_has_hardly_ever_a_verdict(side: Callable[..., Side]) -> None:
     """A/A over 100 comparisons of 10 fingerprints: at most 5 percent have any false verdict."""
     random = np.random.default_rng(2)
     times = random.uniform(0.1, 10, 10)
@@ -112,7 +113,7 @@ def test_the_same_replayed_twice_has_hardly_ever_a_verdict(side):
     assert false <= 11
 
 
-def test_the_whole_is_of_the_same_work(side):
+def test_the_whole_is_of_the_same_work(side: Callable[..., Side]) -> None:
     """All 20 percent slower is worse in total, also where one side ran a little less of it."""
     random = np.random.default_rng(3)
     times = [1.0] * 10
@@ -126,7 +127,7 @@ def test_the_whole_is_of_the_same_work(side):
     assert there(compared.time).ratio == pytest.approx(1.2 / 0.97, rel=0.03)
 
 
-def test_errors_are_judged_beside_times(side):
+def test_errors_are_judged_beside_times(side: Callable[..., Side]) -> None:
     """A fingerprint that fails now is worse by its errors, and is answered otherwise."""
     random = np.random.default_rng(4)
     base = side("old", *(noisy(random, [1.0, 2.0]) for _ in range(6)))
@@ -155,7 +156,12 @@ def test_errors_are_judged_beside_times(side):
         ([{}] * 2, [{}] * 2, []),
     ],
 )
-def test_answers_diverge_where_each_side_is_sure_of_its_own(side, theirs, ours, what):
+def test_answers_diverge_where_each_side_is_sure_of_its_own(
+    side: Callable[..., Side],
+    theirs: list[dict[str, Any]],
+    ours: list[dict[str, Any]],
+    what: list[str],
+) -> None:
     """What a side answers differently from replay to replay is no divergence between the sides."""
     base = side("old", *([one(0, 1.0, **more)] for more in theirs))
     other = side("new", *([one(0, 1.0, **more)] for more in ours))
@@ -165,7 +171,7 @@ def test_answers_diverge_where_each_side_is_sure_of_its_own(side, theirs, ours, 
     assert [each.what for each in compared.fingerprints[0].diverging] == what
 
 
-def test_too_little_work_is_not_compared(side):
+def test_too_little_work_is_not_compared(side: Callable[..., Side]) -> None:
     """Below 95 percent on a side there is a sentence in place of verdicts, unless it is allowed."""
     base = side("old", [one(0, 1.0)])
     other = side("new", [one(0, 1.0, executions=94)])
@@ -185,7 +191,7 @@ def placed(side: Side, path: str, capture: str) -> Side:
     return Side(side.name, (run.model_copy(update={"steps": (step,), "workload": work}),))
 
 
-def test_captures_are_known_by_what_is_in_them(side):
+def test_captures_are_known_by_what_is_in_them(side: Callable[..., Side]) -> None:
     """The same capture at another path is the same work; another one at the same path is not."""
     here, there = side("here", [one(0, 1.0)]), side("there", [one(0, 1.0)])
     same = compare(placed(here, "/a/m.replay", "12"), placed(there, "/b/m.replay", "12"))
@@ -195,7 +201,7 @@ def test_captures_are_known_by_what_is_in_them(side):
         compare(placed(here, "/a/m.replay", "12"), placed(there, "/a/m.replay", "34"))
 
 
-def test_runs_without_a_replay_are_compared_as_before(run_of):
+def test_runs_without_a_replay_are_compared_as_before(run_of: RunOf) -> None:
     """Nothing is added to a comparison of other steps."""
     base, other = (Side(name, (run_of([1.0]), run_of([1.0]))) for name in ("a", "b"))
     compared = compare(base, other)
@@ -204,7 +210,7 @@ def test_runs_without_a_replay_are_compared_as_before(run_of):
     assert not report.sections(compared)
 
 
-def test_reports_show_what_moved_and_what_diverged(side):
+def test_reports_show_what_moved_and_what_diverged(side: Callable[..., Side]) -> None:
     """Screen, page and Markdown name the fingerprint, both numbers of rows, and the whole."""
     random = np.random.default_rng(5)
     base = side("old", *(noisy(random, [1.0, 2.0, 3.0]) for _ in range(8)))

@@ -34,6 +34,7 @@ from replayer.report import forms, run, screen, summary, tables
 from replayer.report.words import clean
 from replayer.results import store
 from tests.command import Replayer
+from tests.fixture_types import Compare, RunOf
 from tests.known import known
 
 PGIO = (
@@ -101,19 +102,19 @@ def failed(_: StepResult) -> dict[str, object]:
 
 
 @pytest.mark.parametrize("width", [100, 80])
-def test_the_report_of_a_run(stored, golden, width):
+def test_the_report_of_a_run(stored: Run, golden: Compare, width: int) -> None:
     """A run of every kind of step is shown as it was when a person last looked at it."""
     golden(shown(stored, width, Path("results/20261120.json")), f"run-{width}.txt")
 
 
-def test_the_report_of_repeats(stored, golden):
+def test_the_report_of_repeats(stored: Run, golden: Compare) -> None:
     """Repeats are shown as medians and ranges, with every line and every failure that counts."""
     found = repeated(stored, [faster(1.0), faster(1.02), faster(0.97), failed])
 
     golden(shown(found), "repeats-100.txt")
 
 
-def test_the_report_of_a_run_that_failed(stored, golden):
+def test_the_report_of_a_run_that_failed(stored: Run, golden: Compare) -> None:
     """A run that failed in its second step says so at its head, at the step and at its end."""
     broken = step(stored, "flush").model_copy(
         update={
@@ -135,7 +136,7 @@ def test_the_report_of_a_run_that_failed(stored, golden):
     golden(shown(found), "failed-100.txt")
 
 
-def test_a_step_that_nobody_knows(stored, golden):
+def test_a_step_that_nobody_knows(stored: Run, golden: Compare) -> None:
     """A plug-in's numbers, tables, facts and series are shown without a line of code for it."""
     probe = StepResult(
         step="orion",
@@ -175,7 +176,7 @@ def test_a_step_that_nobody_knows(stored, golden):
 
 
 @pytest.mark.parametrize("text", ["x" * 10_000, "\x1b[2J\x1b]0;owned\x07", "a b " * 2_500, "<b>"])
-def test_what_somebody_calls_a_run_cannot_fill_or_steer_a_terminal(stored, text):
+def test_what_somebody_calls_a_run_cannot_fill_or_steer_a_terminal(stored: Run, text: str) -> None:
     """Label, note and tag are cut with how long they were, and their escapes are written out."""
     named = {"label": text, "notes": (text,), "tags": {"disk": text}}
     plain = {"label": "a", "notes": ("b",), "tags": {"disk": "c"}}
@@ -187,7 +188,7 @@ def test_what_somebody_calls_a_run_cannot_fill_or_steer_a_terminal(stored, text)
 
 
 @pytest.mark.parametrize("width", [100, 80])
-def test_nothing_is_wider_than_asked(stored, width):
+def test_nothing_is_wider_than_asked(stored: Run, width: int) -> None:
     """Every line fits; pgio's line and the ledger are whole where programs look for them."""
     lines = shown(stored, width, Path("x" * 300)).splitlines()
 
@@ -197,7 +198,7 @@ def test_nothing_is_wider_than_asked(stored, width):
     assert not any(line.endswith(" ") for line in lines)
 
 
-def test_no_word_of_the_data_is_cut_at_80_columns(stored):
+def test_no_word_of_the_data_is_cut_at_80_columns(stored: Run) -> None:
     """What stands on 100 columns stands on 80 as well: tables change their form, words are whole.
 
     Names of functions and rows of a collector's counters are among them.
@@ -221,7 +222,7 @@ def test_no_word_of_the_data_is_cut_at_80_columns(stored):
     assert max(map(cell_len, shown(found, 80).splitlines())) <= 80
 
 
-def test_a_word_wider_than_its_place_is_broken_where_it_has_parts(stored):
+def test_a_word_wider_than_its_place_is_broken_where_it_has_parts(stored: Run) -> None:
     """Options and paths go on below after a comma or slash, and nothing of them is lost."""
     path = "/opt/replayer/" + "/".join(f"folder{i}" for i in range(12))
     options = "rw,relatime," + ",".join(f"option{i}=65534" for i in range(12))
@@ -236,7 +237,7 @@ def test_a_word_wider_than_its_place_is_broken_where_it_has_parts(stored):
     assert max(map(cell_len, text.splitlines())) <= 80
 
 
-def test_what_the_collectors_counted_is_a_few_lines(stored):
+def test_what_the_collectors_counted_is_a_few_lines(stored: Run) -> None:
     """Of a collector's table the largest rows are shown, without zeros; others are counted."""
     rows = tuple(
         {"backend_type": f"backend {i}", "reads": 10**i, "writes": 0, "hits": None}
@@ -254,7 +255,7 @@ def test_what_the_collectors_counted_is_a_few_lines(stored):
     assert text.count("device, bpftrace") == 1
 
 
-def test_a_pipe_gets_the_plain_report(stored, capsys):
+def test_a_pipe_gets_the_plain_report(stored: Run, capsys: pytest.CaptureFixture[str]) -> None:
     """Without a terminal there is no escape sequence, and pgio's line stands alone on its line."""
     screen.write(run.render(stored))
 
@@ -263,7 +264,9 @@ def test_a_pipe_gets_the_plain_report(stored, capsys):
     assert PGIO in out.splitlines()
 
 
-def test_a_terminal_gets_colour_and_no_colour_takes_it(stored, monkeypatch):
+def test_a_terminal_gets_colour_and_no_colour_takes_it(
+    stored: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Loud lines are red on a terminal, and NO_COLOR takes the colour away, not the words."""
     monkeypatch.setenv("TERM", "xterm-256color")
     coloured, plain = io.StringIO(), io.StringIO()
@@ -278,7 +281,7 @@ def test_a_terminal_gets_colour_and_no_colour_takes_it(stored, monkeypatch):
     assert "NOT COLD" in plain.getvalue()
 
 
-def test_an_ascii_terminal_gets_ascii(stored, monkeypatch):
+def test_an_ascii_terminal_gets_ascii(stored: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the output cannot hold blocks and dashes, the report is still written whole."""
     raw = io.BytesIO()
     stream = io.TextIOWrapper(raw, encoding="ascii")
@@ -304,7 +307,7 @@ def test_an_ascii_terminal_gets_ascii(stored, monkeypatch):
         "\ud800",
     ],
 )
-def test_words_of_others_cannot_steer_the_terminal(evil):
+def test_words_of_others_cannot_steer_the_terminal(evil: str) -> None:
     """No control, direction or lone surrogate character of a label or hostname gets through."""
     text = screen.text(tables.line(clean(evil)))
 
@@ -313,7 +316,7 @@ def test_words_of_others_cannot_steer_the_terminal(evil):
     assert "[bold red]x[/]" in text or evil[0] != "["
 
 
-def test_every_string_of_a_run_is_cleaned(stored):
+def test_every_string_of_a_run_is_cleaned(stored: Run) -> None:
     """A run in which every string is hostile is shown with every escape written out."""
 
     def poison(value: Any) -> Any:
@@ -358,7 +361,7 @@ def test_every_string_of_a_run_is_cleaned(stored):
             "advice": (Advice(found=poison("advice"), todo=poison("todo")),),
             "started": poison("x"),
             "host": poison(stored.host),
-            "engine": stored.engine.model_copy(
+            "engine": known(stored.engine).model_copy(
                 update={"name": poison("pg"), "settings": {poison("a.b"): poison("c")}}
             ),
             "workload": stored.workload.model_copy(
@@ -375,7 +378,7 @@ def test_every_string_of_a_run_is_cleaned(stored):
         assert "\\x1b[2J" in text
 
 
-def test_what_was_not_cold_is_loud(stored):
+def test_what_was_not_cold_is_loud(stored: Run) -> None:
     """Asked cold and got lukewarm is said at the step and again at the end, with the share."""
     text = shown(stored)
 
@@ -386,7 +389,7 @@ def test_what_was_not_cold_is_loud(stored):
     assert "physical: asked physical, got mixed" in last
 
 
-def test_repeats_that_differ_are_told_apart(stored):
+def test_repeats_that_differ_are_told_apart(stored: Run) -> None:
     """Each way in which repeats were not as asked names its repeats, and verdicts are counted."""
     cached = step(stored, "cached")
     physical = known(cached.ledger).model_copy(update={"verdict": Verdict.PHYSICAL})
@@ -406,7 +409,7 @@ def test_repeats_that_differ_are_told_apart(stored):
     assert summary.attention(found) == ["cached in repeats 2, 4: asked cached, got physical"]
 
 
-def test_the_ceiling_stands_beside_the_repeat_in_the_middle(stored):
+def test_the_ceiling_stands_beside_the_repeat_in_the_middle(stored: Run) -> None:
     """Of many repeats one is held against what the device can do: that of the median."""
     cached = step(stored, "cached")
     repeats = []
@@ -432,10 +435,16 @@ def test_the_ceiling_stands_beside_the_repeat_in_the_middle(stored):
         ("unknown", "hot", False),
     ],
 )
-def test_coldness_is_loud_exactly_if_it_is_not_as_asked(stored, asked, got, loud):
+def test_coldness_is_loud_exactly_if_it_is_not_as_asked(
+    stored: Run, asked: str, got: str, *, loud: bool
+) -> None:
     """Every coldness but the one asked for is loud, an unproven one too."""
     walk = step(stored, "walk").model_copy(
-        update={"cold": Cold(asked=asked, got=got, method="", proof="", why="")}
+        update={
+            "cold": Cold(
+                asked=Temperature(asked), got=Temperature(got), method="", proof="", why=""
+            )
+        }
     )
 
     assert bool(summary.attention(with_steps(stored, walk))) == loud
@@ -451,11 +460,13 @@ def test_coldness_is_loud_exactly_if_it_is_not_as_asked(stored, asked, got, loud
         ("cached", "physical", True),
     ],
 )
-def test_the_ledger_is_loud_exactly_if_it_is_not_as_asked(stored, asked, verdict, loud):
+def test_the_ledger_is_loud_exactly_if_it_is_not_as_asked(
+    stored: Run, asked: str | None, verdict: str, *, loud: bool
+) -> None:
     """Every verdict but the one asked for is loud, an unproven one too."""
     ledger = Ledger(
-        asked=asked,
-        verdict=verdict,
+        asked=Verdict(asked) if asked else None,
+        verdict=Verdict(verdict),
         window_seconds=30,
         riops=1000,
         buffer_hits=5,
@@ -473,7 +484,7 @@ def test_the_ledger_is_loud_exactly_if_it_is_not_as_asked(stored, asked, verdict
     assert "the device's counters cannot be read" in shown(found)
 
 
-def test_a_run_that_has_only_begun_is_shown(stored):
+def test_a_run_that_has_only_begun_is_shown(stored: Run) -> None:
     """A reserved run without host, engine or steps has a report, and it says `not finished`."""
     begun = stored.model_copy(
         update={
@@ -491,7 +502,7 @@ def test_a_run_that_has_only_begun_is_shown(stored):
     assert "not finished" in text
 
 
-def test_every_measurement_is_in_the_report(stored):
+def test_every_measurement_is_in_the_report(stored: Run) -> None:
     """No measurement of any step is dropped on the way to the screen."""
     for result in stored.steps:
         text = shown(with_steps(stored, result))
@@ -502,7 +513,7 @@ def test_every_measurement_is_in_the_report(stored):
             assert text != shown(with_steps(stored, bare)), m.metric
 
 
-def test_averages_are_weighted_by_time_and_by_requests():
+def test_averages_are_weighted_by_time_and_by_requests() -> None:
     """A mean is over time; r_await and areq-sz are means over requests, as of the whole window."""
     series = Series(
         started="",
@@ -528,7 +539,7 @@ def test_averages_are_weighted_by_time_and_by_requests():
     }
 
 
-def test_averages_are_of_the_measured_window_only():
+def test_averages_are_of_the_measured_window_only() -> None:
     """What was sampled before and after the window does not count."""
     series = Series(
         started="",
@@ -551,12 +562,14 @@ def test_averages_are_of_the_measured_window_only():
         ([], 8, ""),
     ],
 )
-def test_a_spark_line_starts_at_nothing(values, room, expected):
+def test_a_spark_line_starts_at_nothing(
+    values: list[float | None], room: int, expected: str
+) -> None:
     """The lowest block is 0, the highest the largest value; a gap is a blank; means if crowded."""
     assert tables.spark(values, room) == expected
 
 
-def test_a_sheet_too_wide_is_continued_below():
+def test_a_sheet_too_wide_is_continued_below() -> None:
     """No digit is ever cut off: columns go below, their rows' first word repeated."""
     headings = [f"column {i}" for i in range(20)]
     rows = [["first", *[f"{i}{i:06d}" for i in range(1, 20)]], ["second", *["1"] * 19]]
@@ -569,7 +582,7 @@ def test_a_sheet_too_wide_is_continued_below():
     assert text.count("second") > 2
 
 
-def test_the_middle_of_a_long_table_is_left_out():
+def test_the_middle_of_a_long_table_is_left_out() -> None:
     """Of 500 rows the first three and the last seven are shown, and a mark between them."""
     sheet = tables.records([{"doubling": i, "table_bytes": 1024 * i} for i in range(500)])
 
@@ -589,14 +602,14 @@ def test_the_middle_of_a_long_table_is_left_out():
         ("a.b.c.d", "b.c", "d"),
     ],
 )
-def test_metrics_are_grouped_by_what_they_share(metric, group, leaf):
+def test_metrics_are_grouped_by_what_they_share(metric: str, group: str, leaf: str) -> None:
     """A metric is the step, what it shares with its neighbours, and its last word."""
     m = Measurement(metric=metric, value=1, unit="s", better=Better.LESS)
 
     assert (forms.group(m), forms.leaf(m)) == (group, leaf)
 
 
-def test_a_histogram_that_cannot_be_read_is_told(stored):
+def test_a_histogram_that_cannot_be_read_is_told(stored: Run) -> None:
     """A payload edited by hand is a sentence in the report, no traceback."""
     latency = step(stored, "walk").latency["block"]
 
@@ -607,7 +620,7 @@ def test_a_histogram_that_cannot_be_read_is_told(stored):
     assert forms.percentiles(broken) == "the histogram cannot be read"
 
 
-def test_marks_of_a_series_are_told(stored):
+def test_marks_of_a_series_are_told(stored: Run) -> None:
     """A checkpoint in the measured time stands under the numbers it may have changed."""
     series = known(step(stored, "cached").series).model_copy(
         update={"marks": (Mark(at=7.4, kind="autovacuum", text="of table slob1"),)}
@@ -617,7 +630,7 @@ def test_marks_of_a_series_are_told(stored):
     assert "at 7 s: autovacuum: of table slob1" in shown(with_steps(stored, cached))
 
 
-def test_every_gloss_is_of_a_metric_that_is_measured(stored):
+def test_every_gloss_is_of_a_metric_that_is_measured(stored: Run) -> None:
     """No explanation outlives the number that it explains."""
     measured = {m.metric for one in stored.steps for m in one.measurements}
 
@@ -633,7 +646,9 @@ def test_every_gloss_is_of_a_metric_that_is_measured(stored):
         ({"buffers.dirty": None}, "an unknown number of dirty buffers"),
     ],
 )
-def test_a_flush_that_was_not_proven_is_loud(stored, facts, said):
+def test_a_flush_that_was_not_proven_is_loud(
+    stored: Run, facts: dict[str, None] | dict[str, int], said: str
+) -> None:
     """What is dirty or could not be looked at is in the line that would otherwise say clean."""
     flush = step(stored, "flush")
     flush = flush.model_copy(update={"facts": {**flush.facts, "proven": False, **facts}})
@@ -644,7 +659,7 @@ def test_a_flush_that_was_not_proven_is_loud(stored, facts, said):
     assert "proven clean" not in text
 
 
-def test_the_beginning_has_the_main_numbers(stored):
+def test_the_beginning_has_the_main_numbers(stored: Run) -> None:
     """The first screen has a line for each step: medians of repeats, and where the data was."""
     found = repeated(stored, [faster(1.0), faster(1.1), faster(1.3)])
 
@@ -662,7 +677,9 @@ def test_the_beginning_has_the_main_numbers(stored):
         ([None, None], "cold; an unknown share of the files"),
     ],
 )
-def test_repeats_tell_the_range_of_what_was_in_memory(stored, shares, said):
+def test_repeats_tell_the_range_of_what_was_in_memory(
+    stored: Run, shares: list[None] | list[float], said: str
+) -> None:
     """The least and the most that was in memory are told, once if they read the same."""
     walk = step(stored, "walk")
     found = with_steps(
@@ -692,7 +709,7 @@ FORMULAS = ("=1+1", "+1", "-1", "@SUM(A1)", "\t=1", " =1", "\u00a0=1", "\r\n=1",
 
 
 @pytest.mark.parametrize("text", FORMULAS)
-def test_no_text_in_a_csv_begins_as_a_formula(text, run_of):
+def test_no_text_in_a_csv_begins_as_a_formula(text: str, run_of: RunOf) -> None:
     """Whatever a label, a step or a metric is called, its cell is text; a number stays one."""
     run = run_of([-1.0], label=text, workload=text)
     step = run.steps[0].model_copy(update={"name": text})
@@ -705,7 +722,7 @@ def test_no_text_in_a_csv_begins_as_a_formula(text, run_of):
 
 
 @pytest.mark.parametrize("width", [80, 100])
-def test_what_was_found_comes_first(stored, width):
+def test_what_was_found_comes_first(stored: Run, width: int) -> None:
     """Each step's main numbers stand once, before the details; what to know at the end."""
     text = screen.text(run.render(stored), width=width)
     first_step = text.index(f"\n{stored.steps[0].name} · ")
@@ -732,7 +749,7 @@ def on_a_terminal(replayer: Replayer, columns: int, *words: object) -> list[str]
     return re.sub(r"\x1b\[[\d;]*m", "", read.decode()).splitlines()
 
 
-def test_on_a_terminal_of_80_columns_no_line_is_longer(replayer):
+def test_on_a_terminal_of_80_columns_no_line_is_longer(replayer: Replayer) -> None:
     """The command's report of a run fits a terminal as it is, pgio's line broken between words."""
     path = Path(__file__).parents[1] / "fixtures" / "runs" / f"format-{store.FORMAT}.json"
     lines = on_a_terminal(replayer, 80, "show", path)

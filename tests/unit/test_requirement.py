@@ -1,6 +1,7 @@
 """requirement: the busiest minute times growth times headroom, and the work that makes it."""
 
 import random
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -53,7 +54,7 @@ def step(
     return values
 
 
-def test_the_requirement_is_the_busiest_minute_times_growth_times_headroom():
+def test_the_requirement_is_the_busiest_minute_times_growth_times_headroom() -> None:
     """And it is printed as that."""
     made = requirement.of(
         profile(commits=step(100, 400), read_iops=step(10, 2000)), growth=1.5, headroom=0.3
@@ -68,7 +69,7 @@ def test_the_requirement_is_the_busiest_minute_times_growth_times_headroom():
     assert made.need("cpu") is None
 
 
-def test_a_percentile_is_of_the_windows_asked_for():
+def test_a_percentile_is_of_the_windows_asked_for() -> None:
     """p50 of minutes is the usual minute, not the busiest; of seconds it is another."""
     one = profile(1200, commits=step(100, 400, many=1200))
 
@@ -81,7 +82,7 @@ def test_a_percentile_is_of_the_windows_asked_for():
     )
 
 
-def test_memory_and_data_do_not_grow_with_the_load():
+def test_memory_and_data_do_not_grow_with_the_load() -> None:
     """Growth is of the load; what is stored is as it was measured."""
     made = requirement.of(
         profile(commits=10.0, memory_bytes=8e9, database_bytes=1e11), growth=2, headroom=1
@@ -93,7 +94,7 @@ def test_memory_and_data_do_not_grow_with_the_load():
     assert need(made, "transactions").required == 40
 
 
-def test_a_busier_minute_of_another_resource_is_told():
+def test_a_busier_minute_of_another_resource_is_told() -> None:
     """A batch at night reads more than the busiest minute of the day: each need is its own."""
     made = requirement.of(
         profile(commits=step(100, 400), read_iops=step(50, 5000, 500, 560), write_iops=1.0)
@@ -108,7 +109,7 @@ def test_a_busier_minute_of_another_resource_is_told():
     assert by.begin == START + 500
 
 
-def test_averages_over_long_intervals_are_named():
+def test_averages_over_long_intervals_are_named() -> None:
     """The busiest ten minutes are not the busiest minute."""
     made = requirement.of(profile(144, 600.0, commits=50.0))
 
@@ -116,7 +117,7 @@ def test_averages_over_long_intervals_are_named():
     assert "averages over 10 min" in made.notes[0]
 
 
-def test_a_window_of_two_wide_gaps_is_refused():
+def test_a_window_of_two_wide_gaps_is_refused() -> None:
     """Where no minute is known there is no busiest one."""
     ends = START + 100.0 * np.arange(1, 20, dtype=np.float64)
     one = Profile(
@@ -138,19 +139,19 @@ def test_a_window_of_two_wide_gaps_is_refused():
         ({"by": "iosp"}, "did you mean iops"),
     ],
 )
-def test_factors_that_are_none_are_refused(how, words):
+def test_factors_that_are_none_are_refused(how: dict[str, Any], words: str) -> None:
     """In a sentence that says what they must be."""
     with pytest.raises((Impossible, NotFound), match=words):
         requirement.of(profile(commits=1.0, read_iops=1.0, write_iops=1.0), **how)
 
 
-def test_no_load_gives_no_size():
+def test_no_load_gives_no_size() -> None:
     """A profile of an idle source is refused with what to do."""
     with pytest.raises(Impossible, match="profile the source while it is in use"):
         requirement.of(profile(commits=0.0, cpu_cores=0.0))
 
 
-def test_rates_that_no_machine_has_are_refused():
+def test_rates_that_no_machine_has_are_refused() -> None:
     """A file that says so is wrong, and the sentence names the column."""
     with pytest.raises(Impossible, match=r"read_iops is 1e\+300 1/s in the profile's busiest"):
         requirement.of(profile(commits=1.0, read_iops=1e300))
@@ -165,7 +166,7 @@ TPC_B: dict[str, Any] = {"commits": 500.0, "tuples_fetched": 2000.0, "tuples_ret
          "blocks_hit": 12_000.0, "blocks_read": 300.0}  # fmt: skip
 
 
-def test_pgbench_select_only_is_a_point_read_a_transaction():
+def test_pgbench_select_only_is_a_point_read_a_transaction() -> None:
     """1,000 transactions a second are 1,000 point reads a second and nothing else."""
     made = work.of(SELECT_ONLY)
 
@@ -175,7 +176,7 @@ def test_pgbench_select_only_is_a_point_read_a_transaction():
     assert made.mix(10_000).weights == {"point": 1000.0}
 
 
-def test_pgbench_tpc_b_commits_as_often_and_writes_as_many_rows():
+def test_pgbench_tpc_b_commits_as_often_and_writes_as_many_rows() -> None:
     """A transaction of three updates, an insert and a read is one commit, in whatever statement."""
     made = work.of(TPC_B)
 
@@ -186,7 +187,7 @@ def test_pgbench_tpc_b_commits_as_often_and_writes_as_many_rows():
     assert any("4 rows that a transaction writes" in words for words in made.assumptions)
 
 
-def test_statements_that_commit_by_themselves_are_no_part_of_a_transaction():
+def test_statements_that_commit_by_themselves_are_no_part_of_a_transaction() -> None:
     """MariaDB counts 10 COMMITs beside 500 updates that each commit and sync by themselves."""
     columns = {"commits": 10.0, "updates": 500.0, "inserts": 0.0, "deletes": 0.0,
                "tuples_updated": 500.0, "wal_syncs": 490.0}  # fmt: skip
@@ -197,7 +198,7 @@ def test_statements_that_commit_by_themselves_are_no_part_of_a_transaction():
     assert (together.update, together.update_rows) == (10.0, 50)
 
 
-def test_long_reads_are_ranges_of_their_mean_length():
+def test_long_reads_are_ranges_of_their_mean_length() -> None:
     """100 statements that read 30 rows each, in blocks of their own, are ranges of 30."""
     made = work.of(
         {"commits": 100.0, "selects": 100.0, "tuples_fetched": 3000.0, "tuples_returned": 3000.0,
@@ -207,7 +208,7 @@ def test_long_reads_are_ranges_of_their_mean_length():
     assert (made.range, made.work_unit, made.point) == (100.0, 30, 0.0)
 
 
-def test_rows_that_share_blocks_are_fewer_blocks():
+def test_rows_that_share_blocks_are_fewer_blocks() -> None:
     """3,000 rows out of 700 accesses to blocks lie together: no load of 3,000 blocks is made."""
     made = work.of(
         {"commits": 100.0, "selects": 100.0, "tuples_fetched": 3000.0, "tuples_returned": 3000.0,
@@ -217,7 +218,7 @@ def test_rows_that_share_blocks_are_fewer_blocks():
     assert made.range * made.work_unit == pytest.approx(400, rel=0.01)
 
 
-def test_rows_read_without_an_index_are_scans():
+def test_rows_read_without_an_index_are_scans() -> None:
     """5 million rows a second beside a few point reads are read by scans, 50 in a block."""
     made = work.of(
         {"commits": 10.0, "tuples_fetched": 10.0, "tuples_returned": 5_000_010.0,
@@ -230,7 +231,7 @@ def test_rows_read_without_an_index_are_scans():
     assert made.rate(45_000) == pytest.approx(12.0, rel=0.01)
 
 
-def test_scans_of_small_tables_are_cpu_and_no_reads():
+def test_scans_of_small_tables_are_cpu_and_no_reads() -> None:
     """The tellers and branches of pgbench are scanned in the buffers: no table is read for them."""
     reads = StatementUse(kind="select", calls=200.0, share=1 / 7, rows=200.0)
     made = work.of(
@@ -246,7 +247,7 @@ def test_scans_of_small_tables_are_cpu_and_no_reads():
     assert any("CPU only" in words for words in made.assumptions)
 
 
-def test_a_device_alone_gives_reads_scans_and_updates():
+def test_a_device_alone_gives_reads_scans_and_updates() -> None:
     """What iostat saw: bytes and requests are those of the load, and what is guessed is said."""
     made = work.of({"read_iops": 1000.0, "read_mbps": 8.192, "write_iops": 200.0})
     large = work.of({"read_iops": 1000.0, "read_mbps": 131.072})
@@ -258,7 +259,7 @@ def test_a_device_alone_gives_reads_scans_and_updates():
     assert len(made.assumptions) == 2
 
 
-def test_the_cpu_of_the_server_is_burnt_and_not_that_of_the_host():
+def test_the_cpu_of_the_server_is_burnt_and_not_that_of_the_host() -> None:
     """Where both are known the server's own counts; of the host's alone it is said."""
     both = work.of(SELECT_ONLY | {"server_cpu_cores": 2.0, "cpu_cores": 3.0})
     host = work.of(SELECT_ONLY | {"cpu_cores": 3.0})
@@ -268,7 +269,7 @@ def test_the_cpu_of_the_server_is_burnt_and_not_that_of_the_host():
     assert any("all CPU of the source's host" in words for words in host.assumptions)
 
 
-def test_any_counters_give_work_that_is_finite_and_not_negative():
+def test_any_counters_give_work_that_is_finite_and_not_negative() -> None:
     """Whatever columns there are, and whatever stands in them: no error, no negative rate."""
     draw = random.Random(5)
     for _ in range(3000):
@@ -283,7 +284,7 @@ def test_any_counters_give_work_that_is_finite_and_not_negative():
             assert made.mix(1000).total > 0
 
 
-def test_the_hot_share_parts_the_tables_where_the_accesses_part():
+def test_the_hot_share_parts_the_tables_where_the_accesses_part() -> None:
     """A tenth of the bytes with nine tenths of the accesses is 10%/90%, a mix takes it so."""
     tables = (
         TableUse(name="history", bytes=90 << 30, blocks_read=100.0),
@@ -303,7 +304,7 @@ def test_the_hot_share_parts_the_tables_where_the_accesses_part():
     assert work.Work(point=1.0, hot=hot_share(tables)).mix(10).hot_share == (0.1, 0.9)
 
 
-def test_the_working_set_is_all_of_the_data_where_nobody_knows_better():
+def test_the_working_set_is_all_of_the_data_where_nobody_knows_better() -> None:
     """And which of them it is, is said."""
     known = profile(commits=1.0)
     from_profile = Profile(
@@ -316,7 +317,7 @@ def test_the_working_set_is_all_of_the_data_where_nobody_knows_better():
     assert requirement.of(from_profile).working_set_method == "tables that were read"
 
 
-def test_what_is_not_in_the_profile_is_not_tested():
+def test_what_is_not_in_the_profile_is_not_tested() -> None:
     """Each missing thing stands in the list, beside what no mix can do."""
     words = " | ".join(requirement.of(profile(commits=5.0)).not_tested)
 
@@ -328,7 +329,7 @@ def test_what_is_not_in_the_profile_is_not_tested():
     assert any("locks of the application" in one for one in few)
 
 
-def test_a_profile_with_chance_changes_is_shown_and_sized_or_refused(tmp_path):
+def test_a_profile_with_chance_changes_is_shown_and_sized_or_refused(tmp_path: Path) -> None:
     """Whatever stands in a profile's file: a report, a page and a requirement, or a sentence."""
     draw = random.Random(11)
     made = profile(90, commits=50.0, read_iops=9.0, write_iops=3.0, cpu_cores=1.0, blocks_hit=7.0,
@@ -357,7 +358,7 @@ def _number(data: bytes, draw: random.Random) -> bytes:
     return data[: place.start()] + number + data[place.end() :]
 
 
-def test_a_requirement_is_a_record_that_can_be_kept():
+def test_a_requirement_is_a_record_that_can_be_kept() -> None:
     """It is a noun: as JSON and back it is the same."""
     made = requirement.of(profile(**TPC_B), growth=1.5)
 

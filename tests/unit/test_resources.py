@@ -1,6 +1,7 @@
 """What a server calls a wait, and what is known of a device's ceiling."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -40,7 +41,7 @@ from replayer.run.context import Context
         ("waiting for handler commit", Line.LOG),
     ],
 )
-def test_wait_is_a_line(wait, line):
+def test_wait_is_a_line(wait: str, line: Line) -> None:
     """PostgreSQL's wait events of 13 to 18, whose case changed in 17, and MariaDB's lock."""
     assert resources.line_of(wait) is line
 
@@ -86,7 +87,7 @@ def context(host: Host, done: Sequence[StepResult]) -> Context:
     return cast("Context", made)
 
 
-def test_ceiling_is_the_most_of_the_probes_and_the_least_of_all(tmp_path):
+def test_ceiling_is_the_most_of_the_probes_and_the_least_of_all(tmp_path: Path) -> None:
     """Of depths the deepest counts; a limit below it, or one that is given, counts before it."""
     done = [
         result_of([probe("read", 1, 4000), probe("read", 16, 59000), probe("write", 16, 30000)]),

@@ -74,7 +74,7 @@ def measures(value: float) -> Step:
     return run
 
 
-def ends_with(error: Exception, value: float | None = None) -> Step:
+def ends_with(error: BaseException, value: float | None = None) -> Step:
     """Return a step that ends so, after it has measured a number if one is given."""
 
     def run(spec: StepSpec, context: Context) -> None:
@@ -85,7 +85,9 @@ def ends_with(error: Exception, value: float | None = None) -> Step:
     return run
 
 
-def test_every_step_is_yielded_when_it_is_done(run_steps):
+def test_every_step_is_yielded_when_it_is_done(
+    run_steps: Callable[..., tuple[list[Run], BaseException | None]],
+) -> None:
     """Whoever saves each run that is yielded has every step but the one that is under way."""
     yielded, failure = run_steps({"a": measures(1), "b": measures(2)})
 
@@ -98,7 +100,9 @@ def test_every_step_is_yielded_when_it_is_done(run_steps):
     assert set(yielded[-1].control) == {"cpu.before", "cpu.after"}
 
 
-def test_steps_come_in_order_and_once_means_once(run_steps):
+def test_steps_come_in_order_and_once_means_once(
+    run_steps: Callable[..., tuple[list[Run], BaseException | None]],
+) -> None:
     """Each repeat runs every step in the workload's order; one that is `once` only the first."""
     yielded, _ = run_steps({"build": measures(1), "walk": measures(2)}, once={"build"}, repeat=3)
     done = [(step.name, step.repeat) for step in yielded[-1].steps]
@@ -106,7 +110,9 @@ def test_steps_come_in_order_and_once_means_once(run_steps):
     assert done == [("build", 1), ("walk", 1), ("walk", 2), ("walk", 3)]
 
 
-def test_a_step_that_cannot_be_done_is_skipped_and_the_rest_runs(run_steps):
+def test_a_step_that_cannot_be_done_is_skipped_and_the_rest_runs(
+    run_steps: Callable[..., tuple[list[Run], BaseException | None]],
+) -> None:
     """The reason stands in the result, and the run is done."""
     yielded, failure = run_steps({"a": ends_with(Skip("no disk here")), "b": measures(2)})
     first, second = yielded[-1].steps
@@ -124,7 +130,11 @@ def test_a_step_that_cannot_be_done_is_skipped_and_the_rest_runs(run_steps):
         (Interrupted("stopped by SIGTERM"), Status.INTERRUPTED),
     ],
 )
-def test_what_a_step_measured_before_it_failed_is_kept(run_steps, error, status):
+def test_what_a_step_measured_before_it_failed_is_kept(
+    run_steps: Callable[..., tuple[list[Run], BaseException | None]],
+    error: BaseException,
+    status: Status,
+) -> None:
     """The last run has the failed step with its reason and its numbers, and no step after it."""
     yielded, failure = run_steps({"a": measures(1), "b": ends_with(error, 7), "c": measures(3)})
     last = yielded[-1]
@@ -136,7 +146,9 @@ def test_what_a_step_measured_before_it_failed_is_kept(run_steps, error, status)
     assert last.steps[1].reason == str(error)
 
 
-def test_what_is_impossible_is_said_before_anything_is_done(run_steps):
+def test_what_is_impossible_is_said_before_anything_is_done(
+    run_steps: Callable[..., tuple[list[Run], BaseException | None]],
+) -> None:
     """The last step's check ends the run before the first step begins."""
 
     def check(_spec: StepSpec, _context: Context) -> None:
@@ -153,7 +165,9 @@ def test_what_is_impossible_is_said_before_anything_is_done(run_steps):
     assert (yielded[-1].status, yielded[-1].steps) == (Status.FAILED, ())
 
 
-def test_a_check_that_skips_waits_for_its_turn(run_steps):
+def test_a_check_that_skips_waits_for_its_turn(
+    run_steps: Callable[..., tuple[list[Run], BaseException | None]],
+) -> None:
     """What cannot be done is no reason not to begin: the step is skipped when it is due."""
 
     def check(_spec: StepSpec, _context: Context) -> None:
@@ -167,13 +181,17 @@ def test_a_check_that_skips_waits_for_its_turn(run_steps):
     assert [step.status for step in yielded[-1].steps] == [Status.DONE, Status.SKIPPED]
 
 
-def test_a_bug_is_no_failed_step(run_steps):
+def test_a_bug_is_no_failed_step(
+    run_steps: Callable[..., tuple[list[Run], BaseException | None]],
+) -> None:
     """An error that nobody foresaw keeps its traceback: nothing is made up for it."""
     with pytest.raises(ZeroDivisionError):
         run_steps({"a": lambda _spec, _context: 1 / 0})
 
 
-def test_a_run_is_told_by_what_its_steps_are_run_for(run_steps):
+def test_a_run_is_told_by_what_its_steps_are_run_for(
+    run_steps: Callable[..., tuple[list[Run], BaseException | None]],
+) -> None:
     """The median of each step's leading number, what is made once last; cut steps have none."""
     steps = {"build": measures(5), "walk": measures(2), "scan": ends_with(Skip("no"))}
     yielded, _ = run_steps(steps, once={"build"}, repeat=2)
@@ -184,7 +202,9 @@ def test_a_run_is_told_by_what_its_steps_are_run_for(run_steps):
     ]
 
 
-def test_notes_and_tags_stand_in_the_run_from_its_beginning(run_steps):
+def test_notes_and_tags_stand_in_the_run_from_its_beginning(
+    run_steps: Callable[..., tuple[list[Run], BaseException | None]],
+) -> None:
     """Who lists runs while one is under way finds it by them."""
     yielded, _ = run_steps({"a": measures(1)}, notes=("why",), tags={"disk": "nvme"})
 

@@ -75,7 +75,7 @@ def measured(
 
 
 @pytest.mark.parametrize("slowest", list(LINES))
-def test_slowest_resource_is_named(slowest):
+def test_slowest_resource_is_named(slowest: str) -> None:
     """The one with the largest demand, 1.5 times the next, in 20 of 20 noisy ramps; its cap too."""
     for seed in range(20):
         demands = {name: 0.001 if name == slowest else 0.0006 for name in LINES}
@@ -94,7 +94,7 @@ def test_slowest_resource_is_named(slowest):
         assert found.knee in {8, 16, 32}
 
 
-def test_two_alike_are_unclear():
+def test_two_alike_are_unclear() -> None:
     """Two of the same demand saturate together: in 18 of 20 ramps neither is named."""
     answers: Counter[str | None] = Counter()
     for seed in range(20):
@@ -109,7 +109,7 @@ def test_two_alike_are_unclear():
     assert answers[None] >= 18, answers
 
 
-def test_line_tells_apart_what_is_busy_alike():
+def test_line_tells_apart_what_is_busy_alike() -> None:
     """One hot row: its holder flushes the log all the time, but the others wait for the row."""
     points = measured({"CPU": 0.0001, "row locks": 0.001})
     made = []
@@ -126,7 +126,7 @@ def test_line_tells_apart_what_is_busy_alike():
     assert "waited for it" in found.proof
 
 
-def test_what_is_used_through_a_full_resource_is_held_up_by_that():
+def test_what_is_used_through_a_full_resource_is_held_up_by_that() -> None:
     """The log is busy all the time because the device's writes are limited: these give first."""
     made = []
     for point in measured({"CPU": 0.0001, "log flushes": 0.001}):
@@ -151,7 +151,7 @@ def test_what_is_used_through_a_full_resource_is_held_up_by_that():
     assert saturation.first(idle).resource == "log flushes"
 
 
-def test_what_others_keep_busy_is_not_what_gives():
+def test_what_others_keep_busy_is_not_what_gives() -> None:
     """All processors are busy with others' work, and the sessions stand at the device."""
     made = [
         dataclasses.replace(
@@ -164,7 +164,7 @@ def test_what_others_keep_busy_is_not_what_gives():
     assert saturation.first(made).resource == "device reads"
 
 
-def test_knee_of_one_session_is_judged_by_those_beyond():
+def test_knee_of_one_session_is_judged_by_those_beyond() -> None:
     """All that a statement does is done one at a time: with one session nobody waits for it."""
     points = [
         Point(
@@ -185,7 +185,7 @@ def test_knee_of_one_session_is_judged_by_those_beyond():
     assert found.highest.value == 1000
 
 
-def test_line_for_something_else_is_a_contradiction():
+def test_line_for_something_else_is_a_contradiction() -> None:
     """A resource that looks full while the sessions stand elsewhere is not named."""
     points = [
         dataclasses.replace(point, standing={Line.INTERNAL: 0.9 * point.sessions, Line.CPU: 0.1})
@@ -197,7 +197,7 @@ def test_line_for_something_else_is_a_contradiction():
     assert "the server's own locks" in found.proof
 
 
-def test_nothing_is_named_while_throughput_grows():
+def test_nothing_is_named_while_throughput_grows() -> None:
     """Four sessions on a machine for a hundred: it grows to the end, and nothing is full."""
     demands = {"CPU": 0.0001, "device reads": 0.0001}
     found = saturation.first(measured(demands, levels=(1, 2, 4), think=0.05))
@@ -208,7 +208,7 @@ def test_nothing_is_named_while_throughput_grows():
     assert found.knee == 4
 
 
-def test_full_resource_is_named_though_throughput_grows():
+def test_full_resource_is_named_though_throughput_grows() -> None:
     """Group commit: the log is busy all the time from two sessions on, and throughput grows."""
     points = []
     for sessions in (1, 2, 4, 8):
@@ -226,7 +226,7 @@ def test_full_resource_is_named_though_throughput_grows():
     assert not found.flat
 
 
-def test_device_without_a_known_ceiling_is_named_by_its_line():
+def test_device_without_a_known_ceiling_is_named_by_its_line() -> None:
     """Throughput is flat, nothing whose capacity is known is full, and all stand at the device."""
     points = []
     for sessions in LEVELS:
@@ -246,7 +246,7 @@ def test_device_without_a_known_ceiling_is_named_by_its_line():
     assert [load.name for load in found.loads] == ["CPU", "device reads"]
 
 
-def test_memory_is_held_and_has_no_demand():
+def test_memory_is_held_and_has_no_demand() -> None:
     """It is full from 97 percent on, and no throughput follows from it."""
     memory = Use(9.0, 10.0, "bytes", frozenset(), held=True)
     found = saturation.first(measured({"CPU": 0.001}, memory=memory))
@@ -259,7 +259,7 @@ def test_memory_is_held_and_has_no_demand():
     assert also.loads[0].name == "memory"
 
 
-def test_bound_is_what_others_leave():
+def test_bound_is_what_others_leave() -> None:
     """Half a core is taken by others: the rest bounds the throughput, and they are in the busy."""
     points = [
         Point(
@@ -294,14 +294,16 @@ def test_bound_is_what_others_leave():
     ("throughput", "response", "in_flight", "missed"),
     [(100.0, 0.04, 4.0, 0.0), (100.0, 0.03, 3.0, 0.0), (100.0, 0.04, 3.9, 0.025)],
 )
-def test_little_counts_sessions_twice(throughput, response, in_flight, missed):
+def test_little_counts_sessions_twice(
+    throughput: float, response: float, in_flight: float, missed: float
+) -> None:
     """Throughput times response, and sessions under way, differ by a share of all sessions."""
     point = Point(4, throughput, response, in_flight)
 
     assert point.little == pytest.approx(missed)
 
 
-def test_one_repeat_has_no_interval():
+def test_one_repeat_has_no_interval() -> None:
     """A single point names what is full, and its interval has no end."""
     point = measured({"CPU": 0.001}, repeats=1, levels=(8,))
     found = saturation.first(point)

@@ -33,7 +33,7 @@ def peak_of(law: Scalability) -> Estimate:
     return law.peak
 
 
-def test_specsdm91_is_fitted_as_published():
+def test_specsdm91_is_fitted_as_published() -> None:
     """tests/summary, peak-, optimal- and limit-scalability.Rout.save of usl, within 1 percent."""
     law = scalability.fit(*SPECSDM91, redrawn=40)
     peak = peak_of(law)
@@ -48,7 +48,7 @@ def test_specsdm91_is_fitted_as_published():
     )
 
 
-def test_raytracer_is_fitted_as_published():
+def test_raytracer_is_fitted_as_published() -> None:
     """tests/confint.Rout.save of usl has its first six rows: coefficients within 1 percent."""
     law = scalability.fit(RAYTRACER[0][:6], RAYTRACER[1][:6])
 
@@ -61,7 +61,7 @@ def test_raytracer_is_fitted_as_published():
     assert 0.00215 <= law.coherency.high <= 0.00163 + 2 * 0.00053
 
 
-def test_whole_raytracer_has_no_peak():
+def test_whole_raytracer_has_no_peak() -> None:
     """Its vignette fits 5.8 percent of contention, a limit of 378, no coherency and no peak."""
     law = scalability.fit(*RAYTRACER, redrawn=40)
 
@@ -72,7 +72,7 @@ def test_whole_raytracer_has_no_peak():
     assert law.peak is None
 
 
-def test_exact_law_is_found_again():
+def test_exact_law_is_found_again() -> None:
     """tests/coef.Rout.save of usl: 0.02 and 0.02, and almost no interval without noise."""
     law = scalability.fit(*DIMINISHING)
 
@@ -96,7 +96,7 @@ def measured(
 
 
 @pytest.mark.slow
-def test_intervals_hold_the_truth_as_often_as_they_say():
+def test_intervals_hold_the_truth_as_often_as_they_say() -> None:
     """Of 100 draws with 2 percent of noise at 8 loads, the truth is inside in at least 90 percent.
 
     Those of 95 percent would miss it in 5 of 100; in more than 10 by chance in 1 of 100.
@@ -116,7 +116,7 @@ def test_intervals_hold_the_truth_as_often_as_they_say():
     assert peak_of(law).high < 40
 
 
-def test_peak_beyond_the_measured_loads_needs_a_coherency_that_is_not_0():
+def test_peak_beyond_the_measured_loads_needs_a_coherency_that_is_not_0() -> None:
     """Without coherency, noise makes one up in half of all draws; none of their peaks is given.
 
     Those of 95 percent intervals would be given in 1 of 40 draws.
@@ -137,7 +137,7 @@ def test_peak_beyond_the_measured_loads_needs_a_coherency_that_is_not_0():
     assert all(law.coherency.low > 0 for law in given)
 
 
-def test_certain_coherency_gives_a_peak_beyond_the_measured_loads():
+def test_certain_coherency_gives_a_peak_beyond_the_measured_loads() -> None:
     """Where the curve bends without a doubt, where it goes is said."""
     loads = [1, 2, 4, 8, 12, 16]
     made = measured(np.random.default_rng(7), loads, contention=0.02, coherency=0.001, noise=0.0005)
@@ -148,7 +148,7 @@ def test_certain_coherency_gives_a_peak_beyond_the_measured_loads():
     assert peak.low <= math.sqrt(0.98 / 0.001) <= peak.high < 40
 
 
-def test_same_seed_gives_the_same_intervals():
+def test_same_seed_gives_the_same_intervals() -> None:
     """Two readers of one result see the same numbers."""
     one, again, other = (scalability.fit(*SPECSDM91, seed=seed, redrawn=40) for seed in (3, 3, 4))
 
@@ -166,14 +166,16 @@ def test_same_seed_gives_the_same_intervals():
         ([1, 2, 4, 8], [1, 2, 3, math.nan], "above zero"),
     ],
 )
-def test_too_little_is_refused_in_words(loads, throughputs, words):
+def test_too_little_is_refused_in_words(
+    loads: list[int], throughputs: list[float], words: str
+) -> None:
     """Three coefficients through three points have no error; nothing done is no curve."""
     with pytest.raises(ReplayerError, match=words):
         scalability.fit(loads, throughputs)
 
 
 @pytest.mark.parametrize("factor", [1e-3, 1.0, 1e6])
-def test_unit_of_the_throughput_does_not_matter(factor):
+def test_unit_of_the_throughput_does_not_matter(factor: float) -> None:
     """Statements an hour or a microsecond: the same shape."""
     scaled = [factor * value for value in SPECSDM91[1]]
     law = scalability.fit(SPECSDM91[0], scaled, redrawn=40)

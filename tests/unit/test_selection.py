@@ -24,7 +24,7 @@ def chosen_ids(chosen: Chosen) -> list[list[str]]:
     return [[run.id for run in side.runs] for side in chosen.sides]
 
 
-def test_a_label_means_all_of_its_runs(results):
+def test_a_label_means_all_of_its_runs(results: Path) -> None:
     """Two labels are two sides, named so, in the order in which they were given."""
     chosen = choose(["uek", "stock"], results, columns=no_column)
 
@@ -33,7 +33,7 @@ def test_a_label_means_all_of_its_runs(results):
     assert chosen.said == []
 
 
-def test_a_folder_means_all_runs_in_it(results):
+def test_a_folder_means_all_runs_in_it(results: Path) -> None:
     """A file that is no run is passed over, and that is said."""
     (results / "notes.json").write_text("{}")
     chosen = choose([str(results)], results)
@@ -42,13 +42,13 @@ def test_a_folder_means_all_runs_in_it(results):
     assert "notes.json" in chosen.said[0]
 
 
-def test_an_empty_folder_is_refused(tmp_path):
+def test_an_empty_folder_is_refused(tmp_path: Path) -> None:
     """A folder without a run is no side."""
     with pytest.raises(Impossible, match="holds no runs"):
         choose([str(tmp_path)], tmp_path)
 
 
-def test_a_pattern_a_file_and_an_id_mean_the_same(results):
+def test_a_pattern_a_file_and_an_id_mean_the_same(results: Path) -> None:
     """Whichever way a run is named, it is the same run."""
     path = sorted(results.glob("*.json"))[2]
     ways = [str(path), path.stem, f"{results}/*{path.stem[9:15]}*"]
@@ -56,13 +56,13 @@ def test_a_pattern_a_file_and_an_id_mean_the_same(results):
     assert len({tuple(map(tuple, chosen_ids(choose([way], results)))) for way in ways}) == 1
 
 
-def test_an_unknown_word_is_not_found(results):
+def test_an_unknown_word_is_not_found(results: Path) -> None:
     """A word that means no run is one sentence, with what is near."""
     with pytest.raises(NotFound, match="nosuch"):
         choose(["nosuch"], results)
 
 
-def test_by_groups_the_runs_of_a_fact(results):
+def test_by_groups_the_runs_of_a_fact(results: Path) -> None:
     """Each value of the fact is a side; `fact=base,other` chooses two, in that order."""
     chosen = choose([str(results)], results, by="host.kernel.release")
     turned = choose([str(results)], results, by="host.kernel.release=6.12.9,6.1.0")
@@ -72,14 +72,14 @@ def test_by_groups_the_runs_of_a_fact(results):
     assert turned.by == "host.kernel.release"
 
 
-def test_a_run_that_two_words_mean_counts_once(results):
+def test_a_run_that_two_words_mean_counts_once(results: Path) -> None:
     """Grouping by a fact does not double what was named twice."""
     twice = choose([str(results), "stock"], results, by="host.kernel.release")
 
     assert sum(len(side.runs) for side in twice.sides) == 3
 
 
-def test_by_a_tag_groups_what_somebody_calls_so(tmp_path, run_of):
+def test_by_a_tag_groups_what_somebody_calls_so(tmp_path: Path, run_of: RunOf) -> None:
     """A tag is a fact: runs are grouped and chosen by it, and it explains what differs."""
     for disk in ("sata", "nvme", "nvme"):
         run = run_of([1.0]).model_copy(update={"tags": {"disk": disk}})
@@ -91,13 +91,13 @@ def test_by_a_tag_groups_what_somebody_calls_so(tmp_path, run_of):
     assert [len(side.runs) for side in only.sides] == [2]
 
 
-def test_by_a_value_that_no_run_has_is_refused(results):
+def test_by_a_value_that_no_run_has_is_refused(results: Path) -> None:
     """The nearest value that there is stands in the sentence."""
     with pytest.raises(Impossible, match=r"6\.12\.8.*did you mean.*6\.12\.9"):
         choose([str(results)], results, by="host.kernel.release=6.12.8,6.1.0")
 
 
-def test_only_keeps_the_runs_of_a_condition(results):
+def test_only_keeps_the_runs_of_a_condition(results: Path) -> None:
     """Conditions are facts with a value; one that nothing meets is named."""
     kept = choose([str(results)], results, only=["host.kernel.release=6.1.0"])
 
@@ -108,7 +108,7 @@ def test_only_keeps_the_runs_of_a_condition(results):
         choose([str(results)], results, only=["6.1.0"])
 
 
-def test_two_groups_are_compared(results):
+def test_two_groups_are_compared(results: Path) -> None:
     """One side, or three, is a sentence that says what to do; two of one name are told apart."""
     with pytest.raises(Impossible, match="1 were given"):
         pair(choose(["stock"], results))

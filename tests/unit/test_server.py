@@ -31,7 +31,7 @@ ROOT = os.geteuid() == 0
         ("data_checksums", "maybe", "there are: off, on"),
     ],
 )
-def test_a_setting_that_cannot_be_is_refused_by_name(name, value, said):
+def test_a_setting_that_cannot_be_is_refused_by_name(name: str, value: str, said: str) -> None:
     """A setting is refused before anything starts, and the sentence names it."""
     with pytest.raises(Impossible) as caught:
         settings.split(KEYS, 18, {name: value})
@@ -40,7 +40,7 @@ def test_a_setting_that_cannot_be_is_refused_by_name(name, value, said):
     assert name.lower() in str(caught.value).lower()
 
 
-def test_settings_of_a_new_data_directory_are_told_apart():
+def test_settings_of_a_new_data_directory_are_told_apart() -> None:
     """What only initdb can choose does not go into the settings file; names ignore case."""
     assert settings.split(KEYS, 18, {"DATA_checksums": "off", "Work_Mem": "1MB"}) == (
         {"data_checksums": "off"},
@@ -48,7 +48,7 @@ def test_settings_of_a_new_data_directory_are_told_apart():
     )
 
 
-def test_checksums_off_is_an_argument_only_where_on_is_the_default():
+def test_checksums_off_is_an_argument_only_where_on_is_the_default() -> None:
     """The initdb of 17 does not know --no-data-checksums, and needs no word for it."""
     off = {"data_checksums": "off"}
 
@@ -61,19 +61,19 @@ def test_checksums_off_is_an_argument_only_where_on_is_the_default():
 @pytest.mark.parametrize(
     ("memory", "expected"), [(64 << 30, "1024MB"), (4 << 30, "1024MB"), (1 << 30, "256MB")]
 )
-def test_buffer_pool_is_the_same_until_memory_is_too_small(memory, expected):
+def test_buffer_pool_is_the_same_until_memory_is_too_small(memory: int, expected: str) -> None:
     """Two machines with 4 GiB or more get the same buffer pool; a small one is not overfilled."""
     assert settings.standard(KEYS, 18, memory)["shared_buffers"] == expected
 
 
-def test_a_quote_in_a_value_stays_in_the_value():
+def test_a_quote_in_a_value_stays_in_the_value() -> None:
     """A value cannot end its own quotes and become another setting."""
     text = settings.text(KEYS, {"application_name": "it's a \\ 'x'"})
 
     assert text == "application_name = 'it''s a \\\\ ''x'''\n"
 
 
-def test_the_message_that_names_a_setting_is_found():
+def test_the_message_that_names_a_setting_is_found() -> None:
     """`work_mem` is not found in a message about `maintenance_work_mem`."""
     lines = ['LOG: invalid value for parameter "maintenance_work_mem": "x"']
 
@@ -84,7 +84,7 @@ def test_the_message_that_names_a_setting_is_found():
     )
 
 
-def test_a_missing_folder_is_made_and_removed_again(tmp_path):
+def test_a_missing_folder_is_made_and_removed_again(tmp_path: Path) -> None:
     """A folder that replayer made goes away with its data; nothing beside it does."""
     folder = DataFolder(tmp_path / "new")
     folder.claim("postgres", 18, {}, made=folder.make())
@@ -98,7 +98,7 @@ def test_a_missing_folder_is_made_and_removed_again(tmp_path):
     assert folder not in data_folder.every()
 
 
-def test_an_empty_folder_of_the_user_is_left_empty(tmp_path):
+def test_an_empty_folder_of_the_user_is_left_empty(tmp_path: Path) -> None:
     """A folder that the user made stays, as empty as it was."""
     folder = DataFolder(tmp_path)
     folder.claim("postgres", 18, {}, made=folder.make())
@@ -109,7 +109,7 @@ def test_an_empty_folder_of_the_user_is_left_empty(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_the_user_put_beside_the_data_stays(tmp_path):
+def test_what_the_user_put_beside_the_data_stays(tmp_path: Path) -> None:
     """Only what replayer made is removed, also in a folder that replayer made."""
     folder = DataFolder(tmp_path / "new")
     folder.claim("postgres", 18, {}, made=folder.make())
@@ -120,7 +120,7 @@ def test_what_the_user_put_beside_the_data_stays(tmp_path):
     assert [path.name for path in folder.path.iterdir()] == ["notes.txt"]
 
 
-def test_a_folder_with_foreign_files_is_refused_untouched(tmp_path):
+def test_a_folder_with_foreign_files_is_refused_untouched(tmp_path: Path) -> None:
     """A folder that is not empty and not replayer's is named, with one thing that is in it."""
     (tmp_path / "family.jpg").touch()
 
@@ -130,7 +130,7 @@ def test_a_folder_with_foreign_files_is_refused_untouched(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["family.jpg"]
 
 
-def test_data_of_another_version_or_choice_is_refused(tmp_path):
+def test_data_of_another_version_or_choice_is_refused(tmp_path: Path) -> None:
     """Data that another version, engine or initdb choice made is not started on."""
     folder = DataFolder(tmp_path)
     marker = folder.claim("postgres", 15, {}, made=False)
@@ -143,19 +143,19 @@ def test_data_of_another_version_or_choice_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize("name", ['a"b', "a$(x)", "a`x`", "a\\b", "a\nb"])
-def test_names_that_a_shell_reads_are_refused(tmp_path, name):
+def test_names_that_a_shell_reads_are_refused(tmp_path: Path, name: str) -> None:
     """pg_ctl hands the folder to a shell in double quotes: nothing may end or use them."""
     with pytest.raises(Impossible, match="has a quote"):
         DataFolder(tmp_path / name).check(None)
 
 
-def test_a_folder_whose_parent_is_missing_is_refused(tmp_path):
+def test_a_folder_whose_parent_is_missing_is_refused(tmp_path: Path) -> None:
     """The first folder that is missing is named."""
     with pytest.raises(Impossible, match=f"{tmp_path}/no is not there"):
         DataFolder(tmp_path / "no" / "such").check(None)
 
 
-def test_a_file_is_no_data_folder(tmp_path):
+def test_a_file_is_no_data_folder(tmp_path: Path) -> None:
     """A path to a file, or through one, is refused in one sentence."""
     (tmp_path / "file").touch(mode=0o600)
 
@@ -164,13 +164,13 @@ def test_a_file_is_no_data_folder(tmp_path):
             DataFolder(path).check(None)
 
 
-def test_too_little_space_is_refused_with_both_numbers(tmp_path):
+def test_too_little_space_is_refused_with_both_numbers(tmp_path: Path) -> None:
     """The sentence has what is free and what is needed."""
     with pytest.raises(Impossible, match=r"has .*B free, and .* needs 1,024 TiB"):
         DataFolder(tmp_path).check_space(1 << 50)
 
 
-def test_the_second_replayer_on_a_folder_is_told_who_the_first_is(tmp_path):
+def test_the_second_replayer_on_a_folder_is_told_who_the_first_is(tmp_path: Path) -> None:
     """The lock holds while its process lives, and is never stale after it."""
     folder = DataFolder(tmp_path)
     folder.claim("postgres", 18, {}, made=False)
@@ -194,7 +194,9 @@ def test_the_second_replayer_on_a_folder_is_told_who_the_first_is(tmp_path):
     folder.check_free()
 
 
-def test_a_lock_file_that_was_removed_meanwhile_does_not_count(tmp_path, monkeypatch):
+def test_a_lock_file_that_was_removed_meanwhile_does_not_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A replayer that locked a file just removed by `clean` takes the new file instead."""
     folder = DataFolder(tmp_path)
     lock = tmp_path / "lock"
@@ -216,7 +218,7 @@ def test_a_lock_file_that_was_removed_meanwhile_does_not_count(tmp_path, monkeyp
 
 @pytest.mark.root
 @pytest.mark.skipif(not ROOT, reason="only root can become another user")
-def test_the_folder_that_blocks_the_servers_user_is_named(tmp_path):
+def test_the_folder_that_blocks_the_servers_user_is_named(tmp_path: Path) -> None:
     """The topmost closed folder is named, and a folder that is open to all is not."""
     nobody = User("nobody", 65534, 65534)
     closed = tmp_path / "closed"
@@ -231,7 +233,7 @@ def test_the_folder_that_blocks_the_servers_user_is_named(tmp_path):
         DataFolder(closed / "deep").check(nobody)
 
 
-def test_root_without_any_of_the_users_is_refused(monkeypatch):
+def test_root_without_any_of_the_users_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """No user is ever made: the sentence says which ones were looked for."""
     monkeypatch.setattr(os, "geteuid", lambda: 0)
 
@@ -239,7 +241,7 @@ def test_root_without_any_of_the_users_is_refused(monkeypatch):
         programs.server_user(["no-such-user"])
 
 
-def test_programs_are_refused_by_what_is_missing(tmp_path):
+def test_programs_are_refused_by_what_is_missing(tmp_path: Path) -> None:
     """--pg-bindir without the server, or without what makes a cluster, names the missing one."""
     with pytest.raises(Impossible, match=f"there is no postgres in {tmp_path}"):
         programs.find("PostgreSQL", KEYS, tmp_path)
@@ -253,7 +255,9 @@ def test_programs_are_refused_by_what_is_missing(tmp_path):
     ("said", "expected"),
     [("postgres (PostgreSQL) 12.3", "needs 13 or later"), ("hello", "which is no version")],
 )
-def test_a_server_that_is_too_old_or_no_server_is_refused(tmp_path, said, expected):
+def test_a_server_that_is_too_old_or_no_server_is_refused(
+    tmp_path: Path, said: str, expected: str
+) -> None:
     """What the program prints as its version decides."""
     for name in ("postgres", "initdb", "pg_ctl"):
         (tmp_path / name).write_text(f"#!/bin/sh\necho '{said}'\n")
@@ -270,7 +274,9 @@ def test_a_server_that_is_too_old_or_no_server_is_refused(tmp_path, said, expect
         path.chmod(mode)
 
 
-def test_no_short_folder_for_a_socket_is_a_refusal(tmp_path, monkeypatch):
+def test_no_short_folder_for_a_socket_is_a_refusal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A socket path that the kernel would cut off is never used."""
     long = tmp_path / ("x" * 100)
     long.mkdir()
@@ -284,7 +290,7 @@ def test_no_short_folder_for_a_socket_is_a_refusal(tmp_path, monkeypatch):
     assert list(journal.notes()) == before
 
 
-def test_cpu_seconds_of_a_child_that_ended_are_not_lost():
+def test_cpu_seconds_of_a_child_that_ended_are_not_lost() -> None:
     """A family's CPU time counts a child while it lives, as a zombie, and once it is reaped."""
     script = (
         "import os, sys, time\n"
@@ -315,7 +321,7 @@ def test_cpu_seconds_of_a_child_that_ended_are_not_lost():
     assert processes.family(parent.pid) == []
 
 
-def test_processes_of_a_data_directory_are_those_of_our_programs(tmp_path):
+def test_processes_of_a_data_directory_are_those_of_our_programs(tmp_path: Path) -> None:
     """A shell that stands in the data directory is not taken for a server."""
     with subprocess.Popen(["sleep", "600"], cwd=tmp_path) as sleeper:
         found = Path(os.readlink(f"/proc/{sleeper.pid}/exe")).parent  # noqa: PTH115
@@ -329,13 +335,13 @@ def test_processes_of_a_data_directory_are_those_of_our_programs(tmp_path):
     assert processes.serving(tmp_path, found, None) == []
 
 
-def test_unknown_engine_choice_names_the_nearest():
+def test_unknown_engine_choice_names_the_nearest() -> None:
     """A misspelt choice is answered with the right one."""
     with pytest.raises(NotFound, match="did you mean off"):
         settings.init_arguments(KEYS, {"data_checksums": "of"}, 18)
 
 
-def test_every_server_keeps_the_contract():
+def test_every_server_keeps_the_contract() -> None:
     """Both kinds of server have every method that a Server promises."""
     promised = {name for name in vars(protocol.Server) if not name.startswith("_")}
     for kind in (private.PrivateServer, Remote):

@@ -1,6 +1,7 @@
 """The differences of a server's statistics: what grew, and by how much."""
 
 from decimal import Decimal
+from pathlib import Path
 
 import pytest
 
@@ -9,7 +10,7 @@ from replayer.collectors.statistics import begin, differences, set_back
 from replayer.machine.host import Host
 
 
-def test_only_what_moved_is_left():
+def test_only_what_moved_is_left() -> None:
     """A row or column in which nothing moved says nothing; times and flags are no counters."""
     before = [
         {"who": "client", "object": "relation", "reads": 10, "hits": 7, "reset": object()},
@@ -23,7 +24,7 @@ def test_only_what_moved_is_left():
     assert differences(before, after) == [{"who": "client", "object": "relation", "reads": 23}]
 
 
-def test_a_row_that_is_new_grew_from_nothing():
+def test_a_row_that_is_new_grew_from_nothing() -> None:
     """A statement that was first seen in the window was not there before it."""
     rows = differences(
         [{"id": "a", "calls": 5.0, "seconds": Decimal("1.5")}],
@@ -39,14 +40,14 @@ def test_a_row_that_is_new_grew_from_nothing():
     ]
 
 
-def test_counters_that_were_set_back_are_not_told():
+def test_counters_that_were_set_back_are_not_told() -> None:
     """Somebody reset the view in the middle: less than nothing was never done."""
     assert differences(
         [{"id": "a", "calls": 50, "rows": 1}], [{"id": "a", "calls": 2, "rows": 3}]
     ) == [{"id": "a", "rows": 2}]
 
 
-def test_a_view_that_is_null_in_parts_is_counted_where_it_is_not():
+def test_a_view_that_is_null_in_parts_is_counted_where_it_is_not() -> None:
     """pg_stat_io has NULL where a backend cannot do a thing; the columns are those of all rows."""
     rows = differences(
         [{"who": "a", "reads": None, "writes": 1}, {"who": "b", "reads": 2, "writes": None}],
@@ -59,7 +60,7 @@ def test_a_view_that_is_null_in_parts_is_counted_where_it_is_not():
     ]
 
 
-def test_a_run_without_a_database_has_no_statistics_to_miss(tmp_path):
+def test_a_run_without_a_database_has_no_statistics_to_miss(tmp_path: Path) -> None:
     """A probe of the disk is not told that no server was asked."""
     recording = begin(Scene(Host(), None, tmp_path, server=list, own=list))
 
@@ -74,7 +75,9 @@ def test_a_run_without_a_database_has_no_statistics_to_miss(tmp_path):
     ("lived", "gone_back"),
     [((100, 160), False), ((100, 158), False), ((100, 40), True), ((5, 12), True)],
 )
-def test_counters_that_live_shorter_than_the_window_were_set_back(lived, gone_back):
+def test_counters_that_live_shorter_than_the_window_were_set_back(
+    lived: tuple[int, int], *, gone_back: bool
+) -> None:
     """FLUSH STATUS and a restart begin the count of seconds anew, as they do the others."""
     before, after = (
         (

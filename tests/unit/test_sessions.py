@@ -52,7 +52,7 @@ def slice_of(**own: object) -> dict[str, object]:
     ("scale", "rows"),
     [("1G", 131_072), ("8M", 1024), (131_072, 131_072), ("2048", 2048), ("1T", 134_217_728)],
 )
-def test_scale_is_bytes_with_a_unit_and_blocks_without(scale, rows):
+def test_scale_is_bytes_with_a_unit_and_blocks_without(scale: int | str, rows: int) -> None:
     """Pgio's rule: a suffix means bytes, a bare number blocks."""
     assert spec_of(scale=scale).rows(BLOCK) == rows
 
@@ -72,13 +72,13 @@ def test_scale_is_bytes_with_a_unit_and_blocks_without(scale, rows):
         {"access": "bitmap"},
     ],
 )
-def test_impossible_keys_are_refused(keys):
+def test_impossible_keys_are_refused(keys: dict[str, int] | dict[str, str]) -> None:
     """What pgio would take silently, or not at all, is an error here."""
     with pytest.raises(ValidationError):
         spec_of(**keys)
 
 
-def test_defaults_are_those_of_pgio():
+def test_defaults_are_those_of_pgio() -> None:
     """A step without keys is what pgio's shipped pgio.conf runs."""
     spec = spec_of()
 
@@ -93,7 +93,7 @@ def test_defaults_are_those_of_pgio():
     assert spec_of(memory="cached").asked == Verdict.CACHED
 
 
-def test_buffers_are_small_against_the_tables_but_enough_for_all_sessions():
+def test_buffers_are_small_against_the_tables_but_enough_for_all_sessions() -> None:
     """Blocks must be missed in the server's own cache, and every session needs some of its own."""
     assert spec_of(scale="1G").buffers(BLOCK) == 16 * MIB
     assert spec_of(scale="8M", num_schemas=2, num_threads=1).buffers(BLOCK) == MIB
@@ -101,7 +101,7 @@ def test_buffers_are_small_against_the_tables_but_enough_for_all_sessions():
     assert spec_of(scale="1G", shared_buffers="1G").buffers(BLOCK) == 1 << 30
 
 
-def test_line_is_the_one_that_pgio_prints():
+def test_line_is_the_one_that_pgio_prints() -> None:
     """Programs look for this line, byte for byte, with numbers cut as awk's %ld cuts them."""
     spec = spec_of(num_schemas=4, num_threads=1)
 
@@ -112,7 +112,7 @@ def test_line_is_the_one_that_pgio_prints():
 
 
 @pytest.mark.parametrize("seconds", [1e-6, 5e-6, 37e-6, 0.00123, 0.5, 1.0, 63.0])
-def test_bucket_stands_for_its_latency_within_two_percent(seconds):
+def test_bucket_stands_for_its_latency_within_two_percent(seconds: float) -> None:
     """The server's buckets lose at most 1 percent each way, and 1 us below 50 us."""
     bucket = math.floor(50 * math.log(1 + seconds * 1e6))
 
@@ -121,7 +121,7 @@ def test_bucket_stands_for_its_latency_within_two_percent(seconds):
     )
 
 
-def test_percentiles_come_from_all_sessions_and_never_exceed_the_longest():
+def test_percentiles_come_from_all_sessions_and_never_exceed_the_longest() -> None:
     """Histograms of sessions are added, selects and updates apart and together."""
     short, long = (math.floor(50 * math.log(1 + us)) for us in (1000, 9000))
     one = SessionResult(1, "pgio1", 255, 8, selects=90, select_max=0.001, select={short: 90})
@@ -139,7 +139,7 @@ def test_percentiles_come_from_all_sessions_and_never_exceed_the_longest():
     assert together.percentile_ns(100) <= together.most_ns == 9e6
 
 
-def test_slices_are_added_up():
+def test_slices_are_added_up() -> None:
     """A session's totals are the sums of its slices, from the first's begin to the last's end."""
     result = SessionResult(1, "pgio1", 255, 8)
     row = slice_of()
@@ -153,7 +153,7 @@ def test_slices_are_added_up():
     assert (result.select_blocks, result.update_blocks) == (6 * 255, 4 * 8)
 
 
-def test_steadiness_is_told():
+def test_steadiness_is_told() -> None:
     """A run that is steady, still warms up, never settles or is too short says which."""
     assert sessions_outcome._steadiness(window_of([100] * 10)) == Steadiness(
         settled=True, words="steady"
@@ -171,7 +171,7 @@ def test_steadiness_is_told():
 
 
 @pytest.mark.parametrize("verdict", list(Verdict))
-def test_only_physical_sessions_are_held_against_a_device(verdict):
+def test_only_physical_sessions_are_held_against_a_device(verdict: Verdict) -> None:
     """What came from memory, all of it or some, is not the device's."""
     spec = spec_of(num_schemas=4, num_threads=2)
     context: Any = SimpleNamespace(engine=SimpleNamespace(block_size=8192))
@@ -183,7 +183,7 @@ def test_only_physical_sessions_are_held_against_a_device(verdict):
         assert (found.depth, found.block_bytes, found.device) == (8, 8192, "vda")
 
 
-def test_permutation_keeps_every_spot():
+def test_permutation_keeps_every_spot() -> None:
     """Each round of the order of keys can be undone, so no key is lost or met twice."""
     for rows in (2, 3, 1000, 4096, 5000):
         found = pgio._permutation(TableSet(1, rows, 9), "pgio1")
@@ -199,7 +199,7 @@ def test_permutation_keeps_every_spot():
         assert found["mask"] + 1 >= rows
 
 
-def test_sessions_draw_unlike_numbers():
+def test_sessions_draw_unlike_numbers() -> None:
     """Every session has a sequence of its own that the seed alone decides."""
     drawn = [sessions_window._random_seed(1, number) for number in range(1000)]
 
@@ -209,7 +209,7 @@ def test_sessions_draw_unlike_numbers():
     assert drawn[5] != sessions_window._random_seed(2, 5)
 
 
-def test_series_spreads_a_slice_over_its_time_and_adds_up_to_the_counters():
+def test_series_spreads_a_slice_over_its_time_and_adds_up_to_the_counters() -> None:
     """Counters move when slices end; the series shows when the work was done, all of it."""
     result = SessionResult(1, "pgio1", 255, 8)
     result.add(slice_of(began=100.5, ended=102.5, reads=200))
@@ -223,7 +223,7 @@ def test_series_spreads_a_slice_over_its_time_and_adds_up_to_the_counters():
     assert [total for _, total in points] == pytest.approx([0, 100, 300, 500, 500])
 
 
-def test_slice_without_counts_of_its_own_is_weighed_by_its_blocks():
+def test_slice_without_counts_of_its_own_is_weighed_by_its_blocks() -> None:
     """An engine that cannot count a session's misses still has a series, scaled to the counters."""
     result = SessionResult(1, "pgio1", 10, 5)
     result.add(slice_of(reads=None, hits=None))

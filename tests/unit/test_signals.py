@@ -129,25 +129,25 @@ def run(script: str, *words: str, own_session: bool = False) -> tuple[int, str, 
     return done.returncode, done.stdout, done.stderr
 
 
-def test_one_that_comes_while_another_thread_is_shielded_is_the_main_threads():
+def test_one_that_comes_while_another_thread_is_shielded_is_the_main_threads() -> None:
     """It would be raised where that thread's shield ends, and the run would go on."""
     assert run(SHIELDED) == (0, "stopped by SIGTERM True\n", "")
 
 
-def test_one_that_comes_while_a_plugin_is_imported_waits_until_it_is():
+def test_one_that_comes_while_a_plugin_is_imported_waits_until_it_is() -> None:
     """A library's C code may make another fault of it, with a traceback, or go on."""
     assert run(IMPORTING) == (0, "stopped by SIGTERM True\n", "")
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_one_that_another_thread_takes_is_heard(number):
+def test_one_that_another_thread_takes_is_heard(number: signal.Signals) -> None:
     """The main thread waits for a lock, of which only a signal of its own would wake it."""
     status, out, err = run(ELSEWHERE, str(int(number)))
     assert (status, err) == (0, "")
     assert out.startswith("stopped by ")
 
 
-def test_what_wakes_the_main_thread_late_is_no_second_one():
+def test_what_wakes_the_main_thread_late_is_no_second_one() -> None:
     """On a busy machine it came more than half a second after the first, and ended the process."""
     slow = "signals.install()\nsignals._NUDGES, signals._LATE_SECONDS = (0.6,), 300"
     script = ELSEWHERE.replace("signals.install()", slow)
@@ -156,7 +156,7 @@ def test_what_wakes_the_main_thread_late_is_no_second_one():
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 @pytest.mark.parametrize("place", ["call", "finaliser", "callback"])
-def test_it_is_not_lost_in_a_finaliser(number, place):
+def test_it_is_not_lost_in_a_finaliser(number: signal.Signals, place: str) -> None:
     """It is raised once, in the main thread's own code, and nothing else is printed."""
     _, out, err = run(SCRIPT, str(int(number)), place, own_session=True)
     asked = "Ctrl-C" if number == signal.SIGINT else number.name
@@ -164,7 +164,7 @@ def test_it_is_not_lost_in_a_finaliser(number, place):
     assert err == ""
 
 
-def test_hangup_is_ignored_under_nohup():
+def test_hangup_is_ignored_under_nohup() -> None:
     """What nohup ignores stays ignored, and SIGTERM still ends it."""
     script = SCRIPT.replace(
         "signals.install()", "signal.signal(signal.SIGHUP, signal.SIG_IGN)\nsignals.install()"
@@ -211,7 +211,7 @@ SECOND_ONES = [
 ]
 
 
-def test_a_second_one_always_ends():
+def test_a_second_one_always_ends() -> None:
     """Half a second after the first, whatever replayer waits for and whoever holds signals back."""
     with contextlib.ExitStack() as stack:
         running = [stack.enter_context(begun(place)) for place, *_ in SECOND_ONES]

@@ -45,7 +45,9 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("words", REFUSED)
-def test_what_cannot_be_is_one_sentence(tmp_path, words, refused):
+def test_what_cannot_be_is_one_sentence(
+    tmp_path: Path, words: str, refused: Callable[..., str]
+) -> None:
     """A wrong argument ends with status 2 and one sentence, before anything is done."""
     made = of_cpu(tmp_path / "x.profile", rate=5, cores=0.001)
     asked, sentence = REFUSED[words]
@@ -53,7 +55,7 @@ def test_what_cannot_be_is_one_sentence(tmp_path, words, refused):
     assert sentence in refused("size", *asked, "--results", tmp_path / "results")
 
 
-BAD_PROFILES = {
+BAD_PROFILES: dict[str, tuple[Callable[[str], str], str]] = {
     "cut short": (lambda text: text[: len(text) // 3], "profile"),
     "of another version": (
         lambda text: text.replace('"profile":1', '"profile":99', 1),
@@ -65,7 +67,9 @@ BAD_PROFILES = {
 
 
 @pytest.mark.parametrize("name", BAD_PROFILES)
-def test_a_profile_that_is_none_is_one_sentence(tmp_path, name, refused):
+def test_a_profile_that_is_none_is_one_sentence(
+    tmp_path: Path, name: str, refused: Callable[..., str]
+) -> None:
     """A torn, newer or empty profile is refused in one sentence that names the file."""
     made = of_cpu(tmp_path / "bad.profile", rate=5, cores=0.001)
     spoil, word = BAD_PROFILES[name]
@@ -75,7 +79,9 @@ def test_a_profile_that_is_none_is_one_sentence(tmp_path, name, refused):
     assert "bad.profile" in said
 
 
-def test_profiles_of_no_load_and_of_too_much_are_one_sentence(tmp_path, refused):
+def test_profiles_of_no_load_and_of_too_much_are_one_sentence(
+    tmp_path: Path, refused: Callable[..., str]
+) -> None:
     """Nothing follows from an idle source; a rate beyond all clients is told as such."""
     idle = of_cpu(tmp_path / "idle.profile", rate=0, cores=0)
     assert "profile the source while it is in use" in refused("size", idle, "--dry-run")

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -133,7 +134,9 @@ def sizing(wanted: Requirement) -> Sizing:
     return sizing_of(wanted, planned(wanted, Options(), MACHINE))
 
 
-def test_the_plan_asks_for_the_profiles_rate_times_growth_times_headroom(wanted):
+def test_the_plan_asks_for_the_profiles_rate_times_growth_times_headroom(
+    wanted: Requirement,
+) -> None:
     """What is put on the candidate is the mix of the busiest minute, factors included once."""
     plan = planned(wanted, Options(objective="p99=7ms", hold=30), MACHINE)
     capacity = step_of(plan, "capacity")
@@ -146,7 +149,7 @@ def test_the_plan_asks_for_the_profiles_rate_times_growth_times_headroom(wanted)
     assert capacity.mix.cpu == pytest.approx(0.5 / plain.rate(plan.data.rows))
 
 
-def test_the_time_that_is_told_first_is_that_of_the_steps(wanted):
+def test_the_time_that_is_told_first_is_that_of_the_steps(wanted: Requirement) -> None:
     """A hold that is ten minutes longer makes the plan ten minutes longer, and nothing else."""
     short, long = (planned(wanted, Options(hold=hold), MACHINE) for hold in (60, 660))
     assert long.seconds - short.seconds == pytest.approx(600)
@@ -157,7 +160,9 @@ def test_the_time_that_is_told_first_is_that_of_the_steps(wanted):
     ("working_set", "memory", "residence"),
     [(GIB, 16 * GIB, Residence.MEMORY), (40 * GIB, 16 * GIB, Residence.BEYOND)],
 )
-def test_memory_decides_where_the_load_is_read_from(working_set, memory, residence):
+def test_memory_decides_where_the_load_is_read_from(
+    working_set: int, memory: int, residence: Residence
+) -> None:
     """What fits into memory is read from it, and what does not from the device, as it would be."""
     known = requirement.of(profile(working_set=working_set))
     plan = planned(known, Options(), MACHINE._replace(memory_bytes=memory))
@@ -170,7 +175,7 @@ def test_memory_decides_where_the_load_is_read_from(working_set, memory, residen
     assert capacity.shared_buffers < memory
 
 
-def test_reads_of_a_profile_without_blocks_are_reads_of_the_device():
+def test_reads_of_a_profile_without_blocks_are_reads_of_the_device() -> None:
     """A profile of iostat knows reads of a device: the load makes as many there."""
     known = requirement.of(
         profile(commits=None, blocks_hit=None, blocks_read=None, tuples_fetched=None,
@@ -185,7 +190,7 @@ def test_reads_of_a_profile_without_blocks_are_reads_of_the_device():
     assert any("each read of its device" in words for words in plan.data.unproven)
 
 
-def test_data_without_room_is_scaled_and_said(wanted):
+def test_data_without_room_is_scaled_and_said(wanted: Requirement) -> None:
     """A disk too small gets as much as it holds, and a sentence on what is then not proven."""
     room = MACHINE._replace(free_bytes=3 * GIB)
     plan = planned(wanted, Options(), room)
@@ -197,7 +202,7 @@ def test_data_without_room_is_scaled_and_said(wanted):
         planned(wanted, Options(), MACHINE._replace(free_bytes=GIB // 2))
 
 
-def test_a_profile_that_no_load_can_be_made_of_is_refused():
+def test_a_profile_that_no_load_can_be_made_of_is_refused() -> None:
     """A profile of CPU alone, and one of more than can be asked for, are a sentence each."""
     none: dict[str, Any] = dict.fromkeys(
         ("commits", "blocks_hit", "blocks_read", "tuples_fetched", "tuples_inserted",
@@ -213,20 +218,20 @@ def test_a_profile_that_no_load_can_be_made_of_is_refused():
 
 @pytest.mark.parametrize("options", [Options(trial=0.1), Options(sessions=100_000),
                                      Options(hold=0.5)])  # fmt: skip
-def test_a_wrong_option_is_one_sentence(wanted, options):
+def test_a_wrong_option_is_one_sentence(wanted: Requirement, options: Options) -> None:
     """A value that a step refuses is told with the step and the key."""
     with pytest.raises(Impossible, match=r"capacity: (trial|sessions|hold|)"):
         planned(wanted, options, MACHINE)
 
 
-def test_a_server_elsewhere_is_neither_probed_nor_configured(wanted):
+def test_a_server_elsewhere_is_neither_probed_nor_configured(wanted: Requirement) -> None:
     """Of a URL's machine nothing is known: no probe runs here, no setting is changed there."""
     plan = planned(wanted, Options(), Machine(8192, None, None, own_server=False))
     assert [step.step for step in plan.workload.steps] == ["capacity"]
     assert step_of(plan, "capacity").shared_buffers is None
 
 
-def test_alike_machines_get_the_same_work(wanted):
+def test_alike_machines_get_the_same_work(wanted: Requirement) -> None:
     """A few MB of memory more or less do not make two sizings incomparable."""
     plans = [
         planned(wanted, Options(), MACHINE._replace(memory_bytes=16 * GIB - less, free_bytes=free))
@@ -246,7 +251,9 @@ def test_alike_machines_get_the_same_work(wanted):
         (16.0, 15.0, None, Fit.FITS),
     ],
 )
-def test_the_interval_of_the_multiple_decides(sizing, multiple, low, high, fit):
+def test_the_interval_of_the_multiple_decides(
+    sizing: Sizing, multiple: float, low: float, high: float | None, fit: Fit
+) -> None:
     """Above 1 it fits, below it does not, and one that holds 1 is unclear."""
     verdict = judge(sizing, run_of(sizing, multiple=multiple, low=low, high=high))
     assert verdict.fit is fit
@@ -254,14 +261,14 @@ def test_the_interval_of_the_multiple_decides(sizing, multiple, low, high, fit):
     assert verdict.first == "CPU quota"
 
 
-def test_what_is_not_held_for_long_does_not_fit(sizing):
+def test_what_is_not_held_for_long_does_not_fit(sizing: Sizing) -> None:
     """Burst credits hide the truth for minutes: the hold has the last word."""
     verdict = judge(sizing, run_of(sizing, multiple=1.6, low=1.5, high=1.7, held="exceeded"))
     assert verdict.fit is Fit.DOES_NOT_FIT
     assert "could not be held" in verdict.reasons[0]
 
 
-def test_nothing_is_said_for_a_run_that_was_cut_short(sizing):
+def test_nothing_is_said_for_a_run_that_was_cut_short(sizing: Sizing) -> None:
     """A search that ended well and a hold that was interrupted are no `fits`."""
     cut = run_of(sizing, multiple=1.6, low=1.5, high=1.7, status=Status.INTERRUPTED,
                  reason="interrupted")  # fmt: skip
@@ -274,7 +281,7 @@ def test_nothing_is_said_for_a_run_that_was_cut_short(sizing):
     assert judge(sizing, skipped.model_copy(update={"steps": ()})).fit is Fit.UNCLEAR
 
 
-def test_a_rate_that_the_clients_could_not_send_is_unclear_and_said(sizing):
+def test_a_rate_that_the_clients_could_not_send_is_unclear_and_said(sizing: Sizing) -> None:
     """Where replayer itself has no time left, nothing is said against the server."""
     trials = (trial(1.0, sizing.rate, "not offered", None),)
     verdict = judge(sizing, run_of(sizing, multiple=None, low=None, high=None, trials=trials))
@@ -282,7 +289,7 @@ def test_a_rate_that_the_clients_could_not_send_is_unclear_and_said(sizing):
     assert "could not be sent" in verdict.not_offered
 
 
-def test_not_even_the_smallest_rate_within_the_objective_does_not_fit(sizing):
+def test_not_even_the_smallest_rate_within_the_objective_does_not_fit(sizing: Sizing) -> None:
     """Where every trial failed, down to the smallest, it does not fit."""
     trials = tuple(trial(m, sizing.rate, "failed", 0.5) for m in (1.0, 0.25, 0.0625))
     verdict = judge(sizing, run_of(sizing, multiple=None, low=None, high=None, trials=trials))
@@ -290,7 +297,7 @@ def test_not_even_the_smallest_rate_within_the_objective_does_not_fit(sizing):
     assert "0.0625" in verdict.reasons[0]
 
 
-def test_others_on_the_machine_make_it_unclear(sizing):
+def test_others_on_the_machine_make_it_unclear(sizing: Sizing) -> None:
     """A machine whose processors others used is not told to be too small for it."""
     busy = tuple(trial(m, sizing.rate, "failed", 0.5, user_cores=7.0) for m in (1.0, 0.5))
     run = run_of(sizing, multiple=0.3, low=0.2, high=0.4, trials=busy)
@@ -303,7 +310,7 @@ def test_others_on_the_machine_make_it_unclear(sizing):
     assert judge(sizing, run).fit is Fit.DOES_NOT_FIT
 
 
-def test_each_resource_has_a_multiple_no_smaller_than_what_was_sustained(sizing):
+def test_each_resource_has_a_multiple_no_smaller_than_what_was_sustained(sizing: Sizing) -> None:
     """What gives first has the load's own interval; another allows its bound over the rate."""
     verdict = judge(sizing, run_of(sizing, multiple=1.6, low=1.5, high=1.7))
     rows = {row.resource: row for row in verdict.rows}
@@ -314,7 +321,7 @@ def test_each_resource_has_a_multiple_no_smaller_than_what_was_sustained(sizing)
     assert all(row.fit is Fit.FITS for row in rows.values())
 
 
-def test_a_disk_without_room_for_the_data_decides(wanted):
+def test_a_disk_without_room_for_the_data_decides(wanted: Requirement) -> None:
     """However fast it is, 40 GiB of data do not fit on 20 GiB."""
     small = sizing_of(wanted, planned(wanted, Options(), MACHINE), free_bytes=20 * GIB)
     verdict = judge(small, run_of(small, multiple=3.0, low=2.9, high=3.1))
@@ -323,7 +330,7 @@ def test_a_disk_without_room_for_the_data_decides(wanted):
     assert verdict.first == "room for all data"
 
 
-def test_a_limit_of_the_target_decides_beside_the_load(tmp_path):
+def test_a_limit_of_the_target_decides_beside_the_load(tmp_path: Path) -> None:
     """A volume's base rate below what is required does not fit, whatever was measured."""
     file = tmp_path / "gp2.toml"
     file.write_text('name = "gp2"\n[volume]\nbaseline_iops = 300\n')
@@ -342,7 +349,7 @@ def test_a_limit_of_the_target_decides_beside_the_load(tmp_path):
     assert judge(sizing, run_of(sizing, multiple=3.0, low=2.9, high=3.1)).fit is Fit.FITS
 
 
-def test_what_would_fit_without_headroom_says_so(wanted):
+def test_what_would_fit_without_headroom_says_so(wanted: Requirement) -> None:
     """0.9 times a requirement with 30 % headroom is 1.17 times one without."""
     sizing = sizing_of(wanted, planned(wanted, Options(), MACHINE))
     verdict = judge(sizing, run_of(sizing, multiple=0.9, low=0.85, high=0.95))
@@ -350,7 +357,7 @@ def test_what_would_fit_without_headroom_says_so(wanted):
     assert any("without the headroom of 30%" in text and "1.17" in text for text in words)
 
 
-def test_more_memory_is_a_prediction_from_the_hits_of_smaller_buffers(sizing):
+def test_more_memory_is_a_prediction_from_the_hits_of_smaller_buffers(sizing: Sizing) -> None:
     """Misses that halve with each doubling halve again; where all fits there are none."""
     curve = [(1.0, 0.4), (2.0, 0.2), (4.0, 0.1)]
     assert changes.missed_at(curve, 8.0, None) == pytest.approx(0.05)
@@ -366,7 +373,7 @@ def test_more_memory_is_a_prediction_from_the_hits_of_smaller_buffers(sizing):
     assert "prediction" in report.changed(memory[0])
 
 
-def test_an_objective_below_a_flush_of_the_log_is_told(wanted):
+def test_an_objective_below_a_flush_of_the_log_is_told(wanted: Requirement) -> None:
     """No rate keeps to 50 us where each commit takes a flush of 400 us."""
     table: dict[str, tuple[Row, ...]] = {"pg_fsync": ({"usecs_per_op": 400.0},)}
     probe = StepResult(step="probe", name="log", repeat=1, status=Status.DONE, started="",
@@ -379,7 +386,7 @@ def test_an_objective_below_a_flush_of_the_log_is_told(wanted):
     assert any("below what the device takes for one flush" in text for text in words)
 
 
-def test_the_record_travels_in_the_result(sizing, tmp_path):
+def test_the_record_travels_in_the_result(sizing: Sizing, tmp_path: Path) -> None:
     """A verdict that is read from a stored run is the one that was given."""
     run = run_of(sizing, multiple=1.6, low=1.5, high=1.7)
     path = store.reserve(tmp_path, run)
@@ -392,7 +399,7 @@ def test_the_record_travels_in_the_result(sizing, tmp_path):
         Sizing.of(run.model_copy(update={"sizing": {"what": 1}}))
 
 
-def test_every_form_has_the_verdict_first_and_nothing_steers_a_page(sizing):
+def test_every_form_has_the_verdict_first_and_nothing_steers_a_page(sizing: Sizing) -> None:
     """Terminal, page, CSV and Markdown say the same, and what a profile says is but text."""
     run = run_of(sizing, multiple=0.7, low=0.6, high=0.8)
     evil = sizing.model_copy(update={"source": "<script>alert(1)</script>|\x1b[31m"})

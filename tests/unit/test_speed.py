@@ -89,7 +89,7 @@ def sized(run_of: Callable[..., Run], capture: str) -> Callable[..., Any]:
     return size
 
 
-def test_the_busiest_window_is_replayed(capture):
+def test_the_busiest_window_is_replayed(capture: str) -> None:
     """Its begin and its number of statements, and the hold around it within the capture."""
     wanted, workload = speed.planned(capture, Options(window=10.0, growth=1.5, headroom=0.2))
 
@@ -107,7 +107,7 @@ def test_the_busiest_window_is_replayed(capture):
 
 
 @pytest.mark.parametrize("highest", [1.3, 3.0, 4.4])
-def test_the_highest_speed_is_found_and_held(sized, highest):
+def test_the_highest_speed_is_found_and_held(sized: Callable[..., Any], highest: float) -> None:
     """Within the resolution of 5 percent, with what failed above it, and 1 was held for long."""
     one = sized(highest)
 
@@ -120,7 +120,7 @@ def test_the_highest_speed_is_found_and_held(sized, highest):
     assert all("ever later" in t.reason for t in failed)
 
 
-def test_growth_is_part_of_what_is_required(sized):
+def test_growth_is_part_of_what_is_required(sized: Callable[..., Any]) -> None:
     """Three times the speed with 2 kept up is 0.67 of it, which does not fit."""
     one = sized(2.0, growth=3.0)
 
@@ -129,7 +129,7 @@ def test_growth_is_part_of_what_is_required(sized):
     assert one.verdict.high < 1
 
 
-def test_errors_that_rise_end_it(sized):
+def test_errors_that_rise_end_it(sized: Callable[..., Any]) -> None:
     """What fails at a speed and not below is not sustained; what always fails is."""
     rises = sized(99.0, errors=lambda times: {"57014": 50} if times > 2 else {})
     always = sized(99.0, errors=lambda _: {"42P01": 50})
@@ -141,21 +141,23 @@ def test_errors_that_rise_end_it(sized):
     assert always.verdict.multiple > 4
 
 
-def test_work_that_did_not_run_is_not_sustained(sized):
+def test_work_that_did_not_run_is_not_sustained(sized: Callable[..., Any]) -> None:
     """Below 95 percent of the statements it has failed, however fast it was."""
     one = sized(99.0, ran=lambda times: 940 if times > 1.5 else 1000)
 
     assert 1.4 < one.verdict.multiple <= 1.5
 
 
-def test_an_objective_decides_as_well(sized):
+def test_an_objective_decides_as_well(sized: Callable[..., Any]) -> None:
     """Response times grow with the speed here, and p99=10ms is met until twice the speed."""
     assert 1.9 < sized(99.0, objective="p99=10ms").verdict.multiple <= 2
     assert sized(99.0).verdict.multiple > 4
 
 
 @pytest.mark.parametrize(("lasts", "objective"), [(0.001, "p99=20ms"), (0.0301, "p99=61ms")])
-def test_the_captures_own_times_are_the_objective_where_none_is_given(tmp_path, lasts, objective):
+def test_the_captures_own_times_are_the_objective_where_none_is_given(
+    tmp_path: Path, lasts: float, objective: str
+) -> None:
     """Twice its p99 in the window, and 20 ms at the least; a log without times has none."""
     made = Capture().session(1)
     for turn in range(80):
@@ -172,7 +174,7 @@ def test_the_captures_own_times_are_the_objective_where_none_is_given(tmp_path, 
     assert (silent.objective, silent.by_capture) == ("", None)
 
 
-def test_the_window_is_that_of_one_database_where_one_is_asked_for(tmp_path):
+def test_the_window_is_that_of_one_database_where_one_is_asked_for(tmp_path: Path) -> None:
     """Sessions of others neither choose the window nor count in it."""
     made = Capture().session(1, database="shop").session(2, database="other")
     for second in range(20):
@@ -190,7 +192,7 @@ def test_the_window_is_that_of_one_database_where_one_is_asked_for(tmp_path):
     assert one.statements == 9
 
 
-def test_what_gives_first_and_how_busy_all_was(sized):
+def test_what_gives_first_and_how_busy_all_was(sized: Callable[..., Any]) -> None:
     """Beyond 6.67 times the speed two processors are full, of which 0.6 are in use at twice it."""
     one = sized(2.0)
     rows = {row.resource: row for row in one.verdict.rows}
@@ -211,7 +213,7 @@ def test_what_gives_first_and_how_busy_all_was(sized):
     ]
 
 
-def test_the_resource_that_is_used_up_gives_first(sized):
+def test_the_resource_that_is_used_up_gives_first(sized: Callable[..., Any]) -> None:
     """Processors are all busy at what failed: what they allow is what was kept up with."""
     one = sized(3.0, growth=2.5, headroom=0.0)
     rows = {row.resource: row for row in one.verdict.rows}
@@ -222,7 +224,7 @@ def test_the_resource_that_is_used_up_gives_first(sized):
     assert rows["device writes"].multiple > 5 * one.verdict.multiple
 
 
-def test_a_result_without_uses_has_its_verdict(sized):
+def test_a_result_without_uses_has_its_verdict(sized: Callable[..., Any]) -> None:
     """One of an older replayer: no resources, and nothing is said of what gives first."""
     one = sized(2.0)
     steps = tuple(step.model_copy(update={"tables": {}}) for step in one.run.steps)
@@ -234,7 +236,7 @@ def test_a_result_without_uses_has_its_verdict(sized):
     assert old.multiple == one.verdict.multiple
 
 
-def test_a_run_that_was_cut_short_is_unclear(sized):
+def test_a_run_that_was_cut_short_is_unclear(sized: Callable[..., Any]) -> None:
     """What was found until then is shown, and no verdict claimed."""
     one = sized(3.0)
     steps = one.run.steps[:3]
@@ -249,7 +251,7 @@ def test_a_run_that_was_cut_short_is_unclear(sized):
     assert "Ctrl-C" in verdict.reasons[0]
 
 
-def test_every_form_says_the_verdict(sized):
+def test_every_form_says_the_verdict(sized: Callable[..., Any]) -> None:
     """Page, CSV, Markdown and beside another one."""
     one = sized(3.0)
 
@@ -261,7 +263,7 @@ def test_every_form_says_the_verdict(sized):
         assert words in page
 
 
-def test_what_is_no_capture_to_size_by_is_refused(tmp_path):
+def test_what_is_no_capture_to_size_by_is_refused(tmp_path: Path) -> None:
     """Too short, and windows of no length."""
     short = str(Capture().session(1).runs(1, 0.5, "SELECT 1").write(tmp_path / "s.replay"))
 
@@ -271,7 +273,7 @@ def test_what_is_no_capture_to_size_by_is_refused(tmp_path):
         speed.planned(short, Options(window=0.0))
 
 
-def test_a_capture_over_decades_is_refused(tmp_path):
+def test_a_capture_over_decades_is_refused(tmp_path: Path) -> None:
     """One wrong stamp in a log makes no table of all seconds of a century."""
     capture = Capture().session(1).runs(1, 0.5, "SELECT 1").runs(1, 3e9, "SELECT 1")
 

@@ -39,7 +39,7 @@ def holds(interval: Interval, value: float) -> bool:
 
 
 @pytest.mark.parametrize("size", [4, 6, 10, 25])
-def test_the_interval_covers_the_true_ratio_as_often_as_it_says(size):
+def test_the_interval_covers_the_true_ratio_as_often_as_it_says(size: int) -> None:
     """Of 1,000 draws, 95 percent of the intervals hold the true ratio, and hardly more."""
     random = np.random.default_rng(7)
     covered = 0
@@ -51,7 +51,7 @@ def test_the_interval_covers_the_true_ratio_as_often_as_it_says(size):
     assert 0.935 <= covered / 1000 <= (0.985 if size == 4 else 0.972)
 
 
-def test_boots_of_two_kinds_are_the_same_more_often_than_by_a_bootstrap():
+def test_boots_of_two_kinds_are_the_same_more_often_than_by_a_bootstrap() -> None:
     """10 boots of each, three in ten of them slower by 2 percent: 95 % cover, many are the same."""
     random = np.random.default_rng(8)
     covered, same = 0, 0
@@ -69,7 +69,7 @@ def test_boots_of_two_kinds_are_the_same_more_often_than_by_a_bootstrap():
     assert same >= 800
 
 
-def test_interval_and_rank_test_never_disagree():
+def test_interval_and_rank_test_never_disagree() -> None:
     """Of 2,000 draws of 4 to 8 against 4 to 8 units, 1 is outside exactly where p is below 5 %."""
     random = np.random.default_rng(9)
     for _ in range(2000):
@@ -80,7 +80,7 @@ def test_interval_and_rank_test_never_disagree():
         assert outside == (statistics.rank_test(base, other) <= statistics.ALPHA)
 
 
-def test_so_few_units_have_no_interval():
+def test_so_few_units_have_no_interval() -> None:
     """Three against three have a ratio, and no 95 percent interval at all."""
     interval = known(statistics.ratio([1.0, 2, 3], [2.0, 4, 6]))
 
@@ -88,13 +88,13 @@ def test_so_few_units_have_no_interval():
 
 
 @pytest.mark.parametrize("values", [(0, 0, 0), (-1, -2, -3), (-1, 2, 3)])
-def test_no_ratio_without_positive_medians(values):
+def test_no_ratio_without_positive_medians(values: tuple[int, int, int]) -> None:
     """Zero and negative medians have no ratio, on either side; nor have any values below zero."""
     assert statistics.ratio(values, [1, 2, 3]) is None
     assert statistics.ratio([1, 2, 3], values) is None
 
 
-def test_the_rank_test_is_exact_for_few_values():
+def test_the_rank_test_is_exact_for_few_values() -> None:
     """The p of 3 against 4 values is what counting all orders by hand gives, with a tie too."""
     for base, other in (((1, 2, 4), (3, 5, 6, 7)), ((1, 2, 3), (3, 5, 6, 7))):
         pooled = [*base, *other]
@@ -107,7 +107,7 @@ def test_the_rank_test_is_exact_for_few_values():
         assert statistics.rank_test(base, other) == pytest.approx(expected)
 
 
-def test_the_smallest_p_is_that_of_complete_separation():
+def test_the_smallest_p_is_that_of_complete_separation() -> None:
     """No two samples of that size can give a smaller p than two that do not overlap."""
     for n, m in ((2, 2), (3, 3), (4, 4), (3, 9)):
         apart = statistics.rank_test(range(n), range(100, 100 + m))
@@ -115,12 +115,12 @@ def test_the_smallest_p_is_that_of_complete_separation():
         assert apart == pytest.approx(statistics.smallest_p(n, m))
 
 
-def test_equal_values_have_p_one():
+def test_equal_values_have_p_one() -> None:
     """Where nothing varies, nothing differs."""
     assert statistics.rank_test([5, 5, 5], [5, 5, 5, 5]) == 1.0
 
 
-def test_the_rank_test_agrees_with_scipys():
+def test_the_rank_test_agrees_with_scipys() -> None:
     """Exact for few values, by the normal distribution with its corrections for many."""
     random = np.random.default_rng(10)
     for n, m, ties in ((5, 9, False), (20, 20, False), (30, 25, False), (30, 25, True)):
@@ -134,7 +134,7 @@ def test_the_rank_test_agrees_with_scipys():
 
 
 @pytest.mark.parametrize(("shift", "noise"), [(1.05, 0.04), (1.0, 0.02)])
-def test_the_suggested_number_of_units_settles_it(shift, noise):
+def test_the_suggested_number_of_units_settles_it(shift: float, noise: float) -> None:
     """With as many runs as suggested for the true ratio, most comparisons become clear."""
     random = np.random.default_rng(9)
     draws = [statistics.ratio(*two(random, 6, shift, noise)) for _ in range(80)]
@@ -153,14 +153,14 @@ def test_the_suggested_number_of_units_settles_it(shift, noise):
     assert clear >= 140
 
 
-def test_no_number_of_runs_is_suggested_that_nobody_would_do():
+def test_no_number_of_runs_is_suggested_that_nobody_would_do() -> None:
     """A tiny shift at the edge of the threshold in great noise is not settled by 1,000 runs."""
     edge = statistics.Ratio(1.02, 0.5, 2.0, 0.4)
 
     assert statistics.units_to_settle(edge, 10, 10, threshold=0.0201, family=1) is None
 
 
-def test_a_suggestion_never_is_less_than_could_show_anything():
+def test_a_suggestion_never_is_less_than_could_show_anything() -> None:
     """Three runs without any noise need a fourth, and more where many metrics are corrected for."""
     exact = statistics.Ratio(1.5, 1.5, 1.5, 0.0)
 
@@ -168,7 +168,7 @@ def test_a_suggestion_never_is_less_than_could_show_anything():
     assert statistics.units_to_settle(exact, 3, 3, threshold=0.02, family=20) == 6
 
 
-def test_an_interval_of_nothing_but_one_value_each_is_that_ratio():
+def test_an_interval_of_nothing_but_one_value_each_is_that_ratio() -> None:
     """One unit a side has a ratio, no interval, and tells nothing of how the next may differ."""
     interval = known(statistics.ratio([2.0], [3.0]))
 
@@ -176,7 +176,7 @@ def test_an_interval_of_nothing_but_one_value_each_is_that_ratio():
     assert math.isinf(interval.error)
 
 
-def test_the_interval_of_a_shift_covers_the_true_one_as_often_as_it_says():
+def test_the_interval_of_a_shift_covers_the_true_one_as_often_as_it_says() -> None:
     """Of 1,000 draws about zero, 95 percent of the intervals hold the shift; the test agrees."""
     random = np.random.default_rng(12)
     covered = 0
@@ -190,6 +190,6 @@ def test_the_interval_of_a_shift_covers_the_true_one_as_often_as_it_says():
     assert 0.935 <= covered / 1000 <= 0.972
 
 
-def test_a_shift_takes_zeros_and_few_units_have_no_interval():
+def test_a_shift_takes_zeros_and_few_units_have_no_interval() -> None:
     """Nothing in one sample and 3 in the other is a shift of 3; three units say no more."""
     assert statistics.shift([0, 0, 0], [3, 3, 3]) == statistics.Shift(3.0, None, None)

@@ -25,7 +25,7 @@ def told(series: NDArray[np.float64]) -> float:
 
 
 @pytest.mark.parametrize(("level", "least"), [(0.03, 0.99), (0.04, 0.96), (0.05, 0.90)])
-def test_a_drift_is_found_and_noise_is_not(level, least):
+def test_a_drift_is_found_and_noise_is_not(level: float, least: float) -> None:
     """30 s with 3, 4, 5 % from second to second: false in at most 2.2 %, 15 % of drift is found.
 
     Leaving out the first third and asking one line for 5 percent and 2.6 standard errors finds 100,
@@ -39,18 +39,18 @@ def test_a_drift_is_found_and_noise_is_not(level, least):
 
 
 @pytest.mark.parametrize(("seconds", "most"), [(9, 0.03), (120, 0.01), (300, 0.001)])
-def test_short_and_long_windows_are_rarely_called_moving(seconds, most):
+def test_short_and_long_windows_are_rarely_called_moving(seconds: int, most: float) -> None:
     """Student's t for few seconds; for many, the 5 percent that a line must move."""
     assert told(noise(np.random.default_rng(2), 1000, seconds, 0.05)) <= most
 
 
 @pytest.mark.parametrize(("seconds", "most"), [(30, 0.05), (120, 0.03)])
-def test_seconds_that_resemble_each_other_are_no_drift(seconds, most):
+def test_seconds_that_resemble_each_other_are_no_drift(seconds: int, most: float) -> None:
     """Noise that lasts from one second to the next, by 0.3, widens the standard errors."""
     assert told(noise(np.random.default_rng(3), 1000, seconds, 0.05, alike=0.3)) <= most
 
 
-def test_the_first_third_may_warm_up():
+def test_the_first_third_may_warm_up() -> None:
     """A start at half speed that is over after a third is no drift; a rise to the end is one."""
     random = np.random.default_rng(4)
     seconds = np.arange(60)
@@ -60,7 +60,7 @@ def test_the_first_third_may_warm_up():
     assert told(quiet * (1 - 0.5 * np.exp(-seconds / 60))) == 1
 
 
-def test_a_trend_says_how_far_and_where():
+def test_a_trend_says_how_far_and_where() -> None:
     """A fall of 30 percent is that share of the mean over the seconds in which it was found."""
     moved = known(steadiness.trend(np.linspace(1, 0.7, 30).tolist()))
 
@@ -68,7 +68,7 @@ def test_a_trend_says_how_far_and_where():
     assert moved.share == pytest.approx(-0.3 * 19 / 29 / 0.8, rel=0.1)
 
 
-def test_too_few_seconds_and_nothing_at_all_have_no_trend():
+def test_too_few_seconds_and_nothing_at_all_have_no_trend() -> None:
     """Less than nine seconds cannot tell, and what is zero does not move."""
     assert steadiness.trend(np.linspace(1, 0.1, 8).tolist()) is None
     assert steadiness.trend([0.0] * 30) is None
@@ -88,12 +88,14 @@ def test_too_few_seconds_and_nothing_at_all_have_no_trend():
         ([0, 0, 0, 0, 0], steadiness.Steady(0)),
     ],
 )
-def test_steady_is_slope_and_deviation_over_a_window(values, expected):
+def test_steady_is_slope_and_deviation_over_a_window(
+    values: list[int], expected: steadiness.Steady
+) -> None:
     """Warm-up ends where slope and deviation are small; a slope or great noise never settles."""
     assert steadiness.steady(values) == expected
 
 
-def test_noise_alone_is_steady():
+def test_noise_alone_is_steady() -> None:
     """Ten repeats with 1 percent of noise settle at once in almost every draw."""
     random = np.random.default_rng(11)
     settled = sum(
@@ -105,18 +107,20 @@ def test_noise_alone_is_steady():
 
 @pytest.mark.parametrize(("level", "most"), [(0.03, 0.05), (0.05, 0.12)])
 @pytest.mark.parametrize("repeats", [5, 10])
-def test_repeats_as_noisy_as_healthy_ones_are_steady(level, most, repeats):
+def test_repeats_as_noisy_as_healthy_ones_are_steady(
+    level: float, most: float, repeats: int
+) -> None:
     """3 and 5 percent from repeat to repeat: few lose their first ones, few never settle."""
     random = np.random.default_rng(12)
     wrong = [
-        steadiness.steady(random.normal(100, 100 * level, repeats)) != steadiness.Steady(0)
+        steadiness.steady(random.normal(100, 100 * level, repeats).tolist()) != steadiness.Steady(0)
         for _ in range(1000)
     ]
 
     assert np.mean(wrong) <= most
 
 
-def test_a_drift_of_boots_is_found_whatever_the_sides_differ_by():
+def test_a_drift_of_boots_is_found_whatever_the_sides_differ_by() -> None:
     """One percent a boot is found within the sides; noise is called a drift in one of a hundred."""
     random = np.random.default_rng(13)
     places = np.arange(0, 12, 2.0), np.arange(1, 12, 2.0)

@@ -6,6 +6,7 @@ import os
 import threading
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -43,7 +44,7 @@ def refusal(path: Path) -> str:
     return text
 
 
-def test_every_format_has_a_fixture_that_loads():
+def test_every_format_has_a_fixture_that_loads() -> None:
     """Each format from the first to today's has a file that still loads, and nothing else has."""
     expected = {f"format-{number}.json" for number in range(1, store.FORMAT + 1)}
 
@@ -52,19 +53,21 @@ def test_every_format_has_a_fixture_that_loads():
         assert store.load(FIXTURES / name).steps
 
 
-def test_the_history_names_every_format():
+def test_the_history_names_every_format() -> None:
     """The docstring's history has a line for each format, so that it is never forgotten."""
     numbers = [line.split()[0] for line in store.__doc__.splitlines() if line[:1].isdigit()]
 
     assert numbers == [str(number) for number in range(store.FORMAT, 0, -1)]
 
 
-def test_there_is_an_upgrade_from_every_older_format():
+def test_there_is_an_upgrade_from_every_older_format() -> None:
     """The chain of upgrades has no gap."""
     assert set(store._UPGRADES) == set(range(1, store.FORMAT))
 
 
-def test_an_older_format_is_upgraded_step_by_step(run, tmp_path, monkeypatch):
+def test_an_older_format_is_upgraded_step_by_step(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A file that is two formats old goes through both upgrades, in order."""
     monkeypatch.setattr(store, "FORMAT", 3)
     monkeypatch.setattr(
@@ -81,7 +84,7 @@ def test_an_older_format_is_upgraded_step_by_step(run, tmp_path, monkeypatch):
     assert (loaded.format, loaded.label) == (3, f"{run.label} one two")
 
 
-def test_a_run_survives_saving_and_loading(run, tmp_path):
+def test_a_run_survives_saving_and_loading(run: Run, tmp_path: Path) -> None:
     """What was saved is loaded as it was, series, histograms and all."""
     path = store.reserve(tmp_path, run)
     store.save(path, run)
@@ -89,7 +92,7 @@ def test_a_run_survives_saving_and_loading(run, tmp_path):
     assert store.load(path) == run
 
 
-def test_the_file_exists_before_anything_is_measured(run, tmp_path):
+def test_the_file_exists_before_anything_is_measured(run: Run, tmp_path: Path) -> None:
     """Reserving leaves a file that says `running`, with the run's id as its name."""
     started = renamed(run, 1, status=Status.RUNNING, finished=None, steps=())
 
@@ -99,7 +102,7 @@ def test_the_file_exists_before_anything_is_measured(run, tmp_path):
     assert store.load(path) == started
 
 
-def test_a_folder_that_cannot_be_made_is_told_at_once(run, tmp_path):
+def test_a_folder_that_cannot_be_made_is_told_at_once(run: Run, tmp_path: Path) -> None:
     """A results folder below nothing, in a file, or with the same id in it is refused at once."""
     (tmp_path / "file").write_text("")
     store.reserve(tmp_path / "there", run)
@@ -115,7 +118,7 @@ def test_a_folder_that_cannot_be_made_is_told_at_once(run, tmp_path):
     assert not (tmp_path / "no").exists()
 
 
-def test_an_unwritable_folder_is_refused(run, tmp_path):
+def test_an_unwritable_folder_is_refused(run: Run, tmp_path: Path) -> None:
     """A folder without write permission is a sentence with what to do, and leaves nothing."""
     if os.geteuid() == 0:
         pytest.skip("root may write everywhere")
@@ -127,7 +130,7 @@ def test_an_unwritable_folder_is_refused(run, tmp_path):
         tmp_path.chmod(0o700)
 
 
-def test_saving_replaces_the_file_whole(run, tmp_path):
+def test_saving_replaces_the_file_whole(run: Run, tmp_path: Path) -> None:
     """A reader beside a writer sees a whole run at every moment, and no draft is left."""
     path = store.reserve(tmp_path, run)
     versions = [run.model_copy(update={"label": "x" * 5000 * n}) for n in range(5)]
@@ -152,7 +155,9 @@ def test_saving_replaces_the_file_whole(run, tmp_path):
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_a_failed_save_keeps_the_old_file(run, tmp_path, monkeypatch):
+def test_a_failed_save_keeps_the_old_file(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """On a full disk the run saved before is still there, the error says why, no draft stays."""
     path = store.reserve(tmp_path, run)
 
@@ -168,14 +173,16 @@ def test_a_failed_save_keeps_the_old_file(run, tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_a_deleted_folder_is_an_error_in_one_sentence(run, tmp_path):
+def test_a_deleted_folder_is_an_error_in_one_sentence(run: Run, tmp_path: Path) -> None:
     """Saving where the folder went away raises ReplayerError."""
     with pytest.raises(ReplayerError, match="No such file"):
         store.save(tmp_path / "gone" / "run.json", run)
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
-def test_a_number_that_no_file_can_hold_is_left_out_and_told(run, tmp_path, value):
+def test_a_number_that_no_file_can_hold_is_left_out_and_told(
+    run: Run, tmp_path: Path, value: float
+) -> None:
     """A step that measured NaN does not spoil the file: the metric is named in a note."""
     bad = Measurement(metric="flush.odd", value=value, unit="s", better=Better.LESS)
     step = run.steps[1].model_copy(update={"measurements": (*run.steps[1].measurements, bad)})
@@ -187,7 +194,7 @@ def test_a_number_that_no_file_can_hold_is_left_out_and_told(run, tmp_path, valu
     assert any("flush.odd" in note for note in loaded.notes)
 
 
-def test_a_label_that_is_no_text_is_stored(run, tmp_path):
+def test_a_label_that_is_no_text_is_stored(run: Run, tmp_path: Path) -> None:
     """Bytes of a command line that are not UTF-8 become question marks, not an error."""
     found = run.model_copy(update={"label": os.fsdecode(b"k\xff"), "host": {"host.name": "\ud800"}})
 
@@ -196,7 +203,7 @@ def test_a_label_that_is_no_text_is_stored(run, tmp_path):
     assert (loaded.label, loaded.host["host.name"]) == ("k?", "?")
 
 
-def test_a_file_is_readable_by_eye_and_by_diff(run):
+def test_a_file_is_readable_by_eye_and_by_diff(run: Run) -> None:
     """One measurement a line, a column of a series on one line, and still plain JSON."""
     text = store.text(run)
 
@@ -206,7 +213,7 @@ def test_a_file_is_readable_by_eye_and_by_diff(run):
 
 
 @pytest.mark.parametrize("share", [0.001, 0.1, 0.5, 0.999])
-def test_a_truncated_file_is_told_as_such(run, tmp_path, share):
+def test_a_truncated_file_is_told_as_such(run: Run, tmp_path: Path, share: float) -> None:
     """A file that ends early is called cut off, wherever it ends."""
     path = tmp_path / "cut.json"
     text = store.text(run).rstrip()
@@ -231,7 +238,7 @@ def test_a_truncated_file_is_told_as_such(run, tmp_path, share):
         (b'{"a": ' * 5000, "not JSON"),
     ],
 )
-def test_a_foreign_file_is_refused(tmp_path, text, said):
+def test_a_foreign_file_is_refused(tmp_path: Path, text: bytes, said: str) -> None:
     """Anything that is no run is refused with what it is instead."""
     path = tmp_path / "foreign.json"
     path.write_bytes(text)
@@ -239,7 +246,7 @@ def test_a_foreign_file_is_refused(tmp_path, text, said):
     assert said in refusal(path)
 
 
-def test_a_newer_format_asks_for_an_upgrade(run, tmp_path):
+def test_a_newer_format_asks_for_an_upgrade(run: Run, tmp_path: Path) -> None:
     """A file of a later replayer is refused with both formats and what to do."""
     said = refusal(edited(run, tmp_path / "new.json", format=store.FORMAT + 1))
 
@@ -260,13 +267,17 @@ def test_a_newer_format_asks_for_an_upgrade(run, tmp_path):
         ({"host": {"a": {"b": 1}}}, "host.a"),
     ],
 )
-def test_a_field_that_is_wrong_is_named(run, tmp_path, changes, said):
+def test_a_field_that_is_wrong_is_named(
+    run: Run, tmp_path: Path, changes: dict[str, Any], said: str
+) -> None:
     """A file edited by hand is refused with the key that is wrong."""
     assert said in refusal(edited(run, tmp_path / "edited.json", **changes))
 
 
 @pytest.mark.parametrize("written", ["NaN", "Infinity", "-Infinity", "1e999", '"12"', "null"])
-def test_a_value_that_is_no_finite_number_is_refused(run, tmp_path, written):
+def test_a_value_that_is_no_finite_number_is_refused(
+    run: Run, tmp_path: Path, written: str
+) -> None:
     """A measurement must be a number on loading too, and the sentence says where it is not."""
     path = tmp_path / "odd.json"
     path.write_text(store.text(run).replace('"value": 393232.4', f'"value": {written}'))
@@ -276,7 +287,7 @@ def test_a_value_that_is_no_finite_number_is_refused(run, tmp_path, written):
     assert "finite" in said or "steps.4.measurements.0.value" in said
 
 
-def test_missing_files_are_not_found(tmp_path):
+def test_missing_files_are_not_found(tmp_path: Path) -> None:
     """A path that is not there is NotFound, one that is a folder or unreadable Impossible."""
     with pytest.raises(NotFound, match="not there"):
         store.load(tmp_path / "no.json")
@@ -297,7 +308,7 @@ def test_missing_files_are_not_found(tmp_path):
         ("x" * 500, "20261120-154500-demo-" + "x" * 40 + "-"),
     ],
 )
-def test_an_id_is_a_safe_file_name(label, expected):
+def test_an_id_is_a_safe_file_name(label: str, expected: str) -> None:
     """Whatever the label, the id is a short ASCII file name in UTC that no shell needs to quote."""
     east = timezone(timedelta(hours=5, minutes=45))
     started = datetime(2026, 11, 20, 21, 30, 0, tzinfo=east)
@@ -309,7 +320,7 @@ def test_an_id_is_a_safe_file_name(label, expected):
     assert set(found[-4:]) <= set("0123456789abcdef")
 
 
-def test_ids_of_one_second_differ():
+def test_ids_of_one_second_differ() -> None:
     """Two runs started in the same second get different ids, but for a rare chance."""
     now = datetime.now(UTC)
 
@@ -336,12 +347,12 @@ def results(run: Run, tmp_path: Path) -> Path:
         ("latest", 1),
     ],
 )
-def test_a_run_is_found_by_what_people_type(results, wanted, expected):
+def test_a_run_is_found_by_what_people_type(results: Path, wanted: str, expected: int) -> None:
     """An id, its start, a label (the newest run of it) and `latest` (by start) find a run."""
     assert store.find(wanted, results).stem == f"20261120-00000{expected}-demo-3f2a"
 
 
-def test_a_run_is_found_by_its_path(results):
+def test_a_run_is_found_by_its_path(results: Path) -> None:
     """A path needs no results folder."""
     path = next(results.glob("*.json"))
 
@@ -357,33 +368,37 @@ def test_a_run_is_found_by_its_path(results):
         ("./no.json", "is not there"),
     ],
 )
-def test_a_run_that_is_not_there_is_told_with_the_nearest(results, wanted, said):
+def test_a_run_that_is_not_there_is_told_with_the_nearest(
+    results: Path, wanted: str, said: str
+) -> None:
     """What finds nothing is NotFound with the nearest name or how to see them all."""
     with pytest.raises(NotFound, match=said):
         store.find(wanted, results)
 
 
-def test_an_ambiguous_start_is_refused(results):
+def test_an_ambiguous_start_is_refused(results: Path) -> None:
     """The start of several ids is refused with how many there are, never one of them chosen."""
     with pytest.raises(Impossible, match="start of 3 runs"):
         store.find("20261120", results)
 
 
-def test_no_results_at_all_says_how_to_make_some(tmp_path):
+def test_no_results_at_all_says_how_to_make_some(tmp_path: Path) -> None:
     """Without any runs the sentence says which command makes one."""
     for wanted in ("latest", "demo"):
         with pytest.raises(NotFound, match="replayer run"):
             store.find(wanted, tmp_path / "none")
 
 
-def test_an_id_is_found_even_if_other_files_cannot_be_read(results):
+def test_an_id_is_found_even_if_other_files_cannot_be_read(results: Path) -> None:
     """A broken file beside it does not keep a run from being found."""
     (results / "broken.json").write_text("{")
 
     assert store.find("latest", results).stem == "20261120-000001-demo-3f2a"
 
 
-def test_runs_are_listed_by_start_and_the_unreadable_with_their_reason(results, run):
+def test_runs_are_listed_by_start_and_the_unreadable_with_their_reason(
+    results: Path, run: Run
+) -> None:
     """Listing sorts by start, tells of what is no run, and never fails because of it."""
     text = store.text(run)
     (results / "cut.json").write_text(text[: len(text) // 2])
@@ -411,7 +426,9 @@ def test_runs_are_listed_by_start_and_the_unreadable_with_their_reason(results, 
     assert runs[0].engine == "postgres 18.6"
 
 
-def test_only_the_head_of_a_long_file_is_read(run, tmp_path, monkeypatch):
+def test_only_the_head_of_a_long_file_is_read(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A listing reads no series: a whole file is never read where its head tells enough."""
     long = run.model_copy(update={"steps": run.steps * 20})
     path = store.reserve(tmp_path, long)
@@ -421,7 +438,7 @@ def test_only_the_head_of_a_long_file_is_read(run, tmp_path, monkeypatch):
     assert [one.id for one in store.runs(tmp_path) if isinstance(one, store.Summary)] == [run.id]
 
 
-def test_the_order_of_keys_does_not_matter(run, tmp_path):
+def test_the_order_of_keys_does_not_matter(run: Run, tmp_path: Path) -> None:
     """A file that another program wrote with its keys sorted, on one line, is listed and loaded."""
     path = tmp_path / "sorted.json"
     path.write_text(json.dumps(json.loads(store.text(run)), sort_keys=True))
@@ -430,7 +447,7 @@ def test_the_order_of_keys_does_not_matter(run, tmp_path):
     assert isinstance(store.runs(tmp_path)[0], store.Summary)
 
 
-def test_a_run_without_a_host_or_an_engine_is_listed(run, tmp_path):
+def test_a_run_without_a_host_or_an_engine_is_listed(run: Run, tmp_path: Path) -> None:
     """A run that failed before its engine started is a run all the same."""
     store.reserve(tmp_path, run.model_copy(update={"engine": None, "host": {}, "steps": ()}))
 
@@ -440,7 +457,7 @@ def test_a_run_without_a_host_or_an_engine_is_listed(run, tmp_path):
     assert (found.kernel, found.engine) == ("", "")
 
 
-def test_times_of_all_zones_are_sorted_as_moments(run, tmp_path):
+def test_times_of_all_zones_are_sorted_as_moments(run: Run, tmp_path: Path) -> None:
     """Starts are compared as moments, with or without a zone; one that is no time comes first."""
     starts = {
         1: "2026-11-20T10:00:00+05:00",
@@ -454,7 +471,7 @@ def test_times_of_all_zones_are_sorted_as_moments(run, tmp_path):
     assert [int(one.id[9:15]) for one in listed] == [4, 1, 3, 2]
 
 
-def test_the_results_folder_is_chosen_asked_or_here(monkeypatch):
+def test_the_results_folder_is_chosen_asked_or_here(monkeypatch: pytest.MonkeyPatch) -> None:
     """--results wins over $REPLAYER_RESULTS, which wins over ./results."""
     monkeypatch.delenv("REPLAYER_RESULTS", raising=False)
     assert store.folder() == Path("results")
@@ -463,7 +480,7 @@ def test_the_results_folder_is_chosen_asked_or_here(monkeypatch):
     assert store.folder("mine") == Path("mine")
 
 
-def test_the_fixture_has_every_field(run):
+def test_the_fixture_has_every_field(run: Run) -> None:
     """The fixture of the newest format fills every field, so that each is kept loadable."""
     empty = {name for name in Run.model_fields if not getattr(run, name)} - {"error"}
 
@@ -473,7 +490,9 @@ def test_the_fixture_has_every_field(run):
         assert any(getattr(step, name) for step in run.steps), name
 
 
-def test_columns_that_are_not_wanted_are_left_out_and_nothing_else(stored, tmp_path):
+def test_columns_that_are_not_wanted_are_left_out_and_nothing_else(
+    stored: Run, tmp_path: Path
+) -> None:
     """Loaded thin, a run lacks those columns and is the same otherwise."""
     path = tmp_path / "run.json"
     store.save(path, stored)
@@ -492,7 +511,7 @@ def test_columns_that_are_not_wanted_are_left_out_and_nothing_else(stored, tmp_p
         assert step.model_copy(update={"series": None}) == whole.model_copy(update={"series": None})
 
 
-def test_a_file_of_another_layout_is_loaded_whole(stored, tmp_path):
+def test_a_file_of_another_layout_is_loaded_whole(stored: Run, tmp_path: Path) -> None:
     """A run that another program wrote on one line has all of its columns."""
     path = tmp_path / "run.json"
     path.write_text(json.dumps(stored.model_dump(mode="json")))
@@ -500,7 +519,7 @@ def test_a_file_of_another_layout_is_loaded_whole(stored, tmp_path):
     assert store.load(path, lambda _name: False) == stored
 
 
-def test_passes_of_an_older_result_are_no_events(run, tmp_path):
+def test_passes_of_an_older_result_are_no_events(run: Run, tmp_path: Path) -> None:
     """The rates of the probe `cpu` had sysbench's unit in format 1; old and new ones compare."""
     keys = json.loads(edited(run, tmp_path / "now.json", format=1, advice=[]).read_text())
     rate = {"metric": "cpu.events.processes_1", "value": 1.0, "unit": "events/s", "better": "more"}

@@ -1,12 +1,14 @@
 """report.summary: what a stranger has to know of some runs, said once."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
 from replayer.model import Advice, Cold, Run, Status, Verdict
 from replayer.report import summary_page
 from replayer.report.summary import Line, Trust, summarise
+from tests.known import known
 
 
 def line(found: Sequence[Run], name: str) -> Line:
@@ -14,7 +16,7 @@ def line(found: Sequence[Run], name: str) -> Line:
     return next(one for one in summarise(found).lines if one.name == name)
 
 
-def test_every_step_has_one_line_in_order(stored):
+def test_every_step_has_one_line_in_order(stored: Run) -> None:
     """A line a step, each with its figures, what it is, and how long it took."""
     lines = summarise([stored]).lines
 
@@ -44,7 +46,9 @@ def cold(got: str) -> Cold:
         ({"status": Status.SKIPPED, "reason": "no column files"}, Trust.NO),
     ],
 )
-def test_a_walk_is_believed_exactly_if_it_was_as_asked(stored, changes, trust):
+def test_a_walk_is_believed_exactly_if_it_was_as_asked(
+    stored: Run, changes: dict[str, Any], trust: Trust
+) -> None:
     """What was not as asked, or not done, is not to be believed, and the proof says why."""
     one = line([with_step(stored, "walk", account=None, **changes)], "walk")
 
@@ -52,15 +56,17 @@ def test_a_walk_is_believed_exactly_if_it_was_as_asked(stored, changes, trust):
     assert all(proof.good for proof in one.proofs) is (trust is Trust.YES)
 
 
-def test_another_verdict_of_the_ledger_than_asked_is_not_believed(stored):
+def test_another_verdict_of_the_ledger_than_asked_is_not_believed(stored: Run) -> None:
     """A run asked for physical reads that were mixed says so in red."""
     cached = next(one for one in stored.steps if one.name == "cached")
-    mixed = cached.ledger.model_copy(update={"asked": Verdict.PHYSICAL, "verdict": Verdict.MIXED})
+    mixed = known(cached.ledger).model_copy(
+        update={"asked": Verdict.PHYSICAL, "verdict": Verdict.MIXED}
+    )
 
     assert line([with_step(stored, "cached", ledger=mixed)], "cached").trust is Trust.NO
 
 
-def test_advice_that_touches_a_step_is_a_reason_for_care(stored):
+def test_advice_that_touches_a_step_is_a_reason_for_care(stored: Run) -> None:
     """The line of a step names the points that touch it, and those of all steps touch none."""
     advice = (
         Advice(found="the load average was 3", todo="wait"),
@@ -75,7 +81,7 @@ def test_advice_that_touches_a_step_is_a_reason_for_care(stored):
     assert line([found], "walk").trust is Trust.CARE
 
 
-def test_what_several_runs_say_with_other_numbers_is_said_once(stored):
+def test_what_several_runs_say_with_other_numbers_is_said_once(stored: Run) -> None:
     """Points are grouped over runs whatever their numbers and examples are, and counted."""
     runs = [
         stored.model_copy(
@@ -96,7 +102,7 @@ def test_what_several_runs_say_with_other_numbers_is_said_once(stored):
     assert "in every run" in "".join(summary_page.in_short(summarise(runs)))
 
 
-def test_a_value_that_the_runs_do_not_share_is_told_of_each(stored):
+def test_a_value_that_the_runs_do_not_share_is_told_of_each(stored: Run) -> None:
     """What runs were on is one value where it is the same, and all values where not."""
     hosts = [{**stored.host, "kernel.release": release} for release in ("6.1", "6.12", "6.1")]
     about = dict(summarise([stored.model_copy(update={"host": one}) for one in hosts]).about)
@@ -106,7 +112,7 @@ def test_a_value_that_the_runs_do_not_share_is_told_of_each(stored):
     assert "|" not in about["engine"]
 
 
-def test_the_markup_of_a_summary_is_that_of_its_words(stored):
+def test_the_markup_of_a_summary_is_that_of_its_words(stored: Run) -> None:
     """Labels, reasons and advice that are markup are text."""
     evil = "<img src=x onerror=alert(1)>"
     found = with_step(stored, "walk", status=Status.FAILED, reason=evil)

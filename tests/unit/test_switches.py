@@ -52,7 +52,7 @@ def step(at: float, state: str, *, tid: int = READER, woken: bool = False) -> St
 
 
 @pytest.mark.parametrize("text", [KERNEL, LIBRARY])
-def test_both_forms_of_an_event_tell_the_same(text):
+def test_both_forms_of_an_event_tell_the_same(text: str) -> None:
     """As the kernel prints it, and as perf does with a library; names may look like fields."""
     at = [5_001_000_000, 5_002_000_000, 5_002_500_000, 5_003_000_000]
 
@@ -66,7 +66,7 @@ def test_both_forms_of_an_event_tell_the_same(text):
     assert list(parsed(["", "perf: nonsense", "1.2: sched:sched_switch: x"], {READER})) == []
 
 
-def test_a_sleep_is_from_the_switch_to_the_wake_up():
+def test_a_sleep_is_from_the_switch_to_the_wake_up() -> None:
     """A reader that slept 3 of 4 ms, was woken, waited and ran: though it was seen awake."""
     steps = [
         step(0.5, "D"), step(3.5, RUNS, woken=True), step(3.7, RUNS), step(3.9, RUNS),
@@ -77,7 +77,7 @@ def test_a_sleep_is_from_the_switch_to_the_wake_up():
     }  # fmt: skip
 
 
-def test_whoever_did_nothing_is_as_it_was_seen():
+def test_whoever_did_nothing_is_as_it_was_seen() -> None:
     """One waits for a lock all the while, another was asleep until it was woken, as was seen."""
     letters = {LOCKED: "S", READER: "D"}
 
@@ -88,21 +88,21 @@ def test_whoever_did_nothing_is_as_it_was_seen():
     }  # fmt: skip
 
 
-def test_what_was_before_the_trace_tells_the_first_state():
+def test_what_was_before_the_trace_tells_the_first_state() -> None:
     """Perf had begun by then: it fell asleep in that millisecond, and slept on."""
     assert slept(step(-0.5, "S"), letters={READER: RUNS}, looked={RUNS: 1.0})["S"] == 1.0
     # Before perf was told to begin is another trace's.
     assert slept(step(-1.5, "S"), letters={READER: RUNS})[RUNS] == 1.0
 
 
-def test_the_dead_are_not_counted():
+def test_the_dead_are_not_counted() -> None:
     """A session that ends in the middle has no time after that."""
     parts = slept(step(1, "S"), step(2, RUNS, woken=True), step(2, "X"), letters={READER: RUNS})
 
     assert parts[RUNS] == pytest.approx(0.5)
 
 
-def test_a_trace_that_lacks_the_looker_is_none():
+def test_a_trace_that_lacks_the_looker_is_none() -> None:
     """Where ids are others than the kernel's, or perf recorded nothing: no trace, no share."""
     trace = Trace(-MS, 0, 4 * MS, {READER: "D"}, LOOKER, "server")
 
@@ -121,14 +121,14 @@ def traces(letters: str, seen: str) -> tuple[list[Trace], list[Step]]:
     return made, sorted(steps)
 
 
-def test_long_waits_are_as_all_looks_met_them():
+def test_long_waits_are_as_all_looks_met_them() -> None:
     """Traces that happen to meet more sleep than the looks do are adjusted for just that."""
     made, steps = traces("SRSRSSRSSS", "SRSRSSRSSS")
 
     assert known(joined(made, steps, {"S": 0.5, RUNS: 0.5}))["S"] == pytest.approx(0.5)
 
 
-def test_looks_that_come_too_late_adjust_nothing():
+def test_looks_that_come_too_late_adjust_nothing() -> None:
     """All were asleep in the traces that the looks before them met awake, now and then or not."""
     made, steps = traces("DDDDDDDDDD", "RRDRRRRRDR")
 

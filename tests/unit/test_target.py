@@ -54,7 +54,7 @@ def busy(minutes: int, rate: float, base: float = 100.0, many: int = 1440) -> ND
     return values
 
 
-def test_a_gp2_volume_bursts_for_half_an_hour():
+def test_a_gp2_volume_bursts_for_half_an_hour() -> None:
     """5.4 million credits at 3,000 over a base of 300 are 2,000 s."""
     gp2 = Limit(resource="iops", baseline=300, burst=3000, credits=5_400_000)
 
@@ -68,7 +68,7 @@ def test_a_gp2_volume_bursts_for_half_an_hour():
     [(20, 3000, Fit.FITS), (40, 3000, Fit.DOES_NOT_FIT), (5, 3100, Fit.DOES_NOT_FIT),
      (1, 299, Fit.FITS)],
 )  # fmt: skip
-def test_credits_last_as_long_as_they_do(minutes, rate, fit, tmp_path):
+def test_credits_last_as_long_as_they_do(minutes: int, rate: int, fit: Fit, tmp_path: Path) -> None:
     """Twenty minutes at 3,000 IOPS fit a gp2 of 100 GiB, forty do not, and 3,100 never do."""
     one = profile(read_iops=busy(minutes, rate), write_iops=0.0)
     made = judged(tmp_path, GP2, one)["iops"]
@@ -78,7 +78,7 @@ def test_credits_last_as_long_as_they_do(minutes, rate, fit, tmp_path):
     assert made.required == max(rate, 100)
 
 
-def test_growth_empties_the_bucket(tmp_path):
+def test_growth_empties_the_bucket(tmp_path: Path) -> None:
     """What fits today does not with 1.15 times the load, and the multiple says so beforehand."""
     one = profile(read_iops=busy(38, 2500), write_iops=0.0)
     today = judged(tmp_path, GP2, one)["iops"]
@@ -101,7 +101,7 @@ def by_the_minute(demand: NDArray[np.float64], baseline: float, credits_: float)
     return False
 
 
-def test_the_bucket_is_that_of_a_loop_over_the_minutes(tmp_path):
+def test_the_bucket_is_that_of_a_loop_over_the_minutes(tmp_path: Path) -> None:
     """Against earning and spending minute by minute, for loads of every kind."""
     draw = random.Random(7)
     both = set()
@@ -117,7 +117,7 @@ def test_the_bucket_is_that_of_a_loop_over_the_minutes(tmp_path):
     assert both == {True, False}
 
 
-def test_a_profile_of_an_hour_cannot_prove_that_credits_last(tmp_path):
+def test_a_profile_of_an_hour_cannot_prove_that_credits_last(tmp_path: Path) -> None:
     """What a day does to the bucket is not known, so it is unclear; below the base it fits."""
     hour = profile(60, read_iops=1000.0, write_iops=0.0)
     short = profile(10, read_iops=1000.0, write_iops=0.0)
@@ -128,7 +128,7 @@ def test_a_profile_of_an_hour_cannot_prove_that_credits_last(tmp_path):
     assert judged(tmp_path, GP2, below)["iops"].fit is Fit.FITS
 
 
-def test_large_requests_count_as_several(tmp_path):
+def test_large_requests_count_as_several(tmp_path: Path) -> None:
     """A gp2 counts 256 KiB at a time: 100 reads of 1 MiB a second are 400."""
     one = profile(read_iops=100.0, write_iops=0.0, read_mbps=104.8576, write_mbps=0.0)
     text = GP2 + 'request_size = "256k"\n'
@@ -137,7 +137,7 @@ def test_large_requests_count_as_several(tmp_path):
     assert judged(tmp_path, GP2, one)["iops"].required == 100
 
 
-def test_every_kind_of_limit_takes_part(tmp_path):
+def test_every_kind_of_limit_takes_part(tmp_path: Path) -> None:
     """CPU with credits, memory, network, throughput; what the profile lacks is unclear."""
     text = """
     [volume]
@@ -183,13 +183,15 @@ def test_every_kind_of_limit_takes_part(tmp_path):
         ("volume = 3\n", "volume: "),
     ],
 )  # fmt: skip
-def test_a_target_that_is_wrong_is_refused_in_a_sentence(text, words, tmp_path):
+def test_a_target_that_is_wrong_is_refused_in_a_sentence(
+    text: str, words: str, tmp_path: Path
+) -> None:
     """Which names the file, the section and the key."""
     with pytest.raises(Impossible, match=words) as refused:
         loaded(tmp_path, text)
     assert "target.toml" in str(refused.value)
 
 
-def test_a_target_that_says_nothing_limits_nothing(tmp_path):
+def test_a_target_that_says_nothing_limits_nothing(tmp_path: Path) -> None:
     """An empty file is a target without limits."""
     assert target.limits(loaded(tmp_path, "")) == ()

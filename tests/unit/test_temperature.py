@@ -87,7 +87,7 @@ class Powerless(Host):
         return "Permission denied"
 
 
-def test_residency_follows_what_was_read(files, method):
+def test_residency_follows_what_was_read(files: list[Path], method: str) -> None:
     """All, then nothing, then exactly the pages that were read: both system calls say the same."""
     whole = residency(files)
     for path in files:
@@ -105,7 +105,7 @@ def test_residency_follows_what_was_read(files, method):
     assert {whole.method, none.method, some.method} == {method}
 
 
-def test_residency_counts_no_byte_twice(folder, method):
+def test_residency_counts_no_byte_twice(folder: Path, method: str) -> None:
     """The last page of a file counts as many bytes as the file has there."""
     path = folder / "odd"
     path.write_bytes(b"x" * (2 * page_cache.PAGE + 23))
@@ -116,7 +116,7 @@ def test_residency_counts_no_byte_twice(folder, method):
     assert found.resident_bytes == found.file_bytes == 2 * page_cache.PAGE + 23
 
 
-def test_dirty_pages_are_seen_until_they_are_written(folder):
+def test_dirty_pages_are_seen_until_they_are_written(folder: Path) -> None:
     """The proof of a flush: what was written is dirty, after fdatasync nothing is."""
     if not page_cache.has_cachestat():
         pytest.skip("mincore does not tell dirty pages")
@@ -133,7 +133,9 @@ def test_dirty_pages_are_seen_until_they_are_written(folder):
     assert after.resident_bytes == FILE_BYTES
 
 
-def test_mincore_does_not_know_dirty_pages(files, monkeypatch):
+def test_mincore_does_not_know_dirty_pages(
+    files: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What a method cannot tell is None, not nothing."""
     monkeypatch.setattr(page_cache, "has_cachestat", lambda: False)
     monkeypatch.setattr(residencies, "_proven", {})
@@ -143,7 +145,7 @@ def test_mincore_does_not_know_dirty_pages(files, monkeypatch):
 
 @pytest.mark.root
 @pytest.mark.skipif(not ROOT, reason="only root can become another user")
-def test_files_of_others_are_not_judged(files, method):
+def test_files_of_others_are_not_judged(files: list[Path], method: str) -> None:
     """The kernel refuses, or says that every page is resident: neither becomes a number."""
     os.seteuid(STRANGER)
     try:
@@ -160,7 +162,7 @@ def test_files_of_others_are_not_judged(files, method):
     assert cold.why == found.why
 
 
-def test_cold_is_made_and_proven(files):
+def test_cold_is_made_and_proven(files: list[Path]) -> None:
     """Files in memory become cold, and the result says how and by which proof."""
     cold = temperature.make(Temperature.COLD, None, files, Host())
 
@@ -171,7 +173,7 @@ def test_cold_is_made_and_proven(files):
     assert cold.why == ""
 
 
-def test_without_the_right_each_file_is_dropped(files):
+def test_without_the_right_each_file_is_dropped(files: list[Path]) -> None:
     """Files get as cold one by one, also dirty ones, and the result says what stays."""
     files[0].write_bytes(os.urandom(FILE_BYTES))
 
@@ -184,7 +186,7 @@ def test_without_the_right_each_file_is_dropped(files):
 
 @pytest.mark.root
 @pytest.mark.skipif(not ROOT, reason="only root can become another user")
-def test_an_ordinary_user_gets_cold_files(files):
+def test_an_ordinary_user_gets_cold_files(files: list[Path]) -> None:
     """The real kernel's refusal leads to fadvise, and the proof works for one's own files."""
     with stranger(files):
         cold = temperature.make(Temperature.COLD, None, files, Host())
@@ -194,7 +196,7 @@ def test_an_ordinary_user_gets_cold_files(files):
     assert "Permission denied" in cold.method
 
 
-def test_one_file_that_stays_makes_it_lukewarm(files):
+def test_one_file_that_stays_makes_it_lukewarm(files: list[Path]) -> None:
     """What was asked for does not count: a tenth of the bytes is in memory, and that is said."""
     with held(files[3]):
         cold = temperature.make(Temperature.COLD, None, files, Host())
@@ -204,7 +206,7 @@ def test_one_file_that_stays_makes_it_lukewarm(files):
     assert "10 % of the bytes" in cold.why
 
 
-def test_hot_is_made_and_proven(files):
+def test_hot_is_made_and_proven(files: list[Path]) -> None:
     """Every byte is in memory afterwards."""
     temperature.drop(files, Host())
 
@@ -213,7 +215,7 @@ def test_hot_is_made_and_proven(files):
     assert (hot.got, hot.resident_share, hot.why) == (Temperature.HOT, 1.0, "")
 
 
-def test_left_as_found(files):
+def test_left_as_found(files: list[Path]) -> None:
     """Nothing is dropped or read where nothing was asked for; what there is, is measured."""
     found = temperature.make(Temperature.UNKNOWN, None, files, Host())
 
@@ -221,14 +223,14 @@ def test_left_as_found(files):
     assert residency(files).share == 1.0
 
 
-def test_nothing_is_claimed_of_no_bytes():
+def test_nothing_is_claimed_of_no_bytes() -> None:
     """No files are neither cold nor hot."""
     cold = temperature.make(Temperature.COLD, None, [], Powerless())
 
     assert (cold.got, cold.why) == (Temperature.UNKNOWN, "the files have no bytes")
 
 
-def test_warm_names_the_file_that_cannot_be_read(folder, files):
+def test_warm_names_the_file_that_cannot_be_read(folder: Path, files: list[Path]) -> None:
     """A file that has vanished is nothing, a folder in its place is an error."""
     temperature.warm([*files, folder / "vanished"])
 
@@ -253,7 +255,9 @@ def cold_of(**keys: object) -> Cold:
         (400_000, 500_000, Temperature.LUKEWARM),
     ],
 )
-def test_cold_needs_the_bytes_from_the_device(device, stored, got):
+def test_cold_needs_the_bytes_from_the_device(
+    device: int, stored: int | None, got: Temperature
+) -> None:
     """Fewer than 95 % of what is on the disk means that another cache has served the rest."""
     done = temperature.finish(cold_of(stored_bytes=stored), device)
 
@@ -261,12 +265,12 @@ def test_cold_needs_the_bytes_from_the_device(device, stored, got):
     assert bool(done.why) == (got is Temperature.LUKEWARM)
 
 
-def test_an_unknown_device_changes_nothing():
+def test_an_unknown_device_changes_nothing() -> None:
     """Where the device is not counted, residency is the proof."""
     assert temperature.finish(cold_of(), None) == cold_of()
 
 
-def test_lukewarm_stays_lukewarm():
+def test_lukewarm_stays_lukewarm() -> None:
     """The device's bytes can take the name cold away, never give it."""
     before = cold_of(got="lukewarm", resident_bytes=500_000, why="because")
 
@@ -275,10 +279,10 @@ def test_lukewarm_stays_lukewarm():
     assert (done.got, done.why) == (Temperature.LUKEWARM, "because")
 
 
-def test_residency_agrees_with_fincore(files):
+def test_residency_agrees_with_fincore(files: list[Path]) -> None:
     """util-linux counts the same bytes."""
     page_cache.forget(files[0])
-    command = ["fincore", "--bytes", "--noheadings", "--output", "RES", *files]
+    command: list[str | Path] = ["fincore", "--bytes", "--noheadings", "--output", "RES", *files]
     try:
         said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     except FileNotFoundError:

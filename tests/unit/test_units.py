@@ -2,6 +2,8 @@
 
 import math
 import random
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 from pydantic import BaseModel
@@ -35,7 +37,7 @@ from replayer.errors import Impossible
         (0, 0),
     ],
 )
-def test_size_reads_what_people_write(text, expected):
+def test_size_reads_what_people_write(text: str | float, expected: int) -> None:
     """Every common way to write a size gives its exact bytes, binary units throughout."""
     assert units.size(text) == expected
 
@@ -60,7 +62,7 @@ def test_size_reads_what_people_write(text, expected):
         ("1.5min", 90),
     ],
 )
-def test_duration_reads_what_people_write(text, expected):
+def test_duration_reads_what_people_write(text: str | float, expected: float) -> None:
     """Every common way to write a duration gives its seconds."""
     assert units.duration(text) == pytest.approx(expected, rel=1e-12)
 
@@ -69,7 +71,7 @@ def test_duration_reads_what_people_write(text, expected):
     ("text", "expected"),
     [("50331648", 50331648), ("20M", 20_000_000), ("6", 6), ("1.5k", 1500), ("2G", 2 * 10**9)],
 )
-def test_count_is_decimal(text, expected):
+def test_count_is_decimal(text: str, expected: int) -> None:
     """Counts have decimal units: 20M rows are 20,000,000."""
     assert units.count(text) == expected
 
@@ -83,7 +85,9 @@ def test_count_is_decimal(text, expected):
         *("9" * 5000, "1000000000000t"),
     ],
 )
-def test_what_is_no_quantity_is_refused_in_one_sentence(parse, text):
+def test_what_is_no_quantity_is_refused_in_one_sentence(
+    parse: Callable[[Any], float], text: Any
+) -> None:
     """Whatever is ambiguous or absurd is an Impossible with an example, never another number."""
     with pytest.raises(Impossible) as refused:
         parse(text)
@@ -93,20 +97,20 @@ def test_what_is_no_quantity_is_refused_in_one_sentence(parse, text):
 
 
 @pytest.mark.parametrize(("parse", "text"), [(units.size, "1.5"), (units.count, "1.2345678M")])
-def test_a_part_of_a_byte_or_a_row_is_refused(parse, text):
+def test_a_part_of_a_byte_or_a_row_is_refused(parse: Callable[[str], float], text: str) -> None:
     """A fraction of what cannot be divided is an error, not rounded in silence."""
     with pytest.raises(Impossible, match="not a whole number"):
         parse(text)
 
 
 @pytest.mark.parametrize("text", ["5min30", "5 min 3 parsecs"])
-def test_a_duration_of_several_parts_needs_all_its_units(text):
+def test_a_duration_of_several_parts_needs_all_its_units(text: str) -> None:
     """A part without a unit, or with a wrong one, is refused with the whole text."""
     with pytest.raises(Impossible, match=text):
         units.duration(text)
 
 
-def test_a_shown_size_can_be_read_back():
+def test_a_shown_size_can_be_read_back() -> None:
     """Showing and reading back loses no more than the digits shown, for any magnitude."""
     draw = random.Random(1)
     for _ in range(3000):
@@ -115,7 +119,7 @@ def test_a_shown_size_can_be_read_back():
         assert units.size(units.show_size(value)) == pytest.approx(value, rel=0.0051, abs=0.51)
 
 
-def test_a_shown_duration_can_be_read_back():
+def test_a_shown_duration_can_be_read_back() -> None:
     """Three digits up to two minutes, then whole seconds, then whole minutes."""
     draw = random.Random(1)
     for _ in range(3000):
@@ -125,7 +129,7 @@ def test_a_shown_duration_can_be_read_back():
         assert units.duration(units.show_duration(value)) == pytest.approx(value, abs=error)
 
 
-def test_shown_sizes_are_never_a_thousand_of_the_next_unit():
+def test_shown_sizes_are_never_a_thousand_of_the_next_unit() -> None:
     """1,024 KiB is shown as 1.00 MiB, at every border between two units."""
     for border in (1 << 10, 1 << 20, 1 << 30, 1 << 40):
         for value in (border * 0.9999, border, border * 1.0001):
@@ -152,7 +156,7 @@ def test_shown_sizes_are_never_a_thousand_of_the_next_unit():
         (-200, "-3 min 20 s"),
     ],
 )
-def test_durations_are_shown_in_the_unit_that_fits(value, expected):
+def test_durations_are_shown_in_the_unit_that_fits(value: float, expected: str) -> None:
     """Three digits in the right unit, and no 60 seconds or 1,000 milliseconds by rounding."""
     assert units.show_duration(value) == expected
 
@@ -173,12 +177,12 @@ def test_durations_are_shown_in_the_unit_that_fits(value, expected):
         (math.inf, "rows", "inf"),
     ],
 )
-def test_a_measurement_is_shown_in_its_units_form(value, unit, expected):
+def test_a_measurement_is_shown_in_its_units_form(value: float, unit: str, expected: str) -> None:
     """Bytes, seconds and bytes/s have forms of their own; every other unit follows its number."""
     assert units.show(value, unit) == expected
 
 
-def test_three_digits_are_three_digits():
+def test_three_digits_are_three_digits() -> None:
     """A number below 1,000 is shown with exactly three significant digits and no exponent."""
     draw = random.Random(2)
     for _ in range(3000):
@@ -190,13 +194,13 @@ def test_three_digits_are_three_digits():
         assert float(text) == pytest.approx(value, rel=0.0051)
 
 
-def test_a_large_number_keeps_all_its_digits():
+def test_a_large_number_keeps_all_its_digits() -> None:
     """Thousands are separated, and no digit before the point is rounded away."""
     assert units.show_count(50331648) == "50,331,648"
     assert units.three(1234567) == "1,234,567"
 
 
-def test_sizes_and_durations_are_written_into_results_as_people_write_them():
+def test_sizes_and_durations_are_written_into_results_as_people_write_them() -> None:
     """A spec's JSON holds `8k` and `30s`, which mean exactly what was given when read again."""
 
     class Spec(BaseModel):
@@ -219,7 +223,7 @@ def test_sizes_and_durations_are_written_into_results_as_people_write_them():
     }
 
 
-def test_writing_a_size_or_duration_loses_nothing():
+def test_writing_a_size_or_duration_loses_nothing() -> None:
     """Whatever is written is read back exactly."""
     draw = random.Random(3)
     for _ in range(2000):

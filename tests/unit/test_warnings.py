@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import pytest
 
@@ -83,7 +84,7 @@ def run(run_of: RunOf) -> Callable[..., Run]:
     return make
 
 
-def test_nothing_is_said_of_a_sound_run_on_a_calm_machine(run):
+def test_nothing_is_said_of_a_sound_run_on_a_calm_machine(run: Callable[..., Run]) -> None:
     """Ten cold, physical, steady repeats on bare metal have no warnings."""
     walk = step(cold=cold(), series=series(diskstats__rkB_s=9e5))
     sessions = step(
@@ -96,7 +97,7 @@ def test_nothing_is_said_of_a_sound_run_on_a_calm_machine(run):
     assert warnings.on(run(walk, sessions)) == ()
 
 
-def test_the_read_ahead_of_the_datas_disk_is_not_that_of_another(run):
+def test_the_read_ahead_of_the_datas_disk_is_not_that_of_another(run: Callable[..., Run]) -> None:
     """A step that read another disk is not warned of the data's read-ahead."""
     other = step(cold=cold(), facts={"device.name": "sdb", "device.read_ahead_kb": 128})
 
@@ -207,7 +208,9 @@ def test_the_read_ahead_of_the_datas_disk_is_not_that_of_another(run):
         ("no_device", "on tmpfs", [], {"fs.type": "tmpfs", "device.name": None}),
     ],
 )
-def test_a_warning_is_given_for_its_reason(run, warned, words, steps, facts):
+def test_a_warning_is_given_for_its_reason(
+    run: Callable[..., Run], warned: str, words: str, steps: list[StepResult], facts: dict[str, Any]
+) -> None:
     """Its reason alone brings it up; it says what was found and what to do, in one sentence."""
     said = warnings.on(run(*steps, **facts))
     ask = getattr(warnings, warned)
@@ -221,7 +224,7 @@ def test_a_warning_is_given_for_its_reason(run, warned, words, steps, facts):
     assert not str(own).endswith(".")
 
 
-def test_every_warning_is_tested():
+def test_every_warning_is_tested() -> None:
     """A new warning without a test fails here."""
     marks = test_a_warning_is_given_for_its_reason.pytestmark
     tested = {case[0] for case in marks[0].args[1]} | {"repeats", "moved", "warming_up"}
@@ -235,7 +238,9 @@ def test_every_warning_is_tested():
     ("method", "todo"),
     [("server stopped, sync, drop_caches", "stop whatever"), ("POSIX_FADV_DONTNEED", "as root")],
 )
-def test_what_to_do_for_cold_depends_on_what_was_done(run, method, todo):
+def test_what_to_do_for_cold_depends_on_what_was_done(
+    run: Callable[..., Run], method: str, todo: str
+) -> None:
     """Root's right is no advice for who had it already."""
     lukewarm = cold(Temperature.LUKEWARM).model_copy(update={"method": method})
 
@@ -246,7 +251,7 @@ def test_what_to_do_for_cold_depends_on_what_was_done(run, method, todo):
     ("repeats", "words"),
     [(1, "one repeat has"), (2, "2 repeats have"), (5, "5 repeats show large"), (10, "")],
 )
-def test_few_repeats_are_told_by_how_few(run, repeats, words):
+def test_few_repeats_are_told_by_how_few(run: Callable[..., Run], repeats: int, words: str) -> None:
     """Under three nothing can be told, under ten only large differences."""
     found = warnings.repeats(run(step(), repeats=repeats))
 
@@ -254,7 +259,7 @@ def test_few_repeats_are_told_by_how_few(run, repeats, words):
     assert bool(words) == bool(found)
 
 
-def test_a_step_that_runs_once_needs_no_repeats(run):
+def test_a_step_that_runs_once_needs_no_repeats(run: Callable[..., Run]) -> None:
     """The building of a table is done once in any number of repeats."""
     once = step("build", spec={"once": True})
     subject = run(step(), repeats=10)
@@ -262,14 +267,14 @@ def test_a_step_that_runs_once_needs_no_repeats(run):
     assert warnings.repeats(subject.model_copy(update={"steps": (once, *subject.steps)})) is None
 
 
-def test_a_step_that_was_skipped_or_failed_gives_no_warning(run):
+def test_a_step_that_was_skipped_or_failed_gives_no_warning(run: Callable[..., Run]) -> None:
     """What was not measured has nothing to be warned of; its reason is in the report."""
     lost = step(status=Status.SKIPPED, cold=cold(Temperature.HOT))
 
     assert warnings.on(run(lost)) == ()
 
 
-def test_a_step_that_writes_is_not_warned_of_writes(run):
+def test_a_step_that_writes_is_not_warned_of_writes(run: Callable[..., Run]) -> None:
     """A build writes, and so do sessions with updates."""
     busy = series(**{"diskstats.wkB/s": 500_000, "diskstats.rkB/s": 0})
     build = step("build", writes=True, series=busy)
@@ -280,7 +285,7 @@ def test_a_step_that_writes_is_not_warned_of_writes(run):
     assert known(warnings.foreign_writes(run(reads))).found.startswith("r: ")
 
 
-def test_gaps_in_a_series_are_no_numbers(run):
+def test_gaps_in_a_series_are_no_numbers(run: Callable[..., Run]) -> None:
     """An interval that could not be read is left out of a mean; a column of none is no column."""
     gap = series(**{"cpu.%steal": 7})
     columns = {"cpu.%steal": (None, None, 5.0, None, None), "cpu.%idle": (None,) * 5}
@@ -290,7 +295,7 @@ def test_gaps_in_a_series_are_no_numbers(run):
     assert warnings.processor_bound(run(walk)) is None
 
 
-def test_a_run_that_ended_before_its_host_was_known_has_no_host_warnings(run_of):
+def test_a_run_that_ended_before_its_host_was_known_has_no_host_warnings(run_of: RunOf) -> None:
     """A run that was refused has no facts; nothing is said of a machine that is not known."""
     assert warnings.about({}) == ()
     assert warnings.on(run_of([]).model_copy(update={"steps": (), "host": {}})) == ()

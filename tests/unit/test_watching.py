@@ -24,6 +24,7 @@ from replayer.report.progress import Lines
 from replayer.run import recovery, runner, watching
 from replayer.run.findings import Window
 from replayer.watch import calibration, recordings
+from tests.known import known
 
 
 class Recorder:
@@ -133,22 +134,27 @@ def windowed(_spec: Any, context: Any, error: Exception | None = None) -> None:
         raise error
 
 
-def test_what_was_seen_of_the_window_is_in_the_result(collectors, perform):
+def test_what_was_seen_of_the_window_is_in_the_result(
+    collectors: Callable[..., None], perform: Callable[..., Run]
+) -> None:
     """Counters are rates of the series, rows are tables, and what it cost is there."""
     calls: list[Any] = []
     collectors(toy=recorder(calls))
 
     (step,) = perform(windowed).steps
 
-    seconds = step.series.seconds[-1]
-    assert step.series.columns["toy.marbles"][0] == pytest.approx(600 / (seconds + 2), rel=0.01)
+    series = known(step.series)
+    seconds = series.seconds[-1]
+    assert series.columns["toy.marbles"][0] == pytest.approx(600 / (seconds + 2), rel=0.01)
     assert step.tables["glass"] == ({"colour": "green"},)
     assert step.costs == {"toy": 0.25}
     assert step.notes == ("a marble rolled away",)
     assert calls[1:] == ["mark", "mark", "end", "cut"]
 
 
-def test_what_the_kernel_did_is_told_by_the_profile_of_the_same_window(collectors, perform):
+def test_what_the_kernel_did_is_told_by_the_profile_of_the_same_window(
+    collectors: Callable[..., None], perform: Callable[..., Run]
+) -> None:
     """CPU time from one collector, split by the call chains of another; all of it is kept."""
     stacks = {
         "server;kernel;t;main;do_syscall_64_[k];vfs_read_[k];_copy_to_iter_[k]": 3,
@@ -167,12 +173,14 @@ def test_what_the_kernel_did_is_told_by_the_profile_of_the_same_window(collector
 
     (step,) = perform(windowed).steps
 
-    assert step.account.cpu == {
+    assert known(step.account).cpu == {
         "server": pytest.approx({Spent.SERVER: 0.02, Spent.COPY: 0.03, Spent.FILE_SYSTEM: 0.01})
     }
 
 
-def test_what_takes_time_to_begin_is_not_in_the_window(collectors, perform):
+def test_what_takes_time_to_begin_is_not_in_the_window(
+    collectors: Callable[..., None], perform: Callable[..., Run]
+) -> None:
     """It is told before the first edge, once, however many there are."""
     calls: list[Any] = []
     edges: list[int] = []
@@ -200,7 +208,9 @@ def test_what_takes_time_to_begin_is_not_in_the_window(collectors, perform):
     assert edges == sorted(edges)
 
 
-def test_its_folder_is_nobody_elses_and_gone_afterwards(collectors, perform):
+def test_its_folder_is_nobody_elses_and_gone_afterwards(
+    collectors: Callable[..., None], perform: Callable[..., Run]
+) -> None:
     """While it lasts it is written down, so that it is removed after a kill, too."""
     calls: list[Any] = []
     notes: list[journal.Note] = []
@@ -224,7 +234,9 @@ def test_its_folder_is_nobody_elses_and_gone_afterwards(collectors, perform):
 
 
 @pytest.mark.parametrize("place", ["mark", "end", "cut"])
-def test_one_that_fails_harms_neither_step_nor_its_neighbour(collectors, perform, place):
+def test_one_that_fails_harms_neither_step_nor_its_neighbour(
+    collectors: Callable[..., None], perform: Callable[..., Run], place: str
+) -> None:
     """What it failed with is said once for a run of two repeats; the other one is kept."""
     calls: list[Any] = []
     others: list[Any] = []
@@ -233,14 +245,16 @@ def test_one_that_fails_harms_neither_step_nor_its_neighbour(collectors, perform
     run = perform(windowed, repeat=2)
 
     assert run.status is Status.DONE
-    assert all("toy.marbles" in step.series.columns for step in run.steps)
-    assert not any("broken.marbles" in step.series.columns for step in run.steps)
+    assert all("toy.marbles" in known(step.series).columns for step in run.steps)
+    assert not any("broken.marbles" in known(step.series).columns for step in run.steps)
     assert "end" in calls
     said = [note for step in run.steps for note in step.notes if "broken" in note]
     assert said == ["broken was not watched: it failed: RuntimeError: a bug in it"]
 
 
-def test_what_cannot_be_kept_harms_no_step(collectors, perform, monkeypatch):
+def test_what_cannot_be_kept_harms_no_step(
+    collectors: Callable[..., None], perform: Callable[..., Run], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Neither columns that are none nor an account that fails."""
     toy = recorder([])
     begin = toy.begin
@@ -264,7 +278,9 @@ def test_what_cannot_be_kept_harms_no_step(collectors, perform, monkeypatch):
     assert any("ZeroDivisionError: no marbles" in note for note in run.steps[0].notes)
 
 
-def test_one_that_the_machine_does_not_allow_is_told_with_its_reason(collectors, perform):
+def test_one_that_the_machine_does_not_allow_is_told_with_its_reason(
+    collectors: Callable[..., None], perform: Callable[..., Run]
+) -> None:
     """Once for a run, in the words of the collector."""
 
     def begin(_scene: Any) -> NoReturn:
@@ -278,7 +294,9 @@ def test_one_that_the_machine_does_not_allow_is_told_with_its_reason(collectors,
     assert notes == ["toy was not watched: there are no marbles here"]
 
 
-def test_a_step_that_fails_after_its_window_keeps_what_was_seen(collectors, perform):
+def test_a_step_that_fails_after_its_window_keeps_what_was_seen(
+    collectors: Callable[..., None], perform: Callable[..., Run]
+) -> None:
     """What was measured by then is kept, and so is this."""
     collectors(toy=recorder([]))
 
@@ -288,7 +306,9 @@ def test_a_step_that_fails_after_its_window_keeps_what_was_seen(collectors, perf
     assert run.steps[0].tables["glass"]
 
 
-def test_a_step_without_a_window_is_ended_and_not_cut(collectors, perform):
+def test_a_step_without_a_window_is_ended_and_not_cut(
+    collectors: Callable[..., None], perform: Callable[..., Run]
+) -> None:
     """And one that never has one is not watched at all."""
     calls: list[Any] = []
     collectors(toy=recorder(calls))
@@ -300,7 +320,9 @@ def test_a_step_without_a_window_is_ended_and_not_cut(collectors, perform):
     assert not calls
 
 
-def test_who_watches_is_chosen_by_name(collectors, monkeypatch):
+def test_who_watches_is_chosen_by_name(
+    collectors: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """By default all but those that say otherwise; fewer by option and variable, more by option."""
     collectors(a=recorder([]), b=recorder([], BY_DEFAULT=False), c=recorder([]))
 
@@ -311,7 +333,7 @@ def test_who_watches_is_chosen_by_name(collectors, monkeypatch):
     assert recordings.chosen(also=["b"]) == ("a",)
 
 
-def test_a_name_that_is_none_is_an_error_in_one_sentence(collectors):
+def test_a_name_that_is_none_is_an_error_in_one_sentence(collectors: Callable[..., None]) -> None:
     """With the nearest right one; a collector that only copies files cannot be left out."""
     collectors(profile=recorder([]))
 
@@ -321,7 +343,7 @@ def test_a_name_that_is_none_is_an_error_in_one_sentence(collectors):
         recordings.chosen(without=["cpu"])
 
 
-def test_what_a_killed_replayer_left_is_given_back():
+def test_what_a_killed_replayer_left_is_given_back() -> None:
     """Its folder is removed, and the program that writes there is ended, nobody else's."""
     code = (
         "import contextlib, subprocess, sys, os, time\n"

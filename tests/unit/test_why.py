@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -53,14 +54,14 @@ def named(comparison: Comparison) -> set[str]:
     return {part.part for one in comparison.why for part in one.moved}
 
 
-def test_in_a_against_a_nothing_is_named(side):
+def test_in_a_against_a_nothing_is_named(side: Callable[..., Side]) -> None:
     """Of 200 pairs of 6 runs that differ by chance alone, at most 5 percent name any part."""
     random = np.random.default_rng(1)
 
     assert sum(bool(named(compare(*pair(side, random)))) for _ in range(200)) <= 10
 
 
-def test_the_parts_by_themselves_hold_their_five_percent(side):
+def test_the_parts_by_themselves_hold_their_five_percent(side: Callable[..., Side]) -> None:
     """Were the metric shown to differ each time, a part is named in 5 % of them, and 2 more."""
     random = np.random.default_rng(2)
     metrics = {"sessions": ["sessions.riops"]}
@@ -73,7 +74,7 @@ def test_the_parts_by_themselves_hold_their_five_percent(side):
 
 
 @pytest.mark.parametrize("cause", [Spent.ENTRY, Spent.COPY, Spent.CLIENT])
-def test_a_planted_part_is_named(side, cause):
+def test_a_planted_part_is_named(side: Callable[..., Side], cause: Spent) -> None:
     """8 percent of the time more in one part, 6 runs against 6: named in 9 of 10, and alone."""
     random = np.random.default_rng(3)
     more = {**USUAL, cause: USUAL[cause] + 0.08 * sum(USUAL.values())}
@@ -90,7 +91,7 @@ def test_a_planted_part_is_named(side, cause):
     assert known(part.low) < part.shift < known(part.high)
 
 
-def test_two_causes_are_named_by_their_size(side):
+def test_two_causes_are_named_by_their_size(side: Callable[..., Side]) -> None:
     """The larger one first."""
     random = np.random.default_rng(4)
     more = {**USUAL, Spent.COPY: 2.2e-6, Spent.ENTRY: 3.9e-6}
@@ -99,7 +100,7 @@ def test_two_causes_are_named_by_their_size(side):
     assert [part.part for part in one.moved] == [Spent.ENTRY, Spent.COPY]
 
 
-def test_what_got_better_is_named_as_well(side):
+def test_what_got_better_is_named_as_well(side: Callable[..., Side]) -> None:
     """With a shift below zero."""
     random = np.random.default_rng(5)
     less = {**USUAL, Spent.CLIENT: 1.1e-6}
@@ -110,7 +111,7 @@ def test_what_got_better_is_named_as_well(side):
     assert known(compared.why[0].moved[0].high) < 0
 
 
-def test_unchanged_is_only_what_lies_within_the_margin(side):
+def test_unchanged_is_only_what_lies_within_the_margin(side: Callable[..., Side]) -> None:
     """A part whose interval is wider than 2 percent of the time is unclear, whatever its p is."""
     random = np.random.default_rng(6)
     more = {**USUAL, Spent.ENTRY: 3.0e-6}
@@ -124,7 +125,7 @@ def test_unchanged_is_only_what_lies_within_the_margin(side):
                 assert (part.change is Change.UNCLEAR) == outside
 
 
-def test_a_metric_that_was_not_shown_to_differ_has_no_why(side):
+def test_a_metric_that_was_not_shown_to_differ_has_no_why(side: Callable[..., Side]) -> None:
     """However far apart its parts are: they add up to the same."""
     random = np.random.default_rng(7)
     swapped = {**USUAL, Spent.COPY: USUAL[Spent.CLIENT], Spent.CLIENT: USUAL[Spent.COPY]}
@@ -134,7 +135,7 @@ def test_a_metric_that_was_not_shown_to_differ_has_no_why(side):
     assert compared.why == ()
 
 
-def test_a_residue_that_moved_explains_nothing(side):
+def test_a_residue_that_moved_explains_nothing(side: Callable[..., Side]) -> None:
     """What no part has is said to have moved, and is no explanation."""
     random = np.random.default_rng(8)
     base, other = pair(side, random)
@@ -157,7 +158,7 @@ def test_a_residue_that_moved_explains_nothing(side):
     assert not one.explained
 
 
-def test_old_results_compare_as_before(run_of):
+def test_old_results_compare_as_before(run_of: RunOf) -> None:
     """Runs without accounts have no why, in the comparison or its JSON."""
     sides = [
         Side(n, tuple(run_of([level + i], boot=f"{n}{i}") for i in range(6)))
@@ -169,7 +170,7 @@ def test_old_results_compare_as_before(run_of):
     assert "why" not in json.loads(compared.model_dump_json())
 
 
-def test_an_account_that_one_side_lacks_is_said(side, run_of):
+def test_an_account_that_one_side_lacks_is_said(side: Callable[..., Side], run_of: RunOf) -> None:
     """By the side's name; nothing is named."""
     random = np.random.default_rng(9)
     base = Side("old", tuple(run_of([1e6 + i], boot=f"o{i}") for i in range(6)))
@@ -179,7 +180,7 @@ def test_an_account_that_one_side_lacks_is_said(side, run_of):
     assert one.parts == ()
 
 
-def test_so_few_runs_cannot_show_a_part(side):
+def test_so_few_runs_cannot_show_a_part(side: Callable[..., Side]) -> None:
     """3 values that never vary by themselves differ; which part did can never be shown by 3."""
     random = np.random.default_rng(10)
     sides = [side(n, [account(random) for _ in range(3)]) for n in "AB"]
@@ -188,7 +189,7 @@ def test_so_few_runs_cannot_show_a_part(side):
     assert "3 boots against 3 can never show which part moved: at least 4" in one.reason
 
 
-def test_other_operations_are_not_compared(side):
+def test_other_operations_are_not_compared(side: Callable[..., Side]) -> None:
     """Seconds a block against seconds a statement tell nothing."""
     random = np.random.default_rng(11)
     base = side("A", [account(random) for _ in range(6)])
@@ -198,7 +199,7 @@ def test_other_operations_are_not_compared(side):
     assert "block in A, statement in B" in one.reason
 
 
-def test_without_a_profile_on_one_side_the_kernel_is_one_part(side):
+def test_without_a_profile_on_one_side_the_kernel_is_one_part(side: Callable[..., Side]) -> None:
     """Its split on the other side is no difference: nothing of it is named."""
     random = np.random.default_rng(22)
     others = (Spent.SERVER, Spent.RUN_QUEUE, Spent.CLIENT, Spent.OTHER)
@@ -213,7 +214,9 @@ def test_without_a_profile_on_one_side_the_kernel_is_one_part(side):
     assert Spent.COPY not in {part.part for part in compared.why[0].parts}
 
 
-def test_one_run_without_a_profile_does_not_hide_what_the_kernel_did(side):
+def test_one_run_without_a_profile_does_not_hide_what_the_kernel_did(
+    side: Callable[..., Side],
+) -> None:
     """The five others of its side tell; of the one, what is known without a profile counts."""
     random = np.random.default_rng(23)
     base, other = pair(side, random, {**USUAL, Spent.ENTRY: 3.0e-6})
@@ -233,7 +236,7 @@ def test_one_run_without_a_profile_does_not_hide_what_the_kernel_did(side):
     assert Spent.KERNEL not in {part.part for part in one.parts}
 
 
-def test_known_causes_that_differ_stand_beside_it(side):
+def test_known_causes_that_differ_stand_beside_it(side: Callable[..., Side]) -> None:
     """Read-ahead beside a device that is waited for longer; what cannot move it does not."""
     random = np.random.default_rng(13)
     slower = {**USUAL, Spent.DEVICE: 4e-6}
@@ -248,7 +251,7 @@ def test_known_causes_that_differ_stand_beside_it(side):
     assert [difference.key for difference in one.may_explain] == ["host.device.read_ahead_kb"]
 
 
-def test_where_nothing_is_named_every_known_cause_stands_there(side):
+def test_where_nothing_is_named_every_known_cause_stands_there(side: Callable[..., Side]) -> None:
     """But no difference that is no known cause."""
     random = np.random.default_rng(14)
     slower = {part: seconds * 1.035 for part, seconds in USUAL.items()}
@@ -260,7 +263,7 @@ def test_where_nothing_is_named_every_known_cause_stands_there(side):
     assert all([d.key for d in one.may_explain] == ["host.cpu.governor"] for one in silent)
 
 
-def test_runs_of_one_boot_have_a_why_too(side):
+def test_runs_of_one_boot_have_a_why_too(side: Callable[..., Side]) -> None:
     """Under `differs in these runs`, as the metric's own verdict is."""
     random = np.random.default_rng(15)
     more = {**USUAL, Spent.ENTRY: 3.0e-6}
@@ -274,7 +277,7 @@ def test_runs_of_one_boot_have_a_why_too(side):
     assert Spent.ENTRY in named(compared)
 
 
-def test_accounts_survive_a_result_file(side, tmp_path):
+def test_accounts_survive_a_result_file(side: Callable[..., Side], tmp_path: Path) -> None:
     """A comparison of stored runs says what one of the runs in memory does."""
     random = np.random.default_rng(16)
     sides = pair(side, random, {**USUAL, Spent.ENTRY: 3.0e-6})

@@ -56,7 +56,7 @@ def shown(sides: Sequence[Side], width: int = 100) -> str:
     return screen.text(comparison_report.render(compare(*sides)), width=width)
 
 
-def test_the_sentence_is_the_one_that_was_asked_for(sides):
+def test_the_sentence_is_the_one_that_was_asked_for(sides: Callable[..., list[Side]]) -> None:
     """Metric, ratio and verdict; the time of an operation; what moved with interval; the rest."""
     text = " ".join(shown(sides({Spent.ENTRY: 0.9e-6, Spent.COPY: 0.4e-6})).split())
 
@@ -70,7 +70,7 @@ def test_the_sentence_is_the_one_that_was_asked_for(sides):
 
 
 @pytest.mark.parametrize("width", [80, 100])
-def test_no_line_is_wider_than_the_terminal(sides, width):
+def test_no_line_is_wider_than_the_terminal(sides: Callable[..., list[Side]], width: int) -> None:
     """At 80 and at 100 columns, with known causes of long values."""
     host = {"kernel.mitigations.retbleed": "Mitigation: " + "untrained return thunk; " * 9}
     text = shown(sides({Spent.ENTRY: 2e-6}, host=host), width)
@@ -80,7 +80,9 @@ def test_no_line_is_wider_than_the_terminal(sides, width):
     assert max(map(cell_len, text.splitlines())) <= width
 
 
-def test_accounts_that_do_not_close_or_rest_on_one_count_are_told_beside_it(sides):
+def test_accounts_that_do_not_close_or_rest_on_one_count_are_told_beside_it(
+    sides: Callable[..., list[Side]],
+) -> None:
     """What is named rests on them; accounts that are borne out are not spoken of."""
     more = {Spent.ENTRY: 2e-6}
     usual = " ".join(shown(sides(more)).split())
@@ -98,7 +100,7 @@ def test_accounts_that_do_not_close_or_rest_on_one_count_are_told_beside_it(side
     assert "\n- mind: how long" in markdown.page(pair, compare(*pair))
 
 
-def test_no_part_explains_it_is_an_answer(sides):
+def test_no_part_explains_it_is_an_answer(sides: Callable[..., list[Side]]) -> None:
     """All parts a little slower: none of them is shown to be, and it is said."""
     text = shown(sides({part: 0.03 * seconds for part, seconds in USUAL.items()}, noise=0.004))
 
@@ -106,7 +108,9 @@ def test_no_part_explains_it_is_an_answer(sides):
     assert "no part explains it" in text
 
 
-def test_a_part_that_explains_little_is_not_told_as_the_reason(sides):
+def test_a_part_that_explains_little_is_not_told_as_the_reason(
+    sides: Callable[..., list[Side]],
+) -> None:
     """A tenth of the difference is named, and that most of it is in no part that was shown."""
     compared = compare(*sides({Spent.ENTRY: 2e-6}))
     why = compared.why[0]
@@ -117,7 +121,7 @@ def test_a_part_that_explains_little_is_not_told_as_the_reason(sides):
     assert "not shown" not in why_report.section(why, compared).sentence
 
 
-def test_why_there_is_none_is_said(sides, run_of):
+def test_why_there_is_none_is_said(sides: Callable[..., list[Side]], run_of: RunOf) -> None:
     """An old result on one side: by its name, in a sentence."""
     _, other = sides({Spent.ENTRY: 2e-6})
     old = Side("old", tuple(run_of([1e6 + i], boot=f"o{i}") for i in range(6)))
@@ -125,7 +129,7 @@ def test_why_there_is_none_is_said(sides, run_of):
     assert "no why: old has no account of where the time went" in shown((old, other))
 
 
-def test_markdown_has_the_sentence_and_all_parts(sides):
+def test_markdown_has_the_sentence_and_all_parts(sides: Callable[..., list[Side]]) -> None:
     """The parts in a table below it."""
     pair = sides({Spent.ENTRY: 0.9e-6})
     text = markdown.page(pair, compare(*pair))
@@ -137,7 +141,7 @@ def test_markdown_has_the_sentence_and_all_parts(sides):
     assert "| us a block | A | B | difference |" in text
 
 
-def test_csv_has_the_parts_with_their_shifts(sides):
+def test_csv_has_the_parts_with_their_shifts(sides: Callable[..., list[Side]]) -> None:
     """Below the metrics, which have the columns that they had; every line has as many cells."""
     pair = sides({Spent.ENTRY: 0.9e-6})
     rows = list(csv.DictReader(io.StringIO(csv_report.table(pair, compare(*pair)))))
@@ -151,14 +155,14 @@ def test_csv_has_the_parts_with_their_shifts(sides):
     assert not any(None in row or None in row.values() for row in rows)
 
 
-def test_a_comparison_without_accounts_has_the_columns_it_had(run_of):
+def test_a_comparison_without_accounts_has_the_columns_it_had(run_of: RunOf) -> None:
     """Programs that read them go on."""
     pair = [Side(n, tuple(run_of([1.0 + i], boot=f"{n}{i}") for i in range(4))) for n in "AB"]
 
     assert csv_report.table(pair, compare(*pair)).splitlines()[0].endswith(",other_group")
 
 
-def test_hostile_names_steer_nothing(sides):
+def test_hostile_names_steer_nothing(sides: Callable[..., list[Side]]) -> None:
     """An operation, a group and a fact named to attack: no escape, no markup, no formula."""
     pair = sides(
         {Spent.ENTRY: 2e-6},

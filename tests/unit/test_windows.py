@@ -52,7 +52,7 @@ def brute(
     return (sum(values) / len(values) if values else None), len(values) * step
 
 
-def test_a_window_has_the_mean_of_what_is_known_in_it():
+def test_a_window_has_the_mean_of_what_is_known_in_it() -> None:
     """Against a mean in small steps, for rows of many lengths with gaps, at any offset of time."""
     draw = random.Random(1)
     for _ in range(15):
@@ -66,7 +66,7 @@ def test_a_window_has_the_mean_of_what_is_known_in_it():
             assert mean == pytest.approx(expected, rel=1e-6)
 
 
-def test_the_most_of_a_window_is_found_wherever_it_begins():
+def test_the_most_of_a_window_is_found_wherever_it_begins() -> None:
     """A burst over the edge of two minutes is one busy minute, not two halves of one."""
     values = [0.0] * 600
     values[90:150] = [413.0] * 60
@@ -77,7 +77,7 @@ def test_the_most_of_a_window_is_found_wherever_it_begins():
     assert known(most).most_end == START + 150
 
 
-def test_no_window_of_any_place_holds_more_than_the_most():
+def test_no_window_of_any_place_holds_more_than_the_most() -> None:
     """Windows at random places are never above it."""
     draw = random.Random(2)
     rows = [(float(i + 1) * 2, 2.0, draw.uniform(0, 100)) for i in range(200)]
@@ -88,7 +88,7 @@ def test_no_window_of_any_place_holds_more_than_the_most():
         assert known(windows.mean_between(one, begin, begin + 7)) <= most + 1e-9
 
 
-def test_an_hours_mean_says_nothing_of_a_minute():
+def test_an_hours_mean_says_nothing_of_a_minute() -> None:
     """58 MB/s over an hour may hold a minute at 413: minutes are not known, and it is said why."""
     hours = signal([(3600.0 * (i + 1), 3600.0, 58.0) for i in range(24)])
 
@@ -97,7 +97,7 @@ def test_an_hours_mean_says_nothing_of_a_minute():
     assert not len(windows.sliding(hours, 60.0).means)
 
 
-def test_seconds_that_are_a_little_long_are_still_seconds():
+def test_seconds_that_are_a_little_long_are_still_seconds() -> None:
     """A profiler's second is 1.03 s now and then; one of 3 s is left out of the seconds."""
     rows = [(1.03, 1.03, 1.0), (2.0, 0.97, 2.0), (5.0, 3.0, 100.0), (6.0, 1.0, 3.0)]
     made = windows.sliding(signal(rows), 1.0)
@@ -106,7 +106,7 @@ def test_seconds_that_are_a_little_long_are_still_seconds():
     assert windows.sliding(signal(rows), 3.0).means.max() == 100.0
 
 
-def test_a_gap_is_no_zero():
+def test_a_gap_is_no_zero() -> None:
     """A minute of which four fifths are known has their mean; one with less is not there."""
     values = [100.0] * 55
     rows = [(i + 1.0, 1.0, v) for i, v in enumerate(values)]
@@ -117,14 +117,14 @@ def test_a_gap_is_no_zero():
     assert len(windows.sliding(signal(rows[:40]), 60.0).means) == 0
 
 
-def test_percentiles_are_weighted_by_time():
+def test_percentiles_are_weighted_by_time() -> None:
     """One row of 90 s at 1 and ten of 1 s at 100: half the time it is 1, and p95 is 100."""
     values, weights = np.array([100.0] * 10 + [1.0]), np.array([1.0] * 10 + [90.0])
 
     assert windows.quantiles(values, weights, (50, 90, 95, 100)) == (1.0, 1.0, 100.0, 100.0)
 
 
-def test_percentiles_of_equal_rows_are_numpys_inverted_cdf():
+def test_percentiles_of_equal_rows_are_numpys_inverted_cdf() -> None:
     """For rows of one length they are the textbook's."""
     values = np.random.default_rng(3).random(997)
     for percentile in (1, 50, 95, 99, 100):
@@ -132,7 +132,7 @@ def test_percentiles_of_equal_rows_are_numpys_inverted_cdf():
         assert windows.quantile(values, np.ones(997), percentile) == expected
 
 
-def test_minutes_above_a_level_are_of_a_day():
+def test_minutes_above_a_level_are_of_a_day() -> None:
     """A level that is passed for a tenth of the known time is passed for 144 minutes a day."""
     made = windows.sliding(seconds([10.0] * 900 + [50.0] * 100), 1.0)
 
@@ -141,7 +141,7 @@ def test_minutes_above_a_level_are_of_a_day():
     assert windows.minutes_above(made, 0.0) == pytest.approx(1440.0)
 
 
-def test_the_curve_of_levels_agrees_with_minutes_above():
+def test_the_curve_of_levels_agrees_with_minutes_above() -> None:
     """Each of its points is what minutes_above says, and it falls to 0."""
     made = windows.sliding(seconds(np.random.default_rng(4).random(5000) * 100), 1.0)
     levels, minutes = windows.exceedance(made)
@@ -153,7 +153,7 @@ def test_the_curve_of_levels_agrees_with_minutes_above():
         assert above == pytest.approx(windows.minutes_above(made, level), abs=1e-9)
 
 
-def test_a_mean_of_waits_is_that_of_the_requests():
+def test_a_mean_of_waits_is_that_of_the_requests() -> None:
     """1 request that waited 100 ms beside 99 that waited 1 ms: 1.99 ms, not 50."""
     one = windows.signal(
         np.array([1.0, 2.0]), np.ones(2), np.array([100.0, 1.0]), np.array([1.0, 99.0])
@@ -162,7 +162,7 @@ def test_a_mean_of_waits_is_that_of_the_requests():
     assert windows.sliding(one, 2.0).means[0] == pytest.approx(1.99)
 
 
-def test_a_window_in_which_nothing_was_weighed_is_not_known():
+def test_a_window_in_which_nothing_was_weighed_is_not_known() -> None:
     """Nobody waited for a read where there was none."""
     one = windows.signal(np.array([1.0, 2.0]), np.ones(2), np.array([0.0, 5.0]), np.zeros(2))
 
@@ -170,7 +170,7 @@ def test_a_window_in_which_nothing_was_weighed_is_not_known():
 
 
 @pytest.mark.parametrize("many", [0, 1, 2, 50])
-def test_any_rows_at_all_give_windows_or_none(many):
+def test_any_rows_at_all_give_windows_or_none(many: int) -> None:
     """Rows of every length, all NaN or zero: no warning, no error, no mean outside the rows."""
     draw = random.Random(many)
     for _ in range(60):
@@ -196,7 +196,7 @@ def profile(seconds_: int = 120, **columns: Any) -> Profile:
     )
 
 
-def test_what_is_read_each_ten_seconds_says_nothing_of_a_second():
+def test_what_is_read_each_ten_seconds_says_nothing_of_a_second() -> None:
     """The server's CPU stands in ten rows each: its seconds are not known, its minutes are."""
     values = np.repeat(np.arange(12.0), 10)
     values[53:60] = np.nan
@@ -206,7 +206,7 @@ def test_what_is_read_each_ten_seconds_says_nothing_of_a_second():
     assert use.spreads[60.0].most == pytest.approx(8.5)
 
 
-def test_rows_are_joined_only_where_they_follow_each_other():
+def test_rows_are_joined_only_where_they_follow_each_other() -> None:
     """Not over a gap, and not into rows that are longer than a reading."""
     ends = np.array([1.0, 2, 3, 6, 7, 8])
     one = windows.joined(windows.signal(ends, np.ones(6), np.array([5.0, 5, 5, 5, 5, 9])), 2.0)
@@ -215,7 +215,7 @@ def test_rows_are_joined_only_where_they_follow_each_other():
     assert one.ends.tolist() == [2, 3, 7, 8]
 
 
-def test_a_sum_is_known_where_all_of_its_columns_are():
+def test_a_sum_is_known_where_all_of_its_columns_are() -> None:
     """Reads and writes together are not known where one of them is not; rollbacks may lack."""
     reads = np.full(120, 10.0)
     reads[:30] = np.nan
@@ -228,7 +228,7 @@ def test_a_sum_is_known_where_all_of_its_columns_are():
     assert "cpu" not in known
 
 
-def test_the_busiest_minute_is_that_of_the_transactions_where_these_are_known():
+def test_the_busiest_minute_is_that_of_the_transactions_where_these_are_known() -> None:
     """And every column's mean in it is there."""
     commits = np.full(600, 10.0)
     commits[200:260] = 100.0
@@ -261,7 +261,7 @@ def day(**columns: Any) -> Profile:
     )
 
 
-def test_a_whole_day_of_everything_is_whole():
+def test_a_whole_day_of_everything_is_whole() -> None:
     """And each thing that lacks makes it less, and is said with what it means."""
     assert usage.completeness(day(**FULL)).grade is usage.Grade.WHOLE
     for name in FULL:
@@ -273,7 +273,7 @@ def test_a_whole_day_of_everything_is_whole():
     assert few.grade is usage.Grade.POOR
 
 
-def test_half_a_day_of_cpu_is_said():
+def test_half_a_day_of_cpu_is_said() -> None:
     """A resource that is known for a part of the time is named with its share."""
     half = np.where(np.arange(1440) < 720, 1.0, np.nan)
     reasons = usage.completeness(day(**FULL | {"cpu_cores": half})).reasons

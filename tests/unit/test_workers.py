@@ -34,7 +34,7 @@ def gone(owners: list[str], *, seconds: float = 120) -> bool:
     return not any(alive(owner) for owner in owners)
 
 
-def test_everybody_starts_at_one_instant_and_numbers_are_given_out_once(jobs):
+def test_everybody_starts_at_one_instant_and_numbers_are_given_out_once(jobs: ModuleType) -> None:
     """The barrier's instant is the same in all processes, and no number is drawn twice or lost."""
     counter, limit = Counter(), 20_000
     with WorkerPool(jobs.share_out, [(counter, limit)] * 16, processes=2) as pool:
@@ -51,7 +51,7 @@ def test_everybody_starts_at_one_instant_and_numbers_are_given_out_once(jobs):
     assert opened_ns <= pool.first_done_ns <= pool.last_done_ns <= time.monotonic_ns()
 
 
-def test_counter_gives_ranges():
+def test_counter_gives_ranges() -> None:
     """Taking several at once leaves the next number behind them."""
     counter = Counter()
 
@@ -59,7 +59,7 @@ def test_counter_gives_ranges():
     assert counter.value() == 7
 
 
-def test_results_come_in_the_order_of_the_jobs_and_every_report_arrives(jobs):
+def test_results_come_in_the_order_of_the_jobs_and_every_report_arrives(jobs: ModuleType) -> None:
     """Round robin dealing does not show in the results; reports from before the barrier count."""
     numbers = list(range(11))
     with WorkerPool(jobs.square, numbers, processes=3) as pool:
@@ -70,7 +70,7 @@ def test_results_come_in_the_order_of_the_jobs_and_every_report_arrives(jobs):
     assert sorted(said) == sorted((when, n) for n in numbers for when in ("before", "after"))
 
 
-def test_256_threads_fit_one_process(jobs):
+def test_256_threads_fit_one_process(jobs: ModuleType) -> None:
     """So many sessions need no process each."""
     with WorkerPool(jobs.square, range(256), processes=1) as pool:
         pool.open()
@@ -79,7 +79,7 @@ def test_256_threads_fit_one_process(jobs):
         assert len(pool.pids) == 1
 
 
-def test_no_more_processes_than_jobs_and_none_for_no_jobs(jobs):
+def test_no_more_processes_than_jobs_and_none_for_no_jobs(jobs: ModuleType) -> None:
     """Idle processes are not started."""
     with WorkerPool(jobs.square, [3], processes=8) as pool:
         assert len(pool.pids) == 1
@@ -91,7 +91,7 @@ def test_no_more_processes_than_jobs_and_none_for_no_jobs(jobs):
         assert pool.last_done_ns is None
 
 
-def test_silence_is_told_as_none(jobs, tmp_path):
+def test_silence_is_told_as_none(jobs: ModuleType, tmp_path: Path) -> None:
     """Who iterates over the reports can draw and look at the clock when nobody says anything."""
     path = tmp_path / "go"
     with WorkerPool(jobs.tell_pid_then_square, [(3, str(path))], processes=1) as pool:
@@ -107,7 +107,7 @@ def test_silence_is_told_as_none(jobs, tmp_path):
         assert pool.results() == [9]
 
 
-def test_usage_counts_work_and_not_preparation(jobs):
+def test_usage_counts_work_and_not_preparation(jobs: ModuleType) -> None:
     """CPU seconds are those of the processes from the barrier to the last job's end."""
     with WorkerPool(jobs.burn_before_and_after, [(0.2, 0.05), (0.2, 0.05)], processes=2) as pool:
         pool.open()
@@ -116,7 +116,7 @@ def test_usage_counts_work_and_not_preparation(jobs):
     assert after <= sum(pool.usage) < before
 
 
-def test_killed_worker_is_an_error_that_says_so(jobs):
+def test_killed_worker_is_an_error_that_says_so(jobs: ModuleType) -> None:
     """A worker that the kernel kills ends the waiting at once, with one sentence."""
     with WorkerPool(jobs.one_dies, range(4), processes=2) as pool:
         pool.open()
@@ -130,7 +130,9 @@ def test_killed_worker_is_an_error_that_says_so(jobs):
     ("job", "kind", "says"),
     [("value", ReplayerError, "ValueError: seven"), ("skip", Skip, "not on this machine")],
 )
-def test_exception_of_a_worker_reaches_the_parent(jobs, job, kind, says):
+def test_exception_of_a_worker_reaches_the_parent(
+    jobs: ModuleType, job: str, kind: type[Exception], says: str
+) -> None:
     """Errors of replayer keep their class; others become one, and say which they were."""
     with WorkerPool(jobs.one_raises, ["", job, ""], processes=2) as pool:
         pool.open()
@@ -138,7 +140,7 @@ def test_exception_of_a_worker_reaches_the_parent(jobs, job, kind, says):
             pool.results()
 
 
-def test_result_that_cannot_be_sent_is_an_error(jobs):
+def test_result_that_cannot_be_sent_is_an_error(jobs: ModuleType) -> None:
     """It is not waited for until the end of time."""
     with WorkerPool(jobs.return_a_lock, [1], processes=1) as pool:
         pool.open()
@@ -146,7 +148,7 @@ def test_result_that_cannot_be_sent_is_an_error(jobs):
             pool.results()
 
 
-def test_who_is_not_ready_in_time_is_counted(jobs):
+def test_who_is_not_ready_in_time_is_counted(jobs: ModuleType) -> None:
     """The preparation of a job that hangs ends with a sentence."""
     with (
         WorkerPool(jobs.never_ready, [1, 2], processes=2) as pool,
@@ -155,7 +157,7 @@ def test_who_is_not_ready_in_time_is_counted(jobs):
         pool.ready(timeout=0.1)
 
 
-def test_results_can_be_waited_for_only_so_long(jobs):
+def test_results_can_be_waited_for_only_so_long(jobs: ModuleType) -> None:
     """A limit is kept."""
     with WorkerPool(jobs.wait_for_ever, [1], processes=1) as pool:
         pool.open()
@@ -164,7 +166,7 @@ def test_results_can_be_waited_for_only_so_long(jobs):
 
 
 @pytest.mark.parametrize("opened", [False, True])
-def test_leaving_the_block_ends_every_process(jobs, opened):
+def test_leaving_the_block_ends_every_process(jobs: ModuleType, *, opened: bool) -> None:
     """Whatever is raised, before or after the start, nobody is left and nobody is a zombie."""
     owners: list[str] = []
 
@@ -182,7 +184,7 @@ def test_leaving_the_block_ends_every_process(jobs, opened):
     assert not any(Path(f"/proc/{owner.split(':')[1]}").exists() for owner in owners)
 
 
-def test_workers_leave_ctrl_c_to_their_parent(jobs, tmp_path):
+def test_workers_leave_ctrl_c_to_their_parent(jobs: ModuleType, tmp_path: Path) -> None:
     """A terminal sends SIGINT to all: workers go on until the parent has decided."""
     path = tmp_path / "go"
     with WorkerPool(jobs.tell_pid_then_square, [(3, str(path))], processes=1) as pool:
@@ -195,7 +197,7 @@ def test_workers_leave_ctrl_c_to_their_parent(jobs, tmp_path):
         assert pool.results() == [9]
 
 
-def test_workers_die_with_a_killed_parent(jobs):
+def test_workers_die_with_a_killed_parent(jobs: ModuleType) -> None:
     """SIGKILL gives the parent no time to end its workers: the kernel does it."""
     script = (
         "import sys; sys.path.insert(0, sys.argv[1])\n"

@@ -44,7 +44,9 @@ def write(tmp_path: Path) -> Callable[[str], str]:
         ("settings = 3\n[[step]]\nstep = 'walk'", "settings must be a table"),
     ],
 )
-def test_error_names_file_step_key_and_nearest(write, text, says):
+def test_error_names_file_step_key_and_nearest(
+    write: Callable[[str], str], text: str, says: str
+) -> None:
     """Whatever is wrong in a workload file is one sentence: the file's name and what is right."""
     with pytest.raises(Impossible) as caught:
         workload_file.load(write(text))
@@ -54,19 +56,19 @@ def test_error_names_file_step_key_and_nearest(write, text, says):
     assert "\n" not in str(caught.value)
 
 
-def test_missing_workload_suggests_the_nearest():
+def test_missing_workload_suggests_the_nearest() -> None:
     """A misspelt name is answered with the nearest one that ships."""
     with pytest.raises(NotFound, match="did you mean smoke"):
         workload_file.load("smoek")
 
 
-def test_missing_capture_says_so_before_a_run_is_begun(tmp_path):
+def test_missing_capture_says_so_before_a_run_is_begun(tmp_path: Path) -> None:
     """A mistyped name of a capture leaves no failed run in the results."""
     with pytest.raises(NotFound, match=r"monday\.replay is not there"):
         workload_file.load(str(tmp_path / "monday.replay"))
 
 
-def test_missing_file_says_so(tmp_path):
+def test_missing_file_says_so(tmp_path: Path) -> None:
     """A path that is not there is no bundled name."""
     with pytest.raises(NotFound, match="is not there"):
         workload_file.load(str(tmp_path / "none.toml"))
@@ -77,7 +79,7 @@ def keys(workload: Workload, name: str) -> list[object]:
     return [dict(spec)[name] for spec in workload.steps]
 
 
-def test_override_replaces_one_value_by_name_or_by_step(write):
+def test_override_replaces_one_value_by_name_or_by_step(write: Callable[[str], str]) -> None:
     """--set finds a step by its name and all steps of a kind by the kind."""
     text = '[[step]]\nstep="walk"\nname="a"\n[[step]]\nstep="walk"\nname="b"'
     one = workload_file.load(write(text), ["a.threads=7"])
@@ -96,7 +98,12 @@ def test_override_replaces_one_value_by_name_or_by_step(write):
         (['probe.sizes=["256M"]', "probe.threads=[1, 4]"], (256 << 20,), (1, 4)),
     ],
 )
-def test_list_is_given_as_one_value_or_with_commas(write, given, sizes, threads):
+def test_list_is_given_as_one_value_or_with_commas(
+    write: Callable[[str], str],
+    given: list[str],
+    sizes: tuple[int, int] | tuple[int],
+    threads: tuple[int, int] | tuple[int],
+) -> None:
     """A key that is a list takes what one would type first."""
     workload = workload_file.load(write('[[step]]\nstep="probe"\nprobe="sysbench_fileio"'), given)
 
@@ -114,7 +121,7 @@ def test_list_is_given_as_one_value_or_with_commas(write, given, sizes, threads)
         ("walk.threads=x", "--set walk.threads=x"),
     ],
 )
-def test_bad_override_is_named(write, given, says):
+def test_bad_override_is_named(write: Callable[[str], str], given: str, says: str) -> None:
     """A wrong --set is shown as it was typed, with the nearest right one."""
     with pytest.raises(Impossible) as caught:
         workload_file.load(write('[[step]]\nstep="walk"'), [given])
@@ -122,13 +129,17 @@ def test_bad_override_is_named(write, given, says):
     assert says in str(caught.value)
 
 
-def test_step_is_looked_for_beside_one_whose_name_was_set_to_a_number(write):
+def test_step_is_looked_for_beside_one_whose_name_was_set_to_a_number(
+    write: Callable[[str], str],
+) -> None:
     """A number is no name, but the error is that of the step that is not there."""
     with pytest.raises(Impossible, match="no step 'sessions'"):
         workload_file.load(write('[[step]]\nstep="walk"'), ["walk.name=16", "sessions.a=1"])
 
 
-def test_digest_changes_with_what_is_done_and_with_nothing_else(write):
+def test_digest_changes_with_what_is_done_and_with_nothing_else(
+    write: Callable[[str], str],
+) -> None:
     """Two workloads that do the same have the same digest, whatever they are called or say."""
     text = '[[step]]\nstep="walk"\nthreads=5'
     first = workload_file.facts(workload_file.load(write(text)))
@@ -141,7 +152,7 @@ def test_digest_changes_with_what_is_done_and_with_nothing_else(write):
     assert first.digest != other.digest
 
 
-def test_settings_come_from_file_and_command_line(write):
+def test_settings_come_from_file_and_command_line(write: Callable[[str], str]) -> None:
     """--pg-set wins over the file; booleans become on and off."""
     text = '[settings]\njit = false\nshared_buffers="1GB"\n[[step]]\nstep="walk"'
     workload = workload_file.load(write(text), settings=["shared_buffers=2GB"])
@@ -149,7 +160,7 @@ def test_settings_come_from_file_and_command_line(write):
     assert workload.settings == {"jit": "off", "shared_buffers": "2GB"}
 
 
-def test_leave_to_write_on_a_device_needs_a_device(tmp_path):
+def test_leave_to_write_on_a_device_needs_a_device(tmp_path: Path) -> None:
     """A serial number without a device is refused, from the command line and from a file."""
     for words in ({"i_will_lose_data": "X"}, {"i_will_lose_data": "X", "device": ""}):
         with pytest.raises(Impossible, match="name it with --device, or leave this out"):

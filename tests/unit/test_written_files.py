@@ -1,6 +1,7 @@
 """Files that people write: whatever stands in them, one sentence and soon."""
 
 import os
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +12,7 @@ from replayer.model import Series
 from replayer.results import store
 from replayer.run import workload as workload_file
 from tests.cpu_time import at_once
+from tests.fixture_types import RunOf
 
 STEP = b'[[step]]\nstep = "walk"\n'
 SPOILED = {
@@ -26,7 +28,7 @@ SPOILED = {
 
 
 @pytest.mark.parametrize("case", SPOILED)
-def test_a_spoiled_workload_is_one_sentence(case, tmp_path):
+def test_a_spoiled_workload_is_one_sentence(case: str, tmp_path: Path) -> None:
     """Depth, length, size and encoding are told with the file's name, and at once."""
     data, sentence = SPOILED[case]
     path = tmp_path / "spoiled.toml"
@@ -39,7 +41,7 @@ def test_a_spoiled_workload_is_one_sentence(case, tmp_path):
     assert len(str(refused.value)) < 500
 
 
-def test_a_mark_before_the_text_changes_nothing(tmp_path):
+def test_a_mark_before_the_text_changes_nothing(tmp_path: Path) -> None:
     """A file that an editor saved with a byte order mark is read as without."""
     path = tmp_path / "marked.toml"
     path.write_bytes(b"\xef\xbb\xbf" + STEP)
@@ -64,7 +66,7 @@ def test_a_mark_before_the_text_changes_nothing(tmp_path):
         "walk.threads=2026-01-01",
     ],
 )
-def test_odd_values_on_the_command_line_are_one_sentence(given, tmp_path):
+def test_odd_values_on_the_command_line_are_one_sentence(given: str, tmp_path: Path) -> None:
     """Whatever follows --set is understood or refused, never taken for more than one value."""
     path = tmp_path / "right.toml"
     path.write_bytes(STEP)
@@ -75,7 +77,7 @@ def test_odd_values_on_the_command_line_are_one_sentence(given, tmp_path):
     assert len(str(refused.value)) < 6000
 
 
-def test_a_pipe_without_a_writer_is_not_waited_for(tmp_path):
+def test_a_pipe_without_a_writer_is_not_waited_for(tmp_path: Path) -> None:
     """A pipe, a folder and a device are refused wherever a file is named, at once."""
     pipe = tmp_path / "pipe.json"
     os.mkfifo(pipe)
@@ -96,7 +98,7 @@ def test_a_pipe_without_a_writer_is_not_waited_for(tmp_path):
 @pytest.mark.parametrize(
     ("begin", "reason"), [(b"", "it is not a run of replayer"), (b" {", "it has 3.00 GiB, which")]
 )
-def test_a_huge_file_among_the_runs_is_not_read(tmp_path, begin, reason):
+def test_a_huge_file_among_the_runs_is_not_read(tmp_path: Path, begin: bytes, reason: str) -> None:
     """Every run looks at all of the folder as it starts: it is not to fill the memory for one."""
     path = tmp_path / "dump.json"
     path.write_bytes(begin)
@@ -110,7 +112,9 @@ def test_a_huge_file_among_the_runs_is_not_read(tmp_path, begin, reason):
         store.load(path)
 
 
-def test_a_series_whose_columns_have_another_length_is_refused(tmp_path, run_of):
+def test_a_series_whose_columns_have_another_length_is_refused(
+    tmp_path: Path, run_of: RunOf
+) -> None:
     """A column with more or fewer values than there are seconds is named, with both numbers."""
     run = run_of([1.0])
     series = Series(started="", seconds=(1.0, 2.0), columns={"a": (1.0, 2.0, 3.0)})
@@ -122,7 +126,7 @@ def test_a_series_whose_columns_have_another_length_is_refused(tmp_path, run_of)
         store.load(path)
 
 
-def test_a_result_in_another_encoding_is_passed_over(tmp_path, run_of):
+def test_a_result_in_another_encoding_is_passed_over(tmp_path: Path, run_of: RunOf) -> None:
     """A file beside the results that is no UTF-8 hides no other, and ends no run."""
     run = run_of([1.0])
     store.reserve(tmp_path, run)
