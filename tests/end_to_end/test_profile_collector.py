@@ -117,7 +117,7 @@ def work(*pids: int, seconds: float = 0.2) -> None:
     own = os.getpid()
     ends = {pid: sum(processes.cpu_seconds([pid])) + seconds for pid in (own, *pids)}
     while any(sum(processes.cpu_seconds([pid])) < end for pid, end in ends.items()):
-        pass
+        assert not any(map(processes.ends, pids)), "somebody else ended one of them"
 
 
 @dataclass(frozen=True)
@@ -148,7 +148,7 @@ def recorded(perf: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[R
         running("postgres", "-c", reads, executable=sys.executable) as server,
         # A copy of the interpreter under another name is no worker of replayer's.
         running("python", "-c", "while True: pass", executable=sys.executable) as client,
-        running("sh", "-c", "while :; do :; done") as other,
+        running("sh", "-c", "until false; do :; done") as other,
         recorder(tmp_path_factory.mktemp("recorded") / "scene", [server]) as one,
     ):
         work(server)
