@@ -565,7 +565,7 @@ def _asked(address: str, secret: Secret | None) -> Any:
     return asyncio.run(tried())
 
 
-def test_an_agent_cannot_command_another(family, orders):
+def test_an_agent_cannot_command_another(family: Family, orders: dict[str, Any]) -> None:
     """All that root has on one client leads to no other, and takes nobody's place."""
     with connected(["first", "second"]) as hosts:
         first, second = hosts.members
@@ -584,7 +584,7 @@ def test_an_agent_cannot_command_another(family, orders):
             _asked(second.address, hosts.passport().clients[0][2])
 
 
-def test_an_agent_is_no_coordinator():
+def test_an_agent_is_no_coordinator() -> None:
     """An agent obeys nobody who has the place, and not the key, of the one who has started it."""
     roles = tls.new_roles(["a", "b"])
     theirs = dataclasses.replace(roles.agents["b"], authority="")

@@ -250,7 +250,7 @@ def test_events_of_a_killed_run_are_removed(result: Path) -> None:
         '{"event": "plan", "steps": [{"number": 1, "name": "x", "repeat": 1, "seconds": NUMBER}]}',
     ],
 )
-def test_what_is_no_number_is_no_event(line, number):
+def test_what_is_no_number_is_no_event(line: str, number: str) -> None:
     """Inf and NaN in a file of events reach nobody who reads it: neither a page nor a terminal."""
     assert events.parsed(line.replace("NUMBER", "1")) is not None
     assert events.parsed(line.replace("NUMBER", number)) is None
