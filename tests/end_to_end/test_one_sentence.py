@@ -20,7 +20,7 @@ from tests.fixture_types import RunOf
 
 HIT_WHILE_INSTALLING = """
 import os, signal, threading
-from replayer import __main__ as program
+from replayer.__main__ import main
 
 start = threading.Thread.start
 
@@ -29,9 +29,23 @@ def hit(thread):
     os.kill(os.getpid(), signal.SIGINT)
 
 threading.Thread.start = hit
-raise SystemExit(program.main(["list", "workloads"]))
+raise SystemExit(main(["list", "workloads"]))
 """
 """Replayer's program, interrupted in the middle of the installation of its signal handlers."""
+HIT_BEFORE = """
+import os, signal, sys
+
+class Hit:
+    def find_spec(self, name, path=None, target=None, hit=sys.argv.pop()):
+        if name == hit:
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Hit())
+from replayer.__main__ import main
+sys.argv[1:] = ["list", "workloads"]
+main()
+"""
+"""Replayer's program, interrupted before a module is loaded that it begins with."""
 
 
 def test_a_duration_in_which_nothing_can_end_is_refused(replayer: Replayer) -> None:
@@ -85,6 +99,16 @@ def test_ctrl_c_while_the_handlers_are_installed_is_one_sentence() -> None:
 
     assert done.returncode == Interrupted.status
     assert done.stderr == "replayer: error: stopped by Ctrl-C\n"
+
+
+@pytest.mark.parametrize("module", ["replayer.program", "replayer.signals", "argparse"])
+def test_ctrl_c_before_the_handlers_are_installed_ends_without_a_word(module: str) -> None:
+    """Nothing was taken by then: the signal ends the process, and no traceback is printed."""
+    done = subprocess.run(
+        [sys.executable, "-c", HIT_BEFORE, module], capture_output=True, text=True, check=False
+    )
+
+    assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, "", "")
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGRTMIN + 3])
