@@ -7,8 +7,10 @@ file's name: `import_.py`.
 
 import ast
 import functools
+import inspect
 import keyword
 import pkgutil
+import tokenize
 from pathlib import Path
 from types import ModuleType
 
@@ -46,7 +48,18 @@ def about(kind: str, name: str) -> str:
     """Return a plug-in's docstring, without importing it: what it needs may be slow to load."""
     path = _folder(kind) / f"{_module(name)}.py"
     path = path if path.is_file() else path.with_suffix("") / f"{_one(kind)}.py"
-    return ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+    return _docstring(path)
+
+
+def _docstring(path: Path) -> str:
+    """Return a module's docstring; nothing behind it is parsed, which would take far longer."""
+    with path.open(encoding="utf-8") as file:
+        for token in tokenize.generate_tokens(file.readline):
+            if token.type == tokenize.STRING:
+                return inspect.cleandoc(ast.literal_eval(token.string))
+            if token.type not in (tokenize.COMMENT, tokenize.NL):
+                break
+    return ""
 
 
 def load(kind: str, name: str) -> ModuleType:

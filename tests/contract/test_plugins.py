@@ -1,5 +1,6 @@
 """Every plug-in, workload and schema keeps its contract: a new one is tested by existing."""
 
+import inspect
 import re
 import sys
 from pathlib import Path
@@ -18,8 +19,11 @@ EVERY = [(kind, name) for kind in registry.KINDS for name in registry.names(kind
 
 @pytest.mark.parametrize(("kind", "name"), EVERY)
 def test_plugin_says_what_it_is_for(kind: str, name: str) -> None:
-    """A plug-in without a docstring cannot be listed."""
-    assert (registry.load(kind, name).__doc__ or "").strip()
+    """A plug-in without a docstring cannot be listed; it is read as Python would."""
+    about = registry.load(kind, name).__doc__ or ""
+
+    assert about.strip()
+    assert registry.about(kind, name) == inspect.cleandoc(about)
 
 
 @pytest.mark.parametrize("name", registry.names("steps"))
