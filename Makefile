@@ -2,8 +2,9 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
+unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-slow test-quiet lint bench lab-test kernel-lab packages sample plotly dist wheel-smoke clean
+.PHONY: demo test compiled test-slow test-quiet lint bench lab-test kernel-lab packages sample plotly dist wheel-smoke clean
 
 # With LIVE=1 a page follows it in a browser, and with LIVE=ADDR:PORT it is served there.
 demo: $(VENV)/.ready
@@ -14,12 +15,16 @@ demo: $(VENV)/.ready
 PYTEST := $(BIN)/pytest --durations=30 --durations-min=1
 BESIDE := -n 4 --dist loadfile
 
-test: $(VENV)/.ready-dev
+test: compiled
 	$(PYTEST) $(BESIDE) -m "not slow and not quiet and not alone"
 	$(PYTEST) -m "alone and not slow and not quiet"
 
+# Before a thousand processes start of which each would compile it.
+compiled: $(VENV)/.ready-dev
+	$(BIN)/python -m compileall -q replayer
+
 # What takes long, and servers of other versions, which are installed into a cache folder first.
-test-slow: $(VENV)/.ready-dev
+test-slow: compiled
 	$(BIN)/python -m tests.servers
 	$(PYTEST) $(BESIDE) -m "slow and not quiet and not alone"
 	$(PYTEST) -m "slow and alone and not quiet"
