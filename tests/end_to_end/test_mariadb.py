@@ -600,7 +600,9 @@ def test_a_mix_in_a_closed_loop_burns_cpu_in_the_server(
     assert 0 < bare.in_flight <= 1
     assert 0 < burning.in_flight <= 1
     costs = [(level.use.server or 0) / level.completed for level in (bare, burning)]
-    assert costs[1] > 3 * costs[0] > 0
+    # What the bare one costs may be below a tick of the clock of a process's time.
+    assert costs[1] > 3 * costs[0]
+    assert costs[1] > 0
 
 
 @pytest.mark.quiet

@@ -9,7 +9,6 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Generator, Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -62,13 +61,24 @@ def perform(context: Context, **keys: object) -> Outcome:
     return performed(sessions, spec_of(**keys), context)
 
 
-def cached(context: Context, begin: Hooks | None = None, **keys: object) -> Outcome:
-    """Run a step whose tables stay in the page cache, also where another test drops it."""
+def cached(
+    context: Context,
+    begin: Hooks | None = None,
+    also: Callable[[], object] = lambda: None,
+    **keys: object,
+) -> Outcome:
+    """Run a step whose tables stay in the page cache, also where another test drops it.
+
+    `also` is done just before its window opens.
+    """
     provide(context, **keys)
     with contextlib.ExitStack() as kept:
         # When it has warmed them, and seen that it can tell what is in memory.
-        keep = partial(kept.enter_context, kept_cached(context.data_directory()))
-        meddled = hooked(context, begin={"connect": keep, **(begin or {})})
+        def connect() -> None:
+            kept.enter_context(kept_cached(context.data_directory()))
+            also()
+
+        meddled = hooked(context, begin={"connect": connect, **(begin or {})})
         outcome = perform(meddled, memory="cached", **keys)
     assert not any("displaced" in note for note in outcome.notes)
     return outcome
@@ -428,8 +438,15 @@ def test_busy_loops_beside_a_cached_run_are_told(context: Context, tmp_path: Pat
     loop = f"exec nice -n -15 {program} -c 'while :; do :; done'"
     loops = beside(loop, many=max(1, (os.cpu_count() or 1) // 2))
     with contextlib.ExitStack() as opened:
-        begin = {"sessions": lambda: opened.enter_context(loops)}
-        outcome = cached(context, begin, work_unit=255, scale="16M")
+
+        def compute() -> None:
+            opened.enter_context(loops)
+            # On a busy machine it takes them longer than the window to become what they are.
+            wait_until(
+                lambda: any(one.name == "busy-loop" and one.cpu for one in processes.table())
+            )
+
+        outcome = cached(context, also=compute, work_unit=255, scale="16M")
 
     assert outcome.foreign
     assert outcome.foreign.cpu_share
