@@ -88,7 +88,7 @@ async def _serve(listening: socket.socket, orders: int, words: int) -> None:
 
 def _obey(view: View, order: dict[str, Any]) -> None:
     if "result" in order:
-        view.follow(Path(order["result"]))
+        view.follow(Path(order["result"]), Path(order["folder"]))
 
 
 async def _look(view: View) -> None:

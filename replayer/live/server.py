@@ -7,7 +7,6 @@ import contextlib
 import importlib
 import re
 import secrets
-from pathlib import Path
 from string import Template
 from typing import TYPE_CHECKING, Any
 
@@ -65,10 +64,7 @@ class Rooms:
 
     def _made(self) -> str:
         # Not at the top: it takes a second of a processor, which the run has until its end.
-        run = self.view.reader.run
-        assert run is not None, "it has ended"
-        # A folder that takes no more has the run lie elsewhere at its end.
-        made: str = importlib.import_module("replayer.live.report").page_of(Path(run.path))
+        made: str = importlib.import_module("replayer.live.report").page_of(self.view.path)
         return made
 
 

@@ -78,7 +78,7 @@ class Live:
 
     def follow(self, result: Path) -> None:
         """Have the page show the run that is stored there."""
-        self._order(result=str(result.absolute()))
+        self._order(result=str(result.absolute()), folder=str(Path.cwd()))
 
     def stay(self, seconds: float | None) -> None:
         """Let the finished report be read for so long, None until Ctrl-C.

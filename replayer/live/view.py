@@ -21,12 +21,22 @@ class View:
     def __init__(self) -> None:
         self.reader = Reader()
         self._follower: Follower | None = None
+        self._folder = Path("/")
         self._numbers = itertools.count(1)
         self._recent: deque[tuple[int, events.Event]] = deque(maxlen=_RECENT)
 
-    def follow(self, result: Path) -> None:
-        """Read the events of the run that is stored there from now on."""
-        self._follower = Follower(result)
+    def follow(self, result: Path, folder: Path = Path("/")) -> None:
+        """Read the events of the run that is stored there from now on, and was begun in a folder.
+
+        This process is in no folder of the user's, and the run's own path may be a relative one.
+        """
+        self._follower, self._folder = Follower(result), folder
+
+    @property
+    def path(self) -> Path:
+        """Return where the run is stored by now: a folder that is full has it lie elsewhere."""
+        assert self.reader.run is not None, "it has begun"
+        return self._folder / self.reader.run.path
 
     def look(self) -> None:
         """Read what was told since the last time."""
