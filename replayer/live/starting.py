@@ -78,7 +78,9 @@ class Live:
 
     def follow(self, result: Path) -> None:
         """Have the page show the run that is stored there."""
-        self._order(result=str(result.absolute()), folder=str(Path.cwd()))
+        # A current folder that was removed is asked for only where it matters.
+        folder = "/" if result.is_absolute() else str(Path.cwd())
+        self._order(result=str(result.absolute()), folder=folder)
 
     def stay(self, seconds: float | None) -> None:
         """Let the finished report be read for so long, None until Ctrl-C.
