@@ -528,6 +528,33 @@ def test_foreign_reads_beside_a_cached_run_are_named(context: Context, server_ho
     assert "other processes read" in outcome.ledger.note
 
 
+@pytest.mark.parametrize("disturbed", [False, True])
+def test_other_sessions_of_the_database_are_not_counted(
+    context: Context, *, disturbed: bool
+) -> None:
+    """RIOPS and hits are of the own sessions' blocks, and who else was there is said, or nobody."""
+
+    def reads() -> None:
+        if disturbed:
+            with context.database() as other:
+                for _ in range(100):
+                    other.query("SELECT sum(scratch) FROM pgio1")
+
+    # Their blocks are in the server's counters when they leave.
+    work = {"work_unit": 255, "operations": 150, "scale": "16M"}
+    outcome = cached(context, {"sessions": reads}, **work)
+    values = {m.metric: m.value for m in outcome.measurements}
+    seconds = outcome.facts["sessions.window_s"]
+    touched = sum(row["select_blocks"] for row in outcome.tables["sessions"])
+    assert isinstance(seconds, float)
+    counted = (values["sessions.riops"] + values["sessions.cache_hits"]) * seconds
+
+    # Of an index there are a few blocks for each statement.
+    assert touched <= counted <= 1.1 * touched
+    told = [note for note in outcome.notes if note.startswith("other sessions of this database")]
+    assert len(told) == disturbed
+
+
 def test_a_run_that_never_leaves_the_buffers_is_buffered(context: Context) -> None:
     """It is neither cached nor physical, whatever few blocks came from where."""
     # Each block is missed once, of some hundred times that it is wanted.
