@@ -181,10 +181,10 @@ def drawing() -> str:
             ]
         top += height + _BAND_GAP
     shapes += _drawn_arrows(rooms, edges)
-    height = top - _BAND_GAP + 8
+    bottom = top - _BAND_GAP + 8
     return "\n".join(
         [
-            f'<svg xmlns="{_NAMESPACE}" viewBox="0 0 {_WIDTH} {height:.0f}" role="img">',
+            f'<svg xmlns="{_NAMESPACE}" viewBox="0 0 {_WIDTH} {bottom:.0f}" role="img">',
             "<title>The six bands of replayer; imports point down</title>",
             f"<style>{_STYLE}</style>",
             *shapes,
