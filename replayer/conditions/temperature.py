@@ -336,10 +336,18 @@ def _served(known: Underneath, measured: Residency) -> _Judgement | None:
         return _Judgement(Temperature.UNKNOWN, known.why, "run as root, or give a folder on a disk")
     if known.resident_bytes <= COLD_SHARE * measured.data_bytes:
         return None
+    names = " and ".join(known.files)
+    if not known.exact:
+        return _Judgement(
+            Temperature.UNKNOWN,
+            f"{show_size(known.resident_bytes)} of {names} are in memory, and how much of that is "
+            f"of these files is not known",
+            "run as root, or give a folder on a disk",
+        )
     share = 100 * known.resident_bytes / measured.data_bytes
     return _Judgement(
         Temperature.LUKEWARM,
-        f"{share:.3g} % of the bytes were in the page cache of {' and '.join(known.files)}",
+        f"{share:.3g} % of the bytes were in the page cache of {names}",
         "run as root, so that all caches can be dropped, or give a folder on a disk",
     )
 

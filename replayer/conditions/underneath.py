@@ -25,7 +25,9 @@ class Underneath:
 
     stack: Stack
     resident_bytes: int = 0
-    """Of the files' own bytes, in files beneath loop devices."""
+    """Of files beneath loop devices."""
+    exact: bool = True
+    """Whether it is known which parts of those files are these files' own; else all was counted."""
     files: tuple[str, ...] = ()
     """Those files, each with its device, in words."""
     why: str = ""
@@ -58,7 +60,7 @@ def look(files: Sequence[str | Path], stack_below: Stack) -> Underneath:
     if not stack_below.files:
         return Underneath(stack_below)
     places = _places(files)
-    resident, words = 0, []
+    resident, exact, words = 0, True, []
     for backing in stack_below.files:
         ranges = _ranges(backing, stack_below.files, places)
         within, why = resident_in(backing.path, ranges)
@@ -68,15 +70,9 @@ def look(files: Sequence[str | Path], stack_below: Stack) -> Underneath:
                 why=f"the files are on {backing.device} over {backing.path}, and how much of that "
                 f"is in memory is not known ({why})",
             )
-        if ranges is None and within:
-            return Underneath(
-                stack_below,
-                why=f"the files are on {backing.device} over {backing.path}, of which {within:,} "
-                f"bytes are in memory, and which of them are these files' is not known",
-            )
-        resident += within
+        resident, exact = resident + within, exact and ranges is not None
         words.append(f"{backing.path} beneath {backing.device}")
-    return Underneath(stack_below, resident, tuple(words))
+    return Underneath(stack_below, resident, exact, tuple(words))
 
 
 def _places(files: Iterable[str | Path]) -> Mapping[int, list[Segment] | None]:

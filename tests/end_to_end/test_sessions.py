@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from replayer.conditions import memory_bound
+from replayer.engines import connection, verbs
 from replayer.engines import engine as engines
-from replayer.engines import verbs
 from replayer.engines.connection import Database
 from replayer.errors import Impossible, ReplayerError, Skip
 from replayer.machine import processes
@@ -553,6 +553,24 @@ def test_other_sessions_of_the_database_are_not_counted(
     assert touched <= counted <= 1.1 * touched
     told = [note for note in outcome.notes if note.startswith("other sessions of this database")]
     assert len(told) == disturbed
+
+
+def test_other_sessions_beside_a_rate_are_told_of(context: Context) -> None:
+    """There the counters are everybody's; from PostgreSQL 18 on each session has its own too."""
+    with contextlib.ExitStack() as kept:
+
+        def reads() -> None:
+            other = kept.enter_context(context.database())
+            connection._sessions.discard(other.session)  # it is somebody else's
+            for _ in range(100):
+                other.query("SELECT sum(scratch) FROM pgio1")
+            other.query("SELECT pg_stat_force_next_flush()")
+
+        keys = {"rate": 20, "run_time": "2s", "scale": "16M"}
+        outcome = cached(context, {"sessions": reads}, **keys)
+    (told,) = [note for note in outcome.notes if note.startswith("other sessions of this database")]
+
+    assert told.endswith("meanwhile, which are counted here")
 
 
 def test_a_run_that_never_leaves_the_buffers_is_buffered(context: Context) -> None:
