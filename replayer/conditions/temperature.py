@@ -61,7 +61,8 @@ def make(
         return _judge(asked, ("every file read",), residency(files), files, host, others=True)
     if asked is Temperature.UNKNOWN:
         return _judge(asked, ("left as found",), residency(files), files, host, others=True)
-    steps, others = [], server is not None
+    steps: list[str] = []
+    others = server is not None
     if server is not None and asked is Temperature.COLD:
         steps, others = _without_buffers(server, server_reads=server_reads)
     below = underneath.stack_of(files, host)

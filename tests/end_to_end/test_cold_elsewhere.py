@@ -321,7 +321,8 @@ def test_what_somebody_reads_after_the_proof_is_said(context: Context, layers: P
         outcome = performed(walk, spec_of(path=layers / "lower", threads=2), context)
     cold = known(outcome.cold)
     step = {"step": "walk", "name": "walk", "repeat": 1, "status": "done", "started": ""}
-    words = report._cold_words(StepResult(**step, elapsed=1.0, spec={}, cold=cold))
+    result = StepResult.model_validate({**step, "elapsed": 1.0, "spec": {}, "cold": cold})
+    words = report._cold_words(result)
 
     assert cold.got is Temperature.COLD, cold.why
     assert cold.resident_bytes == 0

@@ -541,8 +541,7 @@ def test_other_sessions_of_the_database_are_not_counted(
                     other.query("SELECT sum(scratch) FROM pgio1")
 
     # Their blocks are in the server's counters when they leave.
-    work = {"work_unit": 255, "operations": 150, "scale": "16M"}
-    outcome = cached(context, {"sessions": reads}, **work)
+    outcome = cached(context, {"sessions": reads}, work_unit=255, operations=150, scale="16M")
     values = {m.metric: m.value for m in outcome.measurements}
     seconds = outcome.facts["sessions.window_s"]
     touched = sum(row["select_blocks"] for row in outcome.tables["sessions"])
@@ -566,8 +565,7 @@ def test_other_sessions_beside_a_rate_are_told_of(context: Context) -> None:
                 other.query("SELECT sum(scratch) FROM pgio1")
             other.query("SELECT pg_stat_force_next_flush()")
 
-        keys = {"rate": 20, "run_time": "2s", "scale": "16M"}
-        outcome = cached(context, {"sessions": reads}, **keys)
+        outcome = cached(context, {"sessions": reads}, rate=20, run_time="2s", scale="16M")
     (told,) = [note for note in outcome.notes if note.startswith("other sessions of this database")]
 
     assert told.endswith("meanwhile, which are counted here")
