@@ -327,7 +327,7 @@ def test_a_value_that_is_not_what_was_built_fails(context: Context) -> None:
     for change, words in (
         ('"time" = "time" + interval \'1 second\'', "the times of the table add up to"),
         ("lastname = lastname || '7'", "the last names of the table add up to"),
-        ("id = 93", "the ids of the table add up to .*3 where .*0 was built"),
+        ("id = 93", "the ids of the table add up to 153,550,841 where 153,550,848"),
     ):
         with context.database() as database:
             database.query(f"UPDATE persons1 SET {change} WHERE id = {first['id']}")
