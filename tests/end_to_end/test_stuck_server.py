@@ -222,7 +222,7 @@ trap '' TERM INT QUIT
 while :; do sleep 0.2; done
 """
 REFUSES = r"""
-import re, socket, sys
+import contextlib, re, socket, sys
 text = open(sys.argv[1] + "/replayer.cnf").read()
 path = re.search(r'^socket *= *"?([^"\n]+)', text, re.M)[1]
 end = socket.socket(socket.AF_UNIX)
@@ -231,7 +231,8 @@ end.listen()
 while True:
     one, _ = end.accept()
     said = b"\xff\x39\x05#42000no function current_schema here"
-    one.sendall(len(said).to_bytes(3, "little") + b"\0" + said)
+    with contextlib.suppress(OSError):
+        one.sendall(len(said).to_bytes(3, "little") + b"\0" + said)
     one.close()
 """
 
