@@ -21,6 +21,8 @@ LOGS = "capture.logs"
 _COARSE_NS = 10**9
 _FINE_NS = 10**6
 _MOST_FILES = 100_000
+_SHORTEST_HOLE = 16
+"""Zeros in a log of MySQL that are no text of a client: PostgreSQL's texts have none at all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +99,9 @@ def planned(wish: Wish) -> Plan:
         for one in candidates
         if one.layout != best.layout
     ]
+    for one in chosen:
+        if _log(best.layout).ENGINE == "mysql":
+            one.source.shortest_hole = _SHORTEST_HOLE
     chosen.sort(key=lambda one: (one.began or 0, one.source.name))
     return Plan(best.layout, tuple(_once(chosen, notes)), tuple(notes))
 
@@ -195,6 +200,7 @@ def _damage(plan: Plan) -> Iterator[str]:
     for one in plan.inputs:
         if one.damage:
             yield f"{one.name}: {one.damage}"
+        yield from one.holes.sentences(one.name)
         if one.unfinished:
             yield f"{one.name} ends in the middle of a line"
 
