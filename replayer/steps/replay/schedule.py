@@ -187,6 +187,10 @@ class Planner:
             self._of_others.pop(action.session, None)
             del self._sessions[action.session]
 
+    def leave_out(self, left_out: Mapping[str, int]) -> None:
+        """Count statements that were not added, by the reason."""
+        self._left_out.update(left_out)
+
     def _intended(self, action: Action, since: int) -> int:
         """Return when an action is to start, in ns since the begin of the replay."""
         start = since - self._from_ns

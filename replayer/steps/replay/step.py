@@ -26,6 +26,7 @@ from replayer.results import store
 from replayer.run.context import Context, Task
 from replayer.run.rates import Rates
 from replayer.steps.replay import target, worker
+from replayer.steps.replay.choice import Choice
 from replayer.steps.replay.outcome import Window, record
 from replayer.steps.replay.schedule import Planner, Schedule, processes_for
 from replayer.steps.replay.spec import Spec
@@ -153,13 +154,23 @@ def _planned(spec: Spec, context: Context, database: Database, capture: Reader) 
     try:
         if spec.order != "none":
             capture.check_order()
+        choice = Choice(spec, wire)
+        if choice.asked:
+            with context.progress.task("look for what is chosen"):
+                choice.look(capture.blocks())
         with context.progress.task("plan the replay", summary.actions) as task:
             for block in capture.blocks():
                 for session in block.sessions:
                     planner.describe(session)
+                    choice.describe(session)
                 for row in range(len(block)):
-                    planner.add(block.action(row), block.statement(row), block.place(row))
+                    what = block.action(row), block.statement(row), block.place(row)
+                    if not choice.asked or choice.keeps(*what):
+                        planner.add(*what)
                 task.advance(len(block))
+        planner.leave_out(choice.left_out())
+        for sentence in choice.notes():
+            context.findings.note(sentence)
     except BaseException:
         planner.close()
         raise
