@@ -17,7 +17,6 @@ from replayer.capture.entry import HOLED, Entry, Reading
 from replayer.capture.inputs import CUT
 from replayer.model import UNKNOWN_STATE
 
-COPY_DATA = "COPY FROM STDIN: its data is not in the log"
 FAST_PATH = "fast-path calls, which libpq makes for large objects"
 CUT_TEXT = "statements cut by a limit of length"
 CUT_VALUE = "parameters cut by log_parameter_max_length"
@@ -35,7 +34,6 @@ _STATEMENT = re.compile(r"(?:duration: [\d.]* ?m?s? *)?(?:statement: |execute |\
 """The beginning of a message about a statement, which may be cut behind its duration."""
 _VALUE = re.compile(r"\$\d+ = (NULL|'[^']*(?:''[^']*)*')")
 _PLACE = re.compile(r"\$\d")
-_COPY = re.compile(r"\bcopy\b.*\bfrom\s+stdin\b", re.IGNORECASE | re.DOTALL)
 _AUTHORIZED = re.compile(
     r"(?:replication )?connection authorized: user=(?P<user>.*?)(?: database=(?P<database>.*?))?"
     r"(?: application_name=(?P<application>.*?))?(?: SSL enabled.*| GSS .*| identity=.*)?\Z"
@@ -360,9 +358,6 @@ class Assembly:
 
     def _put(self, state: _Known, sent: _Sent, duration: int, end: int, sqlstate: str = "") -> None:
         does, text, name, parameters, start, query_id = sent
-        if ("stdin" in text or "STDIN" in text) and _COPY.search(text):
-            self._skip(state, COPY_DATA, end)
-            return
         if CUT in text:
             self._skip(state, CUT_TEXT, end)
             return

@@ -141,7 +141,8 @@ def convert(plan: Plan, wish: Wish, advance: Callable[[int], None]) -> Made:
         summary = writer.close(source, reading.skipped, damage) if whole else None
     if summary is None:
         raise Impossible(_nothing(plan, reading, damage))
-    return Made(summary, (*plan.notes, *_notes(plan, reading)))
+    notes = *plan.notes, *_notes(plan, reading), *_copies(summary)
+    return Made(summary, notes)
 
 
 def _check_out(out: Path, inputs: Sequence[Input]) -> None:
@@ -220,6 +221,14 @@ def _notes(plan: Plan, reading: Reading) -> Iterator[str]:
         )
     if reading.foreign:
         yield f"{reading.foreign:,} lines are of nothing that a server writes, and were passed over"
+
+
+def _copies(summary: Summary) -> Iterator[str]:
+    if summary.copies:
+        yield (
+            f"{sum(summary.copies.values()):,} statements are COPY FROM STDIN, whose data is not "
+            f"in the log: a replay leaves them out, unless its key copy_from names a folder with it"
+        )
 
 
 def _nothing(plan: Plan, reading: Reading, damage: Sequence[str]) -> str:

@@ -58,6 +58,9 @@ class Spec(StepSpec):
     tables: Names = ()
     """On which tables a transaction must have a statement to be replayed, written as in `users`,
     with or without a schema."""
+    copy_from: str = ""
+    """A folder with the data for COPY FROM STDIN, which no log has: schema.table.copy for each COPY
+    of a table, or schema.table.N.copy for its N-th; a COPY without data is left out."""
     begin: units.Duration | None = Field(None, ge=0, alias="from")
     """Second of the capture at which the replay begins; all of it unless it is given."""
     until: units.Duration | None = Field(None, gt=0)
