@@ -173,13 +173,17 @@ class Assembly:
         if not twice and self._whole(text):
             self._put(known, Action(known.number, "simple", time_ns, text=text))
 
-    def query(self, thread: str, action: Action, database: str | None = None) -> None:
+    def query(
+        self, thread: str, action: Action, database: str | None = None, user: str = ""
+    ) -> None:
         """Take a statement, whose action has no session yet; a log without connects begins one.
 
-        `database` is the one that it ran in, where the log says that with each.
+        `database` is the one that it ran in, where the log says that with each, as it does `user`.
         """
         logged = database is not None
-        known = self._of(thread, action.start_ns, database or "", before=not logged)
+        known = self._known.get(thread) or self._open(
+            thread, action.start_ns, user, database or "", before=not logged
+        )
         if not self._whole(action.text):
             return
         if database is not None:

@@ -208,7 +208,7 @@ class _Log:
         ended = self._text is not None and self._text[-1:] and self._text[-1].endswith(";")
         if (ended or (self._text is None and not self._facts)) and _NAMELESS.fullmatch(line):
             self.finish()
-            self._facts = {"nameless": ""}
+            self._facts = {"user": ""}
         if self._text is not None or not self._facts or _COMMAND.fullmatch(line):
             return False
         pairs = dict(_PAIR.findall(line))
@@ -266,7 +266,7 @@ class _Log:
             sqlstate=STATES.get(error, "HY000") if error else "",
             rows=_rows(text, facts),
         )
-        self.assembly.query(thread, action, facts["Schema"])
+        self.assembly.query(thread, action, facts["Schema"], facts["user"])
 
 
 def _duration(text: str) -> int:
