@@ -142,14 +142,15 @@ class Input:
         off ends with HOLE, and is the last of those that come with it.
         """
         held, dropping, windows = "", False, False
-        for number, block in enumerate(self.blocks(advance)):
+        first = True
+        for block in self.blocks(advance):
             if block == HOLE:
                 yield [held + HOLE]
                 held, dropping = "", False
                 continue
             pieces = block.split("\n")
-            if not number:
-                windows = len(pieces) > 1 and pieces[0].endswith("\r")
+            if first:
+                windows, first = len(pieces) > 1 and pieces[0].endswith("\r"), False
             if not dropping:
                 pieces[0] = held + pieces[0]
                 if len(pieces[0]) > LONGEST_LINE:

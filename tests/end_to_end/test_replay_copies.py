@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -46,7 +47,7 @@ def replayed(context: Context, tmp_path: Path) -> Replayed:
     def replay(folder: Path | None, *texts: str, **more: object) -> Outcome:
         capture = Capture().session(1)
         for number, text in enumerate(texts):
-            extended = {"parameters": ()} if text.endswith("/* extended */") else {}
+            extended: dict[str, Any] = {"parameters": ()} if text.endswith("/* extended */") else {}
             capture.runs(1, 0.1 * number, text, **extended)
         dump = tmp_path / "dump.sql"
         dump.write_text(DUMP)

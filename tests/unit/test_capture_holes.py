@@ -134,6 +134,17 @@ def test_holes_at_both_ends_and_between(tmp_path: Path, layout: str) -> None:
     ] == [True] * 3
 
 
+def test_a_hole_in_a_log_with_the_newest_line_first(tmp_path: Path) -> None:
+    """Exports are so, and are read from their end."""
+    lines = LOGS["json"].encode().splitlines(keepends=True)
+    log = b"".join(reversed(lines))
+    place = log.index(b"SELECT 7, ") + 4
+    summary, texts = _converted(tmp_path, _punched(log, (place, 20)))
+    assert texts == [TEXT.format(number=number) for number in range(COUNT) if number != 7]
+    assert summary.skipped == {holes.LOST: 1}
+    assert f"20 zeros from byte {place:,} " in summary.damage[0]
+
+
 @pytest.mark.parametrize("layout", ["csv", "json", "stderr"])
 def test_a_single_zero_in_a_log_of_postgres_is_a_hole(tmp_path: Path, layout: str) -> None:
     """None of its texts can have one."""

@@ -113,7 +113,7 @@ class _Log:
         self.finish()
         if precise or coarse:
             try:
-                self._time_ns = self._clock.ns(precise or dated(coarse))
+                self._time_ns = self._clock.ns(precise or dated(coarse or ""))
             except ValueError:
                 self._reading.hurt(f"{precise or coarse} is no time")
                 self._lose(command, NO_TIME)

@@ -22,9 +22,9 @@ _TEXTS = ("textPayload", "log", "message", "msg", "line", "MESSAGE")
 """Keys of envelopes around a line of a log."""
 _TIMES = ("timestamp", "time", "ts", "@timestamp")
 _LONG = re.compile(r'\{"[^\n]{1,2000}"error_severity": ?"')
-_CUT_STATEMENT = re.compile(
-    r"(?:\"|LOG: +)(?:duration: [\d.]+ ms  )?(?:statement: |execute )|\"statement\": ?\""
-)
+_MESSAGE = re.compile(r'"message": ?"([^"]{20})')
+_OF_STATEMENTS = re.compile(r"(?:duration: |statement: |execute )")
+_FAILED = re.compile(r'"error_severity": ?"(?:ERROR|FATAL)"')
 _STRINGS = {str}
 _SAMPLES = 500
 _WINDOW = 16
@@ -135,7 +135,9 @@ class _Reader:
         if not line.endswith(HOLE):
             self._order.reading.skip(assembly.CUT_TEXT)
             return ()
-        if _CUT_STATEMENT.search(line):
+        message = _MESSAGE.search(line)
+        statement = message is None or _OF_STATEMENTS.search(message[1]) or _FAILED.search(line)
+        if statement and line.startswith("{"):
             self._order.reading.skip(holes.LOST)
         return self._joiner.break_off() if self._joiner is not None else ()
 
