@@ -44,6 +44,7 @@ from replayer.steps.replay.work import (
     CONNECT,
     DISCONNECT,
     EXTENDED,
+    FED,
     FORGETS,
     IN_ORDER,
     NAMED,
@@ -383,6 +384,8 @@ class _Clients:
         assert connection is not None
         client.begun_ns = time.monotonic_ns()
         in_order = bool(record.flags & IN_ORDER)
+        if fed := record.flags >> FED:
+            connection.feed = self._job.feeds[fed - 1].fd
         try:
             if record.does == NAMED:
                 name, text = self._job.prepared[record.named]
