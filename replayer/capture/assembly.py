@@ -14,7 +14,7 @@ from replayer.capture.action import UNKNOWN, Action, Does, Session
 from replayer.capture.clock import Clock
 from replayer.capture.entry import Entry, Reading
 from replayer.capture.inputs import CUT
-from replayer.model import UNKNOWN_STATE
+from replayer.errors import UNKNOWN_STATE
 
 COPY_DATA = "COPY FROM STDIN: its data is not in the log"
 FAST_PATH = "fast-path calls, which libpq makes for large objects"

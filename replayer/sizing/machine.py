@@ -131,7 +131,7 @@ def located(engine: str, row: Mapping[str, Any], listener: int) -> Location | No
         for process in filter(None, (listener, _noted(directory / str(row["pid_file"])))):
             begun = processes.started(process)
             folder = processes.working_folder(process)
-            same = begun is not None and abs(begun - float(row["started"])) < _SAME_START
+            same = begun is not None and abs(begun - row.real("started")) < _SAME_START
             if same and (folder is None or folder == directory.resolve()):
                 return Location(directory, process)
     return None
