@@ -39,6 +39,7 @@ _HOLD = Asked("hold")
 _HOLDER = Asked("holder")
 """Who holds it: session, name, account, address, since and heard (seconds ago)."""
 _END = Asked("end_holder")
+_MEASURED = "two runs at once would measure each other"
 _AGAIN_SECONDS = 0.5
 _MARGIN_SECONDS = 5.0
 _ENDING_SECONDS = 10.0
@@ -100,10 +101,11 @@ class _Holder(NamedTuple):
         return f"{process}session {self.session}{account}{address}{since}"
 
 
-def take(database: Database, *, alone: bool) -> None:
+def take(database: Database, *, alone: bool, why: str = _MEASURED) -> None:
     """Take the lock, of all the server if `alone`, of one database else.
 
-    A holder that is gone is ended.  Raises Impossible, which names the holder, where it is not.
+    A holder that is gone is ended.  Raises Impossible, which names the holder and says `why` it is
+    in the way, where it is not.
     """
     verb = _LOCK
     if not alone and database.engine.verb(_LOCK_DATABASE) is not None:
@@ -121,7 +123,9 @@ def take(database: Database, *, alone: bool) -> None:
         if _is_there(holder, now):
             break
         holder = now or holder
-    raise Impossible(_sentence(database, holder, refused))
+    who = f" ({holder})" if holder else ""
+    words = f"the server is in use by another replayer{who}: {why}"
+    raise Impossible(f"{words}{_advice(database, holder, refused)}")
 
 
 def hold(database: Database) -> None:
@@ -229,16 +233,15 @@ def _is_there(before: _Holder | None, now: _Holder | None) -> bool:
     return before.heard is not None and now.heard is not None and now.heard < before.heard
 
 
-def _sentence(database: Database, holder: _Holder | None, refused: str) -> str:
-    who = f" ({holder})" if holder else ""
-    words = f"the server is in use by another replayer{who}: two runs at once would measure each"
+def _advice(database: Database, holder: _Holder | None, refused: str) -> str:
+    """Return what to do about a holder, as the end of a sentence."""
     if refused:
-        return f"{words} other; that process is gone, but its session could not be ended: {refused}"
+        return f"; that process is gone, but its session could not be ended: {refused}"
     verb = database.engine.verb(_END)
     if holder is None or verb is None:
-        return f"{words} other"
+        return ""
     (statement,) = verb.statements(session=holder.session)
-    return f"{words} other; wait for its end, or end it with `{statement}` on the server"
+    return f"; wait for its end, or end it with `{statement}` on the server"
 
 
 def _own_name() -> str:

@@ -286,7 +286,7 @@ def emptying(
             yield None
             return
         # Where others measure the machine nothing is removed, in whatever database.
-        lock.take(database, alone=False)
+        lock.take(database, alone=False, why="nothing is removed until its run ends")
         own = engine.spec.connect.database
         try:
             with (
