@@ -227,12 +227,12 @@ def test_no_number_of_a_server_passes_by_that_check() -> None:
     """Whatever module asks a server takes numbers by `number` and `real`."""
     bare = re.compile(r"\b(?:int|float)\((?:row\[|rows\[|(?:self\.)?_?database\.)")
     talking = re.compile(r"import .*\b(?:Database|Row|Asked)\b")
-    of_results = ".tables.get("
+    of_results = {"changes.py", "replayed.py"}
     found = [
         f"{path.name}:{number}: {line.strip()}"
         for folder in ("servers", "tables", "load", "capture", "steps", "sizing", "conditions")
         for path in (Path(replayer.__file__).parent / folder).rglob("*.py")
-        if talking.search(text := path.read_text()) and of_results not in text
+        if path.name not in of_results and talking.search(text := path.read_text())
         for number, line in enumerate(text.splitlines(), 1)
         if bare.search(line)
     ]
