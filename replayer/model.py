@@ -195,10 +195,6 @@ class Reads(Noun):
     device: str
 
 
-UNKNOWN_STATE = "?????"
-"""The SQLSTATE of an error of which the log has none: any error may be it."""
-
-
 class Places(Noun):
     """Digests of what was answered, by where that stands in the capture.
 

@@ -15,7 +15,7 @@ from replayer.capture.action import UNKNOWN, Action, Does, Session
 from replayer.capture.clock import Clock
 from replayer.capture.entry import HOLED, Entry, Reading
 from replayer.capture.inputs import CUT
-from replayer.model import UNKNOWN_STATE
+from replayer.errors import UNKNOWN_STATE
 
 FAST_PATH = "fast-path calls, which libpq makes for large objects"
 CUT_TEXT = "statements cut by a limit of length"

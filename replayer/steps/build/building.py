@@ -199,7 +199,7 @@ class Build:
     def _point(self) -> _Point:
         verb = self.database.engine.verb(persons.WAL)
         cpu = self.context.server.cpu_seconds()
-        wal = int(self.database.value(verb)) if verb is not None else None
+        wal = self.database.number(verb) if verb is not None else None
         return _Point(time.monotonic_ns(), wal, cpu)
 
 

@@ -137,7 +137,7 @@ def check_space(
         compression=shape.compression,
         segments=_segments(spec, shape),
     )
-    data, wal = int(row["table_bytes"]), int(row["wal_bytes"])
+    data, wal = row.number("table_bytes"), row.number("wal_bytes")
     wanted = data + wal + _MARGIN_BYTES + int(_MARGIN_SHARE * (data + wal))
     free = free_bytes(folder) + freed
     if wanted > free:

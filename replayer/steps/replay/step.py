@@ -56,6 +56,11 @@ def stays(_spec: Spec) -> str:
     return "a replay is run where its capture lies"
 
 
+def measures_machine(spec: Spec) -> bool:
+    """Tell whether it needs the server for itself: its caches, or the one database for copies."""
+    return spec.cold is not Temperature.UNKNOWN or bool(spec.restore)
+
+
 def check(spec: Spec, context: Context) -> None:
     """Raise Impossible for a file that is no capture, or a database that may not be changed."""
     with _capture(spec) as capture, CopyFiles(spec.copy_from) as copy_files:
@@ -288,7 +293,7 @@ class _Replay:
         except ReplayerError:
             # A server that is lost is told by those who work on it.
             return
-        self._waiting.add({str(row["wait"]): float(row["sessions"]) for row in rows})
+        self._waiting.add({str(row["wait"]): row.real("sessions") for row in rows})
 
     def _take(self, part: Part, done_by: dict[int, Part]) -> None:
         self._tallies.append(part.tally)

@@ -22,8 +22,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from replayer.errors import UNKNOWN_STATE
 from replayer.load.alarm import Alarm
-from replayer.model import UNKNOWN_STATE
 from replayer.steps.replay.broken import LOST, Gone, Refused
 from replayer.steps.replay.gate import Gate
 from replayer.steps.replay.spool import records

@@ -155,7 +155,7 @@ def _missed(database: Database) -> int:
     verb = database.engine.verb(protocol.COUNTERS)
     if verb is None:
         return 0
-    return int(database.row(verb)["reads"]) * database.engine.block_size
+    return database.row(verb).number("reads") * database.engine.block_size
 
 
 def _after_start(cold: Cold, files: list[Path], database: Database) -> tuple[Cold, int | None]:

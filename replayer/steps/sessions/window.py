@@ -75,7 +75,7 @@ def _counters(database: Database) -> Counters:
     That is a handful of catalogue blocks for each poll, against the sessions' hundred thousands.
     """
     row = database.row(protocol.COUNTERS)
-    return Counters(float(row["clock"]), int(row["hits"]), int(row["reads"]))
+    return Counters(row.real("clock"), row.number("hits"), row.number("reads"))
 
 
 def _settled(database: Database) -> Counters:
@@ -175,8 +175,8 @@ def measure_window(spec: Spec, wanted: TableSet, context: Context, database: Dat
         window.after = Counters(ended, window.after.hits, window.after.reads)
     _tell_apart(window, first.rows, _rows_read(database))
     moved = database.row(_UPDATES)
-    window.updated = moved["updated"] - updates["updated"]
-    window.hot = moved["hot"] - updates["hot"]
+    window.updated = moved.number("updated") - updates.number("updated")
+    window.hot = moved.number("hot") - updates.number("hot")
     return window
 
 
