@@ -37,6 +37,30 @@ _AUTHORIZED = re.compile(
     r"(?:replication )?connection authorized: user=(?P<user>.*?)(?: database=(?P<database>.*?))?"
     r"(?: application_name=(?P<application>.*?))?(?: SSL enabled.*| GSS .*| identity=.*)?\Z"
 )
+_WAITS = re.compile(
+    r"process \d+ (?:still waiting|(?:detected|avoided) deadlock while waiting) for .*"
+    r" after (\d+\.\d+) ms"
+)
+"""What log_lock_waits logs of a session that waits for a lock."""
+_PATIENCE = re.compile(
+    r"\s*set\s+(?:session\s+|local\s+)?(deadlock|lock|statement)_timeout\s*(?:=|\bto\b)\s*"
+    r"'?\s*(\d{1,12})\s*(us|ms|s|min|h|d)?\s*'?\s*;?\s*\Z",
+    re.IGNORECASE,
+)
+_RELOADED = re.compile(
+    r"parameter \"(deadlock|lock|statement)_timeout\" changed to \"(\d{1,12})(us|ms|s|min|h|d)?\""
+)
+_UNITS_NS = {
+    "us": 10**3,
+    "ms": 10**6,
+    "s": 10**9,
+    "min": 60 * 10**9,
+    "h": 3600 * 10**9,
+    "d": 86400 * 10**9,
+}
+_DEADLOCK_TIMEOUT_NS = 10**9
+"""The default of a server; another one is in the log where it was changed, or where one waited."""
+_DEADLOCK = "40P01"
 _STARTING = re.compile(r"starting PostgreSQL (\d{1,2}(?:\.\d{1,2}|beta\d|rc\d|devel)?)")
 _NAMES = {"[unknown]": ""}
 _STATES = (
@@ -88,7 +112,10 @@ class _Sent(NamedTuple):
 class _Known:
     """What is known of a session."""
 
-    __slots__ = ("begun", "bound", "connected", "free_ns", "number", "origin", "received_ns")
+    __slots__ = (
+        *("begun", "bound", "bound_ns", "connected", "free_ns", "number", "origin", "patience_ns"),
+        *("received_ns", "waits_ns"),
+    )
 
     def __init__(self, origin: tuple[str, str, str]) -> None:
         self.number = 0
@@ -100,6 +127,12 @@ class _Known:
         self.begun: _Sent | None = None
         self.bound: tuple[str, str, tuple[str | None, ...] | None] | None = None
         """Name, text and parameters of what was bound and not yet executed."""
+        self.bound_ns = 0
+        """When that was bound."""
+        self.waits_ns = 0
+        """When it began to wait for a lock, as far as the log tells."""
+        self.patience_ns: dict[str, int] = {}
+        """What it set its timeouts to, by the first word of their names."""
 
 
 class Assembly:
@@ -117,6 +150,8 @@ class Assembly:
         self._first_ns = UNKNOWN
         self._connections = False
         self._longest_value = 0
+        self._patience_ns = {"deadlock": _DEADLOCK_TIMEOUT_NS}
+        """Timeouts of all sessions that set none of their own."""
 
     def take(self, entries: Iterable[Entry]) -> list[Action]:
         """Return what ended with these entries."""
@@ -211,10 +246,25 @@ class Assembly:
             self._reading.skip(FAST_PATH)
         elif "connection" in message:
             self._connection(entry, message)
+        else:
+            self._take_note(entry, message)
+
+    def _take_note(self, entry: Entry, message: str) -> None:
+        """Take what the server says of itself, and of who waits."""
+        if message.startswith("process "):
+            self._waited(entry, message)
         elif message.startswith("database system is ready"):
             self._restarted(entry)
         elif (match := _STARTING.match(message)) is not None:
             self._reading.version = match[1]
+        elif (match := _RELOADED.match(message)) is not None:
+            self._patience_ns[match[1]] = _nanoseconds(match)
+
+    def _waited(self, entry: Entry, message: str) -> None:
+        """Take how long a session has waited for a lock by now."""
+        match, state = _WAITS.match(message), self._known.get(entry.session)
+        if match is not None and state is not None:
+            state.waits_ns = entry.time_ns - round(float(match[1]) * 1e6)
 
     def _connection(self, entry: Entry, message: str) -> None:
         if message.startswith("connection received: "):
@@ -354,6 +404,8 @@ class Assembly:
         # Stamps are coarser than durations: what follows its session's last action begins after it.
         start = max(start, state.free_ns)
         state.free_ns = start + max(duration, 1)
+        if not sqlstate and "timeout" in text and (match := _PATIENCE.match(text)) is not None:
+            state.patience_ns[match[1].lower()] = _nanoseconds(match)
         self._reading.statements += 1
         self._ended.append(
             Action(state.number, does, start, duration, text, name, parameters, sqlstate, UNKNOWN,
@@ -428,6 +480,7 @@ class Assembly:
         if state is not None:
             self._give_up(state, entry.time_ns)
             state.bound = name, text, self._parameters(entry.detail, text)[0]
+            state.bound_ns = entry.time_ns
 
     def _failed(self, entry: Entry) -> None:
         """Take an error: it may be the only entry of its statement."""
@@ -462,6 +515,8 @@ class Assembly:
         text, name = entry.statement, ""
         does: Does = "simple"
         parameters: tuple[str | None, ...] | None = None
+        code = _state(entry)
+        start = self._start_of_failed(state, entry, code)
         bound, state.bound = state.bound, None
         if bound is not None and bound[1] == text and bound[2] is not None:
             does, (name, _, parameters) = "extended", bound
@@ -471,8 +526,33 @@ class Assembly:
             if reason:
                 self._skip(state, reason, entry.time_ns)
                 return
-        sent = _Sent(does, text, name, parameters, entry.time_ns, entry.query_id)
-        self._put(state, sent, UNKNOWN, entry.time_ns, _state(entry))
+        sent = _Sent(does, text, name, parameters, start, entry.query_id)
+        duration = entry.time_ns - start or UNKNOWN
+        self._put(state, sent, duration, entry.time_ns, code)
+
+    def _start_of_failed(self, state: _Known, entry: Entry, code: str) -> int:
+        """Return when a statement began of which the log has the error only, as far as it tells.
+
+        Its values were bound then, or it has waited since for a lock, or for as long as a timeout.
+        """
+        end = entry.time_ns
+        known = [end]
+        if state.bound is not None and state.bound[1] == entry.statement:
+            known.append(state.bound_ns)
+        if state.waits_ns >= state.free_ns:
+            known.append(state.waits_ns)
+        else:
+            known.append(end - self._patience_of(state, entry, code))
+        # It cannot have begun before its session's last one ended.
+        return max(min(known), min(state.free_ns, end))
+
+    def _patience_of(self, state: _Known, entry: Entry, code: str) -> int:
+        """Return after how long a timeout ended a statement, 0 where none did that is known."""
+        which = "deadlock" if code == _DEADLOCK else ""
+        for name in ("lock", "statement"):
+            if f"due to {name} timeout" in entry.message:
+                which = name
+        return state.patience_ns.get(which) or self._patience_ns.get(which, 0)
 
     def _close(self, key: str, end: int) -> None:
         """End a session, if it had begun."""
@@ -546,6 +626,11 @@ def _session_start(session: str) -> int:
         return int(session.partition(".")[0], 16)
     except ValueError:
         return 0
+
+
+def _nanoseconds(match: re.Match[str]) -> int:
+    """Return a timeout as a server has it: its name, a number, and a unit, which is ms without."""
+    return int(match[2]) * _UNITS_NS[(match[3] or "ms").lower()]
 
 
 def _state(entry: Entry) -> str:

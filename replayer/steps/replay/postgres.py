@@ -9,7 +9,7 @@ import os
 import re
 import select
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -158,6 +158,11 @@ class Connection:
         self._parsing: bytes | None = None
         self._known: dict[bytes, tuple[str, int, int]] = {}
         self._start()
+
+    @property
+    def session(self) -> int:
+        """Return the number of the session's process."""
+        return int(self._pg.backend_pid)
 
     @property
     def idle(self) -> bool:
@@ -411,3 +416,20 @@ def _sqlstate(body: bytes) -> str:
         if field[:1] == b"C":
             return field[1:].decode("ascii", "replace")
     return "XX000"
+
+
+def blocked(conninfo: str, statement: str) -> Generator[list[tuple[int, int]], None, None]:
+    """Yield who waits for whom, each time that it is asked for; end where that cannot be asked."""
+    own = pq.PGconn.connect(conninfo.encode())
+    try:
+        while own.status == pq.ConnStatus.OK:
+            result = own.exec_(statement.encode())
+            if result.status != pq.ExecStatus.TUPLES_OK:
+                return
+            cells = [
+                [int(result.get_value(row, column) or 0) for column in (0, 1)]
+                for row in range(result.ntuples)
+            ]
+            yield [(waits, whom) for waits, whom in cells]
+    finally:
+        own.finish()
