@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psycopg
@@ -140,7 +140,14 @@ def test_the_victims_of_the_source_are_those_of_the_replay(
 ) -> None:
     """In the order of commits, at any speed, without anybody waiting in vain."""
     rows, outcome = again(two[0], order="commit", order_timeout=PATIENT, speed=speed)
-    print(outcome.facts, outcome.notes, outcome.tables.get("divergences"), value(outcome, "replay.elapsed"), rows[:2], two[1][:2])
+    print(
+        outcome.facts,
+        outcome.notes,
+        outcome.tables.get("divergences"),
+        value(outcome, "replay.elapsed"),
+        rows[:2],
+        two[1][:2],
+    )
 
     assert rows == two[1]
     assert dict(rows)[1] == dict(rows)[2] == 3

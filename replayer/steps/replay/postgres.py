@@ -3,6 +3,7 @@
 libpq makes the connection; from then on its messages are written and read here.
 """
 
+import contextlib
 import ctypes
 import functools
 import os
@@ -421,15 +422,14 @@ def _sqlstate(body: bytes) -> str:
 def blocked(conninfo: str, statement: str) -> Generator[list[tuple[int, int]], None, None]:
     """Yield who waits for whom, each time that it is asked for; end where that cannot be asked."""
     own = pq.PGconn.connect(conninfo.encode())
-    try:
+    with contextlib.ExitStack() as stack:
+        stack.callback(own.finish)
+        stack.enter_context(contextlib.suppress(OperationalError))
         while own.status == pq.ConnStatus.OK:
             result = own.exec_(statement.encode())
             if result.status != pq.ExecStatus.TUPLES_OK:
                 return
-            cells = [
-                [int(result.get_value(row, column) or 0) for column in (0, 1)]
+            yield [
+                (int(result.get_value(row, 0) or 0), int(result.get_value(row, 1) or 0))
                 for row in range(result.ntuples)
             ]
-            yield [(waits, whom) for waits, whom in cells]
-    finally:
-        own.finish()

@@ -884,10 +884,12 @@ class _Lookout:
             yield self._made.get()
 
     def close(self) -> None:
-        """End the thread, and give the rest back."""
+        """End the thread, unless it waits for a server that is silent: then it ends with all."""
         self._wanted.put(_NO_MORE)
         if self._thread is not None:
-            self._thread.join()
+            self._thread.join(_LONGEST_WAIT)
+            if self._thread.is_alive():
+                return
         os.close(self.bell)
 
     def _run(self) -> None:
