@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
+from replayer.capture import patience
 from replayer.capture.action import UNKNOWN, Action, Does, Session
 from replayer.capture.clock import Clock
 from replayer.capture.entry import Entry, Reading
@@ -37,30 +38,6 @@ _AUTHORIZED = re.compile(
     r"(?:replication )?connection authorized: user=(?P<user>.*?)(?: database=(?P<database>.*?))?"
     r"(?: application_name=(?P<application>.*?))?(?: SSL enabled.*| GSS .*| identity=.*)?\Z"
 )
-_WAITS = re.compile(
-    r"process \d+ (?:still waiting|(?:detected|avoided) deadlock while waiting) for .*"
-    r" after (\d+\.\d+) ms"
-)
-"""What log_lock_waits logs of a session that waits for a lock."""
-_PATIENCE = re.compile(
-    r"\s*set\s+(?:session\s+|local\s+)?(deadlock|lock|statement)_timeout\s*(?:=|\bto\b)\s*"
-    r"'?\s*(\d{1,12})\s*(us|ms|s|min|h|d)?\s*'?\s*;?\s*\Z",
-    re.IGNORECASE,
-)
-_RELOADED = re.compile(
-    r"parameter \"(deadlock|lock|statement)_timeout\" changed to \"(\d{1,12})(us|ms|s|min|h|d)?\""
-)
-_UNITS_NS = {
-    "us": 10**3,
-    "ms": 10**6,
-    "s": 10**9,
-    "min": 60 * 10**9,
-    "h": 3600 * 10**9,
-    "d": 86400 * 10**9,
-}
-_DEADLOCK_TIMEOUT_NS = 10**9
-"""The default of a server; another one is in the log where it was changed, or where one waited."""
-_DEADLOCK = "40P01"
 _STARTING = re.compile(r"starting PostgreSQL (\d{1,2}(?:\.\d{1,2}|beta\d|rc\d|devel)?)")
 _NAMES = {"[unknown]": ""}
 _STATES = (
@@ -150,7 +127,7 @@ class Assembly:
         self._first_ns = UNKNOWN
         self._connections = False
         self._longest_value = 0
-        self._patience_ns = {"deadlock": _DEADLOCK_TIMEOUT_NS}
+        self._patience_ns = {"deadlock": patience.DEADLOCK_NS}
         """Timeouts of all sessions that set none of their own."""
 
     def take(self, entries: Iterable[Entry]) -> list[Action]:
@@ -257,14 +234,14 @@ class Assembly:
             self._restarted(entry)
         elif (match := _STARTING.match(message)) is not None:
             self._reading.version = match[1]
-        elif (match := _RELOADED.match(message)) is not None:
-            self._patience_ns[match[1]] = _nanoseconds(match)
+        elif (changed := patience.changed(message)) is not None:
+            self._patience_ns[changed[0]] = changed[1]
 
     def _waited(self, entry: Entry, message: str) -> None:
         """Take how long a session has waited for a lock by now."""
-        match, state = _WAITS.match(message), self._known.get(entry.session)
-        if match is not None and state is not None:
-            state.waits_ns = entry.time_ns - round(float(match[1]) * 1e6)
+        waited, state = patience.waited_ns(message), self._known.get(entry.session)
+        if waited is not None and state is not None:
+            state.waits_ns = entry.time_ns - waited
 
     def _connection(self, entry: Entry, message: str) -> None:
         if message.startswith("connection received: "):
@@ -404,8 +381,8 @@ class Assembly:
         # Stamps are coarser than durations: what follows its session's last action begins after it.
         start = max(start, state.free_ns)
         state.free_ns = start + max(duration, 1)
-        if not sqlstate and "timeout" in text and (match := _PATIENCE.match(text)) is not None:
-            state.patience_ns[match[1].lower()] = _nanoseconds(match)
+        if not sqlstate and "timeout" in text and (given := patience.given(text)) is not None:
+            state.patience_ns[given[0]] = given[1]
         self._reading.statements += 1
         self._ended.append(
             Action(state.number, does, start, duration, text, name, parameters, sqlstate, UNKNOWN,
@@ -548,10 +525,7 @@ class Assembly:
 
     def _patience_of(self, state: _Known, entry: Entry, code: str) -> int:
         """Return after how long a timeout ended a statement, 0 where none did that is known."""
-        which = "deadlock" if code == _DEADLOCK else ""
-        for name in ("lock", "statement"):
-            if f"due to {name} timeout" in entry.message:
-                which = name
+        which = patience.ended(entry.message, code)
         return state.patience_ns.get(which) or self._patience_ns.get(which, 0)
 
     def _close(self, key: str, end: int) -> None:
@@ -626,11 +600,6 @@ def _session_start(session: str) -> int:
         return int(session.partition(".")[0], 16)
     except ValueError:
         return 0
-
-
-def _nanoseconds(match: re.Match[str]) -> int:
-    """Return a timeout as a server has it: its name, a number, and a unit, which is ms without."""
-    return int(match[2]) * _UNITS_NS[(match[3] or "ms").lower()]
 
 
 def _state(entry: Entry) -> str:

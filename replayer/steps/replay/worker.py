@@ -10,7 +10,6 @@ What runs in worker processes is here, in modules that import little.
 import contextlib
 import gc
 import heapq
-import os
 import queue
 import resource
 import select
@@ -28,6 +27,7 @@ from replayer.load.alarm import Alarm
 from replayer.model import UNKNOWN_STATE
 from replayer.steps.replay.broken import LOST, Gone, Refused
 from replayer.steps.replay.gate import Gate
+from replayer.steps.replay.lookout import Lookout
 from replayer.steps.replay.spool import records
 from replayer.steps.replay.tally import (
     FIELDS,
@@ -41,7 +41,7 @@ from replayer.steps.replay.tally import (
     tally,
     where,
 )
-from replayer.steps.replay.wire import Connecting, Connection, blocked, connecting
+from replayer.steps.replay.wire import Connecting, Connection, connecting
 from replayer.steps.replay.work import (
     CONNECT,
     DISCONNECT,
@@ -71,7 +71,6 @@ _PATIENCE_NS = 30 * 10**9
 _CONNECT_NS = 10 * 10**9
 _FIRST_PAUSE_NS = 100_000_000
 _LONGEST_PAUSE_NS = 1_000_000_000
-_NO_MORE = -1
 _IN_FAILED_TRANSACTION = number_of("25P02")
 _ANY_STATE = number_of(UNKNOWN_STATE)
 _MISSING = frozenset(map(number_of, ("26000", "34000", "3B001")))
@@ -178,9 +177,9 @@ class _Clients:
         self._poll.register(self._alarm.fd, select.EPOLLIN | select.EPOLLET)
         if self._gate is not None:
             self._poll.register(self._gate.bell, select.EPOLLIN)
-        self._lookout: _Lookout | None = None
+        self._lookout: Lookout | None = None
         if self._gate is not None and job.blocked is not None:
-            self._lookout = _Lookout(job)
+            self._lookout = Lookout(job)
             self._poll.register(self._lookout.bell, select.EPOLLIN)
         self._look_ns, self._look_pause = 0, _LOOK_NS
         """When it is looked next for those that wait for each other, and how long after."""
@@ -850,57 +849,6 @@ class _Teller:
             part, rows, hashes, begin_ns = waiting
             counted = tally(rows, hashes, begin_ns, timed=self._timed)
             self._report(replace(part, tally=Tally.of([counted, part.tally])))
-
-
-class _Lookout:
-    """Asks, in a thread of its own, who waits in the server for whom."""
-
-    def __init__(self, job: Job) -> None:
-        assert job.blocked is not None
-        self._wire, self._asked = job.wire, job.blocked
-        self.bell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
-        """What can be read when there is an answer."""
-        self._wanted: queue.SimpleQueue[int] = queue.SimpleQueue()
-        self._made: queue.SimpleQueue[tuple[int, list[tuple[int, int]]]] = queue.SimpleQueue()
-        self._under_way = False
-        self._thread: threading.Thread | None = None
-
-    def ask(self) -> None:
-        """Have it asked, unless it is already."""
-        if self._under_way:
-            return
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._run, daemon=True)
-            self._thread.start()
-        self._under_way = True
-        self._wanted.put(time.monotonic_ns())
-
-    def answers(self) -> Iterator[tuple[int, list[tuple[int, int]]]]:
-        """Yield who waited for whom at a time, as far as that was answered meanwhile."""
-        with contextlib.suppress(BlockingIOError):
-            os.eventfd_read(self.bell)
-        while not self._made.empty():
-            self._under_way = False
-            yield self._made.get()
-
-    def close(self) -> None:
-        """End the thread, unless it waits for a server that is silent: then it ends with all."""
-        self._wanted.put(_NO_MORE)
-        if self._thread is not None:
-            self._thread.join(_LONGEST_WAIT)
-            if self._thread.is_alive():
-                return
-        os.close(self.bell)
-
-    def _run(self) -> None:
-        asking = blocked(self._wire, self._asked.conninfo, self._asked.statement)
-        with contextlib.closing(asking):
-            while (at := self._wanted.get()) != _NO_MORE:
-                waits = next(asking, None)
-                if waits is None:
-                    return
-                self._made.put((at, waits))
-                os.eventfd_write(self.bell, 1)
 
 
 def _answered(attempt: Connecting, seconds: float) -> bool:
