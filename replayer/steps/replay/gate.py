@@ -17,6 +17,8 @@ from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from replayer.watch.workers import Descriptor
 
 _NEVER = b"\0"
@@ -230,7 +232,7 @@ class Gate:
         known = self._clients
         edges: dict[int, set[int]] = {}
         numbers: dict[int, int] = {}
-        for number in range(len(known) // _COLUMNS):
+        for number in self._present():
             at = number * _COLUMNS
             if known[at + _SESSION]:
                 numbers[known[at + _SESSION]] = number
@@ -244,6 +246,14 @@ class Gate:
             if who in numbers and whom in numbers and not known[numbers[who] * _COLUMNS + _WAITS]:
                 edges.setdefault(numbers[who], set()).add(numbers[whom])
         return edges
+
+    def _present(self) -> list[int]:
+        """Return the clients that are connected or wait: few of those that a long capture has."""
+        if not len(self._clients):
+            return []
+        table = np.frombuffer(self._clients, np.int64).reshape(-1, _COLUMNS)
+        present: list[int] = np.flatnonzero(table[:, _SESSION] | table[:, _WAITS]).tolist()
+        return present
 
     def _owner(self, waits: int) -> int:
         """Return whose end is the next one of what a client waits for."""
