@@ -516,10 +516,11 @@ class Assembly:
         known = [end]
         if state.bound is not None and state.bound[1] == entry.statement:
             known.append(state.bound_ns)
-        if state.waits_ns >= state.free_ns:
-            known.append(state.waits_ns)
-        else:
-            known.append(end - self._patience_of(state, entry, code))
+        waited = end - state.waits_ns
+        if state.waits_ns < state.free_ns:
+            waited = self._patience_of(state, entry, code)
+        # Stamps are cut to milliseconds: it began after those that it waited for, not with them.
+        known.append(end - max(0, waited - patience.RESOLUTION_NS))
         # It cannot have begun before its session's last one ended.
         return max(min(known), min(state.free_ns, end))
 

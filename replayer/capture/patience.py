@@ -4,6 +4,7 @@ import re
 
 DEADLOCK_NS = 10**9
 """The default of deadlock_timeout; another one is in the log where it was changed or waited for."""
+RESOLUTION_NS = 10**6
 _WAITS = re.compile(
     r"process \d+ (?:still waiting|(?:detected|avoided) deadlock while waiting) for .*"
     r" after (\d+\.\d+) ms"

@@ -112,6 +112,7 @@ def lock_in_two_orders(
     for place, session in enumerate((first, second)):
         session.execute("BEGIN")
         change(session, cell + place)
+    time.sleep(pause)
 
     def wait() -> None:
         source.wait_for(first)
