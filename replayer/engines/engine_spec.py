@@ -189,6 +189,8 @@ class ServerSpec(Noun):
     start: tuple[_OfServer, ...] = ()
     stays: bool = False
     """It does not go into the background by itself."""
+    starting: _Pattern = re.compile("$^")
+    """What the server answers to connections while it still starts."""
     stop_signals: tuple[Literal["SIGTERM", "SIGINT", "SIGQUIT"], ...] = ("SIGTERM",)
     """What the main process gets to stop, the next one where it hangs at the one before."""
     release: tuple[tuple[_OfServer, ...], ...] = ()

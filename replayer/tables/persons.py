@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     from replayer.engines.connection import Database
 
 NAME = "persons1"
+SEEDS = ("Jordan", "Kumar", "Duglas", "Johnson", "Petrov", "Hiraga")
+"""The last names of the first six rows."""
+FIRST_ID = 100
+"""Of the first row; the others of the first six follow it."""
 
 _FOUND = Asked("table/found")
 _STATE = Asked("table/state")

@@ -79,7 +79,7 @@ class Build:
             begin_ns = self.context.sampler.mark()
             if done is None:
                 self._create()
-                with self._watched(0, len(doubling.SEEDS)):
+                with self._watched(0, len(persons.SEEDS)):
                     builder.seed()
             for one in todo:
                 with self._watched(one.number, one.rows):

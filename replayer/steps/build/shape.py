@@ -11,7 +11,7 @@ from replayer.model import Fact
 from replayer.run.context import Context
 from replayer.steps.build import doubling
 from replayer.steps.build.spec import Spec
-from replayer.tables.persons import Shape
+from replayer.tables.persons import SEEDS, Shape
 
 _MOST_SEGMENTS = 1024
 """Where the size of a segment is not given it grows, so that there are no more than this."""
@@ -33,7 +33,7 @@ def layout_of(spec: Spec, engine: Engine) -> str:
 
 def segment_rows_of(spec: Spec, engine: Engine, layout: str) -> int:
     """Return the rows of a segment; raise Impossible for a number that no doubling gives."""
-    seeds = len(doubling.SEEDS)
+    seeds = len(SEEDS)
     keys = engine.spec.layouts.get(layout, Layout())
     if spec.segment_rows is None:
         rows = keys.segment_rows
