@@ -232,6 +232,12 @@ class Replayed(Noun):
     25P02 in a failed transaction; they are not in `errors`."""
     logged_errors: dict[str, int] = Field(default_factory=dict)
     """By SQLSTATE: errors of the same executions in the log, with their consequences."""
+    failed_here: dict[str, int] = Field(default_factory=dict)
+    """By SQLSTATE: errors of executions that went well in the log."""
+    failed_there: dict[str, int] = Field(default_factory=dict)
+    """By SQLSTATE: the log's errors of executions that went well."""
+    failed_otherwise: tuple[dict[str, int], dict[str, int]] = ({}, {})
+    """By SQLSTATE: errors of executions that have another one in the log, and that other one."""
     rows: int | None = None
     """Rows that were returned or changed, in all answers without an error; None if not counted."""
     rows_hash: str | None = None

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
-from replayer.capture import holes
+from replayer.capture import holes, patience
 from replayer.capture.action import UNKNOWN, Action, Does, Session
 from replayer.capture.clock import Clock
 from replayer.capture.entry import HOLED, Entry, Reading
@@ -89,7 +89,10 @@ class _Sent(NamedTuple):
 class _Known:
     """What is known of a session."""
 
-    __slots__ = ("begun", "bound", "connected", "free_ns", "number", "origin", "received_ns")
+    __slots__ = (
+        *("begun", "bound", "bound_ns", "connected", "free_ns", "number", "origin", "patience_ns"),
+        *("received_ns", "waits_ns"),
+    )
 
     def __init__(self, origin: tuple[str, str, str]) -> None:
         self.number = 0
@@ -101,6 +104,12 @@ class _Known:
         self.begun: _Sent | None = None
         self.bound: tuple[str, str, tuple[str | None, ...] | None] | None = None
         """Name, text and parameters of what was bound and not yet executed."""
+        self.bound_ns = 0
+        """When that was bound."""
+        self.waits_ns = 0
+        """When it began to wait for a lock, as far as the log tells."""
+        self.patience_ns: dict[str, int] = {}
+        """What it set its timeouts to, by the first word of their names."""
 
 
 class Assembly:
@@ -118,6 +127,8 @@ class Assembly:
         self._first_ns = UNKNOWN
         self._connections = False
         self._longest_value = 0
+        self._patience_ns = {"deadlock": patience.DEADLOCK_NS}
+        """Timeouts of all sessions that set none of their own."""
 
     def take(self, entries: Iterable[Entry]) -> list[Action]:
         """Return what ended with these entries."""
@@ -224,10 +235,25 @@ class Assembly:
             self._reading.skip(FAST_PATH)
         elif "connection" in message:
             self._connection(entry, message)
+        else:
+            self._take_note(entry, message)
+
+    def _take_note(self, entry: Entry, message: str) -> None:
+        """Take what the server says of itself, and of who waits."""
+        if message.startswith("process "):
+            self._waited(entry, message)
         elif message.startswith("database system is ready"):
             self._restarted(entry)
         elif (match := _STARTING.match(message)) is not None:
             self._reading.version = match[1]
+        elif (changed := patience.changed(message)) is not None:
+            self._patience_ns[changed[0]] = changed[1]
+
+    def _waited(self, entry: Entry, message: str) -> None:
+        """Take how long a session has waited for a lock by now."""
+        waited, state = patience.waited_ns(message), self._known.get(entry.session)
+        if waited is not None and state is not None:
+            state.waits_ns = entry.time_ns - waited
 
     def _connection(self, entry: Entry, message: str) -> None:
         if message.startswith("connection received: "):
@@ -364,6 +390,8 @@ class Assembly:
         # Stamps are coarser than durations: what follows its session's last action begins after it.
         start = max(start, state.free_ns)
         state.free_ns = start + max(duration, 1)
+        if not sqlstate and "timeout" in text and (given := patience.given(text)) is not None:
+            state.patience_ns[given[0]] = given[1]
         self._reading.statements += 1
         self._ended.append(
             Action(state.number, does, start, duration, text, name, parameters, sqlstate, UNKNOWN,
@@ -438,6 +466,7 @@ class Assembly:
         if state is not None:
             self._give_up(state, entry.time_ns)
             state.bound = name, text, self._parameters(entry.detail, text)[0]
+            state.bound_ns = entry.time_ns
 
     def _failed(self, entry: Entry) -> None:
         """Take an error: it may be the only entry of its statement."""
@@ -472,6 +501,8 @@ class Assembly:
         text, name = entry.statement, ""
         does: Does = "simple"
         parameters: tuple[str | None, ...] | None = None
+        code = _state(entry)
+        start = self._start_of_failed(state, entry, code)
         bound, state.bound = state.bound, None
         if bound is not None and bound[1] == text and bound[2] is not None:
             does, (name, _, parameters) = "extended", bound
@@ -481,8 +512,31 @@ class Assembly:
             if reason:
                 self._skip(state, reason, entry.time_ns)
                 return
-        sent = _Sent(does, text, name, parameters, entry.time_ns, entry.query_id)
-        self._put(state, sent, UNKNOWN, entry.time_ns, _state(entry))
+        sent = _Sent(does, text, name, parameters, start, entry.query_id)
+        duration = entry.time_ns - start or UNKNOWN
+        self._put(state, sent, duration, entry.time_ns, code)
+
+    def _start_of_failed(self, state: _Known, entry: Entry, code: str) -> int:
+        """Return when a statement began of which the log has the error only, as far as it tells.
+
+        Its values were bound then, or it has waited since for a lock, or for as long as a timeout.
+        """
+        end = entry.time_ns
+        known = [end]
+        if state.bound is not None and state.bound[1] == entry.statement:
+            known.append(state.bound_ns)
+        waited = end - state.waits_ns
+        if state.waits_ns < state.free_ns:
+            waited = self._patience_of(state, entry, code)
+        # Stamps are cut to milliseconds: it began after those that it waited for, not with them.
+        known.append(end - max(0, waited - patience.RESOLUTION_NS))
+        # It cannot have begun before its session's last one ended.
+        return max(min(known), min(state.free_ns, end))
+
+    def _patience_of(self, state: _Known, entry: Entry, code: str) -> int:
+        """Return after how long a timeout ended a statement, 0 where none did that is known."""
+        which = patience.ended(entry.message, code)
+        return state.patience_ns.get(which) or self._patience_ns.get(which, 0)
 
     def _close(self, key: str, end: int) -> None:
         """End a session, if it had begun."""

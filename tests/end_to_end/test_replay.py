@@ -378,8 +378,10 @@ def test_commit_order_ends_in_the_same_state_however_fast(replay: Replay, rows: 
         assert whole(outcome)
 
 
-def test_what_never_comes_in_the_order_is_a_counted_timeout(replay: Replay, server: Server) -> None:
-    """A transaction that waits for one that is held up by it goes after its time."""
+def test_who_waits_for_those_that_wait_for_its_lock_goes_out_of_turn(
+    replay: Replay, server: Server
+) -> None:
+    """One waits here for its turn, the other in the server: neither would ever go on."""
     in_source(
         server,
         "CREATE FUNCTION once_it_is_held() RETURNS void LANGUAGE plpgsql AS $$ BEGIN "
@@ -392,9 +394,22 @@ def test_what_never_comes_in_the_order_is_a_counted_timeout(replay: Replay, serv
     capture.runs(1, 0.1, "BEGIN").runs(1, 0.2, lock).runs(2, 0.3, "SELECT once_it_is_held()")
     capture.runs(2, 0.4, "UPDATE account SET balance = 0 WHERE id = 1", lasts=0.1)
     capture.runs(1, 0.6, "UPDATE account SET balance = 1 WHERE id = 1").runs(1, 0.7, "COMMIT")
+    outcome = replay(capture, order="commit", order_timeout=PATIENT)
+
+    assert outcome.facts["replay.out_of_turn"] == 1
+    assert whole(outcome)
+    assert any("went before their turn" in note for note in outcome.notes), outcome.notes
+
+
+def test_what_takes_too_long_in_the_order_is_a_counted_timeout(replay: Replay) -> None:
+    """A change that waits for another one that goes on and on goes after its time."""
+    capture = Capture().session(1).session(2)
+    capture.runs(1, 0.1, "SELECT pg_sleep(3) FROM account WHERE id = 1 FOR UPDATE")
+    capture.runs(2, 0.2, "UPDATE account SET balance = 0 WHERE id = 2")
     outcome = replay(capture, order="commit", order_timeout="0.5s")
 
     assert outcome.facts["replay.order_timeouts"] == 1
+    assert outcome.facts["replay.out_of_turn"] == 0
     assert value(outcome, "replay.ran") == 100
     assert any("waited for more than 0.5 s" in note for note in outcome.notes), outcome.notes
 

@@ -28,6 +28,19 @@ def query(text: str) -> bytes:
     return b"Q" + _LENGTH.pack(4 + len(body)) + body
 
 
+def failing(sqlstate: str, *, begins: bool, ends: bool) -> bytes:
+    """Return a query after which a transaction is where a statement left it that failed so.
+
+    `begins` where the statement's text began the transaction, `ends` where it was its end.
+    """
+    if ends:
+        return query("ROLLBACK")
+    first = "BEGIN; " if begins else ""
+    return query(
+        f"{first}DO $$BEGIN RAISE 'it failed in the log' USING ERRCODE = '{sqlstate}'; END$$"
+    )
+
+
 def parse(name: bytes, text: bytes) -> bytes:
     """Return Parse; the server chooses all types."""
     body = name + b"\0" + text + b"\0" + _NO_FORMATS

@@ -3,13 +3,14 @@
 libpq makes the connection; from then on its messages are written and read here.
 """
 
+import contextlib
 import ctypes
 import functools
 import os
 import re
 import select
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -163,6 +164,11 @@ class Connection:
         self._parsing: bytes | None = None
         self._known: dict[bytes, tuple[str, int, int]] = {}
         self._start()
+
+    @property
+    def session(self) -> int:
+        """Return the number of the session's process."""
+        return int(self._pg.backend_pid)
 
     @property
     def idle(self) -> bool:
@@ -454,3 +460,19 @@ def _sqlstate(body: bytes) -> str:
         if field[:1] == b"C":
             return field[1:].decode("ascii", "replace")
     return "XX000"
+
+
+def blocked(conninfo: str, statement: str) -> Generator[list[tuple[int, int]], None, None]:
+    """Yield who waits for whom, each time that it is asked for; end where that cannot be asked."""
+    own = pq.PGconn.connect(conninfo.encode())
+    with contextlib.ExitStack() as stack:
+        stack.callback(own.finish)
+        stack.enter_context(contextlib.suppress(OperationalError))
+        while own.status == pq.ConnStatus.OK:
+            result = own.exec_(statement.encode())
+            if result.status != pq.ExecStatus.TUPLES_OK:
+                return
+            yield [
+                (int(result.get_value(row, 0) or 0), int(result.get_value(row, 1) or 0))
+                for row in range(result.ntuples)
+            ]

@@ -15,6 +15,7 @@ from typing import Any
 
 from replayer import journal
 from replayer.analysis import divergence
+from replayer.capture.action import Session
 from replayer.capture.archive import Reader
 from replayer.conditions import temperature
 from replayer.engines.connection import Database
@@ -32,6 +33,7 @@ from replayer.steps.replay.outcome import Window, record
 from replayer.steps.replay.schedule import Planner, Schedule, processes_for
 from replayer.steps.replay.spec import Spec
 from replayer.steps.replay.tally import First, Tally
+from replayer.steps.replay.work import Blocked
 from replayer.steps.replay.worker import GIVEN_UP, Part, Result
 from replayer.tables import relations
 from replayer.watch.workers import WorkerPool
@@ -40,6 +42,7 @@ OPTIONS = ("i_will_change", "database")
 _FILES = Asked("replay/files")
 _SETTLE = Asked("mix/settle")
 _WAITS = Asked("replay/waits")
+_BLOCKED = Asked("replay/blocked")
 _ASKED_EVERY = 0.25
 """Seconds after which the sessions are asked again what they wait for."""
 _MERGED_AT = 32
@@ -165,6 +168,7 @@ def _planned(
         errors_logged=summary.source.errors_logged,
         span_ns=summary.span_ns,
         folder=journal.home(),
+        blocked=_blocked(spec, context, conninfo),
     )
     try:
         if spec.order != "none":
@@ -204,6 +208,15 @@ def _add_all(
     planner.leave_out(copy_files.left_out())
     for sentence in choice.notes():
         context.findings.note(sentence)
+
+
+def _blocked(spec: Spec, context: Context, conninfo: target.Conninfo) -> Blocked | None:
+    """Return how processes ask who waits for whom, None where there is no order to hold."""
+    verb = context.engine.verb(_BLOCKED)
+    if spec.order == "none" or verb is None:
+        return None
+    (statement,) = verb.statements()
+    return Blocked(conninfo(Session(-1)), statement)
 
 
 class _Replay:
@@ -355,7 +368,7 @@ class _Replay:
 def _columns(one: divergence.Divergence, side: str, window: Window) -> dict[str, Any]:
     """Return a divergence as a row of its table."""
     errors = one.what == "errors"
-    first = _first(window, one.replayed, errors=errors) if errors or side == "log" else None
+    first = _first(window, one) if errors or side == "log" else None
     where = one.where
     return {
         "fingerprint": one.replayed.fingerprint,
@@ -375,12 +388,13 @@ def _columns(one: divergence.Divergence, side: str, window: Window) -> dict[str,
     }
 
 
-def _first(window: Window, replayed: Replayed, *, errors: bool) -> First | None:
-    """Return where a fingerprint first had an error, or rows, that the log does not have."""
+def _first(window: Window, one: divergence.Divergence) -> First | None:
+    """Return where a fingerprint first had an error, lacked one of the log's, or had other rows."""
+    wanted = {"": 1, "here": 1, "otherwise": 1, "there": -1}[one.failed] * (one.what == "errors")
     firsts = [
         first
         for (place, code), first in window.tally.first.items()
-        if bool(code) is errors and _number(window, place) == replayed.fingerprint
+        if (code > 0) - (code < 0) == wanted and _number(window, place) == one.replayed.fingerprint
     ]
     return min(firsts, key=lambda first: first.seconds, default=None)
 
