@@ -276,7 +276,8 @@ def _capacity(book: _Book) -> Capacity:
         for rung in book.disputed
         if (low is None or rung > low) and (high is None or rung < high)
     ]
-    done = not (book.spent or book.cut) or (low is not None and high is not None and high - low == 1)
+    adjacent = low is not None and high is not None and high - low == 1
+    done = adjacent or not (book.spent or book.cut)
     accepted = None if low is None else book.multiple(low)
     refused = None if high is None else book.multiple(high)
     trials = tuple((book.multiple(rung), ended) for rung, ended in book.history)

@@ -7,7 +7,6 @@ from replayer.load.arrivals import Arrivals
 from replayer.load.objective import Objective
 from replayer.load.spec import LoadSpec
 
-
 TRIALS = 10
 """That a search takes, about."""
 
