@@ -56,7 +56,8 @@ class _Known:
     def trials(self) -> Sequence[Mapping[str, Any]]:
         """Return the trials that count: those that held, or all where none did."""
         tables = [step.tables.get("trials", ()) for step in self.steps if step.step == "capacity"]
-        rows = [row for row in (tables[-1] if tables else ()) if row["ended"] != "void"]
+        counted = tables[-1] if tables else ()
+        rows: list[Mapping[str, Any]] = [row for row in counted if row["ended"] != "void"]
         return [row for row in rows if row["ended"] == "held"] or rows
 
     def had(self, column: str) -> float | None:
@@ -77,7 +78,7 @@ class _Known:
             for row in step.tables.get("io", ())
             if row.get("operation") == operation
         ]
-        as_there = [row for name, row in known if name.endswith(AS_THERE)]
+        as_there: list[Mapping[str, Any]] = [row for name, row in known if name.endswith(AS_THERE)]
         return as_there or [row for _, row in known]
 
 

@@ -443,10 +443,10 @@ def _capacity(data: Data, mix: Mix, rate: float, sessions: int, options: Options
     # Those that read and write nothing are not waited for.
     own = rate * (1 - mix.shares.get("compute", 0.0))
     trial = options.trial or min(_LONGEST_TRIAL, max(_TRIAL_SECONDS, _STATEMENTS_A_TRIAL / own))
-    if trial >= 1 and own * trial < 1:
+    if trial >= 1 and rate * trial < 1:
         raise Impossible(
-            f"the profile requires {own:.2g} statements/s, less than one in a trial of "
-            f"{show_duration(trial)}: ask for longer ones with --trial {math.ceil(20 / own)}s"
+            f"the profile requires {rate:.2g} statements/s, less than one in a trial of "
+            f"{show_duration(trial)}: ask for longer ones with --trial {math.ceil(20 / rate)}s"
         )
     return {
         **_under(data, mix, rate, sessions, options),

@@ -131,12 +131,11 @@ def _decider(load: Loaded, rows: Iterable[Row]) -> Loaded | Row:
         row
         for row in deciding
         if row.fit is worst
-        and row.kind != "load"
+        # What was measured under the load is said by the load.
+        and (row.kind != "load" or load.fit is not worst)
         and (worst is not Fit.FITS or row.need in _SCALING)
     ]
-    return min(
-        candidates or [load], key=lambda one: math.inf if one.multiple is None else one.multiple
-    )
+    return min(candidates, key=lambda one: math.inf if one.multiple is None else one.multiple)
 
 
 _NO_LOAD = Loaded(Fit.UNCLEAR, "no load was put on the database", None, None, None, "", "", "", "")

@@ -70,14 +70,51 @@ def test_objective_that_nothing_keeps_is_out_of_reach(context: Context) -> None:
 
 
 @pytest.mark.quiet
-def test_failure_beside_others_is_void_and_run_again(context: Context) -> None:
-    """Loops on every processor: what fails beside them is tried twice again, and that is said."""
+def test_search_beside_others_is_given_up_after_two_void_trials(context: Context) -> None:
+    """Loops on every processor: two trials fail beside them, and who it was is said."""
     with beside("while :; do :; done", many=os.cpu_count() or 1):
-        outcome = performed(capacity, spec_of(slo="p50=100ns", least=1, trials=2), context)
+        outcome = performed(capacity, spec_of(slo="p50=100ns", least=1), context)
     endings = [row["ended"] for row in outcome.tables["trials"]]
 
-    assert endings[:3] == ["void", "void", "failed"]
-    assert any("others used the processors in" in note for note in outcome.notes)
+    assert endings == ["void", "void"]
+    assert "others used" in str(outcome.facts["capacity.gave_up"])
+
+
+@pytest.mark.quiet
+def test_search_beside_others_waits_for_as_long_as_it_is_told(context: Context) -> None:
+    """Five seconds of void trials of one second each are five at least."""
+    with beside("while :; do :; done", many=os.cpu_count() or 1):
+        outcome = performed(capacity, spec_of(slo="p50=100ns", least=1, wait="5s"), context)
+    endings = [row["ended"] for row in outcome.tables["trials"]]
+
+    assert endings.count("void") >= 5
+    assert "capacity.gave_up" in outcome.facts
+
+
+@pytest.mark.slow
+def test_held_is_done(context: Context) -> None:
+    """A session is free for each statement, and a third of them can be done: that is not held.
+
+    Whatever the machine: 15 statements a core and second of 0.2 s each, and no time is too long.
+    """
+    rate = 15 * (os.cpu_count() or 1)
+    keys = {"rate": rate, "sessions": rate, "slo": "p99=600s", "mix": Mix(point=1, cpu=0.2)}
+    outcome = performed(capacity, spec_of(**keys, decide=True, wait="10min", hold="0s"), context)
+    trials = [row for row in outcome.tables["trials"] if row["ended"] != "void"]
+
+    assert [row["ended"] for row in trials] == ["failed", "failed"]
+    for row in trials:
+        assert row["throughput_per_second"] < 0.9 * row["asked_per_second"]
+        assert "statements were done within" in row["reason"]
+
+
+def test_trial_without_a_statement_says_so(context: Context) -> None:
+    """A statement each five seconds is none in one of one: that is the reason, and no other."""
+    outcome = performed(capacity, spec_of(rate=0.2), context)
+    (trial,) = outcome.tables["trials"]
+
+    assert trial["ended"] == "not offered"
+    assert trial["reason"].startswith("no statement was drawn: ")
 
 
 @pytest.mark.quiet

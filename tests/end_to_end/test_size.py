@@ -102,6 +102,20 @@ def test_a_limit_of_the_device_decides(folder: Path, strength: float, fit: str) 
         assert sized.verdict["first"] == "device reads"
 
 
+@pytest.mark.root
+def test_a_machine_four_times_too_small_is_told_without_a_load(folder: Path) -> None:
+    """8 cores do not fit on a quota of 2, nor 1.2 on 0.3: arithmetic alone says so."""
+    made = save_profile(folder / "scans.profile", read_iops=6200, write_iops=5, read_mbps=805,
+                        write_mbps=0.05, cpu_cores=1.2)  # fmt: skip
+    with caged(folder, cores=0.3) as cage:
+        sized = size(made, folder, cage=cage)
+    assert (sized.status, sized.verdict["fit"]) == (3, "does not fit"), sized.said
+    assert sized.verdict["multiple"] == pytest.approx(0.25)
+    assert "1.20 cores required, 0.300 cores here" in sized.verdict["reasons"][0]
+    assert stored(folder)["steps"] == []
+    assert not (folder / "data").exists()
+
+
 def test_a_profile_with_holes_is_sized_by_what_it_knows(folder: Path, replayer: Replayer) -> None:
     """Columns that are missing are told as not tested, and rows that are missing as a gap."""
     made = save_profile(folder / "holes.profile", commits=50, tuples_fetched=100, blocks_hit=400,

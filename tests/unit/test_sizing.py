@@ -26,7 +26,7 @@ from replayer.sizing.plan import Machine, Options, Plan, Residence, planned
 from replayer.sizing.record import Sizing
 from replayer.sizing.requirement import Requirement
 from replayer.sizing.target import Fit
-from replayer.sizing.verdict import judge
+from replayer.sizing.verdict import judge, refutations
 
 Row = dict[str, Any]
 GIB = 1 << 30
@@ -386,6 +386,183 @@ def test_an_objective_below_a_flush_of_the_log_is_told(wanted: Requirement) -> N
                  trials=(trial(0.0625, plan.rate, "failed"),))  # fmt: skip
     words = [change.words for change in judge(sizing, run).changes]
     assert any("below what the device takes for one flush" in text for text in words)
+
+
+def probe(name: str, operation: str, iops: float, size: int = 8192) -> StepResult:
+    """Return a probe of the device that had so many requests a second."""
+    row = {"operation": operation, "access": "random", "direct": True, "block_bytes": size,
+           "depth": 32, "iops": iops, "MB/s": iops * size / 1e6}  # fmt: skip
+    return StepResult(step="probe", name=name, repeat=1, status=Status.DONE, started="", elapsed=5,
+                      spec={}, tables={"io": (row,)})  # fmt: skip
+
+
+def device(**columns: float) -> Requirement:
+    """Return what iostat's profile of a warehouse requires."""
+    none: dict[str, float | None] = dict.fromkeys(
+        ("commits", "blocks_hit", "blocks_read", "tuples_fetched", "tuples_inserted",
+         "tuples_updated", "sessions_active", "database_bytes"),
+    )  # fmt: skip
+    return requirement.of(profile(300, 4 * GIB, **{**none, **columns}))
+
+
+WAREHOUSE = {"read_iops": 6200.0, "read_mbps": 805.0, "write_iops": 0.0, "write_mbps": 0.0}
+
+
+def test_every_need_that_is_printed_has_a_row_that_decides(wanted: Requirement) -> None:
+    """Cores, reads, writes, flushes, memory, room, network: measured, predicted or not tested."""
+    known = requirement.of(profile(
+        read_iops=50.0, write_iops=40.0, read_mbps=0.4, write_mbps=0.4, wal_syncs=14.0,
+        wal_mbps=0.1, memory_bytes=8.0 * GIB, net_in_mbps=3.0, net_out_mbps=9.0,
+    ))  # fmt: skip
+    plan = planned(known, Options(), MACHINE)
+    sizing = sizing_of(known, plan, cores=4.0, memory_bytes=16 * GIB, free_bytes=200 * GIB)
+    more = (probe("reads-as-there", "read", 900), probe("writes-as-there", "write", 400))
+    verdict = judge(sizing, run_of(sizing, multiple=1.6, low=1.5, high=1.7, more=more))
+    rows = {row.need: row for row in verdict.rows if row.need}
+    assert set(rows) == {need.name for need in known.needs}
+    assert all(row.decides for row in rows.values())
+    assert verdict.fit is Fit.FITS
+    told = {name: row.known or row.fit.value for name, row in rows.items()}
+    assert told["cpu"] == told["transactions"] == "measured"
+    assert told["read_iops"] == told["write_mbps"] == told["database"] == "predicted"
+    assert told["net_in"] == told["net_out"] == "not tested"
+    assert "not tested: " in verdict.reasons[0]
+
+
+@pytest.mark.parametrize("cores", [2.0, 31.0])
+def test_cores_that_are_not_there_need_no_load(cores: float) -> None:
+    """31 cores do not fit on 2, which is known before anything is run, and 2 do on 4."""
+    known = requirement.of(profile(cpu_cores=cores))
+    sizing = sizing_of(known, planned(known, Options(), MACHINE), cores=4.0)
+    why = refutations(sizing)
+    assert bool(why) == (cores > 4)
+    if not why:
+        return
+    assert why[0].startswith("0.129 times what is required, CPU of the host: 31 cores required")
+    verdict = judge(sizing, run_of(sizing, multiple=None, low=None, high=None)
+                    .model_copy(update={"steps": ()}))  # fmt: skip
+    assert verdict.fit is Fit.DOES_NOT_FIT
+    assert verdict.multiple == pytest.approx(4 / 31)
+
+
+@pytest.mark.parametrize(("gives", "fit"), [(500e6, "refuted"), (1000e6, "")])
+def test_a_disk_that_gives_less_than_was_read_needs_no_load(gives: float, fit: str) -> None:
+    """805 MB/s do not fit on a disk whose probe had 500, and no load is put on it."""
+    known = device(**WAREHOUSE)
+    plan = planned(known, Options(), MACHINE)
+    size = step_of(plan, "reads-as-there").block_size
+    # The requests of the source were of 130 kB.
+    assert size == 128 << 10
+    sizing = sizing_of(known, plan, cores=4.0)
+    run = run_of(sizing, multiple=None, low=None, high=None)
+    probed = run.model_copy(
+        update={"steps": (probe("reads-as-there", "read", gives / size, size),)}
+    )
+    assert refutations(sizing) == []
+    assert bool(refutations(sizing, probed)) == bool(fit)
+    rows = {row.need: row for row in judge(sizing, probed).rows}
+    assert rows["read_mbps"].multiple == pytest.approx(gives / 805e6, rel=1e-3)
+    assert rows["read_mbps"].known == "predicted"
+
+
+def test_a_load_that_burnt_less_than_is_required_has_not_measured_it(sizing: Sizing) -> None:
+    """Where scans burnt nothing `CPU of the machine: 7.16 times` was false: arithmetic decides."""
+    idle = tuple(
+        trial(m, sizing.rate, "held", server_cores=0.1 * m, user_cores=0.1 * m) for m in (1.0, 8.0)
+    )
+    known = sizing.model_copy(update={"cores": 1.5})
+    verdict = judge(known, run_of(known, multiple=7.16, low=7.0, high=7.3, trials=idle))
+    row = next(row for row in verdict.rows if row.need == "cpu")
+    assert row.known == "predicted"
+    assert row.multiple == pytest.approx(1.5 / 0.975)
+    assert verdict.multiple == row.multiple
+    # Of a server whose processors are not known nothing is said.
+    blind = judge(sizing, run_of(sizing, multiple=7.16, low=7.0, high=7.3, trials=idle))
+    assert blind.fit is Fit.UNCLEAR
+    assert "CPU of the host" in " ".join(blind.reasons)
+
+
+@pytest.mark.parametrize("mbps", [1.31, 0.08])
+def test_cpu_is_burnt_in_statements_of_a_tenth_of_the_objective(mbps: float) -> None:
+    """Ten statements a second of 1.28 s each are 6,400 of 2 ms, and as much CPU in all."""
+    scans = mbps > 1
+    few = device(read_iops=10.0, read_mbps=mbps, write_iops=0.0, write_mbps=0.0,
+                 cpu_cores=12.8)  # fmt: skip
+    plan = planned(few, Options(objective="p99=20ms"), MACHINE)
+    capacity = step_of(plan, "capacity")
+    assert capacity.mix.cpu == pytest.approx(0.002)
+    assert capacity.mix.cpu * capacity.rate == pytest.approx(12.8)
+    own = few.rate(plan.data.rows)
+    assert plan.rate - plan.compute == pytest.approx(own)
+    assert bool(capacity.mix.scan) == scans
+    assert any("the objective is not for them" in text for text in plan.data.unproven) == scans
+
+
+def test_an_objective_that_one_statement_alone_takes_is_told() -> None:
+    """A statement of a millisecond of CPU within 3 ms: it is said before the run."""
+    short = planned(requirement.of(profile()), Options(objective="p99=3ms"), MACHINE)
+    assert step_of(short, "capacity").mix.cpu == pytest.approx(0.001)
+    assert any("33% of the objective" in text for text in short.data.unproven)
+
+
+def test_a_rate_that_failed_for_sure_has_its_numbers_in_the_first_line(sizing: Sizing) -> None:
+    """What was done of what was asked is how many times the required rate there is."""
+    did = 0.42 * sizing.rate
+    trials = tuple(
+        trial(1.0, sizing.rate, "failed", None, throughput_per_second=did,
+              reason="the backlog only grew") for _ in range(2)
+    )  # fmt: skip
+    verdict = judge(sizing, run_of(sizing, multiple=None, low=None, high=None, trials=trials))
+    assert verdict.fit is Fit.DOES_NOT_FIT
+    assert verdict.multiple == pytest.approx(0.42)
+    assert verdict.reasons[0].startswith("0.420 times what is required: ")
+    assert "in 2 of 2 trials: the backlog only grew" in verdict.reasons[0]
+    slow = tuple(trial(1.0, sizing.rate, "failed", 0.5, reason="p99 500 ms > 20 ms")
+                 for _ in range(2))  # fmt: skip
+    verdict = judge(sizing, run_of(sizing, multiple=None, low=None, high=None, trials=slow))
+    assert (verdict.fit, verdict.multiple) == (Fit.DOES_NOT_FIT, None)
+    assert "p99 500 ms > 20 ms" in verdict.reasons[0]
+
+
+def test_a_search_that_was_given_up_says_who_was_in_the_way(sizing: Sizing) -> None:
+    """Two void trials in a row are no verdict: who disturbed, and how to wait for it."""
+    void = tuple(trial(1.0, sizing.rate, "void", 0.5) for _ in range(2))
+    run = run_of(sizing, multiple=None, low=None, high=None, trials=void)
+    facts = {"capacity.gave_up": "others used 60% of the processors in 2 trials in a row (cc 55%)"}
+    step = run.steps[0].model_copy(update={"facts": facts})
+    verdict = judge(sizing, run.model_copy(update={"steps": (step,)}))
+    assert verdict.fit is Fit.UNCLEAR
+    assert "cc 55%" in verdict.reasons[0]
+    assert "--wait" in verdict.reasons[0]
+
+
+def test_a_trial_that_drew_no_statement_says_that_and_no_other_reason(sizing: Sizing) -> None:
+    """0.2 statements/s for 2 s are none: the clients are not to blame."""
+    none = trial(1.0, sizing.rate, "not offered", None, offered_per_second=0.0,
+                 throughput_per_second=0.0, reason="no statement was drawn")  # fmt: skip
+    verdict = judge(sizing, run_of(sizing, multiple=None, low=None, high=None, trials=(none,)))
+    assert verdict.fit is Fit.UNCLEAR
+    assert verdict.not_offered == "no statement was drawn"
+
+
+def test_no_first_line_contradicts_its_verdict(sizing: Sizing) -> None:
+    """Whatever decides: what does not fit never stands beside an interval that holds 1."""
+    ends = (0.2, 0.7, 0.95, 1.05, 1.6)
+    small = sizing.model_copy(update={"free_bytes": 20 * GIB, "cores": 0.5})
+    for known in (sizing, small):
+        for low in ends:
+            for high in (*(end for end in ends if end > low), None):
+                for held in ("within", "exceeded"):
+                    run = run_of(known, multiple=low, low=low, high=high, held=held)
+                    verdict = judge(known, run)
+                    holds = low < 1 and (high is None or high >= 1)
+                    assert ("holds 1" in verdict.reasons[0]) == (
+                        holds and verdict.fit is Fit.UNCLEAR
+                    )
+                    if known is small:
+                        assert verdict.fit is Fit.DOES_NOT_FIT
+                        assert not holds or verdict.first != "CPU quota"
+                    assert any(character.isdigit() for character in verdict.reasons[0])
 
 
 def test_the_record_travels_in_the_result(sizing: Sizing, tmp_path: Path) -> None:

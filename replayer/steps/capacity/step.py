@@ -167,6 +167,9 @@ class _Search:
 
     def _enough(self) -> bool:
         """Tell whether nothing that is still to be tried would change the verdict."""
+        if not self.trials[-1].level.offered:
+            # Of a lower rate there are even fewer.
+            return True
         if not self._spec.decide:
             return False
         most = _LONGER * TRIALS * self._spec.trial + self._waited
