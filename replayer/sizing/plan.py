@@ -64,6 +64,8 @@ _DEEPEST = 64
 _SCAN_BLOCK = 128 << 10
 _PAGE = 4096
 """The smallest request of a device."""
+_WRITTEN_A_SECOND = 200e6
+"""Bytes of a probe's file, about."""
 _LOADED_A_SECOND = 60e6
 """Bytes of tables that are loaded in a second, about: it is only said how long that takes."""
 
@@ -395,14 +397,17 @@ def _probes(  # noqa: PLR0917 - what decides whether they matter
         "duration": write_duration(seconds),
         "warm_up": "1s",
     }
-    if data.residence is not Residence.MEMORY:
-        yield {**probe, "name": "reads"}
-    if mix.writes:
-        yield {**probe, "name": "writes", "operation": "write"}
-    for operation in ("read", "write"):
-        if size_there := _request_size(requirement, operation):
+    own = machine.block_size
+    for operation, matters in (
+        ("read", data.residence is not Residence.MEMORY),
+        ("write", mix.writes),
+    ):
+        there = _request_size(requirement, operation, own)
+        if matters and there != own:
+            yield {**probe, "name": f"{operation}s", "operation": operation}
+        if there is not None:
             name = f"{operation}s-{AS_THERE}"
-            yield {**probe, "name": name, "operation": operation, "block_size": size_there}
+            yield {**probe, "name": name, "operation": operation, "block_size": there}
     if requirement.need("mbps"):
         large = {"access": "sequential", "block_size": _SCAN_BLOCK, "depth": 8}
         yield {**probe, **large, "name": f"large-reads-{AS_THERE}"}
@@ -416,13 +421,18 @@ def _probes(  # noqa: PLR0917 - what decides whether they matter
         }
 
 
-def _request_size(requirement: Requirement, operation: str) -> int | None:
-    """Return the bytes of the source's mean request, as a power of two; None where it had none."""
+def _request_size(requirement: Requirement, operation: str, block_size: int) -> int | None:
+    """Return the bytes of the source's mean request, as a power of two; None where it had none.
+
+    One that is about as large as a block of the database is one.
+    """
     requests, bytes_ = (requirement.need(f"{operation}_{unit}") for unit in ("iops", "mbps"))
     if requests is None or not requests.measured:
         return None
-    mean = _PAGE if bytes_ is None else bytes_.measured * 1e6 / requests.measured
-    return int(min(_MIB, max(_PAGE, 1 << max(0, round(math.log2(max(1.0, mean)))))))
+    mean = block_size if bytes_ is None else bytes_.measured * 1e6 / requests.measured
+    if block_size / 2 <= mean <= 2 * block_size:
+        return block_size
+    return int(min(_MIB, max(_PAGE, 1 << round(math.log2(max(1.0, mean))))))
 
 
 def _under(data: Data, mix: Mix, rate: float, sessions: int, options: Options) -> dict[str, Any]:
@@ -493,7 +503,8 @@ def _stages(
     probes = [step for step in steps if step.step == "probe"]
     if probes:
         names = ", ".join(step.name for step in probes)
-        yield Stage(f"probe this machine: {names}", sum(_lasts(step) for step in probes))
+        seconds = sum(_lasts(step) + _written(step) for step in probes)
+        yield Stage(f"probe this machine: {names}", seconds)
     size = data.size(machine.block_size)
     yield Stage(
         f"load {data.tables} tables of {show_size(size / data.tables)}, {data.residence.value}, "
@@ -519,3 +530,9 @@ def _lasts(step: StepSpec) -> float:
     methods = getattr(step, "methods", None)
     duration = float(getattr(step, "duration", 0.0) or 0.0)
     return step.lasts() or duration * (len(methods) if methods else 1)
+
+
+def _written(step: StepSpec) -> float:
+    """Return the seconds that a probe takes to write its file, and to begin, about."""
+    size = getattr(step, "size", None)
+    return 1.0 + float(size or 0) / _WRITTEN_A_SECOND
