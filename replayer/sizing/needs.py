@@ -35,6 +35,7 @@ _ON_DEVICE = {
     "write_iops": (_WRITES, "iops", "writes_per_second", 1.0),
     "write_mbps": (_WRITES, "MB/s", "write_bytes_per_second", 1e6),
 }
+_RESOURCES = {"read_iops": resources.READS, "write_iops": resources.WRITES}
 _BOTH = {"iops": ("read_iops", "write_iops"), "mbps": ("read_mbps", "write_mbps")}
 _OF_THE_LOAD = frozenset({"transactions", "statements", "sessions_active"})
 """Needs that the load itself is."""
@@ -216,7 +217,7 @@ def _cpu(need: Need, known: _Known) -> Row:
     if had is not None and had < _ENOUGH * required:
         words = f"the load burnt {had:.3g} cores of them at the required rate"
         return _made(need, "load", Fit.UNCLEAR, None, None, words)
-    return _measured(need, known, "burnt in the statements of the load")
+    return _measured(need, known, "burnt in the statements of the load", resources.QUOTA)
 
 
 def _carried(need: Need, known: _Known) -> tuple[float, str]:
@@ -239,7 +240,7 @@ def _carried(need: Need, known: _Known) -> tuple[float, str]:
 def _on_device(need: Need, known: _Known) -> Row:
     operation, column, used, units = _ON_DEVICE[need.name]
     had = known.had(used)
-    resource = {"read_iops": resources.READS, "write_iops": resources.WRITES}.get(need.name, "")
+    resource = _RESOURCES.get(need.name, "")
     if had is not None and had >= _ENOUGH * need.required * units:
         return _measured(need, known, "under the load", resource)
     probes = known.probes(operation)

@@ -99,7 +99,7 @@ def refutations(sizing: Sizing, run: Run | None = None) -> list[str]:
 def _rows(sizing: Sizing, run: Run, load: Loaded, loaded: Sequence[Row]) -> Iterator[Row]:
     """Yield a row for each need, and what else the load needed."""
     decided = {row.resource: row for row in needs.rows(sizing, run, load, loaded)}
-    covered = {_COVERED[row.need] for row in decided.values() if row.need in _COVERED}
+    covered = {name for row in decided.values() for name in _COVERED.get(row.need, ())}
     yield from decided.values()
     for row in loaded:
         if row.resource not in decided and row.resource not in covered:
@@ -107,13 +107,14 @@ def _rows(sizing: Sizing, run: Run, load: Loaded, loaded: Sequence[Row]) -> Iter
 
 
 _COVERED = {
-    "cpu": resources.MACHINE,
-    "server_cpu": resources.MACHINE,
-    "read_iops": resources.READS,
-    "write_iops": resources.WRITES,
-    "memory": resources.MEMORY,
+    "cpu": (resources.MACHINE, resources.QUOTA),
+    "server_cpu": (resources.MACHINE, resources.QUOTA),
+    "read_iops": (resources.READS,),
+    "write_iops": (resources.WRITES,),
+    "read_mbps": (resources.READ_BYTES,),
+    "write_mbps": (resources.WRITE_BYTES,),
 }
-"""A need -> the resource of the load that is the same one."""
+"""A need -> the resources of the load that are the same one."""
 _SCALING = frozenset({"cpu", "server_cpu", "read_iops", "write_iops", "read_mbps", "write_mbps"})
 """Needs that grow with the load."""
 
@@ -306,7 +307,7 @@ _NEEDLESS = "whatever it came to would not change that"
 def _reasons(decider: Loaded | Row, load: Loaded, rows: Sequence[Row]) -> Iterator[str]:
     """Yield what decides with its numbers, then what else there is to say."""
     missing = [row.resource for row in rows if row.fit is Fit.NOT_TESTED]
-    untold = f"; not tested: {', '.join(missing)}" if missing and decider.fit is Fit.FITS else ""
+    untold = f"; not tested: {'; '.join(missing)}" if missing and decider.fit is Fit.FITS else ""
     yield f"{decider.words}{untold}"
     if isinstance(decider, Row) and load.multiple is None and not load.held:
         yield f"{load.words}" if load.words != _NO_LOAD.words else f"{load.words}: {_NEEDLESS}"
