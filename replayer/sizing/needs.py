@@ -22,7 +22,7 @@ from replayer.units import show_size
 
 _ENOUGH = 0.9
 """Of a need: a load that had so much of it has tested it."""
-_SURELY = 0.9
+_SURELY = 0.8
 """Times the requirement: a probe of some seconds that gave less refutes it."""
 _FASTER = 4.0
 """How many times as much one core may do as another: nothing beyond is carried."""

@@ -61,6 +61,7 @@ _LEAST_CPU = 0.001
 _PROBE_SECONDS = 5.0
 """Or as long as a trial, where that is shorter."""
 _DEEPEST = 64
+_DEEP = 32
 _SCAN_BLOCK = 128 << 10
 _PAGE = 4096
 """The smallest request of a device."""
@@ -407,7 +408,10 @@ def _probes(  # noqa: PLR0917 - what decides whether they matter
             yield {**probe, "name": f"{operation}s", "operation": operation}
         if there is not None:
             name = f"{operation}s-{AS_THERE}"
-            yield {**probe, "name": name, "operation": operation, "block_size": there}
+            # As many at a time as a device wants for the most that it has.
+            depth = max(_DEEP, probe["depth"])
+            yield {**probe, "name": name, "operation": operation, "block_size": there,
+                   "depth": depth}  # fmt: skip
     if requirement.need("mbps"):
         large = {"access": "sequential", "block_size": _SCAN_BLOCK, "depth": 8}
         yield {**probe, **large, "name": f"large-reads-{AS_THERE}"}

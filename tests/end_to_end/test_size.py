@@ -165,6 +165,24 @@ def test_ctrl_c_leaves_nothing_and_keeps_what_there_is(
     assert not serving(folder)
 
 
+@pytest.mark.quiet
+@pytest.mark.parametrize("wait", [3.0, 8.0, 15.0])
+def test_ctrl_c_ends_it_within_five_seconds(folder: Path, wait: float, replayer: Replayer) -> None:
+    """Whatever the server has still to write: its data are replayer's own, and recover."""
+    made = save_profile(folder / "w.profile", working_set=2 << 30, commits=3000, blocks_hit=9000,
+                        blocks_read=10, tuples_fetched=3000, tuples_inserted=0,
+                        tuples_updated=3000, tuples_deleted=0)  # fmt: skip
+    run = started(replayer, made, folder, "--trial", "5s", "--hold", "1min", "--slo", "p99=60s")
+    wait_until(lambda: serving(folder))
+    time.sleep(wait)
+    begin = time.monotonic()
+    run.send_signal(signal.SIGINT)
+    _, said = run.communicate(timeout=600)
+    assert run.returncode == 130, said
+    assert time.monotonic() - begin < 5
+    assert not serving(folder)
+
+
 @pytest.mark.slow
 def test_a_server_that_is_killed_is_one_sentence(folder: Path, replayer: Replayer) -> None:
     """A server that dies under the load ends the run with status 1, and is told as lost."""
