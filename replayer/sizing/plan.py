@@ -516,11 +516,11 @@ def _stages(
         size / _LOADED_A_SECOND,
     )
     capacity = next(step for step in steps if step.step == "capacity")
-    trial = (capacity.lasts() - options.hold) / TRIALS
+    trial = float(capacity.model_dump()["trial"])
     yield Stage(
         f"search the highest multiple of {show_count(round(rate, 1))} statements/s within "
         f"{options.objective}: some {TRIALS} trials of {show_duration(trial)}",
-        TRIALS * trial + _BEFORE,
+        capacity.lasts() - options.hold + _BEFORE,
     )
     if options.hold:
         yield Stage("hold the required rate, if it is sustained", options.hold)

@@ -9,6 +9,8 @@ from replayer.load.spec import LoadSpec
 
 TRIALS = 10
 """That a search takes, about."""
+_BETWEEN = 1.0
+"""Seconds from the end of a trial to the begin of the next: sessions end and connect."""
 
 
 class Spec(LoadSpec):
@@ -50,4 +52,4 @@ class Spec(LoadSpec):
 
     def lasts(self) -> float:
         """Return the seconds that a short search and the hold take."""
-        return TRIALS * self.trial + self.hold
+        return TRIALS * (self.trial + _BETWEEN) + self.hold

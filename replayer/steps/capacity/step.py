@@ -35,7 +35,7 @@ from replayer.steps.capacity.outcome import (
     record_trial,
     timed,
 )
-from replayer.steps.capacity.spec import TRIALS, Spec
+from replayer.steps.capacity.spec import Spec
 from replayer.units import show_count, show_duration
 
 HAS_WINDOW = False
@@ -144,10 +144,11 @@ class _Search:
 
     def _run_one(self, multiple: float) -> Ended:
         """Run one multiple until a trial of it counts; raise _GaveUp where none does."""
-        void = 0
+        void, began = 0, time.monotonic()
         while (trial := self._run_once(multiple)).void:
             void += 1
-            self._waited += trial.level.seconds
+            self._waited += time.monotonic() - began
+            began = time.monotonic()
             if void >= _MOST_VOID and self._waited >= self._spec.wait:
                 raise _GaveUp(disturbance(self.trials[-void:]))
         return trial.ended
@@ -160,7 +161,8 @@ class _Search:
         ).drawn(len(self.trials) + 1)
         trial = _trial(spec, wanted, self._context, self._database)
         # A failure then says nothing of the machine, nor of the clients; a success does.
-        trial = replace(trial, void=trial.ended is not Ended.HELD and trial.disturbed)
+        failed = trial.ended is not Ended.HELD and trial.level.offered > 0
+        trial = replace(trial, void=failed and trial.disturbed)
         self.trials.append(trial)
         record_trial(self._context.findings, trial)
         return trial
@@ -172,7 +174,8 @@ class _Search:
             return True
         if not self._spec.decide:
             return False
-        most = _LONGER * TRIALS * self._spec.trial + self._waited
+        told = self._spec.lasts() - self._spec.hold
+        most = _LONGER * told + self._waited
         if time.monotonic() - self._began > most:
             return True
         required = [t for t in self.trials if not t.void and _ALMOST < t.multiple < 2 - _ALMOST]
