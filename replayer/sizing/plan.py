@@ -51,7 +51,7 @@ _TRIAL_SECONDS = 20.0
 _LONGEST_TRIAL = 120.0
 _STATEMENTS_A_TRIAL = 2000
 """So that a percentile of them is one."""
-_BEFORE = 15.0
+_BEFORE = 25.0
 """Seconds until the first trial: the sessions connect, CPU is calibrated, the load warms up."""
 _MOST_RATE = 10_000_000
 _CPU_SHARE = 0.1
@@ -409,7 +409,7 @@ def _probes(  # noqa: PLR0917 - what decides whether they matter
         if there is not None:
             name = f"{operation}s-{AS_THERE}"
             # As many at a time as a device wants for the most that it has.
-            depth = max(_DEEP, probe["depth"])
+            depth = min(_DEEPEST, max(_DEEP, sessions))
             yield {**probe, "name": name, "operation": operation, "block_size": there,
                    "depth": depth}  # fmt: skip
     if requirement.need("mbps"):
