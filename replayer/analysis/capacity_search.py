@@ -20,6 +20,8 @@ else:
     # Few commands search a capacity, and it takes a fifth of a second to load.
     special = Later("scipy.special")
 
+USUAL_TRIALS = 10
+"""That a search takes, about."""
 _NOISES = {0.005: 18, 0.01: 18, 0.02: 18, 0.04: 16, 0.08: 13, 0.16: 11, 0.25: 6}
 """How much a capacity may differ from trial to trial, with how likely that is at first."""
 _FLUKE = 0.02

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from pydantic import ValidationError
 
 from replayer import registry
+from replayer.analysis.capacity_search import USUAL_TRIALS
 from replayer.errors import Impossible
 from replayer.load.burn import CPU_METRIC, MEMORY_METRIC
 from replayer.load.mix import Mix
@@ -23,7 +24,6 @@ from replayer.load.objective import goals
 from replayer.model import StepSpec, Workload
 from replayer.sizing.needs import AS_THERE
 from replayer.sizing.requirement import Requirement
-from replayer.steps.capacity.spec import TRIALS
 from replayer.tables.pgio import MOST_ROWS
 from replayer.units import show_count, show_duration, show_size, write_duration
 
@@ -519,7 +519,7 @@ def _stages(
     trial = float(capacity.model_dump()["trial"])
     yield Stage(
         f"search the highest multiple of {show_count(round(rate, 1))} statements/s within "
-        f"{options.objective}: some {TRIALS} trials of {show_duration(trial)}",
+        f"{options.objective}: some {USUAL_TRIALS} trials of {show_duration(trial)}",
         capacity.lasts() - options.hold + _BEFORE,
     )
     if options.hold:

@@ -3,12 +3,11 @@
 from pydantic import Field, model_validator
 
 from replayer import units
+from replayer.analysis.capacity_search import USUAL_TRIALS
 from replayer.load.arrivals import Arrivals
 from replayer.load.objective import Objective
 from replayer.load.spec import LoadSpec
 
-TRIALS = 10
-"""That a search takes, about."""
 _BETWEEN = 1.0
 """Seconds from the end of a trial to the begin of the next: sessions end and connect."""
 
@@ -52,4 +51,4 @@ class Spec(LoadSpec):
 
     def lasts(self) -> float:
         """Return the seconds that a short search and the hold take."""
-        return TRIALS * (self.trial + _BETWEEN) + self.hold
+        return USUAL_TRIALS * (self.trial + _BETWEEN) + self.hold
