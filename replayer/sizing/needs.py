@@ -157,7 +157,7 @@ def _made(  # noqa: PLR0917 - what a row has
 
 
 def _titled(need: Need) -> str:
-    return f"{need.title}, MB" if need.unit == "MB/s" and need.name != "wal" else need.title
+    return f"{need.title}, MB" if need.unit == "MB/s" else need.title
 
 
 def _not_tested(need: Need, why: str) -> Row:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import tempfile
@@ -163,6 +164,18 @@ def test_ctrl_c_leaves_nothing_and_keeps_what_there_is(
     assert stored(folder)["status"] == "interrupted"
     assert "unclear" in out
     assert not serving(folder)
+
+
+@pytest.mark.quiet
+def test_it_takes_no_longer_than_was_told(folder: Path) -> None:
+    """Half as long again at the most, the server's start and the tables' load included."""
+    made = of_cpu(folder / "x.profile", rate=100, cores=0.2)
+    begin = time.monotonic()
+    sized = size(made, folder, "--trial", "2s", "--hold", "5s", "--slo", "p99=500ms")
+    took = time.monotonic() - begin
+    told = re.search(r"what will be done · about (?:(\d+) min )?([\d.]+) s", sized.said)
+    assert told is not None, sized.said
+    assert took < 1.5 * (60 * float(told[1] or 0) + float(told[2]))
 
 
 @pytest.mark.quiet
