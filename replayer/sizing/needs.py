@@ -286,10 +286,10 @@ def _both(need: Need, known: _Known) -> Row:
         one = known.sizing.requirement.need(name)
         if one is not None and one.required > 0:
             parts.append(_row(one, known))
+    if parts and all(part.kind == "load" for part in parts):
+        return _measured(need, known, "under the load")
     if not parts or any(part.fit is Fit.NOT_TESTED or not part.multiple for part in parts):
         return _not_tested(need, "reads or writes alone are not known")
-    if all(part.kind == "load" for part in parts):
-        return _measured(need, known, "under the load")
     multiple = 1 / sum(1 / part.multiple for part in parts if part.multiple)
     worst = max(parts, key=lambda part: part.fit is not Fit.FITS).fit
     fit = worst if worst is not Fit.FITS else Fit.FITS if multiple >= 1 else Fit.UNCLEAR
