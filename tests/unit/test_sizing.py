@@ -482,6 +482,18 @@ def test_a_load_that_burnt_less_than_is_required_has_not_measured_it(sizing: Siz
     assert "CPU of the host" in " ".join(blind.reasons)
 
 
+def test_reads_of_others_here_are_not_the_loads() -> None:
+    """Beside 600 reads/s of a backup a load that read 30 has not shown that 600 can be had."""
+    known = device(read_iops=600.0, read_mbps=4.9, write_iops=0.0, write_mbps=0.0)
+    sizing = sizing_of(known, planned(known, Options(), MACHINE), cores=4.0)
+    for others, told in ((0.95, "not tested"), (0.0, "measured")):
+        beside = (trial(1.0, sizing.rate, "held", reads_per_second=600.0,
+                        others_read_share=others),)  # fmt: skip
+        run = run_of(sizing, multiple=1.6, low=1.5, high=1.7, trials=beside)
+        row = next(row for row in judge(sizing, run).rows if row.need == "read_iops")
+        assert (row.known or row.fit.value) == told
+
+
 @pytest.mark.parametrize("mbps", [1.31, 0.08])
 def test_cpu_is_burnt_in_statements_of_a_tenth_of_the_objective(mbps: float) -> None:
     """Ten statements a second of 1.28 s each are 6,400 of 2 ms, and as much CPU in all."""
