@@ -197,23 +197,21 @@ def _measured(need: Need, known: _Known, proof: str, resource: str = "") -> Row:
 
 def _cpu(need: Need, known: _Known) -> Row:
     sizing = known.sizing
-    whole_host = need.name == "cpu" and sizing.requirement.need("server_cpu") is not None
+    if need.name == "cpu" and sizing.requirement.need("server_cpu") is not None:
+        return _not_tested(need, "what of it is the server's is a need of its own")
     required, carried = _carried(need, known)
+    had = known.had("server_cores")
     if sizing.cores is not None:
         here = _held_against(
-            need, "arithmetic", sizing.cores, Fit.UNCLEAR if whole_host else Fit.DOES_NOT_FIT,
+            need, "arithmetic", sizing.cores, Fit.DOES_NOT_FIT,
             f"processors that a process may use{carried}", required,
         )  # fmt: skip
-        if here.fit is not Fit.FITS or whole_host or not known.trials:
+        if here.fit is not Fit.FITS or had is None or had < _ENOUGH * required:
             return here
         quota = resources.QUOTA if resources.QUOTA in known.loaded else resources.MACHINE
-        had = known.had("server_cores")
-        if had is None or had < _ENOUGH * required:
-            return here
         return _measured(need, known, "burnt under the load", quota)
-    if whole_host or not known.trials or not sizing.requirement.work.cpu_cores:
+    if not known.trials or not sizing.requirement.work.cpu_cores:
         return _not_tested(need, "the server's processors cannot be seen from here")
-    had = known.had("server_cores")
     if had is not None and had < _ENOUGH * required:
         words = f"the load burnt {had:.3g} cores of them at the required rate"
         return _made(need, "load", Fit.UNCLEAR, None, None, words)
@@ -306,6 +304,9 @@ def _flushes(need: Need, known: _Known) -> Row:
     had = known.had("flushes_per_second")
     if had is not None and had >= _ENOUGH * need.required:
         return _measured(need, known, "flushes under the load")
+    work, factor = known.sizing.requirement.work, known.sizing.requirement.factor
+    if known.trials and factor * (work.update + work.insert) >= _ENOUGH * need.required:
+        return _measured(need, known, "as many commits under the load, of which some shared one")
     for step in known.steps:
         for row in step.tables.get("pg_fsync", ()) if step.status is Status.DONE else ():
             here = 1e6 / float(row["usecs_per_op"])
@@ -316,6 +317,9 @@ def _flushes(need: Need, known: _Known) -> Row:
 
 
 def _log(need: Need, known: _Known) -> Row:
+    had = known.had("write_bytes_per_second")
+    if had is not None and had >= _ENOUGH * need.required * 1e6:
+        return _measured(need, known, "bytes written under the load")
     probes = known.probes(_WRITES)
     if not probes:
         return _not_tested(need, "no probe of writes was run")

@@ -482,6 +482,29 @@ def test_a_load_that_burnt_less_than_is_required_has_not_measured_it(sizing: Siz
     assert "CPU of the host" in " ".join(blind.reasons)
 
 
+def test_the_cpu_of_the_sources_host_is_not_required_of_the_database() -> None:
+    """Where the server's own is known, clients that ran beside it are none of its needs."""
+    known = requirement.of(profile(cpu_cores=6.0, server_cpu_cores=1.0))
+    sizing = sizing_of(known, planned(known, Options(), MACHINE), cores=2.0)
+    assert refutations(sizing) == []
+    verdict = judge(sizing, run_of(sizing, multiple=1.6, low=1.5, high=1.7))
+    assert verdict.fit is Fit.FITS
+    rows = {row.need: row for row in verdict.rows}
+    assert rows["cpu"].fit is Fit.NOT_TESTED
+    assert rows["server_cpu"].known == "measured"
+
+
+def test_commits_that_share_flushes_have_tested_the_log() -> None:
+    """A load with as many commits and fewer flushes shows more than a probe of single ones."""
+    for syncs, told in ((14.0, "measured"), (400.0, "not tested")):
+        known = requirement.of(profile(wal_syncs=syncs))
+        sizing = sizing_of(known, planned(known, Options(), MACHINE), cores=4.0)
+        grouped = (trial(1.0, sizing.rate, "held", flushes_per_second=3.0),)
+        run = run_of(sizing, multiple=1.6, low=1.5, high=1.7, trials=grouped)
+        row = next(row for row in judge(sizing, run).rows if row.need == "wal_syncs")
+        assert (row.known or row.fit.value) == told
+
+
 def test_reads_of_others_here_are_not_the_loads() -> None:
     """Beside 600 reads/s of a backup a load that read 30 has not shown that 600 can be had."""
     known = device(read_iops=600.0, read_mbps=4.9, write_iops=0.0, write_mbps=0.0)
