@@ -424,7 +424,8 @@ def _probes(  # noqa: PLR0917 - what decides whether they matter
             depth = min(_DEEPEST, max(_DEEP, sessions))
             yield {**probe, "name": name, "operation": operation, "block_size": there,
                    "depth": depth}  # fmt: skip
-    if requirement.need("mbps"):
+    # Large requests may be of scans, which are not at random.
+    if (_request_size(requirement, "read", own) or 0) > own:
         large = {"access": "sequential", "block_size": _SCAN_BLOCK, "depth": 8}
         yield {**probe, **large, "name": f"large-reads-{AS_THERE}"}
     if mix.writes:
