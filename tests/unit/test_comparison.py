@@ -13,20 +13,21 @@ from replayer.errors import Impossible
 from replayer.model import Better, EngineFacts, Measurement, Run, Status
 from tests.fixture_types import RunOf
 from tests.known import known
+from tests.made import at_once
 
 
 @pytest.fixture
 def side(run_of: RunOf) -> Callable[..., Side]:
-    """Return a function that makes a side of runs with one repeat each, each in its own boot."""
+    """Return a function that makes a side of runs with one repeat each, each in its own boot.
+
+    No side comes after another.
+    """
 
     def make(name: str, values: Sequence[float], **more: Any) -> Side:
-        return Side(
-            name,
-            tuple(
-                run_of([value], boot=f"{name}{number}", **more)
-                for number, value in enumerate(values)
-            ),
-        )
+        runs = [
+            run_of([value], boot=f"{name}{number}", **more) for number, value in enumerate(values)
+        ]
+        return at_once(Side(name, tuple(runs)))
 
     return make
 
@@ -279,15 +280,13 @@ def test_boots_with_a_shared_offset_make_no_false_verdicts(run_of: RunOf) -> Non
     random = np.random.default_rng(4)
 
     def made(name: str) -> Side:
-        return Side(
-            name,
-            tuple(
-                run_of([mean * (1 + random.normal(0, 0.002))], boot=f"{name}{boot}")
-                for boot in range(5)
-                for mean in [1000 * (1 + random.normal(0, 0.03))]
-                for _ in range(3)
-            ),
-        )
+        runs = [
+            run_of([mean * (1 + random.normal(0, 0.002))], boot=f"{name}{boot}")
+            for boot in range(5)
+            for mean in [1000 * (1 + random.normal(0, 0.03))]
+            for _ in range(3)
+        ]
+        return at_once(Side(name, tuple(runs)))
 
     wrong = 0
     for _ in range(200):
@@ -314,7 +313,7 @@ def test_boots_are_found_different_where_they_are(run_of: RunOf) -> None:
         )
         for name, mean in (("A", 1000), ("B", 1100))
     ]
-    found = compare(*sides)
+    found = compare(*map(at_once, sides))
 
     assert found.unit is Unit.BOOT
     assert verdicts(found)["sessions.riops"] is Verdict.BETTER
@@ -363,7 +362,8 @@ def test_less_is_better_where_the_metric_says_so(run_of: RunOf) -> None:
         )
         for n, m in (("A", 0.1), ("B", 0.2))
     ]
-    row = next(row for row in compare(*sides).rows if row.metric == "sessions.p99")
+    compared = compare(*map(at_once, sides))
+    row = next(row for row in compared.rows if row.metric == "sessions.p99")
 
     assert (row.verdict, round(known(row.ratio), 2)) == (Verdict.WORSE, 2.0)
     assert row.change == pytest.approx(1.0, abs=0.02)

@@ -14,7 +14,7 @@ from replayer.model import Account, Spent
 from replayer.results import store
 from tests.fixture_types import RunOf
 from tests.known import known
-from tests.made import USUAL, account
+from tests.made import USUAL, account, at_once
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ def side(run_of: RunOf) -> Callable[..., Side]:
             run = run_of([rate], boot=f"{name}{number}" if boots else "b", **more)
             step = run.steps[0].model_copy(update={"account": one})
             runs.append(run.model_copy(update={"steps": (step,)}))
-        return Side(name, tuple(runs))
+        return at_once(Side(name, tuple(runs)))
 
     return make
 

@@ -19,7 +19,7 @@ from replayer.report import markdown, screen
 from replayer.report import why as why_report
 from tests.fixture_types import RunOf
 from tests.known import known
-from tests.made import USUAL, account
+from tests.made import USUAL, account, at_once
 
 EVIL = "=1+1</script><img src=x onerror=alert(1)>\x1b[2J\x07\u202e|\n" + "x" * 10_000
 
@@ -45,7 +45,7 @@ def sides(run_of: RunOf) -> Callable[..., list[Side]]:
                 run = run_of([rate], boot=f"{name}{number}", host=host if parts is slower else None)
                 step = run.steps[0].model_copy(update={"account": one})
                 runs.append(run.model_copy(update={"steps": (step,)}))
-            made.append(Side(name, tuple(runs)))
+            made.append(at_once(Side(name, tuple(runs))))
         return made
 
     return make
@@ -124,7 +124,7 @@ def test_a_part_that_explains_little_is_not_told_as_the_reason(
 def test_why_there_is_none_is_said(sides: Callable[..., list[Side]], run_of: RunOf) -> None:
     """An old result on one side: by its name, in a sentence."""
     _, other = sides({Spent.ENTRY: 2e-6})
-    old = Side("old", tuple(run_of([1e6 + i], boot=f"o{i}") for i in range(6)))
+    old = at_once(Side("old", tuple(run_of([1e6 + i], boot=f"o{i}") for i in range(6))))
 
     assert "no why: old has no account of where the time went" in shown((old, other))
 
