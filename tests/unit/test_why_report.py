@@ -12,6 +12,7 @@ from rich.cells import cell_len
 
 from replayer.analysis.comparison import compare
 from replayer.analysis.samples import Side
+from replayer.analysis.why import Change
 from replayer.model import Fact, Spent
 from replayer.report import comparison as comparison_report
 from replayer.report import csv as csv_report
@@ -106,6 +107,33 @@ def test_no_part_explains_it_is_an_answer(sides: Callable[..., list[Side]]) -> N
 
     assert "us a block of 14" in " ".join(text.split())
     assert "no part explains it" in text
+
+
+def test_what_may_not_have_been_shown_is_said_with_how_much_and_how_likely(
+    sides: Callable[..., list[Side]],
+) -> None:
+    """A likely part, and the largest where a quarter could not have been shown: never no part."""
+    compared = compare(*sides({Spent.ENTRY: 2e-6}))
+    (why,) = compared.why
+    entry = why.moved[0]
+    doubtful = entry.model_copy(update={"p": 0.08, "change": Change.LIKELY, "needed": 9})
+    likely = why.model_copy(update={"parts": (doubtful,)})
+    unclear = why.model_copy(
+        update={
+            "parts": (doubtful.model_copy(update={"change": Change.UNCLEAR}),),
+            "could_show": False,
+        }
+    )
+    said = why_report.section(likely, compared).sentence
+    weak = why_report.section(unclear, compared).sentence
+    strong = why_report.section(unclear.model_copy(update={"could_show": True}), compared).sentence
+
+    assert re.search(r"kernel entry \+2\.\d \(.*\) of \+\d\.\d, likely \(p 0\.08\); "
+                     r"9 boots a side may show it", said)  # fmt: skip
+    assert "which part it is was not shown: the most is in kernel entry +2" in weak
+    assert "unclear (p 0.08); 9 boots a side may show it" in weak
+    assert "no part explains it" not in said + weak
+    assert "no part explains it" in strong
 
 
 def test_a_part_that_explains_little_is_not_told_as_the_reason(
