@@ -52,7 +52,7 @@ class Part(Noun):
     of the other to each of the base, [low, high] its 95 percent interval, and `p` is corrected for
     all parts of the step that can matter; None where so few units have none, where no value varies,
     or where the part cannot matter.  `needed` is how many units of each side would show a shift of
-    this size, in four of five comparisons; None if nobody would run them.
+    this size, in four of five comparisons; None if there are so many, or nobody would run them.
     """
 
     part: str
@@ -342,7 +342,7 @@ def _part(name: str, sides: _Sides, p: float | None = None, family_: int = 1) ->
         high=shift.high,
         p=_p(sides) if name == WHOLE else p,
         change=Change.UNCLEAR,
-        needed=needed,
+        needed=needed if needed is not None and needed > min(below.size, above.size) else None,
     )
 
 

@@ -145,9 +145,7 @@ def _likely(part: Part, why: Why, factor: float, unit: Unit) -> str:
     p = "" if part.p is None else f"p {part.p:.2g}"
     how = "likely" if part.change is Change.LIKELY else "unclear"
     known = f"{how} ({p})" if p else how
-    now = min(why.windows)
-    more = part.needed is not None and part.needed > now
-    shown = f"; {part.needed} {unit.value}s a side may show it" if more else ""
+    shown = f"; {part.needed} {unit.value}s a side may show it" if part.needed else ""
     return f"{_moved(part, factor)}{of}, {known}{shown}"
 
 
