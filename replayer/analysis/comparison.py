@@ -295,7 +295,8 @@ class _Rules:
             return ""
         if not self.still:
             return "one side came after the other, and a control differs too: take turns"
-        if not steadiness.beyond_drift(draft.values, self.order.places):
+        level = statistics.ALPHA / max(1, len(self.judged))
+        if not steadiness.beyond_drift(draft.values, self.order.places, level):
             return "one side came after the other, and a drift could make it: take turns"
         return ""
 

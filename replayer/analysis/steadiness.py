@@ -99,7 +99,7 @@ _MOVED = 0.05
 _SURE = NormalDist().inv_cdf(1 - 0.0093 / 2)
 """2.6 standard errors, which noise alone exceeds in 0.9 percent of lines."""
 _CONSISTENT = 0.5
-_UNSURE = 0.75
+_UNSURE = 0.9
 _FEW = 25.0
 """By how much more is asked of values that resemble each other, and of few of them: what is known
 of their resemblance is then too little.  By simulation (tests/benchmarks/verdicts.py)."""
@@ -361,14 +361,14 @@ def _resemblance(rest: Floats, lost: int) -> float:
 
 
 def _student(sure: float, free: int) -> float:
-    """Return Student's t from the normal quantile, by its first term beyond (Cornish, Fisher)."""
-    return sure + (sure**3 + sure) / (4 * free)
+    """Return Student's t from the normal quantile, by two terms beyond it (Cornish and Fisher)."""
+    second = (5 * sure**5 + 16 * sure**3 + 3 * sure) / (96 * free**2)
+    return sure + (sure**3 + sure) / (4 * free) + second
 
 
 # The boots of a comparison
 
 _DRIFT_SURE = NormalDist().inv_cdf(1 - 0.01 / 2)
-_DIFFERS = NormalDist().inv_cdf(1 - 0.05 / 2)
 
 
 def interleaved(base: Floats, other: Floats) -> float:
@@ -422,8 +422,8 @@ def without_drift(
     return (below, above), math.expm1(slope * float(np.ptp(all_places)))
 
 
-def beyond_drift(sides: tuple[Floats, Floats], places: tuple[Floats, Floats]) -> bool:
-    """Tell whether one side lies beyond what a drift of both could make of it, at five percent.
+def beyond_drift(sides: tuple[Floats, Floats], places: tuple[Floats, Floats], level: float) -> bool:
+    """Tell whether one side lies beyond what a drift of both could make of it, at such a level.
 
     For sides that were measured one after the other: a line over time, of one slope, and a step
     between the sides are fitted together to the logarithms (to the values, where not all are above
@@ -446,4 +446,5 @@ def beyond_drift(sides: tuple[Floats, Floats], places: tuple[Floats, Floats]) ->
     noise = float(rest @ rest)
     wider = _wider(rest, lost=line.shape[1])
     error = wider * math.sqrt(noise / free * float(inverse[2, 2]))
-    return abs(float(fitted[2])) > _student(_DIFFERS, free) * error
+    sure = NormalDist().inv_cdf(1 - level / 2)
+    return abs(float(fitted[2])) > _student(sure, free) * error

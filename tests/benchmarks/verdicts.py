@@ -340,7 +340,7 @@ def windows(random: np.random.Generator, draws: int = DRAWS) -> list[Row]:
                         changed += shares[1:5]
     return [
         _row("healthy series of up to 5 % of noise: unsteady", "<= 0.05", healthy),
-        _row("a change of level of 20 or 30 %: unsteady", ">= 0.9", changed),
+        _row("a change of level of 20 or 30 %: unsteady", ">= 0.85", changed),
         _row("a stall of one second: unsteady", ">= 0.99", stalls),
     ]
 
