@@ -276,7 +276,7 @@ def test_what_cannot_touch_a_step_does_not_explain_it(side: Callable[..., Side])
             for one in (base, other)
         ]
         unlike = differences(sides[0].runs, sides[1].runs, allowed=["engine.settings.*"])
-        (found,) = why(*sides, Unit.BOOT, metrics=metrics, differences=unlike)
+        (found,) = why(sides[0], sides[1], Unit.BOOT, metrics=metrics, differences=unlike)
         assert {part.part for part in found.moved} == {Spent.DEVICE}
         named[kind] = {difference.key for difference in found.may_explain}
 
