@@ -196,10 +196,10 @@ def test_without_turns_nothing_is_better_or_worse(boots: Callable[..., list[Side
         assert not apart(one)
         assert not {Verdict.LIKELY_BETTER, Verdict.LIKELY_WORSE} & set(verdicts(one).values())
     assert np.mean([Verdict.DIFFERS in verdicts(one).values() for one in drifted]) <= 0.2
-    assert all("a drift could make it" in drifted[0].rows[n].note for n in range(4))
+    notes = [row.note for one in drifted for row in one.rows]
+    assert np.mean(["a drift could make it" in note for note in notes]) >= 0.8
     assert all(set(verdicts(one).values()) == {Verdict.DIFFERS} for one in halved)
     assert "take turns" in verdict_first(halved[0])
-    assert "same" not in str(verdicts(compare(*boots(AABB, noise[:, [0] * 11 + [1]]))))
 
 
 def test_noise_that_lasts_is_rarely_a_difference_without_turns(

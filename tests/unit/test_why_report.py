@@ -101,12 +101,14 @@ def test_accounts_that_do_not_close_or_rest_on_one_count_are_told_beside_it(
     assert "\n- mind: how long" in markdown.page(pair, compare(*pair))
 
 
-def test_no_part_explains_it_is_an_answer(sides: Callable[..., list[Side]]) -> None:
-    """All parts a little slower: none of them is shown to be, and it is said."""
+def test_what_six_boots_could_not_show_is_not_ruled_out(sides: Callable[..., list[Side]]) -> None:
+    """All parts a little slower, by less than could be shown of one: not that none explains it."""
     text = shown(sides({part: 0.03 * seconds for part, seconds in USUAL.items()}, noise=0.004))
 
-    assert "us a block of 14" in " ".join(text.split())
-    assert "no part explains it" in text
+    words = " ".join(text.split())
+    assert "us a block of 14" in words
+    assert re.search("which part it is was not shown: the most is in|likely \\(p", words)
+    assert "no part explains it" not in words
 
 
 def test_what_may_not_have_been_shown_is_said_with_how_much_and_how_likely(
@@ -128,9 +130,9 @@ def test_what_may_not_have_been_shown_is_said_with_how_much_and_how_likely(
     weak = why_report.section(unclear, compared).sentence
     strong = why_report.section(unclear.model_copy(update={"could_show": True}), compared).sentence
 
-    assert re.search(r"kernel entry \+2\.\d \(.*\) of \+\d\.\d, likely \(p 0\.08\); "
+    assert re.search(r"kernel entry \+\d\.\d \(.*\) of \+\d\.\d, likely \(p 0\.08\); "
                      r"9 boots a side may show it", said)  # fmt: skip
-    assert "which part it is was not shown: the most is in kernel entry +2" in weak
+    assert "which part it is was not shown: the most is in kernel entry +" in weak
     assert "unclear (p 0.08); 9 boots a side may show it" in weak
     assert "no part explains it" not in said + weak
     assert "no part explains it" in strong
