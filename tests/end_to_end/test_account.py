@@ -286,6 +286,7 @@ def within_quota(cores: float) -> Iterator[None]:
         (before / "cgroup.procs").write_text(str(os.getpid()))
 
 
+@pytest.mark.quiet
 def test_time_that_a_cpu_quota_takes_is_a_part_of_its_own(measured: Measure) -> None:
     """Two sessions from memory with 0.4 of a core: most of it is the quota's, none the device's."""
     with within_quota(0.4):
