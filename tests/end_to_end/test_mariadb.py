@@ -40,6 +40,7 @@ from replayer.steps.walk.spec import Spec as WalkSpec
 from replayer.tables import persons, pgio
 from replayer.tables.pgio import TableSet
 from tests.expected_rows import expected_rows
+from tests.hooked import hooked
 from tests.known import known
 from tests.performed import performed
 from tests.repeated import repeat_until
@@ -394,6 +395,26 @@ def test_direct_sessions_read_each_page_from_the_device(context: Context) -> Non
     assert outcome.latency["select"].operations == selects
 
 
+@pytest.mark.parametrize("disturbed", [False, True])
+def test_other_sessions_of_the_server_are_told_of(context: Context, *, disturbed: bool) -> None:
+    """Blocks are counted for all sessions together: by the rows it is said that others were there.
+
+    What the own ones, and replayer beside them, read is not taken for others' work.
+    """
+
+    def reads() -> None:
+        if disturbed:
+            with context.database() as other:
+                for _ in range(100):
+                    other.query("SELECT SUM(scratch) FROM pgio1 FORCE INDEX (PRIMARY)")
+
+    spec = sessions_of(memory="cached", scale=1000, operations=100, work_unit=255)
+    outcome = performed(sessions, spec, hooked(context, begin={"sessions": reads}))
+    told = [note for note in outcome.notes if note.startswith("other sessions of this server")]
+
+    assert len(told) == disturbed, told
+
+
 def test_cached_sessions_read_through_the_page_cache(context: Context) -> None:
     """With fsync as the flush method the tables are warmed, and proven to be in the page cache."""
     spec = sessions_of(memory="cached", scale=1000)
@@ -585,13 +606,15 @@ def test_a_mix_at_a_rate_is_kept(context: Context, database: Database) -> None:
     assert level.sustained, level.reason
 
 
+@pytest.mark.parametrize("kind", ["point", "scan", "compute"])
 def test_a_mix_in_a_closed_loop_burns_cpu_in_the_server(
-    context: Context, database: Database
+    context: Context, database: Database, kind: str
 ) -> None:
     """Units of CPU cost the server what they are, for each statement; one at most is under way."""
     wanted = TableSet(1, 600, 1)
     dataset.provide_tables(wanted, context)
-    asked = Asked(sessions=1, seconds=0.5, mix=Mix(point=1), tables=wanted)
+    mix = Mix.model_validate({kind: 1})
+    asked = Asked(sessions=1, seconds=0.5, mix=mix, tables=wanted)
     bare, burning = (
         measure_level(dataclasses.replace(asked, burn=units), context, database)
         for units in (0.0, 1000.0)
