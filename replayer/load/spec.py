@@ -124,10 +124,13 @@ def check_load(spec: LoadSpec, context: Context) -> None:
 
 
 @contextlib.contextmanager
-def ready(spec: LoadSpec, sessions: int, context: Context) -> Iterator[Ready]:
+def ready(
+    spec: LoadSpec, sessions: int, context: Context, *, rate: float | None = None
+) -> Iterator[Ready]:
     """Load the tables if they are not there, and have the server run as the keys ask for it.
 
-    `sessions` is the largest number of them that is to connect at a time.
+    `sessions` is the largest number of them that is to connect at a time; at `rate` statements a
+    second, where there is one, a statement is made to cost what the mix says.
     """
     wanted = spec.tables(context.engine.block_size)
     context.findings.writes = spec.mix.writes
@@ -142,7 +145,8 @@ def ready(spec: LoadSpec, sessions: int, context: Context) -> Iterator[Ready]:
         context.findings.facts |= {"memory.kind": spec.memory}
         asked = spec.asked(context.engine.block_size)
         if spec.mix.cpu:
-            burnt = burn.calibrate(asked, context, database)
+            loaded = replace(asked, rate=rate, sessions=sessions)
+            burnt = burn.calibrate(loaded, context, database)
             context.findings.note(burnt.words)
             asked = replace(asked, burn=burnt.units)
         context.findings.note(f"not tested by this mix: {'; '.join(spec.mix.untested())}")
