@@ -1,8 +1,12 @@
 """`replayer size` against a real server: verdicts, known limits, and whatever goes wrong."""
 
+import csv
+import io
 import json
 import os
+import re
 import signal
+import sqlite3
 import subprocess
 import tempfile
 import time
@@ -14,8 +18,10 @@ import pytest
 
 from replayer.machine import processes
 from replayer.machine.host import Host
+from replayer.results import profile
 from replayer.sizing import candidate
 from tests.command import Replayer
+from tests.documents import ROOT
 from tests.sizing_runs import caged, of_cpu, of_reads, save_profile, size
 from tests.waiting import wait_until
 
@@ -109,6 +115,43 @@ def test_a_profile_with_holes_is_sized_by_what_it_knows(folder: Path, replayer: 
     ended = replayer("size", made, "--dry-run")
     assert "what will be done" in ended.out
     assert "how much data is in use is not known" in " ".join(ended.out.split())
+
+
+def awr(query: str) -> str:
+    """Return what SQL*Plus prints of a query, with `set markup csv on`, in an hour of 16 cores."""
+    database = sqlite3.connect(":memory:")
+    database.create_function("to_char", 2, lambda value, _: value)
+    database.execute("CREATE TABLE dba_hist_sysmetric_summary (begin_time, end_time, "
+                     "instance_number, metric_name, average, maxval)")  # fmt: skip
+    times = ("2026-03-02 10:00:00", "2026-03-02 11:00:00")
+    for name in dict.fromkeys(re.findall(r"when '([^']+)'", query)):
+        value = 8e6 if "Bytes" in name or "Redo" in name else 40.0
+        database.execute("INSERT INTO dba_hist_sysmetric_summary VALUES (?, ?, 1, ?, ?, ?)",
+                         (*times, name, value, 2 * value))  # fmt: skip
+    rows = database.execute(query)
+    text = io.StringIO("\n", newline="")
+    text.seek(1)
+    csv.writer(text, quoting=csv.QUOTE_NONNUMERIC).writerows([[c[0] for c in rows.description],
+                                                              *rows])  # fmt: skip
+    return f"{text.getvalue()}\n1 row selected.\n"
+
+
+def test_the_recipe_for_awr_makes_a_profile_that_can_be_sized_by(
+    folder: Path, replayer: Replayer
+) -> None:
+    """The SQL as it is printed, and the empty line with which SQL*Plus begins."""
+    text = (ROOT / "docs" / "administrator.md").read_text()
+    query = text.partition("```sql\n")[2].partition("```")[0].strip().rstrip(";")
+    (folder / "awr.csv").write_text(awr(query))
+    made = folder / "awr.profile"
+    replayer("profile", "--from", folder / "awr.csv", "--out", made)
+    ended = replayer("size", made, "--dry-run")
+
+    known = profile.load(made)
+    assert known.columns["read_iops"].max() == 80.0
+    assert known.columns["read_mbps"].max() == 16.0
+    assert known.columns["cpu_cores"].max() == pytest.approx(0.8 * 16)
+    assert "what will be done" in ended.out
 
 
 def started(replayer: Replayer, made: Path, folder: Path, *words: object) -> subprocess.Popen[str]:
