@@ -154,6 +154,32 @@ def test_the_recipe_for_awr_makes_a_profile_that_can_be_sized_by(
     assert "what will be done" in ended.out
 
 
+def test_known_limits_are_judged_before_anything_is_run(folder: Path, replayer: Replayer) -> None:
+    """Two files, of a disk and of an instance: each limit has its verdict in the dry run."""
+    made = of_reads(folder / "io.profile", rate=600)
+    disk, instance = folder / "disk.toml", folder / "instance.toml"
+    disk.write_text('name = "gp2"\n[volume]\nbaseline_iops = 300\n')
+    instance.write_text("[volume]\nbaseline_mbps = 100\n")
+    words = ("size", made, "--dry-run", "--target", disk, "--target", instance)
+    text = " ".join(replayer(*words, status=None).out.split())
+    told = json.loads(replayer(*words, "--json", status=None).out)
+
+    assert "device reads and writes of gp2: does not fit: 600/s of 300/s" in text
+    assert "device reads and writes of instance.toml: fits" in text
+    assert [one["fit"] for one in told["judgements"]] == ["does not fit", "fits"]
+    assert told["requirement"]["needs"]
+
+
+def test_a_dry_run_is_json_where_it_is_asked_for(folder: Path, replayer: Replayer) -> None:
+    """What is required, and each stage with its seconds, is one document on stdout."""
+    made = of_cpu(folder / "x.profile", rate=20, cores=0.01)
+    ended = replayer("size", made, "--dry-run", "--json")
+    told = json.loads(ended.out)
+
+    assert told["rate"] == pytest.approx(20)
+    assert sum(stage["seconds"] for stage in told["stages"]) == pytest.approx(told["seconds"])
+
+
 def started(replayer: Replayer, made: Path, folder: Path, *words: object) -> subprocess.Popen[str]:
     """Start `replayer size` with lines of progress on stderr."""
     where = ("--data-dir", folder / "data", "--results", folder / "results")
