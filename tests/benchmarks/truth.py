@@ -193,9 +193,8 @@ class Bench:
         ):
             if fresh:
                 _pgbench(server, "-i", "-q", "-s", str(work.scale))
-                psql = programs(server) / "psql"
-                made = "CREATE TABLE grown (k bigint, filler text); CHECKPOINT"
-                shell.run([psql, "-q", *_where(server), "-c", made])
+                _psql(server, "CREATE TABLE grown (k bigint, filler text)")
+                _psql(server, "CHECKPOINT")
             yield server
 
     def profile(self, name: str) -> Path:
@@ -218,6 +217,9 @@ class Bench:
             with self.source(target.work) as server, caged(self.folder, target.limits) as cage:
                 self._forget_cache(target)
                 cage.take(server)
+                if "memory" in target.limits:
+                    # As much as it may hold, by itself.
+                    _psql(server, "SELECT count(*) FROM pgbench_accounts")
                 enter = cage.enter if target.inside else ()
                 words = self._words(target.work)
                 rates = [_tps(_pgbench(server, *words, "-T", str(seconds), enter=enter))
@@ -261,6 +263,10 @@ def _where(server: Server) -> list[str]:
     url = server.start()
     host, port = str(url.query["host"]), str(url.query.get("port", 5432))
     return ["-h", host, "-p", port, "-U", str(url.username), str(url.database)]
+
+
+def _psql(server: Server, statement: str) -> None:
+    shell.run([programs(server) / "psql", "-q", *_where(server), "-c", statement])
 
 
 def _command(server: Server, words: Sequence[str]) -> list[str]:
