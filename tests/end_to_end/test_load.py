@@ -382,6 +382,7 @@ def test_a_statement_of_many_sessions_at_a_rate_costs_what_is_wanted(
     assert any(cost(level) == pytest.approx(wanted, rel=0.1) for level in again)
 
 
+@pytest.mark.slow
 def test_what_a_statement_costs_is_printed_beside_what_is_wanted(
     loaded: Measure, context: Context, database: Database
 ) -> None:

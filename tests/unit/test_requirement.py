@@ -218,7 +218,8 @@ def test_the_cpu_of_a_statement_is_that_at_the_rate_of_the_source() -> None:
     """The mix says at which rate its CPU was measured, whatever is required of the target."""
     made = work.of(SELECT_ONLY | {"server_cpu_cores": 2.0}).mix(10_000)
 
-    assert (made.cpu, made.cpu_rate) == (pytest.approx(0.002), 1000.0)
+    assert made.cpu == pytest.approx(0.002)
+    assert made.cpu_rate == 1000.0
     assert work.of(SELECT_ONLY).mix(10_000).cpu_rate is None
 
 
