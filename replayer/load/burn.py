@@ -14,7 +14,7 @@ from statistics import geometric_mean
 from replayer.engines.connection import Database
 from replayer.load.level import Asked, Level, measure_level
 from replayer.load.mix import Mix, carried
-from replayer.model import StepResult
+from replayer.model import Fact, StepResult
 from replayer.run.context import Context
 from replayer.units import show_count, show_duration
 
@@ -22,6 +22,8 @@ CPU_METRIC = "cpu.events.processes_1"
 """What the probe `cpu` says of the speed of one core."""
 MEMORY_METRIC = "memory.read.1.00MiB.processes_1"
 """What the probe `memory` does."""
+WANTED, GOT = "load.cpu_wanted_seconds", "load.cpu_got_seconds"
+"""Facts of a result: the CPU that a statement was to cost, and that it cost."""
 _SECONDS = 1.0
 _AT_A_RATE = 3.0
 _MOST_SECONDS = 10.0
@@ -30,7 +32,7 @@ _STATEMENTS = 300
 _PATIENCE = 0.5
 _HALVINGS = 6
 _ROUNDS = 5
-_CLOSE = 0.05
+CLOSE = 0.05
 """How far what was got may be from what is wanted, as a share."""
 _TRY = 64
 """Units of the first look at what one costs."""
@@ -56,6 +58,11 @@ class Burn:
     """Statements a second at which both were measured; None where one follows the other."""
 
     @property
+    def facts(self) -> dict[str, Fact]:
+        """Return what was wanted and what was got, as a result has it."""
+        return {WANTED: self.wanted_seconds, GOT: self.got_seconds}
+
+    @property
     def words(self) -> str:
         """Return what was wanted and what was got, as a sentence for the report."""
         wanted = f"{show_duration(self.wanted_seconds)}{self.carried}"
@@ -67,7 +74,7 @@ class Burn:
         bare, got = show_duration(self.bare_seconds), show_duration(self.got_seconds)
         at = "" if self.rate is None else f" at {show_count(round(self.rate, 1))}/s"
         if not self.units:
-            more = self.bare_seconds > (1 + _CLOSE) * self.wanted_seconds
+            more = self.bare_seconds > (1 + CLOSE) * self.wanted_seconds
             ending = ", which needs more CPU than is required" if more else ""
             return f"a statement costs {bare} of CPU by itself{at}, wanted {wanted}{ending}"
         return (
@@ -137,7 +144,7 @@ def _rounds(
         got = _cost(level) or 0.0
         now = replace(now, got_seconds=got, rate=asked.rate)
         yield now
-        if abs(got - wanted) <= _CLOSE * wanted:
+        if abs(got - wanted) <= CLOSE * wanted:
             return
         # What a unit costs here may be more than in one hot session; less than half is noise.
         unit = max(first.unit_seconds / 2, (got - bare) / (now.units * burning))

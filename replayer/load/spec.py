@@ -151,6 +151,7 @@ def ready(
             loaded = replace(asked, rate=rate, sessions=sessions)
             burnt = burn.calibrate(loaded, context, database)
             context.findings.note(burnt.words)
+            context.findings.facts |= burnt.facts
             asked = replace(asked, burn=burnt.units)
         context.findings.note(f"not tested by this mix: {'; '.join(spec.mix.untested())}")
         yield Ready(database, asked)
