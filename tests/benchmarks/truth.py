@@ -29,7 +29,7 @@ from replayer.machine.host import Host
 from replayer.servers.open import Server, open_server
 from tests.benchmarks import Row, programs
 from tests.command import Replayer
-from tests.sizing_runs import size
+from tests.sizing_runs import Sized, size
 
 NAME = "truth"
 ASKED_FOR = True
@@ -236,12 +236,11 @@ class Bench:
         with caged(self.folder, target.limits) as cage:
             self._forget_cache(target)
             if target.inside:
-                return dict(size(made, self.folder, *words, cage=cage.enter, data="inside").verdict)
+                return _told(size(made, self.folder, *words, cage=cage.enter, data="inside"))
             with self.source(target.work) as server:
                 cage.take(server)
                 url = server.start().render_as_string(hide_password=False)
-                found = size(made, self.folder, *words, "--engine", url, data=None)
-                return dict(found.verdict)
+                return _told(size(made, self.folder, *words, "--engine", url, data=None))
 
     def _words(self, name: str) -> tuple[str, ...]:
         work = WORKS[name]
@@ -257,6 +256,12 @@ class Bench:
         if "memory" in target.limits:
             subprocess.run(["sync"], check=True)
             Path("/proc/sys/vm/drop_caches").write_text("3")
+
+
+def _told(sized: Sized) -> dict[str, Any]:
+    """Return a verdict; one that could not be had is none, with what was said."""
+    none = {"fit": "no verdict", "multiple": None, "first": "", "reasons": sized.said.split("\n")}
+    return none | sized.verdict
 
 
 def _where(server: Server) -> list[str]:
