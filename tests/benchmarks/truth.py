@@ -69,7 +69,8 @@ class Work:
 
 WORKS = {
     "select": Work(("-S",), rate=800),
-    "tpcb": Work(("-b", "tpcb-like"), rate=60),
+    # As many branches as clients at least: else they wait for each other's rows, and no load does.
+    "tpcb": Work(("-b", "tpcb-like"), rate=60, scale=2 * CLIENTS),
     "update": Work(("-N",), rate=60),
     "insert": Work((), rate=60, script=INSERT),
     "large": Work(("-S",), rate=400, scale=60, buffers="64MB"),
