@@ -45,7 +45,7 @@ class Burn:
     """What was found out before the window."""
 
     units: float
-    """For each statement, but for scans."""
+    """For each statement."""
     unit_seconds: float
     bare_seconds: float | None
     """CPU of the server for a statement of the mix by itself; None if it cannot be seen."""
@@ -94,16 +94,15 @@ def calibrate(asked: Asked, context: Context, database: Database) -> Burn:
     closed = replace(asked, rate=None, sessions=1, seconds=_SECONDS, title="calibrate the CPU")
     # What came before, such as the load of the tables, has time to settle meanwhile.
     unit = _unit(replace(closed, mix=Mix(point=1), seconds=_SECONDS / 2), context, database)
-    burning = 1 - asked.mix.shares.get("scan", 0.0)
     one = closed if asked.rate is None else _at_a_rate(asked)
     level = _sustained(one, context, database)
     bare = _cost(level)
     missing = wanted if bare is None else max(0.0, wanted - bare)
-    units = missing / unit / burning if burning else 0.0
+    units = missing / unit
     first = Burn(units, unit, bare, wanted, how, bare, level.asked.rate)
     if bare is None or not units:
         return first
-    rounds = list(_rounds(first, burning, level.asked, context, database))
+    rounds = list(_rounds(first, level.asked, context, database))
     return min(rounds, key=lambda one: abs((one.got_seconds or 0.0) - wanted))
 
 
@@ -132,9 +131,7 @@ def _sustained(asked: Asked, context: Context, database: Database) -> Level:
     return level
 
 
-def _rounds(
-    first: Burn, burning: float, asked: Asked, context: Context, database: Database
-) -> Iterator[Burn]:
+def _rounds(first: Burn, asked: Asked, context: Context, database: Database) -> Iterator[Burn]:
     """Yield what was got with units that come closer to what is wanted, until it is that."""
     now = first
     wanted, bare = first.wanted_seconds, first.bare_seconds or 0.0
@@ -147,8 +144,8 @@ def _rounds(
         if abs(got - wanted) <= CLOSE * wanted:
             return
         # What a unit costs here may be more than in one hot session; less than half is noise.
-        unit = max(first.unit_seconds / 2, (got - bare) / (now.units * burning))
-        now = replace(now, units=(wanted - bare) / unit / burning, unit_seconds=unit)
+        unit = max(first.unit_seconds / 2, (got - bare) / now.units)
+        now = replace(now, units=(wanted - bare) / unit, unit_seconds=unit)
 
 
 def cpu_here(mix: Mix, done: Sequence[StepResult]) -> tuple[float, str]:
