@@ -100,7 +100,7 @@ TARGETS = (
     Target("select", True, {"cores": 0.8}),
     Target("tpcb", False, {"cores": 0.8}),
     Target("update", True, {"write_iops": 250}),
-    Target("tpcb", False, {"write_iops": 250}),
+    Target("update", False, {"write_iops": 250}),
     Target("insert", False, {"write_bps": 2 * MIB}),
     Target("large", True, {"memory": 600 * MIB, "read_iops": 500}),
     Target("large", False, {"memory": 300 * MIB, "read_iops": 500}),
