@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import importlib
 import re
 import secrets
 from string import Template
@@ -14,6 +13,7 @@ from tornado import iostream, web
 
 from replayer import __version__
 from replayer.errors import ReplayerError
+from replayer.later import Later
 from replayer.live import page
 from replayer.report import scripts
 from replayer.report.markup import escaped
@@ -21,8 +21,12 @@ from replayer.report.markup import escaped
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from replayer.live import report
     from replayer.live.access import Access
     from replayer.live.view import View
+else:
+    # It takes a second of a processor, which the run has until its end.
+    report = Later("replayer.live.report")
 
 _SECONDS = 0.5
 """Between two messages to a browser."""
@@ -63,9 +67,7 @@ class Rooms:
         return await asyncio.shield(self._report)
 
     def _made(self) -> str:
-        # Not at the top: it takes a second of a processor, which the run has until its end.
-        made: str = importlib.import_module("replayer.live.report").page_of(self.view.path)
-        return made
+        return report.page_of(self.view.path)
 
 
 def application(rooms: Rooms) -> web.Application:
