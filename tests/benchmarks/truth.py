@@ -73,7 +73,7 @@ WORKS = {
     "tpcb": Work(("-b", "tpcb-like"), rate=60, scale=2 * CLIENTS),
     "update": Work(("-N",), rate=60),
     "insert": Work((), rate=60, script=INSERT),
-    "large": Work(("-S",), rate=400, scale=60, buffers="64MB"),
+    "large": Work(("-S",), rate=400, scale=20, buffers="32MB"),
 }
 
 
@@ -100,11 +100,11 @@ TARGETS = (
     Target("select", True, {"cores": 0.8}),
     Target("tpcb", False, {"cores": 0.8}),
     Target("update", True, {"write_iops": 250}),
-    Target("tpcb", False, {"write_iops": 250}),
+    Target("update", False, {"write_iops": 250}),
     Target("insert", False, {"write_bps": 2 * MIB}),
-    Target("large", True, {"memory": 600 * MIB, "read_iops": 500}),
-    Target("large", False, {"memory": 300 * MIB, "read_iops": 500}),
-    Target("large", False, {"memory": 300 * MIB, "read_bps": 4 * MIB}),
+    Target("large", True, {"memory": 400 * MIB, "read_iops": 500}),
+    Target("large", False, {"memory": 150 * MIB, "read_iops": 500}),
+    Target("large", False, {"memory": 150 * MIB, "read_bps": 4 * MIB}),
 )
 
 

@@ -412,7 +412,10 @@ def test_of_tables_that_are_warmed_no_more_is_in_memory_than_a_server_may_hold(
     server_home: Path, surroundings: Surroundings
 ) -> None:
     """A server in a cgroup finds no pages that replayer, which is not in it, has read for it."""
-    limit, spec = 96 << 20, LoadSpec(step="load", num_schemas=2, scale="96M", shared_buffers="16M")
+    limit = 96 << 20
+    spec = LoadSpec.model_validate(
+        {"step": "load", "num_schemas": 2, "scale": "96M", "shared_buffers": "16M"}
+    )
     data = copy(ready_data("postgres"), server_home / "held")
     with open_server(engines.load("postgres"), data_dir=data) as server:
         context = surroundings(server)
