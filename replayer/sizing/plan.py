@@ -37,6 +37,10 @@ _UNKNOWN_SET = _GIB
 _LEAST_BUFFERS = 16 * _MIB
 _ALL_MISSED = 32
 """How many times as large as the buffers the data is where each read is to miss them."""
+_SCAN_BUFFERS = 128 * _MIB
+"""PostgreSQL lets a session pin no more than its share of the buffers, and reads no more blocks at
+once than it may pin: with less than this, and connections for all, a scan reads block by block."""
+_MOSTLY_MISSED = 16
 _BUFFERS_SHARE = 1 / 4
 """Of memory, for the server's buffers beside the page cache: what PostgreSQL's manual advises."""
 _CACHED_SHARE = 0.7
@@ -194,6 +198,7 @@ def _data(requirement: Requirement, options: Options, machine: Machine) -> Data:
     device_only = requirement.work.hit_ratio is None and machine.own_server
     size = wanted or _UNKNOWN_SET
     if device_only:
+        size = max(size, _MOSTLY_MISSED * _device_buffers(requirement))
         size = max(size, _ALL_MISSED * _LEAST_BUFFERS)
     size = max(size, _LEAST_SET)
     room = _room(machine)
@@ -204,6 +209,8 @@ def _data(requirement: Requirement, options: Options, machine: Machine) -> Data:
         )
     made = size if room is None else min(size, room)
     residence, buffers = _residence(size, made / size, machine, device_only=device_only)
+    if residence is Residence.DEVICE:
+        buffers = _device_buffers(requirement)
     blocks = made // machine.block_size
     tables = max(_TABLES, math.ceil(blocks / MOST_ROWS))
     return Data(
@@ -217,6 +224,11 @@ def _data(requirement: Requirement, options: Options, machine: Machine) -> Data:
             *_of_reads(residence, machine),
         ),
     )
+
+
+def _device_buffers(requirement: Requirement) -> int:
+    """Return the buffers of a load whose reads are all to be the device's."""
+    return _SCAN_BUFFERS if requirement.work.scanned_blocks else _LEAST_BUFFERS
 
 
 def _longest(requirement: Requirement) -> int:
@@ -416,7 +428,8 @@ def _probes(  # noqa: PLR0917 - what decides whether they matter
             depth = min(_DEEPEST, max(_DEEP, sessions))
             yield {**probe, "name": name, "operation": operation, "block_size": there,
                    "depth": depth}  # fmt: skip
-    if requirement.need("mbps"):
+    # Large requests may be of scans, which are not at random.
+    if (_request_size(requirement, "read", own) or 0) > own:
         large = {"access": "sequential", "block_size": _SCAN_BLOCK, "depth": 8}
         yield {**probe, **large, "name": f"large-reads-{AS_THERE}"}
     if mix.writes:

@@ -10,6 +10,7 @@ from replayer.engines.connection import Database
 from replayer.load import burn, dataset
 from replayer.load.level import Asked, measure_level
 from replayer.load.mix import Mix
+from replayer.load.spec import ready
 from replayer.model import Outcome
 from replayer.run.context import Context
 from replayer.servers.open import Server
@@ -116,6 +117,32 @@ def test_held_is_done(context: Context, database: Database) -> None:
     assert ended is Ended.FAILED
     # No statement waited for a session, so that it was sustained but for clients that stood still.
     assert not level.sustained or reason.endswith(f"of {rate} statements were done within 1.00 s")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("buffers", "least", "most"), [("16M", 0, 40_000), ("128M", 100_000, 140_000)]
+)
+def test_scans_read_as_much_at_once_as_their_buffers_let_them(
+    context: Context, buffers: str, least: int, most: int
+) -> None:
+    """PostgreSQL's own count: 8 KiB in 16 MiB with connections for all, 128 KiB in 128 MiB."""
+    spec = spec_of(memory="direct", shared_buffers=buffers, scale="512M", mix=Mix(scan=1))
+    with ready(spec, 1, context) as (database, asked):
+        counts = [bulk_reads(database)]
+        measure_level(replace(asked, seconds=1.0), context, database)
+        counts.append(bulk_reads(database))
+    (reads, bytes_), (more_reads, more_bytes) = counts
+    assert least < (more_bytes - bytes_) / (more_reads - reads) < most
+
+
+def bulk_reads(database: Database) -> tuple[float, float]:
+    """Return how often scans read so far, and how many bytes."""
+    (row,) = database.query(
+        "SELECT sum(reads) AS reads, sum(read_bytes) AS bytes FROM pg_stat_io "
+        "WHERE context = 'bulkread'"
+    )
+    return float(row["reads"]), float(row["bytes"])
 
 
 def test_trial_without_a_statement_says_so(context: Context) -> None:

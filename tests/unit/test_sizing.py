@@ -479,6 +479,16 @@ def test_a_disk_that_gives_less_than_was_read_needs_no_load(gives: float, fit: s
     assert rows["read_mbps"].known == "predicted"
 
 
+def test_scans_have_buffers_to_read_as_much_at_once_as_the_source() -> None:
+    """In 16 MiB PostgreSQL's scans read 8 KiB at a time, where the source's requests had 130 kB."""
+    for mbps, buffers in ((805.0, 128 << 20), (50.0, 16 << 20)):
+        known = device(read_iops=6200.0, read_mbps=mbps, write_iops=0.0, write_mbps=0.0)
+        plan = planned(known, Options(), MACHINE)
+        assert plan.data.residence is Residence.DEVICE
+        assert plan.data.buffers == buffers
+        assert plan.data.size(8192) >= 16 * buffers
+
+
 def test_a_load_that_burnt_less_than_is_required_has_not_measured_it(sizing: Sizing) -> None:
     """Where scans burnt nothing `CPU of the machine: 7.16 times` was false: arithmetic decides."""
     idle = tuple(
