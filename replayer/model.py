@@ -76,6 +76,8 @@ class Cold(Noun):
     """Bytes that the device delivered in the measured window, to whomever."""
     own_bytes: int | None = None
     """Bytes that those who read had from a device in the window (/proc/PID/io)."""
+    missing_bytes: int | None = None
+    """Of what a cold read needed, what no device gave to those who read."""
     why: str = ""
     """Why `got` is not what was asked for; "" if it is."""
     todo: str = ""
@@ -191,10 +193,6 @@ class Reads(Noun):
     """How many were under way at a time."""
     access: Literal["random", "sequential"]
     device: str
-
-
-UNKNOWN_STATE = "?????"
-"""The SQLSTATE of an error of which the log has none: any error may be it."""
 
 
 class Places(Noun):

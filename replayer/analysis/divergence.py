@@ -9,7 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from replayer.model import UNKNOWN_STATE, Replayed
+from replayer.errors import UNKNOWN_STATE
+from replayer.model import Replayed
 
 LEAST_RAN = 0.95
 """Share of the work that must have run on each side for two replays to be comparable."""

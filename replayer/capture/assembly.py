@@ -10,13 +10,13 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
+from replayer.capture import holes
 from replayer.capture.action import UNKNOWN, Action, Does, Session
 from replayer.capture.clock import Clock
-from replayer.capture.entry import Entry, Reading
+from replayer.capture.entry import HOLED, Entry, Reading
 from replayer.capture.inputs import CUT
-from replayer.model import UNKNOWN_STATE
+from replayer.errors import UNKNOWN_STATE
 
-COPY_DATA = "COPY FROM STDIN: its data is not in the log"
 FAST_PATH = "fast-path calls, which libpq makes for large objects"
 CUT_TEXT = "statements cut by a limit of length"
 CUT_VALUE = "parameters cut by log_parameter_max_length"
@@ -30,9 +30,10 @@ REFUSED = "connections that the server refused"
 
 _EXTENDED = re.compile(r" {1,2}(?:(parse|bind)|(?:execute( fetch from)?)) (.*?): ", re.DOTALL)
 _LOGGED = re.compile(r"execute( fetch from)? (.*?): ", re.DOTALL)
+_STATEMENT = re.compile(r"(?:duration: [\d.]* ?m?s? *)?(?:statement: |execute |\Z)")
+"""The beginning of a message about a statement, which may be cut behind its duration."""
 _VALUE = re.compile(r"\$\d+ = (NULL|'[^']*(?:''[^']*)*')")
-_HOLE = re.compile(r"\$\d")
-_COPY = re.compile(r"\bcopy\b.*\bfrom\s+stdin\b", re.IGNORECASE | re.DOTALL)
+_PLACE = re.compile(r"\$\d")
 _AUTHORIZED = re.compile(
     r"(?:replication )?connection authorized: user=(?P<user>.*?)(?: database=(?P<database>.*?))?"
     r"(?: application_name=(?P<application>.*?))?(?: SSL enabled.*| GSS .*| identity=.*)?\Z"
@@ -133,6 +134,8 @@ class Assembly:
                     self._logged(entry, message)
             elif entry.severity in {"ERROR", "FATAL", "PANIC"}:
                 self._failed(entry)
+            elif entry.severity.startswith(HOLED):
+                self._broken_off(entry)
         return self._ended
 
     def finish(self) -> list[Action]:
@@ -142,6 +145,16 @@ class Assembly:
             self._give_up(state, max(state.free_ns, state.begun.start_ns if state.begun else 0))
         self._known.clear()
         return self._ended
+
+    def _broken_off(self, entry: Entry) -> None:
+        """Count a statement that a hole cut off; what had begun before it may have ended in it."""
+        begun = entry.session in self._known and self._known[entry.session].begun
+        failed = entry.severity.endswith(("ERROR", "FATAL", "PANIC"))
+        if not begun and (failed or entry.statement or _STATEMENT.match(entry.message)):
+            self._reading.skip(holes.LOST)
+        for state in self._known.values():
+            self._give_up(state, entry.time_ns)
+            state.bound = None
 
     def _looked_at(self, entries: list[Entry]) -> list[Entry]:
         """Return the first entries; they tell whether connections are logged."""
@@ -345,9 +358,6 @@ class Assembly:
 
     def _put(self, state: _Known, sent: _Sent, duration: int, end: int, sqlstate: str = "") -> None:
         does, text, name, parameters, start, query_id = sent
-        if ("stdin" in text or "STDIN" in text) and _COPY.search(text):
-            self._skip(state, COPY_DATA, end)
-            return
         if CUT in text:
             self._skip(state, CUT_TEXT, end)
             return
@@ -368,7 +378,7 @@ class Assembly:
         """Return the parameters of a detail, or why the statement cannot be replayed."""
         at = detail.find("arameters: ")
         if at < 0:
-            return (None, NO_VALUES) if _HOLE.search(text) else ((), "")
+            return (None, NO_VALUES) if _PLACE.search(text) else ((), "")
         logged = _VALUE.findall(detail, at + 11)
         if not logged or CUT in detail or not detail.endswith(logged[-1]):
             return None, CUT_VALUE
@@ -465,7 +475,7 @@ class Assembly:
         bound, state.bound = state.bound, None
         if bound is not None and bound[1] == text and bound[2] is not None:
             does, (name, _, parameters) = "extended", bound
-        elif _HOLE.search(text):
+        elif _PLACE.search(text):
             does = "extended"
             parameters, reason = self._parameters(entry.context, text)
             if reason:

@@ -24,8 +24,7 @@ from replayer.capture.action import Action
 from replayer.capture.archive import Reader
 from replayer.capture.inputs import LONGEST_LINE
 from replayer.capture.summary import Summary
-from replayer.errors import Impossible
-from replayer.model import UNKNOWN_STATE
+from replayer.errors import UNKNOWN_STATE, Impossible
 
 HEAD = "2026-05-16 05:11:{second:06.3f} UTC"
 

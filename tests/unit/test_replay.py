@@ -20,8 +20,8 @@ from replayer.capture import fingerprint
 from replayer.capture.action import Action, Does, Fingerprint, Session, Statement
 from replayer.capture.archive import Reader, Writer
 from replayer.engines import engine as engines
-from replayer.errors import Impossible, ReplayerError
-from replayer.model import UNKNOWN_STATE, Places, Replayed
+from replayer.errors import UNKNOWN_STATE, Impossible, ReplayerError
+from replayer.model import Places, Replayed
 from replayer.run import workload as workload_file
 from replayer.steps.replay import message, step, target, varying
 from replayer.steps.replay import schedule as schedules

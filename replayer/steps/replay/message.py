@@ -94,5 +94,13 @@ def row(cells: Sequence[bytes | None]) -> bytes:
     return b"D" + _LENGTH.pack(4 + len(body)) + body
 
 
+COPY_DONE = b"c" + _LENGTH.pack(4)
+
+
+def copy_data(data: bytes) -> bytes:
+    """Return CopyData."""
+    return b"d" + _LENGTH.pack(4 + len(data)) + data
+
+
 COPY_FAIL = b"f" + _LENGTH.pack(4 + len(b"not captured\0")) + b"not captured\0"
 """What is said to a server that wants the data of COPY FROM STDIN."""

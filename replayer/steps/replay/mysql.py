@@ -117,6 +117,7 @@ class Connection:
         self._hashes = verify == "hash"
         self.prepared: dict[bytes, int] = {}
         self.unsent = b""
+        self.feed = -1
         self.sqlstate, self.rows, self.hash = "", -1, 0
         self.matched = -1
         self._status = 0

@@ -22,6 +22,7 @@ from replayer.steps.replay.work import (
     CONNECT,
     DISCONNECT,
     EXTENDED,
+    FED,
     FORGETS,
     IN_ORDER,
     NAMED,
@@ -125,6 +126,8 @@ class Planner:
         with contextlib.ExitStack() as made:
             self._processes = [_Process(_spool(made, folder)) for _ in range(processes)]
             self._close = made.pop_all().close
+        self.feeds: tuple[Descriptor, ...] = ()
+        """Files with data for COPY FROM STDIN."""
         self._count = self._held = 0
         self._order = Sequenced()
         self._sessions: dict[int, _Session | None] = {}
@@ -156,8 +159,13 @@ class Planner:
         """Take who a session is, before its first action."""
         self._described[session.number] = session
 
-    def add(self, action: Action, statement: Statement | None, place: Place) -> None:
-        """Take the next action; they come by their starts, which count from the first of all."""
+    def add(
+        self, action: Action, statement: Statement | None, place: Place, feed: int = -1
+    ) -> None:
+        """Take the next action; they come by their starts, which count from the first of all.
+
+        `feed` is the place among `feeds` of the data that a COPY FROM STDIN asks for.
+        """
         since = action.start_ns
         if since < self._from_ns or (self._until_ns is not None and since >= self._until_ns):
             if statement is not None:
@@ -175,9 +183,10 @@ class Planner:
             if statement is not None:
                 self._others[self._of_others[action.session]] += 1
         else:
-            self._put(
-                session, self._record(action, statement, place, self._intended(action, since))
-            )
+            record = self._record(action, statement, place, self._intended(action, since))
+            if feed >= 0:
+                record = record._replace(flags=record.flags | (feed + 1) << FED)
+            self._put(session, record)
             process = self._processes[session.process]
             end = since + max(0, action.duration_ns)
             process.last_ns[session.place] = max(process.last_ns[session.place], end)
@@ -186,6 +195,10 @@ class Planner:
         if ends:
             self._of_others.pop(action.session, None)
             del self._sessions[action.session]
+
+    def leave_out(self, left_out: Mapping[str, int]) -> None:
+        """Count statements that were not added, by the reason."""
+        self._left_out.update(left_out)
 
     def _intended(self, action: Action, since: int) -> int:
         """Return when an action is to start, in ns since the begin of the replay."""
@@ -353,6 +366,7 @@ class Planner:
                         slots=slots,
                         connections=limit,
                         read_only=self._spec.read_only,
+                        feeds=self.feeds,
                     )
                 )
             yield Schedule(

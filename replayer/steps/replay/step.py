@@ -26,6 +26,8 @@ from replayer.results import store
 from replayer.run.context import Context, Task
 from replayer.run.rates import Rates
 from replayer.steps.replay import target, worker
+from replayer.steps.replay.choice import Choice
+from replayer.steps.replay.copy_files import CopyFiles
 from replayer.steps.replay.outcome import Window, record
 from replayer.steps.replay.schedule import Planner, Schedule, processes_for
 from replayer.steps.replay.spec import Spec
@@ -43,6 +45,10 @@ _ASKED_EVERY = 0.25
 _MERGED_AT = 32
 _MOST_NAMED = 5
 _PREPARING = 600.0
+_NO_COPIES = (
+    "copy_from: the capture holds no COPY FROM STDIN; one that an older replayer made never does, "
+    "so that its logs have to be converted again"
+)
 
 
 def stays(_spec: Spec) -> str:
@@ -50,10 +56,16 @@ def stays(_spec: Spec) -> str:
     return "a replay is run where its capture lies"
 
 
+def measures_machine(spec: Spec) -> bool:
+    """Tell whether it needs the server for itself: its caches, or the one database for copies."""
+    return spec.cold is not Temperature.UNKNOWN or bool(spec.restore)
+
+
 def check(spec: Spec, context: Context) -> None:
     """Raise Impossible for a file that is no capture, or a database that may not be changed."""
-    with _capture(spec) as capture:
+    with _capture(spec) as capture, CopyFiles(spec.copy_from) as copy_files:
         engine = capture.summary.source.engine
+        copy_files.check(capture.summary.copies)
     if (engine == "postgres") is target.is_mysql(context):
         raise Impossible(
             f"{spec.file} was captured on {engine}, and {context.engine.title} speaks another "
@@ -78,7 +90,9 @@ def run(spec: Spec, context: Context) -> None:
             database = stack.enter_context(
                 contextlib.closing(target.reopened(context, database.url))
             )
-        planner = _planned(spec, context, database, capture)
+        copy_files = stack.enter_context(CopyFiles(spec.copy_from))
+        copy_files.check(capture.summary.copies)
+        planner = _planned(spec, context, database, capture, copy_files)
         stack.callback(planner.close)
         schedule = stack.enter_context(planner.schedule())
         _check_schedule(spec, schedule)
@@ -133,7 +147,9 @@ def _bring(spec: Spec, context: Context, database: Database) -> Cold:
     return temperature.make(spec.cold, context.server, files, context.host)
 
 
-def _planned(spec: Spec, context: Context, database: Database, capture: Reader) -> Planner:
+def _planned(
+    spec: Spec, context: Context, database: Database, capture: Reader, copy_files: CopyFiles
+) -> Planner:
     """Return what is to be done, action by action."""
     summary = capture.summary
     seconds = max(1e-3, summary.span_ns / 1e9)
@@ -153,19 +169,41 @@ def _planned(spec: Spec, context: Context, database: Database, capture: Reader) 
     try:
         if spec.order != "none":
             capture.check_order()
-        with context.progress.task("plan the replay", summary.actions) as task:
-            for block in capture.blocks():
-                for session in block.sessions:
-                    planner.describe(session)
-                for row in range(len(block)):
-                    planner.add(block.action(row), block.statement(row), block.place(row))
-                task.advance(len(block))
+        _add_all(planner, Choice(spec, wire), copy_files, capture, context)
+        planner.feeds = copy_files.descriptors()
+        if spec.copy_from and not summary.copies:
+            context.findings.note(_NO_COPIES)
     except BaseException:
         planner.close()
         raise
     if note := conninfo.note():
         context.findings.note(note)
     return planner
+
+
+def _add_all(
+    planner: Planner, choice: Choice, copy_files: CopyFiles, capture: Reader, context: Context
+) -> None:
+    """Give the planner what is chosen of a capture and has its data, and count the rest."""
+    if choice.asked:
+        with context.progress.task("look for what is chosen"):
+            choice.look(capture.blocks())
+    with context.progress.task("plan the replay", capture.summary.actions) as task:
+        for block in capture.blocks():
+            for session in block.sessions:
+                planner.describe(session)
+                choice.describe(session)
+            for row in range(len(block)):
+                what = block.action(row), block.statement(row), block.place(row)
+                kept = not choice.asked or choice.keeps(*what)
+                feed = copy_files.feed(what[1], kept=kept)
+                if kept and feed is not None:
+                    planner.add(*what, feed)
+            task.advance(len(block))
+    planner.leave_out(choice.left_out())
+    planner.leave_out(copy_files.left_out())
+    for sentence in choice.notes():
+        context.findings.note(sentence)
 
 
 class _Replay:
@@ -255,7 +293,7 @@ class _Replay:
         except ReplayerError:
             # A server that is lost is told by those who work on it.
             return
-        self._waiting.add({str(row["wait"]): float(row["sessions"]) for row in rows})
+        self._waiting.add({str(row["wait"]): row.real("sessions") for row in rows})
 
     def _take(self, part: Part, done_by: dict[int, Part]) -> None:
         self._tallies.append(part.tally)

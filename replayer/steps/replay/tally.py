@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from replayer.model import UNKNOWN_STATE
+from replayer.errors import UNKNOWN_STATE
 from replayer.watch.histogram import Latencies, bin_of
 
 if TYPE_CHECKING:

@@ -11,6 +11,8 @@ class Connection(Protocol):
     fd: int
     prepared: dict[bytes, int]
     """Names of prepared statements -> the places of their texts."""
+    feed: int
+    """Descriptor of the file whose data the next COPY FROM STDIN sends, -1 for none."""
     unsent: bytes
     """What the socket did not take at once."""
     sqlstate: str

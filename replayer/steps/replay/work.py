@@ -13,6 +13,8 @@ WHOLE, NAMED, CONNECT, DISCONNECT = range(4)
 IN_ORDER, FORGETS, EXTENDED = 1, 2, 4
 """Flags: the rows of the answer have an order; names of prepared statements are forgotten; the
 extended protocol is spoken."""
+FED = 8
+"""Bits of the flags below the number, from 1, of the file with the data that the action sends."""
 PARTS = 64
 """Of a capture's time, in each of which what was answered is added up."""
 
@@ -136,3 +138,5 @@ class Job:
     """Connections at a time at most; None where each session has its own."""
     read_only: bool = False
     """A connection on which something could be written is closed."""
+    feeds: tuple[Descriptor, ...] = ()
+    """Files with data for COPY FROM STDIN."""

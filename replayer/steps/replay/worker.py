@@ -22,8 +22,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from replayer.errors import UNKNOWN_STATE
 from replayer.load.alarm import Alarm
-from replayer.model import UNKNOWN_STATE
 from replayer.steps.replay.broken import LOST, Gone, Refused
 from replayer.steps.replay.gate import Gate
 from replayer.steps.replay.spool import records
@@ -44,6 +44,7 @@ from replayer.steps.replay.work import (
     CONNECT,
     DISCONNECT,
     EXTENDED,
+    FED,
     FORGETS,
     IN_ORDER,
     NAMED,
@@ -383,6 +384,8 @@ class _Clients:
         assert connection is not None
         client.begun_ns = time.monotonic_ns()
         in_order = bool(record.flags & IN_ORDER)
+        if fed := record.flags >> FED:
+            connection.feed = self._job.feeds[fed - 1].fd
         try:
             if record.does == NAMED:
                 name, text = self._job.prepared[record.named]
