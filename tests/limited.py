@@ -15,7 +15,6 @@ from replayer.servers.open import Server
 
 _CPU = Path("/sys/fs/cgroup/cpu")
 _BLKIO = Path("/sys/fs/cgroup/blkio")
-_MEMORY = Path("/sys/fs/cgroup/memory")
 _PERIOD = 100_000
 _SLOW = """
 #define _GNU_SOURCE
@@ -32,19 +31,15 @@ int fdatasync(int fd)
 
 
 @contextlib.contextmanager
-def limited(
-    server: Server, *, cores: float | None = None, memory: int | None = None, **io: int
-) -> Iterator[None]:
+def limited(server: Server, *, cores: float | None = None, **io: int) -> Iterator[None]:
     """Keep a server's processes in cgroups of version 1, also those that it starts meanwhile.
 
-    `cores` is a CPU quota, `memory` bytes; `read_iops`, `write_bps` and the like are limits
-    of its data's disk.
+    `cores` is a CPU quota; `read_iops`, `write_bps` and the like are limits of its data's disk.
     """
     if os.geteuid() or not (_CPU / "cpu.cfs_quota_us").parent.is_dir():
         pytest.skip("cgroups of version 1 cannot be made here")
     name = f"replayer-test-{os.getpid()}-{time.monotonic_ns():x}"
-    asked = ((_CPU, cores), (_BLKIO, io), (_MEMORY, memory))
-    groups = [folder / name for folder, limit in asked if limit]
+    groups = [folder / name for folder, asked in ((_CPU, cores), (_BLKIO, io)) if asked]
     stop = threading.Event()
     follower = threading.Thread(target=_follow, args=(server, groups, stop))
     try:
@@ -53,8 +48,6 @@ def limited(
         if cores:
             (_CPU / name / "cpu.cfs_period_us").write_text(str(_PERIOD))
             (_CPU / name / "cpu.cfs_quota_us").write_text(str(round(cores * _PERIOD)))
-        if memory:
-            (_MEMORY / name / "memory.limit_in_bytes").write_text(str(memory))
         if io:
             _limit_disk(_BLKIO / name, server, io)
         follower.start()

@@ -10,13 +10,11 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from itertools import chain
 from pathlib import Path
 from typing import Any, Protocol
 
 import pytest
 
-from replayer.conditions.residency import residency
 from replayer.engines import driver
 from replayer.engines import engine as engines
 from replayer.engines.connection import Database
@@ -27,7 +25,6 @@ from replayer.load import level as levels
 from replayer.load.level import Asked, Level, check, measure_level
 from replayer.load.mix import Mix
 from replayer.load.requests import Statement
-from replayer.load.spec import LoadSpec, ready
 from replayer.load.wire import Gone
 from replayer.machine import processes
 from replayer.model import Outcome
@@ -35,7 +32,6 @@ from replayer.run.context import Context
 from replayer.servers.open import Server, open_server
 from replayer.steps.sessions import step as sessions
 from replayer.steps.sessions.spec import Spec
-from replayer.tables import pgio, relations
 from replayer.tables.pgio import TableSet
 from replayer.watch.histogram import Latencies
 from tests.command import Replayer
@@ -43,7 +39,6 @@ from tests.fixture_types import Surroundings
 from tests.halting import go_on, halt
 from tests.hooked import Hooks, hooked
 from tests.known import known
-from tests.limited import limited
 from tests.performed import performed
 from tests.ready_made import copy, ready_data
 
@@ -404,35 +399,6 @@ def test_what_a_statement_costs_is_printed_beside_what_is_wanted(
     never = Mix(point=1, cpu=0.002, cpu_rate=60_000)
     asked = Asked(sessions=4, seconds=1.0, rate=100, mix=never, tables=TABLES)
     assert known(burn.calibrate(asked, context, database).rate) < 60_000
-
-
-@pytest.mark.slow
-@pytest.mark.root
-def test_of_tables_that_are_warmed_no_more_is_in_memory_than_a_server_may_hold(
-    server_home: Path, surroundings: Surroundings
-) -> None:
-    """A server in a cgroup finds no pages that replayer, which is not in it, has read for it."""
-    limit = 96 << 20
-    spec = LoadSpec.model_validate(
-        {"step": "load", "num_schemas": 2, "scale": "96M", "shared_buffers": "16M"}
-    )
-    data = copy(ready_data("postgres"), server_home / "held")
-    with open_server(engines.load("postgres"), data_dir=data) as server:
-        context = surroundings(server)
-        tables = spec.tables(context.engine.block_size)
-        dataset.provide_tables(tables, context)
-        with (
-            server.settings({"shared_buffers": "16MB"}),
-            limited(server, memory=limit),
-            ready(spec, 4, context) as (database, _),
-        ):
-            files = chain.from_iterable(
-                relations.files(database, known(server.data_directory()), pgio.FILES, name=name)
-                for name in tables.names
-            )
-            inside = known(residency(files).resident_bytes)
-    assert 0 < inside <= limit
-    assert any("the server read the tables itself" in note for note in context.findings.notes)
 
 
 def cost(level: Level) -> float:
