@@ -25,7 +25,7 @@ MINUTES_A_DAY = 1440.0
 ENOUGH = 0.8
 """The part of a window that must be known."""
 _EDGE = 0.05
-"""The part of a window that may lie before the first row or after the last."""
+"""The part of a window that may be missing where all rows together are shorter than it."""
 _TOUCHING = 0.05
 """Seconds between two rows that follow each other: stamps are rounded."""
 _JITTER = 1.1
@@ -163,7 +163,11 @@ class _Moving:
         self, begins: Numbers, ends: Numbers, values: Numbers, weights: Numbers, length: float
     ) -> None:
         self._length = length
-        self._from, self._to = begins[0] + length * (1 - _EDGE), ends[-1] + length * _EDGE
+        # Of a window that reached beyond the rows, a part would stand for the whole: the busiest
+        # would be one of these.
+        missing = length - float(ends[-1] - begins[0])
+        slack = missing if _TOUCHING < missing <= length * _EDGE else _TOUCHING
+        self._from, self._to = begins[0] + length - slack, ends[-1] + slack
         self._least, self._most = values.min(), values.max()
         self._time = _Integral(begins, ends, np.ones_like(values))
         alike = bool((weights == 1).all())

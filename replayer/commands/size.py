@@ -13,6 +13,7 @@ import re
 import sys
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -40,6 +41,7 @@ from replayer.sizing.verdict import judge, refutations
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Sequence
+    from typing import Any
 
     from rich.console import Group
 
@@ -102,9 +104,9 @@ def _configure_requirement(parser: argparse.ArgumentParser) -> None:
     add("--slo", metavar="OBJECTIVE", help="response times to keep to, as 'p50=5ms p99=20ms' "
         "(default: p99=20ms of a profile; of a capture twice its own p99, if that is more; "
         "none: lag and errors alone)")  # fmt: skip
-    add("--target", type=Path, metavar="FILE",
-        help="limits of this machine that cannot be measured: a TOML file, "
-        "see docs/administrator.md")  # fmt: skip
+    add("--target", type=Path, action="append", default=[], metavar="FILE", dest="targets",
+        help="limits of this machine that cannot be measured: a TOML file, see "
+        "docs/administrator.md; may be repeated, as for its disk and its processors")  # fmt: skip
 
 
 def _configure_search(parser: argparse.ArgumentParser) -> None:
@@ -164,8 +166,8 @@ def run(args: argparse.Namespace) -> int:
 
 def _sized(args: argparse.Namespace, file: str) -> int:
     """Size by one file, and tell what came of it; the Run is saved after every step."""
-    order = _ordered(args, file)
-    if order is None:
+    orders = _ordered(args, file)
+    if not orders:
         return 0
     statuses: list[int] = []
 
@@ -173,14 +175,14 @@ def _sized(args: argparse.Namespace, file: str) -> int:
         statuses.append(_tell(args, one))
         _say_where(path)
 
-    _performed(args, order, told)
+    _performed(args, orders[0], told)
     return statuses[0]
 
 
 def _sized_by_both(args: argparse.Namespace) -> int:
     """Size by a profile and a capture, one after the other, and show both verdicts beside."""
     # What cannot be is told of both before the first begins.
-    orders = [_ordered(args, file) for file in (args.what, args.which)]
+    orders = _ordered(args, args.what, args.which)
     runs: list[Run] = []
 
     def told(one: Run, path: Path | None) -> None:
@@ -189,24 +191,39 @@ def _sized_by_both(args: argparse.Namespace) -> int:
 
     try:
         for order in orders:
-            if order is not None:
-                _performed(args, order, told)
+            _performed(args, order, told)
     finally:
         statuses = [_tell_all(args, runs)] if runs else []
     return max(statuses, default=0)
 
 
-def _ordered(args: argparse.Namespace, file: str) -> Order | None:
-    """Return what is to be run, once that is said; None where it is only to be said."""
-    order, begin = (_by_capture if file.endswith(ENDING) else _by_profile)(args, file)
-    if args.dry_run:
-        screen.write(begin)
-        return None
-    print(screen.text(begin), file=sys.stderr)  # noqa: T201
-    return order
+class _Planned(NamedTuple):
+    """What is to be run for a file, and what is said of it before."""
+
+    order: Order
+    words: Group
+    facts: dict[str, Any]
+    """The same as JSON."""
 
 
-def _by_profile(args: argparse.Namespace, file: str) -> tuple[Order, Group]:
+def _ordered(args: argparse.Namespace, *files: str) -> list[Order]:
+    """Return what is to be run for each file, once that is said; [] where it is only to be said."""
+    planned = {
+        file: (_by_capture if file.endswith(ENDING) else _by_profile)(args, file) for file in files
+    }
+    if not args.dry_run:
+        for one in planned.values():
+            print(screen.text(one.words), file=sys.stderr)  # noqa: T201
+        return [one.order for one in planned.values()]
+    if args.json:
+        facts = {Path(file).name: one.facts for file, one in planned.items()}
+        print(json.dumps(facts if len(files) > 1 else facts[Path(files[0]).name], indent=1))  # noqa: T201
+    else:
+        screen.write(*(one.words for one in planned.values()))
+    return []
+
+
+def _by_profile(args: argparse.Namespace, file: str) -> _Planned:
     """Return the plan of a profile, and what it says of itself."""
     known = profile.load(Path(file))
     wanted = _required(args, known)
@@ -224,7 +241,15 @@ def _by_profile(args: argparse.Namespace, file: str) -> tuple[Order, Group]:
         sizing=record.model_dump(mode="json"),
     )
     why = refutations(record)
-    return _as_far_as_needed(order, record, why), sizing.beginning(record, planned, why)
+    stages = [{"words": stage.words, "seconds": stage.seconds} for stage in planned.stages]
+    facts = {
+        **record.model_dump(mode="json"),
+        "refuted": why,
+        "seconds": 0.0 if why else planned.seconds,
+        "stages": [] if why else stages,
+    }
+    words = sizing.beginning(record, planned, why)
+    return _Planned(_as_far_as_needed(order, record, why), words, facts)
 
 
 def _as_far_as_needed(order: Order, record: Sizing, why: Sequence[str]) -> Order:
@@ -234,7 +259,7 @@ def _as_far_as_needed(order: Order, record: Sizing, why: Sequence[str]) -> Order
     return replace(order, enough=lambda run: bool(refutations(record, run)))
 
 
-def _by_capture(args: argparse.Namespace, file: str) -> tuple[Order, Group]:
+def _by_capture(args: argparse.Namespace, file: str) -> _Planned:
     """Return the search for the highest speed at which a capture is kept up with."""
     objective = None if args.slo is None else "" if args.slo == _NO_SLO else args.slo
     if objective:
@@ -259,7 +284,8 @@ def _by_capture(args: argparse.Namespace, file: str) -> tuple[Order, Group]:
         data_dir=args.data_dir,
         sizing=wanted.model_dump(mode="json"),
     )
-    return replace(order, following=speed.following(wanted)), speed_report.beginning(wanted)
+    following = replace(order, following=speed.following(wanted))
+    return _Planned(following, speed_report.beginning(wanted), wanted.model_dump(mode="json"))
 
 
 def _pairs(texts: list[str]) -> dict[str, str]:
@@ -346,7 +372,7 @@ def _record(  # noqa: PLR0917 - what it is of
     planned: Plan,
     machine: plan.Machine,
 ) -> Sizing:
-    limits = None if args.target is None else target.load(args.target)
+    limits = {path: target.load(path) for path in args.targets}
     source = known.source
     what = " ".join(word for word in (source.engine, source.version, source.place) if word)
     return Sizing(
@@ -355,8 +381,15 @@ def _record(  # noqa: PLR0917 - what it is of
         requirement=wanted,
         objective=args.slo or _SLO,
         rate=planned.rate,
-        target="" if limits is None else limits.name or args.target.name,
-        judgements=() if limits is None else target.judge(limits, wanted, known),
+        target=", ".join(one.name or path.name for path, one in limits.items()),
+        judgements=tuple(
+            chain.from_iterable(
+                target.judge(
+                    one, wanted, known, of=(one.name or path.name) if len(limits) > 1 else ""
+                )
+                for path, one in limits.items()
+            )
+        ),
         free_bytes=machine.free_bytes,
         memory_bytes=machine.memory_bytes,
         cores=machine.cores,

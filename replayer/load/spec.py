@@ -5,8 +5,9 @@ of `asked`, with other sessions, seconds and rates.
 """
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Annotated, Literal, NamedTuple
 
 from pydantic import AfterValidator, Field
@@ -25,8 +26,10 @@ from replayer.run.context import Context
 from replayer.run.footprint import Footprint
 from replayer.tables import pgio, relations
 from replayer.tables.pgio import TableSet
+from replayer.units import show_size
 
 _FILL = Verb("mix/fill")
+_SCAN = Verb("mix/scan")
 _FILLED = 0.95
 """Of the server's buffers: the rest is for indexes."""
 _ORDINARY_SESSIONS = 350
@@ -124,10 +127,13 @@ def check_load(spec: LoadSpec, context: Context) -> None:
 
 
 @contextlib.contextmanager
-def ready(spec: LoadSpec, sessions: int, context: Context) -> Iterator[Ready]:
+def ready(
+    spec: LoadSpec, sessions: int, context: Context, *, rate: float | None = None
+) -> Iterator[Ready]:
     """Load the tables if they are not there, and have the server run as the keys ask for it.
 
-    `sessions` is the largest number of them that is to connect at a time.
+    `sessions` is the largest number of them that is to connect at a time; at `rate` statements a
+    second, where there is one, a statement is made to cost what the mix says.
     """
     wanted = spec.tables(context.engine.block_size)
     context.findings.writes = spec.mix.writes
@@ -142,8 +148,10 @@ def ready(spec: LoadSpec, sessions: int, context: Context) -> Iterator[Ready]:
         context.findings.facts |= {"memory.kind": spec.memory}
         asked = spec.asked(context.engine.block_size)
         if spec.mix.cpu:
-            burnt = burn.calibrate(asked, context, database)
+            loaded = replace(asked, rate=rate, sessions=sessions)
+            burnt = burn.calibrate(loaded, context, database)
             context.findings.note(burnt.words)
+            context.findings.facts |= burnt.facts
             asked = replace(asked, burn=burnt.units)
         context.findings.note(f"not tested by this mix: {'; '.join(spec.mix.untested())}")
         yield Ready(database, asked)
@@ -175,7 +183,17 @@ def _warm(wanted: TableSet, context: Context, database: Database) -> None:
         for name in wanted.names
         for file in relations.files(database, folder, pgio.FILES, name=name)
     ]
-    with context.progress.task("warm page cache", sum(f.stat().st_size for f in files)) as task:
+    size = sum(file.stat().st_size for file in files)
+    pids = context.server.pids()
+    limit = context.host.memory_limit_bytes(pids[0]) if pids else None
+    if limit is not None and limit < size:
+        _warm_by_the_server(wanted, files, context, database)
+        context.findings.note(
+            f"the server read the tables itself before the load: its cgroup holds "
+            f"{show_size(limit)} of their {show_size(size)}"
+        )
+        return
+    with context.progress.task("warm page cache", size) as task:
         context.findings.cold = temperature.make_files(
             Temperature.HOT,
             files,
@@ -183,6 +201,23 @@ def _warm(wanted: TableSet, context: Context, database: Database) -> None:
             others=not context.server.can_stop,
             done=task.advance,
         )
+
+
+def _warm_by_the_server(
+    wanted: TableSet, files: Sequence[Path], context: Context, database: Database
+) -> None:
+    """Have the server read the tables, so that no more stays in memory than it may hold.
+
+    Pages that another process reads are of that one's cgroup, and the server finds them as well.
+    """
+    context.findings.cold = temperature.make_files(
+        Temperature.COLD, files, context.host, others=not context.server.can_stop
+    )
+    scan = context.engine.needs(_SCAN)
+    with context.progress.task("the server reads the tables", wanted.tables) as task:
+        for name in wanted.names:
+            database.execute(scan, {"table": name})
+            task.advance(1)
 
 
 def _fill(wanted: TableSet, buffers: int, context: Context, database: Database) -> None:

@@ -154,11 +154,11 @@ class Host:
         """Return the physical memory, or the cgroup's limit where that is less."""
         return min(self.memory_bytes(), self.memory_limit_bytes() or _UNLIMITED)
 
-    def memory_limit_bytes(self) -> int | None:
-        """Return the tightest memory limit of this process's cgroup and its parents, or None."""
+    def memory_limit_bytes(self, process: int | str = "self") -> int | None:
+        """Return the tightest memory limit of a process's cgroup and its parents, or None."""
         limits = [
             self.number(f"{folder}/{name}")
-            for folder in self.cgroups("memory")
+            for folder in self.cgroups("memory", process)
             for name in ("memory.max", "memory.high", "memory.limit_in_bytes")
         ]
         return min(

@@ -5,6 +5,7 @@ serves a folder, 22 ms to import, and no accounts of children that ended and wer
 """
 
 import os
+import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -16,6 +17,8 @@ from replayer.shell import User
 _TICK = os.sysconf("SC_CLK_TCK")
 _EXITING = 0x4
 """PF_EXITING of the kernel's include/linux/sched.h: set before a process's files are closed."""
+_CPU_CLOCK = 2
+"""CPUCLOCK_SCHED of the kernel's include/linux/posix-timers.h."""
 
 
 class CpuSeconds(NamedTuple):
@@ -152,19 +155,40 @@ def table() -> Iterator[Process]:
 def cpu_seconds(pids: Iterable[int]) -> CpuSeconds:
     """Return the CPU seconds that these processes and their reaped children have used so far.
 
-    Resolution is a clock tick, 10 ms.  Give it a whole `family`: a child that ends moves its time
-    from its own account to its parent's, so the accounts are read again until none moved.
+    The sum of a living process is to the nanosecond, its parts and what children left behind to a
+    clock tick, 10 ms.  Give it a whole `family`: a child that ends moves its time from its own
+    account to its parent's, so the accounts are read again until none moved.
     """
     asked = tuple(pids)
     before: list[_Stat | None] = []
     for _ in range(10):
-        now = [_stat(pid) for pid in asked]
+        now = [_timed(pid) for pid in asked]
         unmoved = [s and s.reaped for s in now] == [s and s.reaped for s in before]
         before = now
         if unmoved:
             break
     parts = [part for used in before if used for part in (used.own, used.reaped)]
     return CpuSeconds(sum(p.user for p in parts), sum(p.system for p in parts))
+
+
+def _timed(pid: int) -> _Stat | None:
+    """Return a process's account, in which its own time is what its clock says.
+
+    Of many sessions that do little, ticks that are not full yet would be most of what they did.
+    """
+    stat = _stat(pid)
+    try:
+        # The clock of another process, as clock_getcpuclockid(3) makes it of its number.
+        seconds = time.clock_gettime((~pid << 3) | _CPU_CLOCK)
+    except OSError:
+        return stat
+    ticks = sum(stat.own) if stat else 0.0
+    if stat is None or seconds <= ticks:
+        return stat
+    share = stat.own.user / ticks if ticks else 1.0
+    more = seconds - ticks
+    own = CpuSeconds(stat.own.user + share * more, stat.own.system + (1 - share) * more)
+    return stat._replace(own=own)
 
 
 def _stat(pid: int | str) -> _Stat | None:

@@ -29,7 +29,8 @@ from replayer.results.imported import Source, words
 from replayer.results.profile import KNOWN, MOST_ROWS, Profile
 
 SIGN = re.compile(
-    r"\A(?!\s{0,80}[{\[]|Linux )(?=[^\n]{0,4000}[,;\t])[^\n]{0,4000}?\b(time|begin)\b",
+    # SQL*Plus begins with an empty line.
+    r"\A\s{0,80}(?![\s{\[]|Linux )(?=[^\n]{0,4000}[,;\t])[^\n]{0,4000}?\b(time|begin)\b",
     re.IGNORECASE,
 )
 

@@ -41,6 +41,7 @@ def beginning(sizing: Sizing, plan: Plan, refutations: Sequence[str] = ()) -> Gr
         return Group(
             _rule(f"what is required · {clean(sizing.source)}"),
             *_requirement(sizing),
+            *_targets(sizing),
             _rule("what will be done · nothing: arithmetic alone refutes it"),
             *(line(clean(f"{Fit.DOES_NOT_FIT.value}: {words}")) for words in refutations),
         )
@@ -51,11 +52,22 @@ def beginning(sizing: Sizing, plan: Plan, refutations: Sequence[str] = ()) -> Gr
     parts: list[RenderableType] = [
         _rule(f"what is required · {clean(sizing.source)}"),
         *_requirement(sizing),
+        *_targets(sizing),
         _rule(f"what will be done · {_about(plan.seconds)}"),
         indented(steps),
         bullets((clean(words), "dim") for words in sizing.unproven),
     ]
     return Group(*parts)
+
+
+def _targets(sizing: Sizing) -> Iterator[RenderableType]:
+    """Yield what the limits mean that are known of a target, which no run has to show."""
+    if sizing.judgements:
+        yield _rule(f"limits by --target · {clean(sizing.target)}")
+        yield bullets(
+            (clean(f"{one.title}: {one.fit.value}: {one.words}"), STYLES[one.fit])
+            for one in sizing.judgements
+        )
 
 
 def _about(seconds: float) -> str:

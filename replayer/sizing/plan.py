@@ -341,8 +341,12 @@ def _split(mix: Mix, rate: float, objective: str) -> tuple[Mix, float]:
     if mix.cpu is None or mix.cpu <= most:
         return mix, rate
     times = mix.cpu / most
-    compute = mix.total * (times - 1)
-    return mix.model_copy(update={"compute": compute, "cpu": most}), rate * times
+    split = {
+        "compute": mix.total * (times - 1),
+        "cpu": most,
+        "cpu_rate": None if mix.cpu_rate is None else mix.cpu_rate * times,
+    }
+    return mix.model_copy(update=split), rate * times
 
 
 def _most_cpu(objective: str) -> float:

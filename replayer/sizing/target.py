@@ -24,6 +24,8 @@ over a base of 300.  A file of such limits is TOML, all of it optional:
 
     [network]
     baseline_mbps = 32        # burst_mbps and mbps_credits too; of the larger of both directions
+
+Of several files, as of a disk and of an instance, each limit applies.
 """
 
 import math
@@ -239,14 +241,21 @@ def _limit(
     return Limit(resource=name, baseline=base, burst=most, credits=credits_ or 0.0)
 
 
-def judge(target: Target, requirement: Requirement, profile: Profile) -> tuple[Judgement, ...]:
+def judge(
+    target: Target, requirement: Requirement, profile: Profile, *, of: str = ""
+) -> tuple[Judgement, ...]:
     """Return what each limit of a target means for what a profile requires.
+
+    `of` is the target's name, where it is one of several.
 
     Credits are those of a full bucket at the profile's begin, spent and earned as its load, times
     growth and headroom, would; time of which nothing is known neither spends nor earns any.
     """
     size = target.volume.request_size if target.volume else None
-    return tuple(_judged(limit, requirement, profile, size) for limit in limits(target))
+    judged = (_judged(limit, requirement, profile, size) for limit in limits(target))
+    return tuple(
+        one.model_copy(update={"title": f"{one.title} of {of}"}) if of else one for one in judged
+    )
 
 
 def _judged(

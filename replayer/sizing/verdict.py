@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from statistics import median
 from typing import Any, NamedTuple
 
-from replayer.load import resources
+from replayer.load import burn, resources
 from replayer.model import Noun, Run, Status, StepResult
 from replayer.sizing import demand, needs
 from replayer.sizing.changes import changes
@@ -82,8 +82,21 @@ def judge(sizing: Sizing, run: Run) -> Verdict:
         changes=tuple(changes(sizing, run, step, load, loaded)),
         not_offered=load.not_offered,
         not_tested=sizing.requirement.not_tested,
-        unproven=sizing.unproven,
+        unproven=(*sizing.unproven, *_burnt(step)),
     )
+
+
+def _burnt(step: StepResult | None) -> Iterator[str]:
+    """Yield what a statement was to cost of CPU, and what it cost."""
+    facts = {} if step is None else step.facts
+    wanted, got = facts.get(burn.WANTED), facts.get(burn.GOT)
+    if isinstance(wanted, float) and isinstance(got, float):
+        off = abs(got - wanted) > burn.CLOSE * wanted
+        ending = ", so that what is said of the CPU is off by as much" if off else ""
+        yield (
+            f"CPU of a statement: wanted {show_duration(wanted)}, as at the source, got "
+            f"{show_duration(got)}{ending}"
+        )
 
 
 def refutations(sizing: Sizing, run: Run | None = None) -> list[str]:

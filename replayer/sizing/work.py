@@ -6,8 +6,9 @@ row belonged to which statement.  `of(columns)` is the derivation; each step tha
 not settle is an assumption, in a sentence:
 
     writes       rows inserted, updated and deleted; a deleted row is an updated one.  As many
-                 statements as rows, but at most as many as transactions, as each commits by itself;
-                 of MariaDB and MySQL, which count no commit that was not sent, as many as syncs
+                 statements as rows, but at most as many as transactions, as each commits by itself,
+                 and as syncs of the log, as each of them is one: what was written by one
+                 transaction, or synced with one, is one statement of several rows
     reads        rows fetched by an index, less those that were then updated or deleted, and no
                  fewer than the rows that reading statements gave back.  As many statements as the
                  profile counts; where it counts none, one a transaction
@@ -91,6 +92,7 @@ class Work(Noun):
             insert_bytes=self.insert_bytes,
             hot=self.hot,
             cpu=cpu if cpu >= _SHORTEST else None,
+            cpu_rate=rate if cpu >= _SHORTEST else None,
             hit_ratio=self.hit_ratio,
         )
 
@@ -184,6 +186,7 @@ def _writes(counted: _Counted) -> dict[str, Any]:
     counted.assume(
         f"the {_rows(rows / most)} that a transaction writes are taken to be all alike in each: "
         f"which transactions only read is not known"
+        + (", and that as many write as the log is synced" if _synced(counted) == most else "")
     )
     return _bundled(inserted, changed, most)
 
@@ -191,15 +194,21 @@ def _writes(counted: _Counted) -> dict[str, Any]:
 def _write_transactions(counted: _Counted) -> float | None:
     """Return how many transactions a second may have written; None where nobody counted any.
 
-    MariaDB and MySQL count a COMMIT only where one was sent.  A statement that commits by itself
-    syncs the log, so there are as many as that, and no more than statements that write.
+    One that wrote and committed has the log synced, or shares that with others.  MariaDB and MySQL
+    count a COMMIT only where one was sent: there are no more than statements that write.
     """
-    ended = transactions(counted.columns)
-    if not counted.known(*_STATEMENTS):
+    ended, synced = transactions(counted.columns), _synced(counted)
+    if counted.known(*_STATEMENTS):
+        statements = counted.sum(*_STATEMENTS)
+        return max(ended or 0.0, statements if synced is None else min(statements, synced))
+    if ended is None or synced is None:
         return ended
-    statements = counted.sum(*_STATEMENTS)
-    synced = counted.sum("wal_syncs") if counted.known("wal_syncs") else statements
-    return max(ended or 0.0, min(statements, synced))
+    return min(ended, synced)
+
+
+def _synced(counted: _Counted) -> float | None:
+    """Return syncs of the log a second; None where nobody counted any."""
+    return counted.sum("wal_syncs") or None
 
 
 def _bundled(inserted: float, changed: float, transactions_: float) -> dict[str, Any]:

@@ -1,7 +1,8 @@
 """Run every benchmark of this folder, or those named: `python -m tests.benchmarks walk build`.
 
 A benchmark is a module with NAME and `run(workdir) -> rows`, or `run(workdir, seed)` where it draws
-what it measures from the seed, which is printed and which --seed gives again; a row is a dict of
+what it measures from the seed, which is printed and which --seed gives again, or with `cases`,
+the words that choose some of its cases; a row is a dict of
 `what`, `against`, `bar` (text such as ">= 0.95"), `ratio` (number or None), `samples` and, where a
 peer is missing, `skipped` with the reason.  One with ASKED_FOR runs only when it is named.
 
@@ -70,6 +71,12 @@ def main() -> int:
     )
     parser.add_argument("--workdir", type=Path, help="a folder on the disk under test")
     parser.add_argument("--seed", type=int, help="draw the same points as the run that printed it")
+    parser.add_argument(
+        "--cases",
+        default="",
+        metavar="WORDS",
+        help="those cases of a benchmark that have these words in their names",
+    )
     args = parser.parse_args()
     seed = secrets.randbelow(1 << 32) if args.seed is None else args.seed
     unknown = set(args.names) - set(names())
@@ -85,8 +92,9 @@ def main() -> int:
             # A server's unprivileged user must be able to pass through.
             Path(folder).chmod(0o755)
             run = importlib.import_module(f"tests.benchmarks.{name}").run
-            drawn = {"seed": seed} if "seed" in inspect.signature(run).parameters else {}
-            rows += run(Path(folder), **drawn)
+            given = {"seed": seed, "cases": args.cases}
+            taken = inspect.signature(run).parameters
+            rows += run(Path(folder), **{key: given[key] for key in given if key in taken})
         stored = {"host": facts, "seed": seed, "rows": rows}
         store.write_text(json.dumps(stored, indent=1, default=str))
     Console(width=100).print(table(rows))

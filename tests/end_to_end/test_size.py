@@ -1,9 +1,12 @@
 """`replayer size` against a real server: verdicts, known limits, and whatever goes wrong."""
 
+import csv
+import io
 import json
 import os
 import re
 import signal
+import sqlite3
 import subprocess
 import tempfile
 import time
@@ -15,8 +18,10 @@ import pytest
 
 from replayer.machine import processes
 from replayer.machine.host import Host
+from replayer.results import profile
 from replayer.sizing import candidate
 from tests.command import Replayer
+from tests.documents import ROOT
 from tests.sizing_runs import caged, of_cpu, of_reads, save_profile, size
 from tests.waiting import wait_until
 
@@ -124,6 +129,69 @@ def test_a_profile_with_holes_is_sized_by_what_it_knows(folder: Path, replayer: 
     ended = replayer("size", made, "--dry-run")
     assert "what will be done" in ended.out
     assert "how much data is in use is not known" in " ".join(ended.out.split())
+
+
+def awr(query: str) -> str:
+    """Return what SQL*Plus prints of a query, with `set markup csv on`, in an hour of 16 cores."""
+    database = sqlite3.connect(":memory:")
+    database.create_function("to_char", 2, lambda value, _: value)
+    database.execute("CREATE TABLE dba_hist_sysmetric_summary (begin_time, end_time, "
+                     "instance_number, metric_name, average, maxval)")  # fmt: skip
+    times = ("2026-03-02 10:00:00", "2026-03-02 11:00:00")
+    for name in dict.fromkeys(re.findall(r"when '([^']+)'", query)):
+        value = 8e6 if "Bytes" in name or "Redo" in name else 40.0
+        database.execute("INSERT INTO dba_hist_sysmetric_summary VALUES (?, ?, 1, ?, ?, ?)",
+                         (*times, name, value, 2 * value))  # fmt: skip
+    rows = database.execute(query)
+    text = io.StringIO("\n", newline="")
+    text.seek(1)
+    csv.writer(text, quoting=csv.QUOTE_NONNUMERIC).writerows([[c[0] for c in rows.description],
+                                                              *rows])  # fmt: skip
+    return f"{text.getvalue()}\n1 row selected.\n"
+
+
+def test_the_recipe_for_awr_makes_a_profile_that_can_be_sized_by(
+    folder: Path, replayer: Replayer
+) -> None:
+    """The SQL as it is printed, and the empty line with which SQL*Plus begins."""
+    text = (ROOT / "docs" / "administrator.md").read_text()
+    query = text.partition("```sql\n")[2].partition("```")[0].strip().rstrip(";")
+    (folder / "awr.csv").write_text(awr(query))
+    made = folder / "awr.profile"
+    replayer("profile", "--from", folder / "awr.csv", "--out", made)
+    ended = replayer("size", made, "--dry-run")
+
+    known = profile.load(made)
+    assert known.columns["read_iops"].max() == 80.0
+    assert known.columns["read_mbps"].max() == 16.0
+    assert known.columns["cpu_cores"].max() == pytest.approx(0.8 * 16)
+    assert "what will be done" in ended.out
+
+
+def test_known_limits_are_judged_before_anything_is_run(folder: Path, replayer: Replayer) -> None:
+    """Two files, of a disk and of an instance: each limit has its verdict in the dry run."""
+    made = of_reads(folder / "io.profile", rate=600)
+    disk, instance = folder / "disk.toml", folder / "instance.toml"
+    disk.write_text('name = "gp2"\n[volume]\nbaseline_iops = 300\n')
+    instance.write_text("[volume]\nbaseline_mbps = 100\n")
+    words = ("size", made, "--dry-run", "--target", disk, "--target", instance)
+    text = " ".join(replayer(*words, status=None).out.split())
+    told = json.loads(replayer(*words, "--json", status=None).out)
+
+    assert "device reads and writes of gp2: does not fit: 600/s of 300/s" in text
+    assert "device reads and writes of instance.toml: fits" in text
+    assert [one["fit"] for one in told["judgements"]] == ["does not fit", "fits"]
+    assert told["requirement"]["needs"]
+
+
+def test_a_dry_run_is_json_where_it_is_asked_for(folder: Path, replayer: Replayer) -> None:
+    """What is required, and each stage with its seconds, is one document on stdout."""
+    made = of_cpu(folder / "x.profile", rate=20, cores=0.01)
+    ended = replayer("size", made, "--dry-run", "--json")
+    told = json.loads(ended.out)
+
+    assert told["rate"] == pytest.approx(20)
+    assert sum(stage["seconds"] for stage in told["stages"]) == pytest.approx(told["seconds"])
 
 
 def started(replayer: Replayer, made: Path, folder: Path, *words: object) -> subprocess.Popen[str]:

@@ -198,6 +198,31 @@ def test_statements_that_commit_by_themselves_are_no_part_of_a_transaction() -> 
     assert (together.update, together.update_rows) == (10.0, 50)
 
 
+def test_transactions_that_write_are_as_many_as_syncs_of_the_log() -> None:
+    """45 transactions of four writes beside 46 that read are 46 commits that sync, and not 91."""
+    columns = {**TPC_B, "commits": 91.0, "tuples_fetched": 226.0, "tuples_inserted": 45.0,
+               "tuples_updated": 135.0, "wal_syncs": 46.0}  # fmt: skip
+    made = work.of(columns)
+
+    assert made.insert + made.update == pytest.approx(46)
+    assert made.update * made.update_rows == pytest.approx(135, rel=0.05)
+    assert any("as many write as the log is synced" in words for words in made.assumptions)
+    # Writes that are a transaction each, and few of all transactions, are not made more.
+    assert work.of(columns | {"tuples_inserted": 0.0, "tuples_updated": 40.0}).update == 40.0
+    # What commits without a sync is written by as many as there are.
+    never = work.of(columns | {"wal_syncs": 0.0})
+    assert never.insert + never.update == pytest.approx(91)
+
+
+def test_the_cpu_of_a_statement_is_that_at_the_rate_of_the_source() -> None:
+    """The mix says at which rate its CPU was measured, whatever is required of the target."""
+    made = work.of(SELECT_ONLY | {"server_cpu_cores": 2.0}).mix(10_000)
+
+    assert made.cpu == pytest.approx(0.002)
+    assert made.cpu_rate == 1000.0
+    assert work.of(SELECT_ONLY).mix(10_000).cpu_rate is None
+
+
 def test_long_reads_are_ranges_of_their_mean_length() -> None:
     """100 statements that read 30 rows each, in blocks of their own, are ranges of 30."""
     made = work.of(

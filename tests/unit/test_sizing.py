@@ -134,6 +134,20 @@ def sizing(wanted: Requirement) -> Sizing:
     return sizing_of(wanted, planned(wanted, Options(), MACHINE))
 
 
+@pytest.mark.parametrize(("got", "off"), [(117e-6, False), (193e-6, True)])
+def test_the_verdict_has_the_cpu_that_was_wanted_and_what_was_got(
+    sizing: Sizing, got: float, *, off: bool
+) -> None:
+    """Of a statement, and that they are apart where they are."""
+    facts = {"load.cpu_wanted_seconds": 118e-6, "load.cpu_got_seconds": got}
+    one = run_of(sizing, multiple=2.0, low=1.9, high=2.1, facts=facts)
+    words = next(words for words in judge(sizing, one).unproven if "CPU of a statement" in words)
+
+    assert "wanted 118 us" in words
+    assert f"got {got * 1e6:.0f} us" in words
+    assert ("off by as much" in words) is off
+
+
 def test_the_plan_asks_for_the_profiles_rate_times_growth_times_headroom(
     wanted: Requirement,
 ) -> None:

@@ -77,6 +77,27 @@ def test_the_most_of_a_window_is_found_wherever_it_begins() -> None:
     assert known(most).most_end == START + 150
 
 
+@pytest.mark.parametrize("burst", [slice(0, 57), slice(543, 600)])
+def test_the_busiest_minute_does_not_reach_beyond_the_rows(burst: slice) -> None:
+    """A burst of 57 s at the begin or the end is 95 % of a minute, all of which is known."""
+    values = np.zeros(600)
+    values[burst] = 1000.0
+
+    most = known(windows.spread(windows.sliding(seconds(values), 60.0)))
+
+    assert most.most == pytest.approx(950.0)
+
+
+def test_rows_a_little_shorter_than_a_window_are_one() -> None:
+    """59 rows of an `iostat 1 60`, of which the first is lost, are its minute, and 50 are none."""
+    values = np.arange(59.0)
+
+    most = known(windows.spread(windows.sliding(seconds(values), 60.0)))
+
+    assert most.most == pytest.approx(values.mean())
+    assert windows.spread(windows.sliding(seconds(values[:50]), 60.0)) is None
+
+
 def test_no_window_of_any_place_holds_more_than_the_most() -> None:
     """Windows at random places are never above it."""
     draw = random.Random(2)

@@ -41,7 +41,7 @@ def run(spec: Spec, context: Context) -> None:
     check(spec, context)
     for size in sorted(set(spec.sizes)):
         sized = spec.model_copy(update={"shared_buffers": size})
-        with ready(sized, spec.sessions, context) as (database, plain):
+        with ready(sized, spec.sessions, context, rate=spec.rate) as (database, plain):
             asked = replace(
                 plain, rate=spec.rate, sessions=spec.sessions, title=f"buffers of {show_size(size)}"
             )

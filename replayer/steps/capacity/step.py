@@ -74,7 +74,7 @@ def check(spec: Spec, context: Context) -> None:
 def run(spec: Spec, context: Context) -> None:
     """Search the highest rate, then hold the one that is required."""
     check(spec, context)
-    with ready(spec, spec.sessions, context) as (database, plain):
+    with ready(spec, spec.sessions, context, rate=spec.rate) as (database, plain):
         asked = replace(
             plain,
             sessions=spec.sessions,
