@@ -38,8 +38,8 @@ STEP_SECONDS = 0.25
 """Of the series that the RIOPS are taken from."""
 EDGE_SECONDS = 0.25
 """Of each half on either side, that are not counted: what a slice did is spread over its time."""
-MARGIN_SECONDS = 0.6
-"""Of each pair, for what begins and ends it."""
+MARGIN_SECONDS = 1.5
+"""For the start and the end of the collectors' programs; where it is too little, pairs are lost."""
 KINDS = ("cached", "direct")
 BAR = ">= 0.99"
 
@@ -85,13 +85,13 @@ class _Turns:
     def _take(self) -> None:
         """Do all pairs: watched and unwatched, unwatched and watched, and so on."""
         time.sleep(BEGIN_SECONDS)
-        for _ in range(PAIRS // 2):
-            self._watched()
-            self._counted(watched=False)
-            self._counted(watched=False)
-            self._watched()
+        self._watched(1)
+        for done in range(2, PAIRS + 1, 2):
+            self._counted(2, watched=False)
+            # Of this pair and the next: collectors are begun only once for both.
+            self._watched(2 if done < PAIRS else 1)
 
-    def _watched(self) -> None:
+    def _watched(self, halves: int) -> None:
         host = Host()
         device = host.device_of(known(self.server.data_directory()))
         began = time.monotonic()
@@ -99,18 +99,20 @@ class _Turns:
             recorded.prepare()
             recorded.mark(time.monotonic_ns())
             time.sleep(BEGIN_SECONDS)
-            self._counted(watched=True)
+            self._counted(halves, watched=True)
             recorded.mark(time.monotonic_ns())
             recorded.end()
+        lasted = time.monotonic() - began
         time.sleep(END_SECONDS)
         self.failures |= recorded.failures
         for name, seconds in recorded.costs.items():
-            self.costs.setdefault(name, []).append(seconds / (time.monotonic() - began))
+            self.costs.setdefault(name, []).append(seconds / lasted)
 
-    def _counted(self, *, watched: bool) -> None:
-        begin_ns = time.monotonic_ns()
-        time.sleep(SECONDS)
-        self.parts.append((watched, begin_ns, time.monotonic_ns()))
+    def _counted(self, halves: int, *, watched: bool) -> None:
+        for _ in range(halves):
+            begin_ns = time.monotonic_ns()
+            time.sleep(SECONDS)
+            self.parts.append((watched, begin_ns, time.monotonic_ns()))
 
 
 def _compared(server: Server, kind: str, names: tuple[str, ...]) -> Row:
@@ -120,8 +122,9 @@ def _compared(server: Server, kind: str, names: tuple[str, ...]) -> Row:
     halves = [
         (watched, _riops(series, (begin - begin_ns) / 1e9, (end - begin_ns) / 1e9))
         for watched, begin, end in turns.parts
+        if (end - begin_ns) / 1e9 < series.seconds[-1]
     ]
-    both = [dict(pair) for pair in zip(halves[::2], halves[1::2], strict=True)]
+    both = [dict(pair) for pair in zip(halves[::2], halves[1::2], strict=False)]
     pairs: Pairs = [(pair[True], pair[False]) for pair in both]
     ratios = [watched / plain for watched, plain in pairs]
     row: Row = {
@@ -143,8 +146,9 @@ def _sessions(server: Server, kind: str, turns: _Turns) -> tuple[Series, int]:
     """Run sessions while there are turns; return their series, and when it begins in ns."""
     host = Host()
     device = host.device_of(known(server.data_directory()))
-    each = BEGIN_SECONDS + END_SECONDS + 2 * SECONDS + MARGIN_SECONDS
-    keys = {**TABLES, "num_threads": 1, "memory": kind, "run_time": f"{PAIRS * each}s"}
+    begun = (PAIRS // 2 + 1) * (BEGIN_SECONDS + END_SECONDS + MARGIN_SECONDS)
+    seconds = BEGIN_SECONDS + begun + 2 * PAIRS * SECONDS
+    keys = {**TABLES, "num_threads": 1, "memory": kind, "run_time": f"{seconds}s"}
     with Sampler(host, device, interval=STEP_SECONDS, watcher=turns) as sampler:
         context = dataclasses.replace(context_of(server, host, sampler), findings=Findings())
         sessions.run(spec_of(**keys), context)

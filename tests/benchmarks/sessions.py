@@ -176,7 +176,8 @@ def fio_iops(fio: Path, workdir: Path, jobs: int) -> float:
     said = shell.run(
         [fio, "--name=peer", f"--filename={workdir / 'fio'}", "--size=1G", "--ioengine=psync",
          "--direct=1", "--bs=8k", "--rw=randread", "--thread", f"--numjobs={jobs}",
-         f"--runtime={SECONDS}", "--time_based", "--group_reporting", "--output-format=json", "--randrepeat=0"],
+         f"--runtime={SECONDS}", "--time_based", "--group_reporting", "--output-format=json",
+         "--randrepeat=0"],
     )  # fmt: skip
     return float(json.loads(said[said.index("{") :])["jobs"][0]["read"]["iops"])
 
