@@ -4,10 +4,10 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test compiled test-slow test-quiet lint bench lab-test kernel-lab packages sample plotly dist wheel-smoke clean
+.PHONY: help demo test picture compiled test-slow test-quiet lint bench lab-test kernel-lab packages sample lock plotly dist wheel-smoke clean
 
 # With LIVE=1 a page follows it in a browser, and with LIVE=ADDR:PORT it is served there.
-demo: $(VENV)/.ready
+demo: $(VENV)/.ready  ## the main job on a PostgreSQL of its own; LIVE=1 follows it in a browser
 	$(BIN)/replayer run demo $(if $(LIVE),--live $(filter-out 1,$(LIVE)))
 
 # Several files of tests at a time, as they wait for servers half of it; then, one by one, the tests
@@ -15,7 +15,7 @@ demo: $(VENV)/.ready
 PYTEST := $(BIN)/pytest --durations=30 --durations-min=1
 BESIDE := -n 4 --dist loadfile
 
-test: compiled
+test: compiled  ## the quick tests: some 5 minutes
 	$(PYTEST) $(BESIDE) -m "not slow and not quiet and not alone"
 	$(PYTEST) -m "alone and not slow and not quiet"
 
@@ -24,27 +24,32 @@ compiled: $(VENV)/.ready-dev
 	$(BIN)/python -m compileall -q replayer
 
 # What takes long, and servers of other versions, which are installed into a cache folder first.
-test-slow: compiled
+test-slow: compiled  ## what takes long, with servers of other versions: some 25 minutes
 	$(BIN)/python -m tests.servers
 	$(PYTEST) $(BESIDE) -m "slow and not quiet and not alone"
 	$(PYTEST) -m "slow and alone and not quiet"
 
 # Verdicts about this machine under limits: they want it for themselves, as `make bench` does.
-test-quiet: $(VENV)/.ready-dev
+test-quiet: $(VENV)/.ready-dev  ## verdicts under limits, on a machine that does nothing else
 	$(BIN)/pytest -m quiet
 
-lint: $(VENV)/.ready-dev
+lint: $(VENV)/.ready-dev  ## ruff, mypy, and the order of imports
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-bench: $(VENV)/.ready-dev
+# The picture of the six bands in docs/architecture.svg, drawn from the imports.
+picture: $(VENV)/.ready-dev  ## docs/architecture.svg, drawn from the imports
+	$(BIN)/python -m tests.architecture
+
+# Ratios against psql, fio, pgbench and others in the same run, on a machine that does nothing else.
+bench: $(VENV)/.ready-dev  ## ratios to psql, fio, pgbench and others, on a machine that does nothing else
 	$(BIN)/python -m tests.benchmarks
 
 # The Debian packages that tests and benchmarks compare with; nothing of them is needed to run replayer.
 # No server of theirs is started: a private one is started by each test.
-packages:
+packages:  ## install the Debian packages that tests compare with (root)
 	@missing=$$(for p in $$(cat tests/debian-packages.txt); do dpkg -s $$p >/dev/null 2>&1 || echo $$p; done); \
 	if [ -n "$$missing" ]; then \
 	  mkdir -p /etc/postgresql-common && \
@@ -53,20 +58,21 @@ packages:
 	fi
 
 # Two real kernels in qemu, booted by a plan and compared; skipped with a reason where qemu is missing.
-kernel-lab: $(VENV)/.ready-dev
+kernel-lab: $(VENV)/.ready-dev  ## boot two kernels in qemu by a plan, and compare them
 	$(BIN)/python -m tests.kernel_lab
 
 # The compose lab with a Docker engine of its own and images of Debian's packages; skipped where none starts.
-lab-test: $(VENV)/.ready-dev
+lab-test: $(VENV)/.ready-dev  ## the compose lab with a Docker engine of its own (root)
 	$(BIN)/python -m tests.lab
 
 # The source archive, and the wheel that is built from it, as anybody would.
-dist: $(VENV)/.ready-dev
+dist: $(VENV)/.ready-dev  ## the wheel and the source archive
 	rm -rf dist
 	$(BIN)/python -m build
+	$(BIN)/python -m twine check --strict dist/*
 
 # The wheel in a bare environment, run from a folder that has nothing else.
-wheel-smoke: $(VENV)/.ready-dev
+wheel-smoke: $(VENV)/.ready-dev  ## the wheel in a bare environment
 	folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT && chmod 755 $$folder && \
 	$(BIN)/python -m build --wheel --outdir $$folder && \
 	$(PYTHON) -m venv $$folder/venv && \
@@ -75,8 +81,15 @@ wheel-smoke: $(VENV)/.ready-dev
 	venv/bin/replayer run smoke && venv/bin/replayer show latest >/dev/null && venv/bin/replayer list
 
 # A page of one run and one of a comparison, to look at before anything is run: some 20 minutes.
-sample: $(VENV)/.ready-dev
+sample: $(VENV)/.ready-dev  ## the sample pages in docs/sample: some 20 minutes
 	$(BIN)/python -m tests.sample
+
+# The versions with which replayer is developed and tested, on every Python and system it is for.
+lock: $(VENV)/bin/python  ## constraints.txt, with the newest versions
+	folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT && $(PYTHON) -m venv $$folder && \
+	$$folder/bin/python -m pip install --quiet uv && \
+	$$folder/bin/uv pip compile --quiet --universal --python-version 3.11 --upgrade --no-header --no-annotate \
+	  --all-extras --group dev pyproject.toml --output-file constraints.txt
 
 # The script of the pages' charts, as npm's registry has it: only for who takes a newer one; then its
 # SHA-256 belongs into replayer/report/scripts.py.
@@ -87,9 +100,12 @@ plotly:
 	rm -r $$folder
 	sha256sum replayer/report/page/plotly/plotly-basic.min.js
 
-clean:
+clean:  ## stop what a killed replayer left, and remove .venv
 	@if [ -x $(BIN)/replayer ]; then $(BIN)/replayer clean; fi
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache dist
+
+help:  ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit("replayer needs Python 3.11 or newer, $(PYTHON) is " + sys.version.split()[0] + "; call make PYTHON=python3.12") if sys.version_info < (3, 11) else None'
@@ -100,6 +116,6 @@ $(VENV)/.ready: $(VENV)/bin/python pyproject.toml
 	$(BIN)/python -m pip install --quiet --editable .
 	@touch $@
 
-$(VENV)/.ready-dev: $(VENV)/.ready
-	$(BIN)/python -m pip install --quiet --group dev
+$(VENV)/.ready-dev: $(VENV)/.ready constraints.txt
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable . --group dev
 	@touch $@

@@ -67,6 +67,10 @@ class Denied(Skip):
     """This step cannot be done here, as the database user lacks a right that it needs."""
 
 
+UNKNOWN_STATE = "?????"
+"""The SQLSTATE of an error of which a log has none: any error may be it."""
+
+
 def one_line(text: object, most: int = 400) -> str:
     """Return what a stranger has said as part of a sentence: nothing in it steers a terminal."""
     words = "".join(c if c.isprintable() else " " for c in str(text)[: most + 1])

@@ -76,6 +76,8 @@ class Cold(Noun):
     """Bytes that the device delivered in the measured window, to whomever."""
     own_bytes: int | None = None
     """Bytes that those who read had from a device in the window (/proc/PID/io)."""
+    missing_bytes: int | None = None
+    """Of what a cold read needed, what no device gave to those who read."""
     why: str = ""
     """Why `got` is not what was asked for; "" if it is."""
     todo: str = ""
@@ -193,10 +195,6 @@ class Reads(Noun):
     device: str
 
 
-UNKNOWN_STATE = "?????"
-"""The SQLSTATE of an error of which the log has none: any error may be it."""
-
-
 class Places(Noun):
     """Digests of what was answered, by where that stands in the capture.
 
@@ -234,6 +232,12 @@ class Replayed(Noun):
     25P02 in a failed transaction; they are not in `errors`."""
     logged_errors: dict[str, int] = Field(default_factory=dict)
     """By SQLSTATE: errors of the same executions in the log, with their consequences."""
+    failed_here: dict[str, int] = Field(default_factory=dict)
+    """By SQLSTATE: errors of executions that went well in the log."""
+    failed_there: dict[str, int] = Field(default_factory=dict)
+    """By SQLSTATE: the log's errors of executions that went well."""
+    failed_otherwise: tuple[dict[str, int], dict[str, int]] = ({}, {})
+    """By SQLSTATE: errors of executions that have another one in the log, and that other one."""
     rows: int | None = None
     """Rows that were returned or changed, in all answers without an error; None if not counted."""
     rows_hash: str | None = None

@@ -280,6 +280,34 @@ def postgres(host: Host, *settings: str, port: int = 5432, password: str = PASSW
     return f"postgresql://app:{password}@{host.name}:{port}/postgres"
 
 
+def mariadb(host: Host, port: int = 3306, password: str = PASSWORD) -> str:
+    """Start a MariaDB in a host, which takes connections from all others; return its URL."""
+    engine = engines.load("mariadb")
+    own = programs.find(engine.title, engine.spec.server)
+    assert own.user is not None, "root has another user serve"
+    user, data = own.user.name, f"/srv/mariadb-{port}"
+    outside = host.own / f"mariadb-{port}"
+    outside.mkdir()
+    shutil.chown(outside, user)
+    host.run(
+        own.folder / "../bin/mariadb-install-db", "--no-defaults", f"--datadir={data}",
+        f"--basedir={own.folder}/..", "--auth-root-authentication-method=normal",
+        "--skip-test-db", user=user,
+    )  # fmt: skip
+    (outside / "init.sql").write_text(f"GRANT ALL ON *.* TO app IDENTIFIED BY '{password}';\n")
+    host.start(
+        own.folder / "mariadbd", "--no-defaults", f"--datadir={data}", f"--port={port}",
+        "--socket=/srv/tmp/mariadb.sock", f"--log-error={data}/log", "--skip-name-resolve",
+        f"--init-file={data}/init.sql", "--skip-log-bin", user=user,
+    )  # fmt: skip
+    deadline = time.monotonic() + 120
+    log = outside / "log"
+    while not log.is_file() or "ready for connections" not in log.read_text(errors="replace"):
+        assert time.monotonic() < deadline, log.read_text() if log.is_file() else "no log"
+        time.sleep(0.1)
+    return f"mariadb://app:{password}@{host.address}:{port}/mysql"
+
+
 def call(*words: object, **options: Any) -> str:
     """Run a command of this machine's and return what it printed."""
     done: subprocess.CompletedProcess[str] = subprocess.run(

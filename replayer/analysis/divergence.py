@@ -4,20 +4,19 @@ Both sides are what `Replayed` holds of each fingerprint.  Errors that only foll
 one are no divergence of their own, and rows of what varies by itself are held apart.
 """
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from replayer.model import UNKNOWN_STATE, Replayed
+from replayer.model import Replayed
 
 LEAST_RAN = 0.95
 """Share of the work that must have run on each side for two replays to be comparable."""
 _NAMED = 3
-_CONSEQUENCES = frozenset({"25P02"})
-"""In a log, where what follows from an earlier error is counted with the rest."""
 
 What = Literal["errors", "rows", "answers", "varying"]
+Failed = Literal["", "here", "there", "otherwise"]
+"""Whether statements failed here and not in the log, there and not here, or in two ways."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +57,8 @@ class Divergence:
     """How many answers were others, where that is known."""
     where: Where | None = None
     """Where in the capture it came first, where that is known."""
+    failed: Failed = ""
+    """Of errors that are held against a log's."""
 
     @property
     def counts(self) -> bool:
@@ -99,18 +100,26 @@ def against_log(
             what: What = "varying" if one.varies else "rows"
             ours, theirs = (f"{rows or 0:,} rows" for rows in (one.held_rows, one.logged_rows))
             yield Divergence(one, what, ours, theirs, answers=one.rows_otherwise)
-        if not errors_logged:
-            continue
-        logged = {c: n for c, n in one.logged_errors.items() if c not in _CONSEQUENCES}
-        if not _explained(one.errors, logged):
-            yield Divergence(one, "errors", show_errors(one.errors), show_errors(logged))
+        if errors_logged:
+            yield from _failed(one)
 
 
-def _explained(errors: Mapping[str, int], logged: Mapping[str, int]) -> bool:
-    """Tell whether they are the same errors; one whose state was not logged may be any."""
-    more = Counter(errors) - Counter(logged)
-    missing = Counter(logged) - Counter(errors)
-    return more.total() == missing.pop(UNKNOWN_STATE, 0) and not missing
+def _failed(one: Replayed) -> Iterator[Divergence]:
+    """Yield how its executions failed otherwise than the log has it of the same executions.
+
+    That two failed there and two here is no match where they are not the same two.
+    """
+    instead, logged = one.failed_otherwise
+    sides: tuple[tuple[Failed, Mapping[str, int], Mapping[str, int]], ...] = (
+        ("here", one.failed_here, {}),
+        ("there", {}, one.failed_there),
+        ("otherwise", instead, logged),
+    )
+    for failed, ours, theirs in sides:
+        many = sum((ours or theirs).values())
+        if many:
+            words = show_errors(ours), show_errors(theirs)
+            yield Divergence(one, "errors", *words, answers=many, failed=failed)
 
 
 def against_run(ours: Sequence[Replayed], theirs: Sequence[Replayed]) -> Iterator[Divergence]:

@@ -38,6 +38,7 @@ from pydantic import ValidationError
 
 from replayer.capture.action import DOES, UNKNOWN, Action, Session
 from replayer.capture.block import Block, Columns, Row
+from replayer.capture.copies import copied
 from replayer.capture.ordering import Order
 from replayer.capture.summary import Source, Summary
 from replayer.capture.tally import Tally
@@ -137,6 +138,8 @@ class Writer:
         if does in _STATEMENTS:
             statement = self._fingerprints.statement(action.text, action.query_id)
             form = statement.fingerprint
+            if (table := copied(action.text)) is not None:
+                self._tally.copies[table] += 1
         self._window.append(
             Row(
                 action.start_ns,

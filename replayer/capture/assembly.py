@@ -10,13 +10,13 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
+from replayer.capture import holes, patience
 from replayer.capture.action import UNKNOWN, Action, Does, Session
 from replayer.capture.clock import Clock
-from replayer.capture.entry import Entry, Reading
+from replayer.capture.entry import HOLED, Entry, Reading
 from replayer.capture.inputs import CUT
-from replayer.model import UNKNOWN_STATE
+from replayer.errors import UNKNOWN_STATE
 
-COPY_DATA = "COPY FROM STDIN: its data is not in the log"
 FAST_PATH = "fast-path calls, which libpq makes for large objects"
 CUT_TEXT = "statements cut by a limit of length"
 CUT_VALUE = "parameters cut by log_parameter_max_length"
@@ -30,9 +30,10 @@ REFUSED = "connections that the server refused"
 
 _EXTENDED = re.compile(r" {1,2}(?:(parse|bind)|(?:execute( fetch from)?)) (.*?): ", re.DOTALL)
 _LOGGED = re.compile(r"execute( fetch from)? (.*?): ", re.DOTALL)
+_STATEMENT = re.compile(r"(?:duration: [\d.]* ?m?s? *)?(?:statement: |execute |\Z)")
+"""The beginning of a message about a statement, which may be cut behind its duration."""
 _VALUE = re.compile(r"\$\d+ = (NULL|'[^']*(?:''[^']*)*')")
-_HOLE = re.compile(r"\$\d")
-_COPY = re.compile(r"\bcopy\b.*\bfrom\s+stdin\b", re.IGNORECASE | re.DOTALL)
+_PLACE = re.compile(r"\$\d")
 _AUTHORIZED = re.compile(
     r"(?:replication )?connection authorized: user=(?P<user>.*?)(?: database=(?P<database>.*?))?"
     r"(?: application_name=(?P<application>.*?))?(?: SSL enabled.*| GSS .*| identity=.*)?\Z"
@@ -88,7 +89,10 @@ class _Sent(NamedTuple):
 class _Known:
     """What is known of a session."""
 
-    __slots__ = ("begun", "bound", "connected", "free_ns", "number", "origin", "received_ns")
+    __slots__ = (
+        *("begun", "bound", "bound_ns", "connected", "free_ns", "number", "origin", "patience_ns"),
+        *("received_ns", "waits_ns"),
+    )
 
     def __init__(self, origin: tuple[str, str, str]) -> None:
         self.number = 0
@@ -100,6 +104,12 @@ class _Known:
         self.begun: _Sent | None = None
         self.bound: tuple[str, str, tuple[str | None, ...] | None] | None = None
         """Name, text and parameters of what was bound and not yet executed."""
+        self.bound_ns = 0
+        """When that was bound."""
+        self.waits_ns = 0
+        """When it began to wait for a lock, as far as the log tells."""
+        self.patience_ns: dict[str, int] = {}
+        """What it set its timeouts to, by the first word of their names."""
 
 
 class Assembly:
@@ -117,6 +127,8 @@ class Assembly:
         self._first_ns = UNKNOWN
         self._connections = False
         self._longest_value = 0
+        self._patience_ns = {"deadlock": patience.DEADLOCK_NS}
+        """Timeouts of all sessions that set none of their own."""
 
     def take(self, entries: Iterable[Entry]) -> list[Action]:
         """Return what ended with these entries."""
@@ -133,6 +145,8 @@ class Assembly:
                     self._logged(entry, message)
             elif entry.severity in {"ERROR", "FATAL", "PANIC"}:
                 self._failed(entry)
+            elif entry.severity.startswith(HOLED):
+                self._broken_off(entry)
         return self._ended
 
     def finish(self) -> list[Action]:
@@ -142,6 +156,16 @@ class Assembly:
             self._give_up(state, max(state.free_ns, state.begun.start_ns if state.begun else 0))
         self._known.clear()
         return self._ended
+
+    def _broken_off(self, entry: Entry) -> None:
+        """Count a statement that a hole cut off; what had begun before it may have ended in it."""
+        begun = entry.session in self._known and self._known[entry.session].begun
+        failed = entry.severity.endswith(("ERROR", "FATAL", "PANIC"))
+        if not begun and (failed or entry.statement or _STATEMENT.match(entry.message)):
+            self._reading.skip(holes.LOST)
+        for state in self._known.values():
+            self._give_up(state, entry.time_ns)
+            state.bound = None
 
     def _looked_at(self, entries: list[Entry]) -> list[Entry]:
         """Return the first entries; they tell whether connections are logged."""
@@ -211,10 +235,25 @@ class Assembly:
             self._reading.skip(FAST_PATH)
         elif "connection" in message:
             self._connection(entry, message)
+        else:
+            self._take_note(entry, message)
+
+    def _take_note(self, entry: Entry, message: str) -> None:
+        """Take what the server says of itself, and of who waits."""
+        if message.startswith("process "):
+            self._waited(entry, message)
         elif message.startswith("database system is ready"):
             self._restarted(entry)
         elif (match := _STARTING.match(message)) is not None:
             self._reading.version = match[1]
+        elif (changed := patience.changed(message)) is not None:
+            self._patience_ns[changed[0]] = changed[1]
+
+    def _waited(self, entry: Entry, message: str) -> None:
+        """Take how long a session has waited for a lock by now."""
+        waited, state = patience.waited_ns(message), self._known.get(entry.session)
+        if waited is not None and state is not None:
+            state.waits_ns = entry.time_ns - waited
 
     def _connection(self, entry: Entry, message: str) -> None:
         if message.startswith("connection received: "):
@@ -345,15 +384,14 @@ class Assembly:
 
     def _put(self, state: _Known, sent: _Sent, duration: int, end: int, sqlstate: str = "") -> None:
         does, text, name, parameters, start, query_id = sent
-        if ("stdin" in text or "STDIN" in text) and _COPY.search(text):
-            self._skip(state, COPY_DATA, end)
-            return
         if CUT in text:
             self._skip(state, CUT_TEXT, end)
             return
         # Stamps are coarser than durations: what follows its session's last action begins after it.
         start = max(start, state.free_ns)
         state.free_ns = start + max(duration, 1)
+        if not sqlstate and "timeout" in text and (given := patience.given(text)) is not None:
+            state.patience_ns[given[0]] = given[1]
         self._reading.statements += 1
         self._ended.append(
             Action(state.number, does, start, duration, text, name, parameters, sqlstate, UNKNOWN,
@@ -368,7 +406,7 @@ class Assembly:
         """Return the parameters of a detail, or why the statement cannot be replayed."""
         at = detail.find("arameters: ")
         if at < 0:
-            return (None, NO_VALUES) if _HOLE.search(text) else ((), "")
+            return (None, NO_VALUES) if _PLACE.search(text) else ((), "")
         logged = _VALUE.findall(detail, at + 11)
         if not logged or CUT in detail or not detail.endswith(logged[-1]):
             return None, CUT_VALUE
@@ -428,6 +466,7 @@ class Assembly:
         if state is not None:
             self._give_up(state, entry.time_ns)
             state.bound = name, text, self._parameters(entry.detail, text)[0]
+            state.bound_ns = entry.time_ns
 
     def _failed(self, entry: Entry) -> None:
         """Take an error: it may be the only entry of its statement."""
@@ -462,17 +501,42 @@ class Assembly:
         text, name = entry.statement, ""
         does: Does = "simple"
         parameters: tuple[str | None, ...] | None = None
+        code = _state(entry)
+        start = self._start_of_failed(state, entry, code)
         bound, state.bound = state.bound, None
         if bound is not None and bound[1] == text and bound[2] is not None:
             does, (name, _, parameters) = "extended", bound
-        elif _HOLE.search(text):
+        elif _PLACE.search(text):
             does = "extended"
             parameters, reason = self._parameters(entry.context, text)
             if reason:
                 self._skip(state, reason, entry.time_ns)
                 return
-        sent = _Sent(does, text, name, parameters, entry.time_ns, entry.query_id)
-        self._put(state, sent, UNKNOWN, entry.time_ns, _state(entry))
+        sent = _Sent(does, text, name, parameters, start, entry.query_id)
+        duration = entry.time_ns - start or UNKNOWN
+        self._put(state, sent, duration, entry.time_ns, code)
+
+    def _start_of_failed(self, state: _Known, entry: Entry, code: str) -> int:
+        """Return when a statement began of which the log has the error only, as far as it tells.
+
+        Its values were bound then, or it has waited since for a lock, or for as long as a timeout.
+        """
+        end = entry.time_ns
+        known = [end]
+        if state.bound is not None and state.bound[1] == entry.statement:
+            known.append(state.bound_ns)
+        waited = end - state.waits_ns
+        if state.waits_ns < state.free_ns:
+            waited = self._patience_of(state, entry, code)
+        # Stamps are cut to milliseconds: it began after those that it waited for, not with them.
+        known.append(end - max(0, waited - patience.RESOLUTION_NS))
+        # It cannot have begun before its session's last one ended.
+        return max(min(known), min(state.free_ns, end))
+
+    def _patience_of(self, state: _Known, entry: Entry, code: str) -> int:
+        """Return after how long a timeout ended a statement, 0 where none did that is known."""
+        which = patience.ended(entry.message, code)
+        return state.patience_ns.get(which) or self._patience_ns.get(which, 0)
 
     def _close(self, key: str, end: int) -> None:
         """End a session, if it had begun."""

@@ -21,6 +21,8 @@ LOGS = "capture.logs"
 _COARSE_NS = 10**9
 _FINE_NS = 10**6
 _MOST_FILES = 100_000
+_SHORTEST_HOLE = 16
+"""Zeros in a log of MySQL that are no text of a client: PostgreSQL's texts have none at all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +99,9 @@ def planned(wish: Wish) -> Plan:
         for one in candidates
         if one.layout != best.layout
     ]
+    for one in chosen:
+        if _log(best.layout).ENGINE == "mysql":
+            one.source.shortest_hole = _SHORTEST_HOLE
     chosen.sort(key=lambda one: (one.began or 0, one.source.name))
     return Plan(best.layout, tuple(_once(chosen, notes)), tuple(notes))
 
@@ -136,7 +141,8 @@ def convert(plan: Plan, wish: Wish, advance: Callable[[int], None]) -> Made:
         summary = writer.close(source, reading.skipped, damage) if whole else None
     if summary is None:
         raise Impossible(_nothing(plan, reading, damage))
-    return Made(summary, (*plan.notes, *_notes(plan, reading)))
+    notes = *plan.notes, *_notes(plan, reading), *_copies(summary)
+    return Made(summary, notes)
 
 
 def _check_out(out: Path, inputs: Sequence[Input]) -> None:
@@ -195,6 +201,7 @@ def _damage(plan: Plan) -> Iterator[str]:
     for one in plan.inputs:
         if one.damage:
             yield f"{one.name}: {one.damage}"
+        yield from one.holes.sentences(one.name)
         if one.unfinished:
             yield f"{one.name} ends in the middle of a line"
 
@@ -214,6 +221,14 @@ def _notes(plan: Plan, reading: Reading) -> Iterator[str]:
         )
     if reading.foreign:
         yield f"{reading.foreign:,} lines are of nothing that a server writes, and were passed over"
+
+
+def _copies(summary: Summary) -> Iterator[str]:
+    if summary.copies:
+        yield (
+            f"{sum(summary.copies.values()):,} statements are COPY FROM STDIN, whose data is not "
+            f"in the log: a replay leaves them out, unless its key copy_from names a folder with it"
+        )
 
 
 def _nothing(plan: Plan, reading: Reading, damage: Sequence[str]) -> str:

@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 _NAMED = 5
+HOLED = "HOLED"
+"""Before the severity of an entry that a hole cut off."""
 
 
 def query_number(text: str | int) -> int:

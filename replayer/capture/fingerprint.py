@@ -100,6 +100,11 @@ _TARGET = re.compile(
     r"|into table) ([\w.\"`$]+)",
     re.IGNORECASE,
 )
+_TABLE = re.compile(
+    r"\b(?:from|join|into|update|table|copy|only|truncate|merge into) "
+    r"(?!only\b|select\b|table\b)((?:[\w$]+|\"[^\"]+\"|`[^`]+`)(?:\.(?:[\w$]+|\"[^\"]+\"|`[^`]+`))?)",
+    re.IGNORECASE,
+)
 _UNTIED: Final[frozenset[Kind]] = frozenset(("begin", "commit", "rollback", "set"))
 _COPY_OUT = re.compile(r"\bto (?:stdout|program|'\?')", re.IGNORECASE)
 _AUTOCOMMIT = re.compile(
@@ -387,6 +392,30 @@ def _targets(node: exp.Expression) -> list[str]:
         return [table.name.lower() for table in listed]
     target = node.this.find(exp.Table) if isinstance(node.this, exp.Expression) else None
     return [target.name.lower()] if target else []
+
+
+def tables_of(text: str, engine: str) -> tuple[str, ...]:
+    """Return the tables that a text names, in lower case, with their schemas where it has them.
+
+    Of what cannot be parsed those that follow words such as FROM and JOIN.
+    """
+    dialect = "postgres" if engine == "postgres" else "mysql"
+    cheap = cheap_form(text, dialect)
+    trees = _trees(cheap, dialect) if len(cheap) <= _PARSED else ()
+    if not trees:
+        return tuple(dict.fromkeys(_unquoted(name) for name in _TABLE.findall(cheap)))
+    names: dict[str, None] = {}
+    for tree in trees:
+        own = {one.alias_or_name.lower() for one in tree.find_all(exp.CTE)}
+        for table in tree.find_all(exp.Table):
+            name = table.name.lower()
+            if name and (table.db or name not in own):
+                names[f"{table.db.lower()}.{name}" if table.db else name] = None
+    return tuple(names)
+
+
+def _unquoted(name: str) -> str:
+    return name.replace("`", "").replace('"', "").lower()
 
 
 def _named(node: exp.Expression) -> list[str]:

@@ -1,7 +1,9 @@
 """Logs as they lie about: files, folders, pipes, compressed or not, rotated, cut off.
 
 Text is decoded as UTF-8; bytes that are none become lone surrogates, as `action` says.  Whatever
-the size of a file, a few megabytes of it are in memory, however long its lines are.
+the size of a file, a few megabytes of it are in memory, however long its lines are.  A hole, which
+is a run of zeros where a power failure took what was not yet on the disk, ends the line before it,
+which ends with HOLE, and what follows is another line.
 """
 
 import bz2
@@ -22,6 +24,7 @@ from typing import IO, Protocol
 
 import zstandard
 
+from replayer.capture.holes import HOLE, SPOOLED, Holes, without_holes
 from replayer.errors import Impossible
 
 _BLOCK = 1 << 20
@@ -31,6 +34,12 @@ _HEAD = 256 << 10
 LONGEST_LINE = 4 << 20
 """Characters; of a longer line only its beginning is kept, and CUT after it."""
 _KEPT = 64 << 10
+_MOST_HOLES = 64
+"""In the beginning of what is a log: a file with more zeros there is a program, or data."""
+_CONTINUED = bytes(range(0x80, 0xC0))
+"""What no character of UTF-8 begins with."""
+_LONGEST_HOLE = 256 << 20
+"""Bytes of zeros at a log's beginning after which text is looked for no further."""
 CUT = "\0"
 """Where a text was cut: no log holds this character."""
 _PATIENCE = 10.0
@@ -79,33 +88,45 @@ class Input:
     """Lines with bytes that are no UTF-8."""
     unfinished: bool = False
     """It ends in the middle of a line."""
+    holes: Holes = field(default_factory=Holes)
+    """The runs of zeros in what was read of its text."""
+    shortest_hole: int = 1
+    """Bytes: fewer zeros are part of a text, as clients of MySQL can send them."""
     _pipe: IO[bytes] | None = None
-    _first: bytes = field(default=b"", repr=False)
+    _first: bytearray = field(default_factory=bytearray, repr=False)
 
     def head(self) -> str:
-        """Return the beginning, decompressed, by which the layout can be known.
+        """Return the beginning, decompressed, by which the layout can be known; without its holes.
 
         Raises Impossible for what is no text.
         """
+        holes = Holes()
         with contextlib.closing(self._pieces(lambda _: None, keep=True)) as pieces:
             data = bytearray()
-            for piece in pieces:
-                data += piece
-                if len(data) >= _HEAD:
+            for piece in without_holes(_bounded(pieces, self.name), holes, 1):
+                data += piece or b"\n"
+                if len(data) >= _HEAD or holes.count > _MOST_HOLES:
                     break
-        if b"\0" in data:
+        if holes.count > _MOST_HOLES or (holes.count and not data.strip()):
             raise Impossible(f"{self.name} is no text, so it is no log")
-        return data.decode("utf-8", "surrogateescape").removeprefix("\ufeff")
+        return data.decode("utf-8", "surrogateescape").lstrip("\n").removeprefix("\ufeff")
 
     def blocks(self, advance: Callable[[int], None]) -> Iterator[str]:
-        """Yield the text in pieces of about a megabyte, cut anywhere.
+        """Yield the text in pieces of about a megabyte, cut anywhere; HOLE alone is a hole.
 
         Each piece of the file that was read is told to advance, in bytes.
         """
         decoder = codecs.getincrementaldecoder("utf-8")("surrogateescape")
-        first = True
-        for data in _gathered(self._pieces(advance)):
-            text = decoder.decode(data)
+        first, holed = True, False
+        for data in _gathered(self._whole(advance)):
+            if not data:
+                # Of a character in whose middle the hole is nothing is left.
+                decoder.reset()
+                holed = True
+                yield HOLE
+                continue
+            text = decoder.decode(data.lstrip(_CONTINUED) if holed else data)
+            holed = False
             if first:
                 text, first = text.removeprefix("\ufeff"), False
             if not text.isascii():
@@ -117,13 +138,19 @@ class Input:
     def lines(self, advance: Callable[[int], None]) -> Iterator[list[str]]:
         """Yield the lines without their ends, many at once.
 
-        Of a line that is too long the beginning is kept, with CUT at its end.
+        Of a line that is too long the beginning is kept, with CUT at its end.  One that a hole cut
+        off ends with HOLE, and is the last of those that come with it.
         """
         held, dropping, windows = "", False, False
-        for number, block in enumerate(self.blocks(advance)):
+        first = True
+        for block in self.blocks(advance):
+            if block == HOLE:
+                yield [held + HOLE]
+                held, dropping = "", False
+                continue
             pieces = block.split("\n")
-            if not number:
-                windows = len(pieces) > 1 and pieces[0].endswith("\r")
+            if first:
+                windows, first = len(pieces) > 1 and pieces[0].endswith("\r"), False
             if not dropping:
                 pieces[0] = held + pieces[0]
                 if len(pieces[0]) > LONGEST_LINE:
@@ -141,19 +168,19 @@ class Input:
     def backwards(self, advance: Callable[[int], None]) -> Iterator[list[str]]:
         """Yield the lines from the last one to the first, many at once: exports are often so."""
         with tempfile.TemporaryFile() as spool:
-            for data in self._pieces(advance):
-                spool.write(data)
+            for data in self._whole(advance):
+                spool.write(data or SPOOLED)
             held = b""
             for start in range((spool.tell() - 1) // _BLOCK * _BLOCK, -1, -_BLOCK):
                 spool.seek(start)
                 pieces = (spool.read(_BLOCK) + held).split(b"\n")
                 held = pieces[0]
-                yield [one.decode("utf-8", "surrogateescape") for one in reversed(pieces[1:])]
+                yield [_unspooled(one) for one in reversed(pieces[1:])]
                 if len(held) > LONGEST_LINE:
                     yield [CUT]
                     held = b""
                 spool.truncate(start)
-            yield [held.decode("utf-8", "surrogateescape")]
+            yield [_unspooled(held)]
 
     def written(self) -> datetime | None:
         """Return when it was last written; None for a pipe."""
@@ -165,6 +192,11 @@ class Input:
         """Close a pipe that was not read to its end."""
         if self._pipe is not None:
             self._pipe.close()
+
+    def _whole(self, advance: Callable[[int], None]) -> Iterator[bytes]:
+        """Yield what is in it, decompressed, and nothing, b"", for each hole."""
+        self.holes = Holes()
+        return without_holes(self._pieces(advance), self.holes, self.shortest_hole)
 
     def _pieces(
         self, advance: Callable[[int], None], *, keep: bool = False
@@ -220,7 +252,7 @@ class Input:
         try:
             if first:
                 advance(len(first))
-                yield first
+                yield bytes(first)
             while block := self._block(handle):
                 if keep and self._pipe is not None:
                     self._first += block
@@ -230,7 +262,7 @@ class Input:
             if self._pipe is None:
                 handle.close()
 
-    def _open(self) -> tuple[IO[bytes], bytes]:
+    def _open(self) -> tuple[IO[bytes], bytes | bytearray]:
         """Return what to read from, and what was read of it already."""
         if self._pipe is not None:
             return self._pipe, self._first
@@ -239,7 +271,7 @@ class Input:
         except OSError as error:
             raise Impossible(f"{self.name} cannot be read: {error.strerror}") from error
         if self.path is None or not stat.S_ISREG(os.fstat(handle.fileno()).st_mode):
-            self._pipe, self._first = handle, first
+            self._pipe, self._first = handle, bytearray(first)
         return handle, first
 
     def _block(self, handle: IO[bytes]) -> bytes:
@@ -339,9 +371,15 @@ def _chained(first: bytes, others: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def _gathered(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield pieces that are large enough to be worked upon."""
+    """Yield pieces that are large enough to be worked upon, and those that are empty."""
     data = bytearray()
     for piece in pieces:
+        if not piece:
+            if data:
+                yield bytes(data)
+                data.clear()
+            yield piece
+            continue
         if not data and len(piece) >= _BLOCK:
             yield piece
             continue
@@ -351,6 +389,25 @@ def _gathered(pieces: Iterable[bytes]) -> Iterator[bytes]:
             data.clear()
     if data:
         yield bytes(data)
+
+
+def _bounded(pieces: Iterable[bytes], name: str) -> Iterator[bytes]:
+    """Yield pieces until there were too many bytes for the beginning of a log."""
+    seen = 0
+    for piece in pieces:
+        yield piece
+        seen += len(piece)
+        if seen > _LONGEST_HOLE:
+            raise Impossible(
+                f"{name} begins with more than {_LONGEST_HOLE >> 20} MiB of zeros: it is no log"
+            )
+
+
+def _unspooled(line: bytes) -> str:
+    """Return a line of what was written to be read backwards."""
+    if line.endswith(SPOOLED[:-1]):
+        return line.removesuffix(SPOOLED[:-1]).decode("utf-8", "surrogateescape") + HOLE
+    return line.decode("utf-8", "surrogateescape")
 
 
 def _undecoded(text: str) -> int:

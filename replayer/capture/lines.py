@@ -4,7 +4,8 @@ from collections import deque
 from collections.abc import Callable, Iterator
 
 from replayer.capture.clock import Clock
-from replayer.capture.entry import Entry, Reading, query_number
+from replayer.capture.entry import HOLED, Entry, Reading, query_number
+from replayer.capture.holes import HOLE
 from replayer.capture.inputs import CUT, LONGEST_LINE, Input
 from replayer.capture.prefix import FIELDS, PARTS, Prefix
 
@@ -13,10 +14,14 @@ _SEVERITY, _TIME, _EPOCH, _PROCESS, _SESSION = range(5)
 _USER, _DATABASE, _APPLICATION, _REMOTE, _STATE, _NUMBER, _QUERY_ID = range(5, len(FIELDS))
 
 
+_TOGETHER_NS = 10**9
+"""Entries of that time are written by several processes at once."""
+
+
 class _Draft:
     """An entry of which more may come."""
 
-    __slots__ = ("groups", "key", "last", "parts", "session", "size", "time_ns")
+    __slots__ = ("groups", "holed", "key", "last", "parts", "session", "size", "time_ns")
 
     def __init__(
         self, time_ns: int, key: str, session: str, groups: tuple[str, ...], message: str
@@ -26,6 +31,7 @@ class _Draft:
         self.parts = {"message": [message]}
         self.last = "message"
         self.size = len(message)
+        self.holed = False
 
 
 class Joiner:
@@ -86,6 +92,17 @@ class Joiner:
             self._finish(self._drafts.popleft())
         return self.ready()
 
+    def break_off(self) -> list[Entry]:
+        """Return the entries before a hole; the one that it cut off, or may have, is HOLED.
+
+        Each session's last one may go on in the hole where several are incomplete at a time.
+        """
+        last = self._drafts[-1] if self._drafts else None
+        for draft in self._open.values():
+            if last is not None and draft.time_ns > last.time_ns - _TOGETHER_NS:
+                draft.holed = True
+        return self.finish()
+
     def _attach(self, key: str, part: str, text: str) -> None:
         draft = self._open.get(key)
         if draft is None:
@@ -117,7 +134,7 @@ class Joiner:
             Entry(
                 draft.time_ns,
                 draft.session,
-                groups[places[_SEVERITY]],
+                (HOLED if draft.holed else "") + groups[places[_SEVERITY]],
                 "".join(parts["message"]),
                 "".join(parts.get("DETAIL", ())),
                 groups[places[_STATE]],
@@ -137,7 +154,10 @@ def joined(joiner: Joiner, source: Input, advance: Callable[[int], None]) -> Ite
     """Yield the entries of a file whose lines have all in their prefix."""
     add = joiner.add
     for lines in source.lines(advance):
+        holed = lines[-1].endswith(HOLE)
+        if holed:
+            lines[-1] = lines[-1].removesuffix(HOLE)
         for line in lines:
             add(line)
-        yield joiner.ready()
+        yield joiner.break_off() if holed else joiner.ready()
     yield joiner.finish(cut=source.unfinished)

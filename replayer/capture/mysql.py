@@ -11,6 +11,7 @@ from typing import Protocol
 
 from replayer.capture.action import Action, Session
 from replayer.capture.entry import Reading
+from replayer.capture.holes import HOLE
 from replayer.capture.inputs import CUT, Input
 
 LOADED = "LOAD DATA LOCAL: its data is not in the log"
@@ -20,11 +21,18 @@ PREPARED = "PREPARE as text: its executions are in the slow log with their value
 REFUSED = "connections that the server refused"
 REPLICATION = "replication connections"
 THROTTLED = "statements that the server left out of its log"
+NO_TIME = "statements before the first time that the log has"
+EXECUTED = "executions of prepared statements of which the log has no text"
+NO_SESSION = "statements of which the log does not say whose they are"
 
 LOCAL = (
     "the log does not say in which zone its times are: they are taken as UTC, which moves all alike"
 )
-STARTED = re.compile(r"(\S+), Version: (\S+) .*started with:\s*")
+ONE_SESSION = (
+    "the log does not say which connection sent a statement: those of one user at one host are "
+    "replayed as one session"
+)
+STARTED = re.compile(r"(\S.*?), Version: (\S+) .*(?:started with:|embedded library)\s*")
 """The first of the lines that a server writes when it begins a log."""
 
 _LOCAL = re.compile(
@@ -128,6 +136,11 @@ class Assembly:
         if known is not None:
             self._ended.append(Action(known.number, "disconnect", time_ns))
 
+    def break_off(self) -> None:
+        """Forget what the next command may belong to: it may have been lost in a hole."""
+        for known in self._known.values():
+            known.preparing, known.twice = None, False
+
     def refused(self, thread: str, time_ns: int) -> None:
         """Take back a connection that the server did not let in."""
         self._reading.skip(REFUSED)
@@ -160,13 +173,17 @@ class Assembly:
         if not twice and self._whole(text):
             self._put(known, Action(known.number, "simple", time_ns, text=text))
 
-    def query(self, thread: str, action: Action, database: str | None = None) -> None:
+    def query(
+        self, thread: str, action: Action, database: str | None = None, user: str = ""
+    ) -> None:
         """Take a statement, whose action has no session yet; a log without connects begins one.
 
-        `database` is the one that it ran in, where the log says that with each.
+        `database` is the one that it ran in, where the log says that with each, as it does `user`.
         """
         logged = database is not None
-        known = self._of(thread, action.start_ns, database or "", before=not logged)
+        known = self._known.get(thread) or self._open(
+            thread, action.start_ns, user, database or "", before=not logged
+        )
         if not self._whole(action.text):
             return
         if database is not None:
@@ -220,11 +237,17 @@ class Log(Protocol):
     assembly: Assembly
     spread: Spread
 
+    def begin(self, head: str) -> None:
+        """Learn from the beginning of a file how it is written."""
+
     def take(self, line: str) -> None:
         """Take the next line."""
 
     def finish(self) -> None:
         """Take the last entry as it is: its file ends."""
+
+    def break_off(self) -> None:
+        """Count the last entry as lost, unless it is known to be whole: a hole follows."""
 
 
 def actions(
@@ -232,9 +255,16 @@ def actions(
 ) -> Iterator[list[Action]]:
     """Yield what clients did, in the order of the log, many at once."""
     for source in inputs:
+        log.begin(source.head())
         for lines in source.lines(advance):
+            holed = lines[-1].endswith(HOLE)
+            if holed:
+                lines[-1] = lines[-1].removesuffix(HOLE)
             for line in lines:
                 log.take(line)
+            if holed:
+                log.break_off()
+                log.assembly.break_off()
             yield log.assembly.taken()
         log.finish()
     log.spread.finish()
@@ -242,6 +272,7 @@ def actions(
 
 
 def dated(stamp: str) -> str:
-    """Return a stamp of MariaDB, such as 241122  3:05:07, as one that Clock reads."""
+    """Return a stamp such as 241122  3:05:07, of MySQL before 5.7 too, as one that Clock reads."""
     day, clock = stamp.split()
-    return f"20{day[:2]}-{day[2:4]}-{day[4:]} {clock:0>8}"
+    clock, _, fraction = clock.partition(".")
+    return f"20{day[:2]}-{day[2:4]}-{day[4:]} {clock:0>8}.{fraction[:9] or 0}"

@@ -3,15 +3,23 @@
 A transaction is a statement of its own, or what lies between its begin and its end; it ends with
 its session, too.  Transactions have ranks by the order in which they ended, and actions that change
 rows of a table have turns by the order in which they ended: an UPDATE that waited for the lock of
-another one ended after it.
+another one ended after it.  So have those that ask for advisory locks.
 """
 
+import re
 from array import array
 from bisect import bisect_left
 
 from replayer.capture.action import UNKNOWN, Action, Fingerprint, Place
 
 _NO_PLACE = Place()
+_RESOLUTION_NS = 10**6
+"""Of the stamps of logs: who ended so shortly before may have ended after as well."""
+_LOCKS = re.compile(
+    r"\b(?:pg_(?:try_)?advisory_(?:xact_)?lock(?:_shared)?|get_lock)\s*\(", re.IGNORECASE
+)
+_ADVISORY = "(advisory locks)"
+_MOST_REMEMBERED = 50_000
 _MOST_ENDS = 1 << 17
 """Ends that are kept each, at least."""
 _EVERY = 64
@@ -28,6 +36,8 @@ class Order:
         self._ends = _Ends()
         self._chains: dict[str, int] = {}
         self._turns: dict[int, int] = {}
+        self._locking: dict[int, bool] = {}
+        """Whether statements of a fingerprint ask for advisory locks."""
 
     @property
     def transactions(self) -> int:
@@ -36,7 +46,7 @@ class Order:
 
     @property
     def chains(self) -> int:
-        """How many tables were changed so far, and one for what is not known."""
+        """How many tables were changed so far, with one for all that is not known."""
         return len(self._chains) + 1
 
     def place(self, action: Action, end_ns: int, fingerprint: Fingerprint | None) -> Place:
@@ -52,7 +62,9 @@ class Order:
             needs, ends = self._ends.before(action.start_ns), self._ends.add(end_ns)
         writes = fingerprint.writes
         if writes == ():
-            return Place(needs, ends)
+            if not self._locks(fingerprint):
+                return Place(needs, ends)
+            writes = (_ADVISORY,)
         chain = 0 if writes is None else self._chain(writes[0])
         turn = self._turns.get(chain, 0)
         self._turns[chain] = turn + 1
@@ -78,6 +90,15 @@ class Order:
         (self._open.add if stays_open else self._open.discard)(session)
         ended = not stays_open or (was_open and bounds == "restart")
         return needs, self._ends.add(end_ns) if ended else UNKNOWN
+
+    def _locks(self, fingerprint: Fingerprint) -> bool:
+        """Tell whether a statement that changes no table asks for an advisory lock."""
+        known = self._locking.get(fingerprint.number)
+        if known is None:
+            known = _LOCKS.search(fingerprint.text) is not None
+            if len(self._locking) < _MOST_REMEMBERED:
+                self._locking[fingerprint.number] = known
+        return known
 
     def _chain(self, table: str) -> int:
         chain = self._chains.get(table)
@@ -110,7 +131,8 @@ class _Ends:
         return rank
 
     def before(self, start_ns: int) -> int:
-        """Return how many ended before; up to 63 fewer where that is long ago."""
+        """Return how many ended before for certain; up to 63 fewer where that is long ago."""
+        start_ns -= _RESOLUTION_NS
         if self._last and self._last[0] < start_ns:
             return self.count - len(self._last) + bisect_left(self._last, start_ns)
         some = bisect_left(self._some, start_ns)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy.engine import URL
 
-    from replayer.engines.connection import Database
+    from replayer.engines.connection import Database, Row
     from replayer.engines.engine import Engine
 
 _WANTED = log_settings.WANTED
@@ -136,7 +136,7 @@ def cost(database: Database, seconds: float) -> Cost:
     while time.monotonic() - begin < seconds:
         if database.engine.verb(_ACTIVITY) is not None:
             for row in database.execute(_ACTIVITY):
-                starts[str(row["pid"]), str(row["began"])] = float(row["bytes"])
+                starts[str(row["pid"]), str(row["began"])] = row.real("bytes")
         time.sleep(_EVERY)
     after = _totals(database, schema)
     passed = max(1e-3, time.monotonic() - begin)
@@ -145,9 +145,7 @@ def cost(database: Database, seconds: float) -> Cost:
     return _estimated(moved, list(starts.values()), passed, about)
 
 
-def _estimated(
-    moved: Mapping[str, float], texts: list[float], seconds: float, about: Mapping[str, object]
-) -> Cost:
+def _estimated(moved: Mapping[str, float], texts: list[float], seconds: float, about: Row) -> Cost:
     counted = moved.get("statements")
     # Without a count of statements there is at least one in a transaction, and each one seen.
     least = max(moved.get("transactions", 0.0), float(len(texts)))
@@ -156,7 +154,7 @@ def _estimated(
         mean = moved["bytes"] / counted
     else:
         mean = sum(texts) / len(texts) if texts else _UNKNOWN_BYTES
-    line, copies, most = (float(str(about[k])) for k in ("line_bytes", "copies", "most_lines"))
+    line, copies, most = (about.real(k) for k in ("line_bytes", "copies", "most_lines"))
     low = statements * (line + copies * mean)
     return Cost(statements, counted is None, mean, low, most * low)
 
@@ -177,10 +175,10 @@ def _schema(database: Database) -> str:
 
 
 def _totals(database: Database, schema: str) -> dict[str, float]:
-    row = dict(database.execute(_TOTALS)[0])
+    totals = database.row(_TOTALS).reals()
     if schema:
-        row |= database.row(_STATEMENTS, {"schema": schema})
-    return {name: float(value) for name, value in row.items() if value is not None}
+        totals |= database.row(_STATEMENTS, {"schema": schema}).reals()
+    return totals
 
 
 # Where it is

@@ -68,6 +68,9 @@ class Summary(Noun):
     """At most; a session whose end is not in the log counts to the end."""
     kinds: dict[Kind, Count] = Field(default_factory=dict)
     """Statements by kind."""
+    copies: dict[str, Count] = Field(default_factory=dict)
+    """How often COPY FROM STDIN fills each table, by the name that a file with its data has; "" is
+    for texts of which it cannot be known.  Captures of older replayers have none of them."""
     skipped: dict[str, Count] = Field(default_factory=dict)
     """What is in the log and cannot be replayed, by reason."""
     damage: tuple[str, ...] = ()

@@ -13,6 +13,7 @@ from replayer.capture.summary import Source, Summary, Work
 
 _LISTED = 200
 _MOST_FORMS = 40_000
+_MOST_COPIED = 10_000
 _MOST_OPEN = 100_000
 _MINUTE_NS = 60_000_000_000
 _CONNECT, _DISCONNECT = DOES.index("connect"), DOES.index("disconnect")
@@ -53,6 +54,8 @@ class Tally:
     minutes: Counter[int] = field(default_factory=Counter)
     forms: dict[int, _Sum] = field(default_factory=dict)
     forgotten: int = 0
+    copies: Counter[str] = field(default_factory=Counter)
+    """COPY FROM STDIN, by the table."""
     open: dict[int, None] = field(default_factory=dict)
 
     def add(self, block: Block) -> None:
@@ -164,6 +167,7 @@ class Tally:
             sessions=self.sessions,
             sessions_began_before=self.began_before,
             sessions_at_once=self.at_once,
+            copies=dict(self.copies.most_common(_MOST_COPIED)),
             kinds=dict(self.kinds.most_common()),
             skipped=dict(skipped),
             damage=tuple(damage),

@@ -8,17 +8,14 @@ led to, reads on stdin for whom it works, and ends when that is closed.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 import os
 from typing import Any
 
-from replayer.cluster import needed, settings
+from replayer.cluster import agent_line, needed, settings
 from replayer.errors import Impossible, ReplayerError
 
-MARK = "replayer-agent "
-"""What the one line begins with that an agent prints: a login shell may print others."""
-_STDIN, _STDOUT = 0, 1
+_STDIN = 0
 
 
 def main() -> int:
@@ -33,7 +30,7 @@ def main() -> int:
         asyncio.run(joining.live(order))
     except (ReplayerError, OSError, RuntimeError) as error:
         # Dask says in a RuntimeError that a worker did not start, and why in its cause.
-        tell({"error": str(error.__cause__ or error)})
+        agent_line.print_line({"error": str(error.__cause__ or error)})
         return 1
     return 0
 
@@ -58,10 +55,3 @@ def _read_order() -> dict[str, Any]:
     except (ValueError, KeyError, TypeError):
         raise refused from None
     return order
-
-
-def tell(words: dict[str, Any]) -> None:
-    """Print the one line that whoever started this waits for."""
-    text = f"{MARK}{json.dumps(words)}\n"
-    with contextlib.suppress(OSError):
-        os.write(_STDOUT, text.encode())

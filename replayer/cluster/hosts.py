@@ -10,38 +10,34 @@ others from there: `hosts.passport()` travels with it, and `rejoined(passport)` 
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
-import importlib
-import os
 import signal
-import threading
 from dataclasses import dataclass, field
-from multiprocessing import connection
 from typing import TYPE_CHECKING, Any
 
-from replayer import signals
 from replayer.cluster import child, message, needed, settings
+from replayer.cluster.event_loop import EventLoop
 from replayer.cluster.member import Member, own, refuse_other
 from replayer.cluster.pool import ClusterPool
 from replayer.cluster.settings import CALL_SECONDS, Secret
 from replayer.errors import HostLost, Impossible, ReplayerError
+from replayer.later import Later
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from types import TracebackType
-    from typing import Self, TypeVar
+    from typing import Self
 
+    from replayer.cluster import dask_backend
     from replayer.cluster.calls import About
     from replayer.cluster.clock import Offset
     from replayer.watch.workers import Awaited, Work
-
-    Result = TypeVar("Result")
+else:
+    # Dask takes 0.3 s to load, and a run on one host does without it.
+    dask_backend = Later("replayer.cluster.dask_backend")
 
 _WATCHED = "database: "
 """An agent of its own for the host of the database, which may be a client as well."""
-_LEAVE_SECONDS = 3.0
-_CLEAN_SECONDS = 8.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +52,7 @@ class Hosts:
     """The agents of one run."""
 
     def __init__(
-        self, loop: Loop, members: Sequence[Member], delegated: Mapping[str, Secret | None]
+        self, loop: EventLoop, members: Sequence[Member], delegated: Mapping[str, Secret | None]
     ) -> None:
         """Take the pairs with which a run elsewhere commands the members, by their names."""
         self._loop, self._delegated = loop, delegated
@@ -136,7 +132,9 @@ class Hosts:
 class RemoteRun:
     """A function that runs on another host, and what it says meanwhile."""
 
-    def __init__(self, member: Member, loop: Loop, work: Callable[..., Any], order: Any) -> None:
+    def __init__(
+        self, member: Member, loop: EventLoop, work: Callable[..., Any], order: Any
+    ) -> None:
         self._member, self._loop = member, loop
         self._work, self._order = message.name_of(work), message.pack(order)
 
@@ -180,76 +178,6 @@ class RemoteRun:
         return message.unpack(self._loop.run(self._member.collected()))
 
 
-class Loop:
-    """An event loop in a thread of its own, and a bell that it rings for the one who waits."""
-
-    def __init__(self) -> None:
-        self._loop = asyncio.new_event_loop()
-        self._bell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
-        self._thread = threading.Thread(
-            target=self._loop.run_forever, name="replayer-hosts", daemon=True
-        )
-        self._thread.start()
-
-    def run(self, work: Coroutine[Any, Any, Result], *, patient: bool = False) -> Result:
-        """Do this in the loop, and return its result.
-
-        What is interrupted is cancelled; if `patient`, it is waited for until it has cleaned up.
-        """
-        ended = threading.Event()
-
-        async def watched() -> Result:
-            try:
-                return await work
-            finally:
-                ended.set()
-
-        future = asyncio.run_coroutine_threadsafe(watched(), self._loop)
-        try:
-            return future.result()
-        except BaseException:
-            if future.cancel() and patient:
-                with signals.shield():
-                    ended.wait(_CLEAN_SECONDS)
-            raise
-
-    def begin(self, work: Coroutine[Any, Any, Result]) -> Any:
-        """Begin this in the loop, and return its future, as threads have them."""
-        return asyncio.run_coroutine_threadsafe(work, self._loop)
-
-    def together(self, works: Sequence[Awaitable[Result]]) -> list[Result]:
-        """Do all of these at once; raises the first error when all have ended."""
-
-        async def gathered() -> list[Any]:
-            return await asyncio.gather(*works, return_exceptions=True)
-
-        results = self.run(gathered())
-        for result in results:
-            if isinstance(result, BaseException):
-                raise result
-        return results
-
-    def ring(self) -> None:
-        """Wake the one who waits; called in the loop."""
-        with contextlib.suppress(BlockingIOError, OSError):
-            os.eventfd_write(self._bell, 1)
-
-    def wait(self, timeout: float | None, *others: int) -> list[Any]:
-        """Wait for the bell or another descriptor, and return which of them there was."""
-        happened = connection.wait([self._bell, *others], timeout)
-        with contextlib.suppress(BlockingIOError):
-            os.eventfd_read(self._bell)
-        return happened
-
-    def close(self) -> None:
-        """End the thread."""
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(_LEAVE_SECONDS)
-        if not self._thread.is_alive():
-            self._loop.close()
-            os.close(self._bell)
-
-
 @contextlib.contextmanager
 def connected(clients: Sequence[str], *, watch: str = "", cluster: str = "") -> Iterator[Hosts]:
     """Start an agent on each of these hosts and give them; they end with the `with` block.
@@ -285,21 +213,20 @@ def _load() -> None:
     """Load distributed, which reads its settings meanwhile: 0.3 s that a run on one host spares."""
     needed()
     settings.configured()
-    importlib.import_module("replayer.cluster.tls").without_pickles()
+    dask_backend.without_pickles()
 
 
 def _launched(
-    stack: contextlib.ExitStack, loop: Loop, wanted: Sequence[tuple[str, str]]
+    stack: contextlib.ExitStack, loop: EventLoop, wanted: Sequence[tuple[str, str]]
 ) -> tuple[list[Member], dict[str, Secret | None]]:
     """Start agents of our own; return them in the order in which they were wanted.
 
     And the pairs with which a run elsewhere commands them.
     """
-    launch = importlib.import_module("replayer.cluster.launch")
     for _, host in wanted:
-        launch.refuse_odd(host)
-    roles = importlib.import_module("replayer.cluster.tls").new_roles(name for name, _ in wanted)
-    cluster = stack.enter_context(_entered(loop, launch.launched(wanted, roles)))
+        dask_backend.refuse_odd(host)
+    roles = dask_backend.new_roles(name for name, _ in wanted)
+    cluster = stack.enter_context(_entered(loop, dask_backend.launched(wanted, roles)))
     agents = [(name, cluster.workers[name]) for name, _ in wanted]
     return [
         _member(loop, name, agent.address, roles.toward(name), ended=agent.ended)
@@ -308,11 +235,10 @@ def _launched(
 
 
 def _borrowed(
-    stack: contextlib.ExitStack, loop: Loop, cluster: str
+    stack: contextlib.ExitStack, loop: EventLoop, cluster: str
 ) -> tuple[list[Member], dict[str, Secret | None]]:
     """Have workers of somebody's cluster take part."""
-    plugin = importlib.import_module("replayer.cluster.plugin")
-    workers, secret = stack.enter_context(_entered(loop, plugin.borrowed(cluster)))
+    workers, secret = stack.enter_context(_entered(loop, dask_backend.borrowed(cluster)))
     members = [_member(loop, name, address, secret) for name, address in workers.items()]
     return members, dict.fromkeys(workers, secret)
 
@@ -326,8 +252,8 @@ def _wanted(clients: Sequence[str], watch: str) -> list[tuple[str, str]]:
 
 
 @contextlib.contextmanager
-def _loop() -> Iterator[Loop]:
-    loop = Loop()
+def _loop() -> Iterator[EventLoop]:
+    loop = EventLoop()
     try:
         yield loop
     finally:
@@ -335,7 +261,7 @@ def _loop() -> Iterator[Loop]:
 
 
 @contextlib.contextmanager
-def _entered(loop: Loop, context: Any) -> Iterator[Any]:
+def _entered(loop: EventLoop, context: Any) -> Iterator[Any]:
     value = loop.run(context.__aenter__(), patient=True)
     try:
         yield value
@@ -344,7 +270,7 @@ def _entered(loop: Loop, context: Any) -> Iterator[Any]:
 
 
 def _member(
-    loop: Loop,
+    loop: EventLoop,
     name: str,
     address: str,
     secret: Secret | None,
@@ -352,16 +278,16 @@ def _member(
     ended: Callable[[], str | None] = lambda: None,
 ) -> Member:
     async def made() -> Member:
-        core, tls = map(importlib.import_module, ("distributed.core", "replayer.cluster.tls"))
-        arguments = tls.security(secret).get_connection_args("client")
-        connection_to = core.rpc(address, connection_args=arguments, timeout=CALL_SECONDS)
+        connection_to = dask_backend.connection_to(address, secret, CALL_SECONDS)
         return Member(name, address, connection_to, told=loop.ring, ended=ended)
 
     return loop.run(made())
 
 
 @contextlib.contextmanager
-def _joined(loop: Loop, members: Sequence[Member], *, end: bool = True) -> Iterator[list[Member]]:
+def _joined(
+    loop: EventLoop, members: Sequence[Member], *, end: bool = True
+) -> Iterator[list[Member]]:
     """Give the members once each is known to have the same replayer; let them go at the end."""
     try:
         loop.together([member.join() for member in members])

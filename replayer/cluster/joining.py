@@ -9,7 +9,7 @@ import socket
 import threading
 from typing import TYPE_CHECKING, Any
 
-from replayer.cluster import agent, calls, settings, tls
+from replayer.cluster import agent_line, calls, settings, tls
 from replayer.cluster.agent_worker import AgentWorker
 from replayer.errors import ReplayerError
 
@@ -33,7 +33,7 @@ async def live(order: dict[str, Any]) -> None:
     context = security.get_connection_args("worker")["ssl_context"]
     scheduler, address = _route(_candidates(order), context)
     worker = await _joined(scheduler, address, str(order["name"]), security, left.set)
-    agent.tell({"address": worker.address})
+    agent_line.print_line({"address": worker.address})
     _go_silent()
     # A worker closes itself when its scheduler is gone, also while ssh is still there.
     ends = [asyncio.create_task(left.wait()), asyncio.create_task(worker.finished())]

@@ -24,7 +24,7 @@ from distributed.scheduler import Scheduler
 
 from replayer import shell
 from replayer.cluster import calls, reply, settings, ssh, tls
-from replayer.cluster.agent import MARK
+from replayer.cluster.agent_line import MARK
 from replayer.errors import Impossible, ReplayerError, one_line
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
-    from replayer.cluster.hosts import Loop
+    from replayer.cluster.event_loop import EventLoop
     from replayer.cluster.member import Member
     from replayer.watch.workers import Awaited, Work
 
@@ -67,7 +67,7 @@ class ClusterPool:
     def __init__(
         self,
         members: Sequence[Member],
-        loop: Loop,
+        loop: EventLoop,
         work: Work,
         jobs: Sequence[Any],
         *,

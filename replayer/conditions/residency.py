@@ -107,6 +107,31 @@ def residency(paths: Iterable[str | Path]) -> Residency:
     return _result(total, list(chosen.values()))
 
 
+def resident_in(path: str | Path, segments: Sequence[Segment] | None) -> tuple[int | None, str]:
+    """Return the bytes of stretches of a file (None: all) in the page cache, or None and why not.
+
+    By the instrument that works on its file system; stretches may reach beyond its end.
+    """
+    instruments = list(_instruments(_inodes([path])).values())
+    try:
+        with _opened(path) as (fd, stored):
+            end = os.fstat(fd).st_size
+            asked = stored if segments is None else _within(segments, end)
+            resident = instruments[0].ask(fd, asked).resident if asked else 0
+    except (OSError, IndexError) as error:
+        return None, getattr(error, "strerror", "") or "it is not there"
+    if not instruments[0].sees:
+        return None, _blind([instruments[0].name])
+    return resident, ""
+
+
+def _within(segments: Iterable[Segment], end: int) -> list[Segment]:
+    """Return the parts of stretches before the end of a file."""
+    return [
+        Segment(offset, min(length, end - offset)) for offset, length in segments if offset < end
+    ]
+
+
 def _measured(
     inodes: Mapping[int, Mapping[int, str | Path]], instruments: Mapping[int, _Instrument]
 ) -> _Sum:

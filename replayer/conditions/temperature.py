@@ -6,7 +6,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+from replayer.conditions import underneath
 from replayer.conditions.residency import Residency, prove, residency
+from replayer.conditions.underneath import Underneath
 from replayer.errors import ReplayerError, Skip
 from replayer.machine import page_cache
 from replayer.machine.host import Host
@@ -21,8 +23,6 @@ HOT_SHARE = 0.999
 """At least this share of the bytes is in memory where data is called hot."""
 DEVICE_SHARE = 0.95
 """At least this share of the bytes must have come from the device where a read is called cold."""
-IN_MEMORY = frozenset({"tmpfs", "ramfs", "devtmpfs", "hugetlbfs"})
-"""File systems whose files are memory."""
 _TRIES = 3
 _WARMERS = 4
 _DROP_CACHES = "proc/sys/vm/drop_caches"
@@ -39,7 +39,12 @@ class _Judgement:
 
 
 def make(
-    asked: Temperature, server: Server | None, files: Sequence[str | Path], host: Host
+    asked: Temperature,
+    server: Server | None,
+    files: Sequence[str | Path],
+    host: Host,
+    *,
+    server_reads: bool = True,
 ) -> Cold:
     """Bring files to a temperature and return the one they got, measured, in ClickBench's words.
 
@@ -47,7 +52,8 @@ def make(
     caches dropped.  lukewarm: the same with the server running and its buffers as they are.
     hot: every file read into memory.  unknown: nothing is done.  Where a right is missing, what
     remains is done, and `method` and `why` tell what could not be.  `server` is None for files that
-    belong to no server.
+    belong to no server.  `server_reads` is False where other processes read the files: they never
+    meet what a running server has in its own buffers, so that it takes nothing from their coldness.
     """
     prove(files)
     if asked is Temperature.HOT:
@@ -55,21 +61,14 @@ def make(
         return _judge(asked, ("every file read",), residency(files), files, host, others=True)
     if asked is Temperature.UNKNOWN:
         return _judge(asked, ("left as found",), residency(files), files, host, others=True)
-    steps, others = [], server is not None
+    steps: list[str] = []
+    others = server is not None
     if server is not None and asked is Temperature.COLD:
-        try:
-            server.stop()
-            steps.append("server stopped")
-            others = False
-        except Skip as skip:
-            steps.append(f"server not stopped ({skip})")
-            try:
-                steps.append(server.evict())
-                others = False
-            except Skip as no_way:
-                steps.append(f"its buffers not emptied ({no_way})")
+        steps, others = _without_buffers(server, server_reads=server_reads)
+    below = underneath.stack_of(files, host)
     for _ in range(_TRIES):
         dropped = drop(files, host)
+        underneath.forget(below)
         measured = residency(files)
         if measured.share is None or measured.share <= COLD_SHARE:
             break
@@ -77,6 +76,22 @@ def make(
         # The proof has opened every file: directory entries and inodes are in memory again.
         dropped += ", proven, dropped again"
     return _judge(asked, (*steps, dropped), measured, files, host, others=others)
+
+
+def _without_buffers(server: Server, *, server_reads: bool) -> tuple[list[str], bool]:
+    """Stop a server, else empty its buffers; return in words what was done, and if they matter."""
+    try:
+        server.stop()
+    except Skip as skip:
+        steps = [f"server not stopped ({skip})"]
+    else:
+        return ["server stopped"], False
+    if not server_reads:
+        return steps, False
+    try:
+        return [*steps, server.evict()], False
+    except Skip as no_way:
+        return [*steps, f"its buffers not emptied ({no_way})"], True
 
 
 def make_files(
@@ -94,12 +109,14 @@ def make_files(
     the bytes of each file that was read.
     """
     prove(files)
+    below = underneath.stack_of(files, host)
     for _ in range(2):  # something else may drop the page cache, or fill it, in these seconds
         if asked is Temperature.HOT:
             warm(files, done)
             step = "every file read"
         else:
             step = _forgotten(files)
+            underneath.forget(below)
         measured = residency(files)
         share = 0.0 if measured.share is None else measured.share
         if share >= HOT_SHARE if asked is Temperature.HOT else share <= COLD_SHARE:
@@ -152,12 +169,14 @@ def finish(
     own_bytes: int | None = None,
     *,
     needed_bytes: int | None = None,
+    disk_bytes: int | None = None,
 ) -> Cold:
     """Return the coldness after the read: a cold one needs that its readers got it from a device.
 
     `device_bytes` were read from the device in the window by whoever it was, `own_bytes` by the
     readers themselves; None is what was not counted.  Without the readers' own account the device's
     is taken for it.  `needed_bytes` is what was read, if that was not all of the files.
+    `disk_bytes` is what the disks beneath that device delivered, where it is none itself.
     """
     known = cold.model_copy(
         update={
@@ -169,13 +188,31 @@ def finish(
     expected = _expected(cold) if needed_bytes is None else needed_bytes
     if cold.got is not Temperature.COLD or delivered is None:
         return known
+    known = known.model_copy(update={"missing_bytes": max(0, round(expected - delivered))})
     if delivered >= DEVICE_SHARE * expected:
-        return known
+        return _down_to_disks(known, expected, disk_bytes)
     return known.model_copy(
         update={
             "got": Temperature.LUKEWARM,
             "why": _short(expected, delivered, device_bytes, own=own_bytes is not None),
             "todo": "stop whatever else reads these files, or what caches below them",
+        }
+    )
+
+
+def _down_to_disks(cold: Cold, expected: int, disk_bytes: int | None) -> Cold:
+    """Return a coldness that also needs that the disks beneath the device delivered the bytes."""
+    if disk_bytes is None or disk_bytes >= DEVICE_SHARE * expected:
+        return cold
+    return cold.model_copy(
+        update={
+            "got": Temperature.LUKEWARM,
+            "missing_bytes": expected - disk_bytes,
+            "why": (
+                f"the disks beneath the device delivered {show_size(disk_bytes)} of "
+                f"{show_size(expected)}: the rest was in memory beneath it"
+            ),
+            "todo": "give a folder on a disk",
         }
     )
 
@@ -215,8 +252,7 @@ def _judge(
     `steps` are what was done before, in words.
     """
     judgement = _judgement(measured, others=others)
-    if judgement.got in (Temperature.HOT, Temperature.UNKNOWN):
-        judgement = _in_memory(files, host) or judgement
+    judgement = _looked_beneath(judgement, measured, files, host)
     if judgement.got is not asked:
         judgement = _explained(judgement, measured, host)
     elif asked is not Temperature.UNKNOWN:
@@ -271,20 +307,49 @@ def _held(measured: Residency) -> _Judgement:
     )
 
 
-def _in_memory(files: Sequence[str | Path], host: Host) -> _Judgement | None:
-    """Return what holds for files that a file system keeps in memory, None if they are on others.
+def _looked_beneath(
+    judgement: _Judgement, measured: Residency, files: Sequence[str | Path], host: Host
+) -> _Judgement:
+    """Return what holds with regard to the memory beneath the files' file systems."""
+    below = underneath.stack_of(files, host)
+    if below.memory and not (below.disks or below.hidden):
+        names = " and ".join(below.memory)
+        return _Judgement(
+            Temperature.HOT,
+            f"the files are on {names}, which is memory and nothing else",
+            "give a folder on a disk",
+        )
+    if judgement.got is not Temperature.COLD:
+        return judgement
+    if below.memory or below.hidden:
+        names = " and ".join((*below.memory, *below.hidden))
+        return _Judgement(
+            Temperature.UNKNOWN,
+            f"the files are on {names}, and what of them is in memory there cannot be counted here",
+            "give a folder on a local disk",
+        )
+    return _served(underneath.look(files, below), measured) or judgement
 
-    Asked of one file of each folder: a folder's files are on one file system, but for links.
-    """
-    folders = sorted({Path(file).parent for file in files})
-    kinds = {mount.type for folder in folders if (mount := host.mount_of(folder)) is not None}
-    if not kinds or not kinds <= IN_MEMORY:
+
+def _served(known: Underneath, measured: Residency) -> _Judgement | None:
+    """Return what holds if files beneath loop devices are in memory, None if they are not."""
+    if known.why:
+        return _Judgement(Temperature.UNKNOWN, known.why, "run as root, or give a folder on a disk")
+    if known.resident_bytes <= COLD_SHARE * measured.data_bytes:
         return None
-    names = " and ".join(sorted(kinds))
+    names = " and ".join(known.files)
+    if not known.exact:
+        return _Judgement(
+            Temperature.UNKNOWN,
+            f"{show_size(known.resident_bytes)} of {names} are in memory, and how much of that is "
+            f"of these files is not known",
+            "run as root, or give a folder on a disk",
+        )
+    share = 100 * known.resident_bytes / measured.data_bytes
     return _Judgement(
-        Temperature.HOT,
-        f"the files are on {names}, which is memory and nothing else",
-        "give a folder on a disk",
+        Temperature.LUKEWARM,
+        f"{share:.3g} % of the bytes were in the page cache of {names}",
+        "run as root, so that all caches can be dropped, or give a folder on a disk",
     )
 
 

@@ -5,8 +5,9 @@ The only module that imports SQLAlchemy, when a database is met; it is never in 
 
 import contextlib
 import logging
+import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from replayer.command_line import SECRET, revealed
@@ -42,18 +43,50 @@ _opening: set[object] = set()
 
 
 class Cells(dict[str, Any]):
-    """A row; a column that it lacks is told in a sentence, as another server may answer."""
+    """A row as a server answered it, which may be another one than its verb was written for.
+
+    Its numbers are checked here and nowhere else: what is missing or is none is told in a sentence
+    that names the file of SQL.
+    """
+
+    def __init__(self, cells: Any, source: str = "") -> None:
+        """`source` is the file of SQL that the row is an answer to, "" for another statement."""
+        super().__init__(cells)
+        self._source = source
 
     def __missing__(self, name: str) -> Any:
-        raise ReplayerError(f"the database answered without a column {name!r}")
+        raise ReplayerError(f"{self._begin()}the database answered without a column {name!r}")
 
     def number(self, name: str) -> int:
         """Return a cell that is a whole number; raise ReplayerError for anything else."""
         value = self[name]
         with contextlib.suppress(ValueError, TypeError, ArithmeticError):
-            if int(value) == float(value):
-                return int(value)
-        raise ReplayerError(f"the database answered with {one_line(repr(value), 80)} as {name!r}")
+            whole = int(value)
+            if isinstance(value, str | bytes) or whole == value:
+                return whole
+        raise self._refusal(name, "a whole number")
+
+    def real(self, name: str) -> float:
+        """Return a cell that is a finite number; raise ReplayerError for anything else."""
+        value = self[name]
+        with contextlib.suppress(ValueError, TypeError, ArithmeticError):
+            number = float(value)
+            if math.isfinite(number):
+                return number
+        raise self._refusal(name, "a finite number")
+
+    def reals(self, *, but: Collection[str] = ()) -> dict[str, float]:
+        """Return all cells but some, which are finite numbers, without those that are NULL."""
+        return {n: self.real(n) for n in self if n not in but and self[n] is not None}
+
+    def _refusal(self, name: str, wanted: str) -> ReplayerError:
+        found = one_line(repr(self[name]), 80)
+        return ReplayerError(
+            f"{self._begin()}the database answered with {found} as {name!r}, where {wanted} belongs"
+        )
+
+    def _begin(self) -> str:
+        return f"{self._source}: " if self._source else ""
 
 
 Row = Cells
@@ -189,7 +222,7 @@ class Database:
             with watchdog.Wait(self._where):
                 result = self._connection.execute(clause, wanted)
                 rows = result.mappings() if result.returns_rows else ()
-                return [Cells(row) for row in rows]
+                return [Cells(row, self._source(verb)) for row in rows]
         except exc.DBAPIError as error:
             if error.connection_invalidated:
                 self._lost = error.orig
@@ -212,13 +245,17 @@ class Database:
                 cursor.execute(statement)
                 names = [column[0] for column in cursor.description or ()]
                 return [
-                    Cells(zip(names, row, strict=True))
+                    Cells(zip(names, row, strict=True), self._source(verb))
                     for row in (cursor.fetchall() if names else ())
                 ]
         except ReplayerError:
             raise
         except Exception as error:
             raise self._refusal(error, verb) from error
+
+    def _source(self, verb: str) -> str:
+        """Return what the file of a verb's SQL is called in messages."""
+        return f"{verb}.sql of {self.engine.title}" if verb else ""
 
     def _refusal(self, error: BaseException, verb: str) -> ReplayerError:
         """Return what a failed statement comes to; raise ReplayerError for a silent server."""
@@ -270,6 +307,13 @@ class Database:
         """Return the first column of the first row of a verb, or None if it has no row."""
         rows = self.execute(verb, holes, **parameters)
         return next(iter(rows[0].values())) if rows else None
+
+    def number(
+        self, verb: Verb | Asked, /, holes: Mapping[str, str | int] | None = None, **parameters: Any
+    ) -> int:
+        """Return the first column of the first row of a verb, a whole number."""
+        row = self.row(verb, holes, **parameters)
+        return row.number(next(iter(row), ""))
 
     def render(self, statement: str) -> str:
         """Return a statement with `:name` turned into the driver's `%(name)s`, for raw cursors."""

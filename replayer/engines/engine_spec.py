@@ -22,7 +22,7 @@ from pydantic import (
 from replayer.engines.driver import WIRES
 from replayer.errors import nearest
 from replayer.model import MemoryKind, Noun
-from replayer.units import Size
+from replayer.units import Duration, Size
 
 _Pattern = re.Pattern[str]
 
@@ -91,6 +91,16 @@ class Password(Noun):
     wanted: _Pattern | None = None
     """What the server or the driver says when a password is missing."""
     ways: str = "in the URL"
+
+
+class Lock(Noun):
+    """How the server notices that a session with replayer's lock has nobody at its other end."""
+
+    noticed: Duration = 0.0
+    """Seconds after which such a session has ended; 0 where the server may never notice."""
+    heard_every: Duration = 0.0
+    """Seconds after which it hears of the session again, which shows that its holder is there; 0 is
+    never."""
 
 
 class LogEvents(Noun):
@@ -189,6 +199,8 @@ class ServerSpec(Noun):
     start: tuple[_OfServer, ...] = ()
     stays: bool = False
     """It does not go into the background by itself."""
+    starting: _Pattern = re.compile("$^")
+    """What the server answers to connections while it still starts."""
     stop_signals: tuple[Literal["SIGTERM", "SIGINT", "SIGQUIT"], ...] = ("SIGTERM",)
     """What the main process gets to stop, the next one where it hangs at the one before."""
     release: tuple[tuple[_OfServer, ...], ...] = ()
@@ -288,6 +300,7 @@ class EngineSpec(Noun):
     connect: Connect = Connect()
     profile: Profile = Profile()
     password: Password = Password()
+    lock: Lock = Lock()
     server: ServerSpec = ServerSpec(starts=False)
     sessions: Sessions = Sessions()
     layouts: dict[str, Layout] = Field(default_factory=dict)

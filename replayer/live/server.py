@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import importlib
 import re
 import secrets
+from collections import Counter
 from string import Template
 from typing import TYPE_CHECKING, Any
 
@@ -14,21 +14,29 @@ from tornado import iostream, web
 
 from replayer import __version__
 from replayer.errors import ReplayerError
+from replayer.later import Later
 from replayer.live import page
 from replayer.report import scripts
 from replayer.report.markup import escaped
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
+    from replayer.live import report
     from replayer.live.access import Access
     from replayer.live.view import View
+else:
+    # It takes a second of a processor, which the run has until its end.
+    report = Later("replayer.live.report")
 
 _SECONDS = 0.5
 """Between two messages to a browser."""
 _QUIET_SECONDS = 10.0
 """After which a browser is told that nothing is new, which also shows whether its host is there."""
-_MOST_READERS = 32
+_MOST_OF_A_BROWSER = 8
+"""Pages that one browser, which is one cookie, may follow the run with at a time."""
+_MOST_READERS = 512
+"""Of all browsers: as many as there are cookies, 64, with all that each may have."""
 _POLICY = re.compile(r'http-equiv="Content-Security-Policy" content="([^"]*)"')
 _COMMON = {
     "Cache-Control": "no-store",
@@ -47,10 +55,29 @@ class Rooms:
         self.view, self.access = view, access
         self.opened = opened
         """Called when a browser has opened a link."""
-        self.readers = 0
+        self._readers: Counter[str] = Counter()
+        """How many pages each cookie follows the run with; none that has no page."""
         self.delivering = self.delivered = 0
         """How many wait for the report, and had it."""
         self._report: asyncio.Task[str] | None = None
+
+    @property
+    def readers(self) -> int:
+        """Return how many pages follow the run."""
+        return self._readers.total()
+
+    @contextlib.contextmanager
+    def reading(self, cookie: str) -> Iterator[bool]:
+        """Count a page while it follows the run; yield whether it may, beside those there are."""
+        if self._readers[cookie] >= _MOST_OF_A_BROWSER or self.readers >= _MOST_READERS:
+            yield False
+            return
+        self._readers[cookie] += 1
+        try:
+            yield True
+        finally:
+            self._readers[cookie] -= 1
+            self._readers += Counter()  # keeps only what is above zero
 
     def is_awaited(self, *, soon: bool) -> bool:
         """Tell whether somebody waits for the report, or looks on and may `soon` ask for it."""
@@ -63,9 +90,7 @@ class Rooms:
         return await asyncio.shield(self._report)
 
     def _made(self) -> str:
-        # Not at the top: it takes a second of a processor, which the run has until its end.
-        made: str = importlib.import_module("replayer.live.report").page_of(self.view.path)
-        return made
+        return report.page_of(self.view.path)
 
 
 def application(rooms: Rooms) -> web.Application:
@@ -178,15 +203,12 @@ class _Events(_Guarded):
         self._closed.set()
 
     async def get(self) -> None:
-        if self.rooms.readers >= _MOST_READERS:
-            self._refuse(503, "too many browsers look at this run already")
-            return
-        self.rooms.readers += 1
-        try:
+        with self.rooms.reading(self.get_cookie(self.rooms.access.cookie) or "") as may:
+            if not may:
+                self._refuse(503, "too many pages of this browser follow this run already")
+                return
             with contextlib.suppress(iostream.StreamClosedError):
                 await self._tell()
-        finally:
-            self.rooms.readers -= 1
 
     async def _tell(self) -> None:
         self.set_header("Content-Type", "text/event-stream; charset=utf-8")

@@ -300,7 +300,7 @@ class _Window:
         except ReplayerError:
             # A server that is lost is told by those who work on it.
             return
-        self._waits.append({str(row["wait"]): float(row["sessions"]) for row in rows})
+        self._waits.append({str(row["wait"]): row.real("sessions") for row in rows})
 
     def _kept(self, results: Sequence[ClientResult | Lost]) -> list[ClientResult]:
         for result in results:

@@ -157,13 +157,13 @@ def counted(database: Database) -> Counted:
     verb = database.engine.verb(_ACTIVITY)
     if verb is not None:
         try:
-            more = database.row(verb)
+            more = database.row(verb).reals()
         except Interrupted:
             raise
         except ReplayerError:
             more = {}
     row = database.row(protocol.COUNTERS)
-    counters = Counters(float(row["clock"]), int(row["hits"]), int(row["reads"]))
+    counters = Counters(row.real("clock"), row.number("hits"), row.number("reads"))
     return Counted(counters, more, time.monotonic_ns())
 
 

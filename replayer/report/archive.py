@@ -130,6 +130,9 @@ def _text(work: Work) -> str:
 
 def _missing(summary: Summary) -> Iterator[RenderableType]:
     missing = [(f"{count:,} {reason}", "yellow") for reason, count in summary.skipped.items()]
+    if summary.copies:
+        words = f"the data of {sum(summary.copies.values()):,} COPY FROM STDIN"
+        missing.append((words, "yellow"))
     if summary.sessions_began_before:
         words = f"what {summary.sessions_began_before:,} sessions had set before the log began"
         missing.append((words, "yellow"))

@@ -58,6 +58,8 @@ _SHORT = 24
 _MANY_TIMES = 10
 _OTHERS = 0.02
 """From this share of the device's bytes on it is said that others had them."""
+_SEEN = 0.001
+"""From this share of the files on it is said that the device did not give it."""
 _EMPTY: tuple[object, ...] = (None, "", ())
 
 
@@ -305,17 +307,29 @@ def _cold_words(result: StepResult) -> str:
     words = [f"{cold.got.value}, asked {cold.asked.value}"]
     size = cold.file_bytes if cold.data_bytes is None else cold.data_bytes
     if cold.resident_share is not None and size is not None:
+        when = "at the last look" if _missing(cold) else "before the clock"
         words.append(
-            f"{cold.resident_share:.1%} of {show_size(size)} was in memory before the "
-            f"clock ({clean(cold.proof)})"
+            f"{cold.resident_share:.1%} of {show_size(size)} was in memory {when} "
+            f"({clean(cold.proof)})"
         )
     else:
         words.append("what was in memory before the clock is not known")
     if cold.device_bytes is not None:
         words.append(f"the device delivered {_delivered(cold, cold.device_bytes)}{_shared(cold)}")
+    if _missing(cold):
+        words.append(
+            f"{_delivered(cold, cold.missing_bytes or 0)} did not come from there to those who "
+            f"read: it was in memory by then, or in another cache"
+        )
     if cold.method:
         words.append(f"by: {clean(cold.method)}")
     return "; ".join(words)
+
+
+def _missing(cold: Cold) -> bool:
+    """Tell whether more came from elsewhere than could have been in memory at the last look."""
+    stored = cold.file_bytes if cold.stored_bytes is None else cold.stored_bytes
+    return bool(stored) and (cold.missing_bytes or 0) > _SEEN * (stored or 0)
 
 
 def _delivered(cold: Cold, size: int) -> str:

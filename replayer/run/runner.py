@@ -63,6 +63,16 @@ class Order:
         """Tell whether any step works on a database."""
         return any(map(_needs_database, self.workload.steps))
 
+    @property
+    def measures_machine(self) -> bool:
+        """Tell whether anything is measured of the machine that another run on it would change."""
+        return bool(self.collectors) or any(map(_measures_machine, self.workload.steps))
+
+
+def _measures_machine(spec: StepSpec) -> bool:
+    asked = getattr(registry.load("steps", spec.step), "measures_machine", None)
+    return True if asked is None else bool(asked(spec))
+
 
 def _needs_database(spec: StepSpec) -> bool:
     asked = getattr(registry.load("steps", spec.step), "needs_database", None)
@@ -236,6 +246,7 @@ def _server(order: Order) -> contextlib.AbstractContextManager[Server]:
         data_dir=order.data_dir,
         settings=order.workload.settings,
         ask=order.ask,
+        alone=order.measures_machine,
     )
 
 

@@ -34,11 +34,13 @@ def open_server(
     data_dir: Path | None = None,
     settings: Mapping[str, str] | None = None,
     ask: Callable[[str], str] | None = None,
+    alone: bool = True,
 ) -> Iterator[Server]:
     """Yield the database's server; at the end a private server is stopped and all is given back.
 
     A private server is not started yet: `Server.start` does.  `ask` asks somebody for the password
-    of a server at a URL, None where nobody is there.  Raises Impossible for what cannot be.
+    of a server at a URL, None where nobody is there.  Other replayers are kept out of all of that
+    server if `alone`, and of its database else.  Raises Impossible for what cannot be.
     """
     if url is None:
         with _private(engine, bindir, data_dir, settings or {}) as own:
@@ -49,7 +51,7 @@ def open_server(
             f"the settings {', '.join(settings)} are for a server that replayer starts: set them "
             f"on the server itself"
         )
-    with remote.connected(engine, url, ask=ask) as there:
+    with remote.connected(engine, url, ask=ask, alone=alone) as there:
         yield there
 
 

@@ -7,6 +7,7 @@ here names an engine.
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import time
 from dataclasses import replace
@@ -39,6 +40,10 @@ if TYPE_CHECKING:
 
 _DATABASE = Asked("database")
 _PAUSE = 0.02
+_REFUSED = 5.0
+"""Seconds after which a server that answers each connection with an error is not waited for."""
+_NOTICE = 1.0
+"""Seconds that a wrapper is given to notice that its server has ended."""
 _TIGHT = 16 << 20
 
 
@@ -335,27 +340,43 @@ class PrivateServer:
             environment=self._installed.environment(),
             output=self._folder.log,
         )
-        end = time.monotonic() + shutdown.PATIENCE
-        while time.monotonic() < end:
+        begin = time.monotonic()
+        refused_since, refusal = math.inf, ""
+        while time.monotonic() - begin < shutdown.PATIENCE:
             status = self._child.poll()
             if status is not None:
                 raise ReplayerError(_ended(status))
-            if self._answers():
-                return journal.identity(self._child.pid)
-            time.sleep(_PAUSE)
-        raise ReplayerError(f"it took no connection within {shutdown.PATIENCE:.0f} s")
+            answer = self._answer()
+            if answer == "":
+                return journal.identity(self._main_beside(self._child.pid))
+            if answer is None or self._keys.starting.search(answer):
+                refused_since = math.inf
+            elif time.monotonic() - refused_since > _REFUSED:
+                raise ReplayerError(f"it answers each connection with an error: {answer}")
+            else:
+                refused_since = min(refused_since, time.monotonic())
+            refusal = answer or refusal
+            time.sleep(_PAUSE if refused_since == math.inf else 10 * _PAUSE)
+        last = f", and last said: {refusal}" if refusal else ""
+        raise ReplayerError(f"it took no connection within {shutdown.PATIENCE:.0f} s{last}")
 
-    def _answers(self) -> bool:
-        """Tell whether the server takes connections."""
+    def _main_beside(self, child: int) -> int:
+        """Return the server's main process, which a wrapper (numactl, a script) may start."""
+        main = shutdown.read_pid(self._installed.pid_file)
+        return main if main in processes.family(child) else child
+
+    def _answer(self) -> str | None:
+        """Ask for a connection; return "", the server's error, or None where nobody listens."""
         if self._socket is not None and not (self._socket / self._keys.socket_name).exists():
-            return False
+            return None
         try:
             self._connect("first_database").close()
         except Interrupted:
             raise
-        except ReplayerError:
-            return False
-        return True
+        except ReplayerError as error:
+            listens = socket_folder.listens(self._socket, self._keys.socket_name)
+            return str(error) if listens else None
+        return ""
 
     def _write_down(self) -> None:
         """Write down which server is about to run, or runs, in place of what was written before."""
@@ -391,9 +412,12 @@ class PrivateServer:
 
     def _end(self) -> None:
         self._unwatch()
+        if self._child is not None and not self._installed.processes():
+            # A wrapper that has started none, or an interpreter that is the server itself.
+            shutdown.end_child(self._child, self._keys.stop_signals)
         shutdown.end(self._installed, self._identity)
         if self._child is not None:
-            self._child.wait()
+            shutdown.end_child(self._child, self._keys.stop_signals, after=_NOTICE)
             self._child = None
 
     def _write_settings(self) -> None:

@@ -12,7 +12,7 @@ from replayer.engines.engine import alike
 from replayer.engines.verbs import Asked
 from replayer.errors import Denied, Impossible, ReplayerError, Skip, one_line
 from replayer.machine import processes
-from replayer.servers import protocol, residue
+from replayer.servers import lock, protocol, residue
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from replayer.model import EngineFacts, Fact
 
 _LOCATION = Asked("location")
-_LOCK = Asked("lock")
-_UNLOCK = Asked("unlock")
 _CLAIM = Asked("claim")
 _BACKEND = Asked("backend")
 _POOL_TRIES = 3
@@ -230,10 +228,15 @@ def with_password(engine: Engine, text: str, *, ask: Callable[[str], str] | None
 
 @contextlib.contextmanager
 def connected(
-    engine: Engine, text: str, *, ask: Callable[[str], str] | None = None
+    engine: Engine,
+    text: str,
+    *,
+    ask: Callable[[str], str] | None = None,
+    alone: bool = True,
 ) -> Iterator[Remote]:
     """Yield the server at a URL, with replayer's schema in its database and other replayers out.
 
+    Out of the whole server if `alone`, of its database else, where the engine can tell these apart.
     Which engine it is the server says itself, where several are reached by the URL's scheme.
     `ask` shows a question and returns a password; None where nobody can be asked.
     Raises Impossible when it cannot be reached, is too old, is in use by another replayer, or has
@@ -251,16 +254,19 @@ def connected(
         title = f"{engine.title} at {credentials.show(url)}"
         with contextlib.closing(database):
             try:
-                there = _claimed(engine, url, database)
+                there = _claimed(engine, url, database, alone=alone)
             except Denied as error:
                 raise Impossible(str(error)) from error
             # The connection that holds the lock is idle for as long as the server is in use.
-            watchdog.watch(where, title, database.answers)
             try:
-                yield there
+                with lock.kept(database) as answers:
+                    watchdog.watch(where, title, answers)
+                    try:
+                        yield there
+                    finally:
+                        watchdog.watch(where, title)
             finally:
-                watchdog.watch(where, title)
-                _unlock(database)
+                lock.release(database)
 
 
 @contextlib.contextmanager
@@ -279,18 +285,19 @@ def emptying(
         if not residue.recorded(database):
             yield None
             return
-        if not all(row["locked"] for row in database.execute(_LOCK)):
-            raise Impossible(
-                "the server is in use by another replayer: nothing is removed until its run ends"
-            )
+        # Where others measure the machine nothing is removed, in whatever database.
+        lock.take(database, alone=False, why="nothing is removed until its run ends")
         own = engine.spec.connect.database
         try:
-            with contextlib.closing(
-                Database(engine, url.set(database=own) if own else url)
-            ) as there:
+            with (
+                lock.kept(database),
+                contextlib.closing(
+                    Database(engine, url.set(database=own) if own else url)
+                ) as there,
+            ):
                 yield there
         finally:
-            _unlock(database)
+            lock.release(database)
 
 
 def rights(engine: Engine, text: str, *, ask: Callable[[str], str] | None = None) -> list[Row]:
@@ -331,26 +338,17 @@ def identified(
             raise Impossible(str(error)) from error
 
 
-def _claimed(engine: Engine, url: URL, database: Database) -> Remote:
+def _claimed(engine: Engine, url: URL, database: Database, *, alone: bool) -> Remote:
     """Return the server when it has replayer's schema, and no other replayer can have it."""
     version = _version(database)
     known = engine.at(version)
     database.engine = known
     _refuse_foreign(database, url.database or "")
-    if not all(row["locked"] for row in database.execute(_LOCK)):
-        raise Impossible(
-            "the server is in use by another replayer: two runs at once would measure each other"
-        )
+    lock.take(database, alone=alone)
     protocol.prepare(database)
+    lock.hold(database)
     own = known.spec.connect.database
     return Remote(known, url.set(database=own) if own else url, version, database)
-
-
-def _unlock(database: Database) -> None:
-    """Give the lock back, where it does not end with the database's own list of who is there."""
-    if database.engine.verb(_UNLOCK) is not None:
-        with contextlib.suppress(ReplayerError):  # a server that went away has no lock any more
-            database.execute(_UNLOCK)
 
 
 def _title(engine: Engine, text: str) -> str:

@@ -52,7 +52,8 @@ def recorded(database: Database) -> bool:
 
 def things(database: Database) -> list[Thing]:
     """Return what is on the list."""
-    return [Thing(row["kind"], row["name"], int(row["bytes"])) for row in database.execute(_THINGS)]
+    rows = database.execute(_THINGS)
+    return [Thing(row["kind"], row["name"], row.number("bytes")) for row in rows]
 
 
 def others(database: Database) -> list[str]:

@@ -95,6 +95,24 @@ def end(server: Installation, identity: str) -> None:
     _release(server)
 
 
+def end_child(child: shell.Conversation, asked_by: Sequence[str], *, after: float = 0.0) -> None:
+    """End a process that replayer started itself, with all of its session; it is gone on return.
+
+    It has `after` seconds to end by itself, and then some after each signal.  It has not been
+    waited for before, so that its number can be nobody else's.
+    """
+    if shell.ended(child, within=after):
+        return
+    for name in asked_by:
+        child.send_signal(signal.Signals[name])
+        if shell.ended(child, within=_STUBBORN):
+            return
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(child.pid, signal.SIGKILL)
+    child.kill()
+    child.wait()
+
+
 class _Ending:
     """How far the stopping of one server has come."""
 

@@ -6,6 +6,7 @@ import contextlib
 import os
 import re
 import secrets
+import socket
 import stat
 import tempfile
 from pathlib import Path
@@ -102,3 +103,16 @@ def recover(note: Note) -> str:
     remove(path)
     note.drop()
     return f"the socket folder {path} was removed"
+
+
+def listens(folder: Path | None, name: str) -> bool:
+    """Tell whether somebody takes connections at a socket; True where it is not known which."""
+    if folder is None:
+        return True
+    with socket.socket(socket.AF_UNIX) as end:
+        end.settimeout(1.0)
+        try:
+            end.connect(str(folder / name))
+        except OSError:
+            return False
+    return True

@@ -6,14 +6,13 @@ import math
 import re
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from replayer.engines import environment
 from replayer.machine import diskstats, network, processes, processors
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
+    from replayer.engines.connection import Row
     from replayer.machine.diskstats import Counters
     from replayer.machine.host import Host
 
@@ -119,7 +118,7 @@ def _net(before: tuple[int, int], after: tuple[int, int], seconds: float) -> dic
     }
 
 
-def located(engine: str, row: Mapping[str, Any], listener: int) -> Location | None:
+def located(engine: str, row: Row, listener: int) -> Location | None:
     """Return where a server is, if it is proven that it runs on this machine.
 
     `row` is what its verb profile/location says, `listener` the process at the other end of a Unix
@@ -131,7 +130,7 @@ def located(engine: str, row: Mapping[str, Any], listener: int) -> Location | No
         for process in filter(None, (listener, _noted(directory / str(row["pid_file"])))):
             begun = processes.started(process)
             folder = processes.working_folder(process)
-            same = begun is not None and abs(begun - float(row["started"])) < _SAME_START
+            same = begun is not None and abs(begun - row.real("started")) < _SAME_START
             if same and (folder is None or folder == directory.resolve()):
                 return Location(directory, process)
     return None

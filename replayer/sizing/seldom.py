@@ -17,8 +17,6 @@ from replayer.sizing.survey import CALLS
 from replayer.sizing.working_set import Relation, Relations
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from replayer.engines.connection import Row
     from replayer.sizing.session import Session
     from replayer.sizing.survey import Survey
@@ -127,7 +125,7 @@ class Pool(Task):
     def read(self, session: Session) -> None:
         """Ask for it."""
         (row,) = session.rows(_WORKING_SET)
-        known = None if row["bytes"] is None else int(row["bytes"])
+        known = None if row["bytes"] is None else row.number("bytes")
         self.working_set = WorkingSet(bytes=known, method=str(row["method"]))
 
 
@@ -147,7 +145,7 @@ class Mix(Task):
         rows = session.rows(_STATEMENTS, schema=self._schema)
         now = {str(row["kind"]): row for row in rows}
         for kind, row in now.items() if self._before else ():
-            more = _difference(row, self._before.get(kind, {}))
+            more = _difference(row, self._before.get(kind))
             done = self._done.setdefault(kind, dict.fromkeys(more, 0.0))
             if min(more.values()) >= 0:
                 self._done[kind] = {name: done[name] + value for name, value in more.items()}
@@ -182,11 +180,10 @@ def tasks(survey: Survey, session: Session) -> list[Task]:
     return every
 
 
-def _difference(row: Row, before: Mapping[str, object]) -> dict[str, float]:
+def _difference(row: Row, before: Row | None) -> dict[str, float]:
     return {
-        name: float(value) - float(str(before.get(name) or 0))
-        for name, value in row.items()
-        if name != "kind" and value is not None
+        name: value - (before.real(name) if before and before.get(name) else 0.0)
+        for name, value in row.reals(but=("kind",)).items()
     }
 
 
@@ -195,6 +192,6 @@ def _relation(row: Row) -> Relation:
     return Relation(
         table=str(row["name"]),
         heap=bool(row["heap"]),
-        tuples_written=float(row["tuples_written"]),
-        **{name: float(row[name]) for name in numbers},
+        tuples_written=row.real("tuples_written"),
+        **{name: row.real(name) for name in numbers},
     )

@@ -98,8 +98,8 @@ class Session:
 
 def _values(verb: Asked, row: Row) -> dict[str, float]:
     """Return a row's columns as numbers; raise Impossible for one that no profile has."""
-    values = {name: value for name, value in row.items() if name not in _ERA}
-    for name in values:
+    names = [name for name in row if name not in _ERA]
+    for name in names:
         if name not in KNOWN:
             raise Impossible(f"{verb}.sql: there is no column {name!r}{nearest(name, KNOWN)}")
-    return {name: math.nan if value is None else float(value) for name, value in values.items()}
+    return {name: math.nan if row[name] is None else row.real(name) for name in names}

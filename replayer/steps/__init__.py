@@ -7,6 +7,8 @@ goes.  It may have
 - `check(spec, context) -> None`, called for every step before the first one starts, which raises
   Impossible or Skip,
 - `needs_database(spec) -> bool`, if it can do without one,
+- `measures_machine(spec) -> bool`, if another run on the same server, in another database, does not
+  touch what it measures,
 - `stays(spec) -> str`: why it is not run on the database's host when the rest is, "" if it can be,
 - `on_client_hosts(spec) -> bool`, if other hosts can have a part of its work (`Context.pool`),
 - `OPTIONS`, the keys that `replayer run` also takes as options, such as --clients,

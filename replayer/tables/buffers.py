@@ -21,4 +21,4 @@ def counted(database: "Database", verb: Asked, column: str) -> tuple[int | None,
     if not rows[0]["allowed"]:
         return None, "this database user may not read pg_buffercache (grant pg_monitor)"
     row = database.row(verb, {"schema": str(rows[0]["schema"])})
-    return int(row[column]), ""
+    return row.number(column), ""

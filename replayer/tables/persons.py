@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     from replayer.engines.connection import Database
 
 NAME = "persons1"
+SEEDS = ("Jordan", "Kumar", "Duglas", "Johnson", "Petrov", "Hiraga")
+"""The last names of the first six rows."""
+FIRST_ID = 100
+"""Of the first row; the others of the first six follow it."""
 
 _FOUND = Asked("table/found")
 _STATE = Asked("table/state")
@@ -97,14 +101,14 @@ def needs(database: "Database") -> State:
 def segments(database: "Database") -> list[Segment]:
     """Return all segments in the order of their rows, those of an unfinished doubling included."""
     return [
-        Segment(row["segment"], row["doubling"], row["first_row"], row["rows"])
+        Segment(*(row.number(name) for name in ("segment", "doubling", "first_row", "rows")))
         for row in database.execute(_SEGMENTS)
     ]
 
 
 def bytes_(database: "Database") -> int:
     """Return the bytes of all segments on disk."""
-    return int(database.value(_BYTES))
+    return database.number(_BYTES)
 
 
 def drop(database: "Database", layout: str) -> None:

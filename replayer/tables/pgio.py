@@ -299,6 +299,8 @@ class SessionJob:
     slice: str
     seed: str
     settle: tuple[str, ...]
+    own_rows: tuple[str, ...]
+    """What returns the rows that the session has read so far, where it has no count of blocks."""
     plan: tuple[str, ...]
     """Statements that show the plan, for the one session that reports it."""
     numbers: Mapping[str, Any]
@@ -335,6 +337,10 @@ class SessionResult:
     selects: int = 0
     updates: int = 0
     deadlocks: int = 0
+    counts_blocks: bool = False
+    """Whether reads and hits of its slices are what the server counted for this session alone."""
+    rows_read: int | None = None
+    """Rows that it read in the window, where the server counts those for a session."""
     history: "array[float]" = field(default_factory=lambda: array("d"))
     """For each slice: when it began and ended, its blocks missed and found, one after another."""
     began: float = 0.0
@@ -372,6 +378,7 @@ class SessionResult:
         reads, hits = (
             touched if row[counted] is None else row[counted] for counted in ("reads", "hits")
         )
+        self.counts_blocks = row["reads"] is not None and row["hits"] is not None
         self.history.extend((row["began"], row["ended"], reads, hits))
         self.selects += row["selects"]
         self.updates += row["updates"]
@@ -443,6 +450,7 @@ class _Session:
         self._cursor = cursor
         self._report = report
         self._names: list[str] = []
+        self._rows_before: int | None = None
         units = (job.numbers["work_unit"], job.numbers["update_work_unit"])
         self.result = SessionResult(job.number, job.table, *units)
 
@@ -453,6 +461,7 @@ class _Session:
             self._slice({"update_pct": percentage, "operations": 1, "seconds": _LONG})
         self._lines(self._job.settle)
         self._cursor.execute(self._job.seed, {"seed": self._job.random_seed})
+        self._rows_before = self._own_rows()
 
     def work(self) -> None:
         """Do slices until the run time is over or the operations are done."""
@@ -475,7 +484,14 @@ class _Session:
             if left is not None:
                 left -= row["selects"] + row["updates"]
             seconds = job.slice_seconds
+        rows = self._own_rows()
+        if rows is not None and self._rows_before is not None:
+            result.rows_read = rows - self._rows_before
         self._lines(job.settle)
+
+    def _own_rows(self) -> int | None:
+        lines = self._lines(self._job.own_rows)
+        return int(lines[0]) if lines else None
 
     def _slice(self, own: Mapping[str, Any]) -> dict[str, Any]:
         start = {"window_left": 0, "updates_left": 0, "stop_at": _FOREVER}

@@ -56,7 +56,7 @@ def measure(when: str, before: Control | None = None) -> dict[str, tuple[float, 
 
     The processes are fresh, so that what replayer did meanwhile does not count, and come one after
     the other, so that none is in another's way.  It takes about half a second, and up to six where
-    others use the processors: then the values count that they disturbed least.
+    others use the processors: it is measured again once they let go, and not where they do not.
     """
     measured = _calm(when)
     for _ in range(_CONFIRMATIONS):
@@ -71,7 +71,8 @@ def _calm(when: str) -> dict[str, tuple[float, ...]]:
     rounds: list[dict[str, float]] = []
     least = math.inf
     for attempt in range(_TRIES):
-        time.sleep(_PAUSE_SECONDS if attempt else 0)
+        if attempt and not _paused():
+            continue
         again, others = _round()
         if others < least:
             rounds, least = again, others
@@ -81,15 +82,26 @@ def _calm(when: str) -> dict[str, tuple[float, ...]]:
     return {**measured, _COUNT: (float(PROCESSES),)}
 
 
+def _paused() -> bool:
+    """Wait a while; tell whether others left the processors alone meanwhile."""
+    begin, used = time.monotonic(), _used()
+    time.sleep(_PAUSE_SECONDS)
+    return _share_of(begin, _used() - used) <= _DISTURBED
+
+
+def _share_of(begin: float, seconds: float) -> float:
+    """Return the share of all processors' time since an instant that so many seconds are."""
+    return max(0.0, seconds) / ((time.monotonic() - begin) * (os.cpu_count() or 1))
+
+
 def _round() -> tuple[list[dict[str, float]], float]:
     """Return what the processes measured, and the share of the processors that others used."""
     begin, used, own = time.monotonic(), _used(), os.times()
     rounds = [_one_process() for _ in range(PROCESSES)]
-    ended, now = time.monotonic(), os.times()
+    now = os.times()
     # The parent's own, and its children's, which it has waited for.
     mine = sum(now[:4]) - sum(own[:4])
-    elapsed = (ended - begin) * (os.cpu_count() or 1)
-    return rounds, max(0.0, _used() - used - mine) / elapsed
+    return rounds, _share_of(begin, _used() - used - mine)
 
 
 def _used() -> float:

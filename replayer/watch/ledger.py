@@ -24,6 +24,10 @@ CACHED_AT_MOST = 0.02
 PHYSICAL_AT_LEAST = 0.9
 FOREIGN_FROM = 0.02
 """From this share on what others read or wrote is told of, in bytes or in requests."""
+FOREIGN_ROWS_FROM = 0.1
+"""Of rows from this share on: what watches a server reads some of its tables of statistics."""
+_FEW_BLOCKS = 50_000
+"""What other sessions do is held against no less than this."""
 _ONE_BLOCK = 1.5
 _MIB = 1 << 20
 _LITTLE = 16 * _MIB
@@ -58,6 +62,21 @@ class Counters:
     reads: int
 
 
+@dataclass(frozen=True, slots=True)
+class OtherSessions:
+    """What sessions of somebody else's did in the same database meanwhile; None is not counted.
+
+    Blocks are those beside the own ones; rows are in place of blocks that no session counts.
+    """
+
+    hits: int | None = None
+    reads: int | None = None
+    rows: int | None = None
+    own_rows: int = 0
+    counted: bool = False
+    """Whether these blocks are in the step's own numbers."""
+
+
 def riops(before: Counters, after: Counters) -> float:
     """Return blocks read (missed in the server's buffers) per second of the server's clock.
 
@@ -87,24 +106,27 @@ def balance(  # noqa: PLR0917 - the order of the ledger's line
     *,
     own_bytes: int | None = None,
     own_write_bytes: int = 0,
+    other_reads_blocks: int = 0,
 ) -> Ledger:
     """Return the three layers of a window per second, and the verdict.
 
     `reads_blocks` and `hits_blocks` are what the server's counters moved, `delta` what the whole
     device did, `own_bytes` what the server's processes read from it, if that is known, and
-    `own_write_bytes` what they wrote.  Without `delta` only `buffered` can be told: else the
-    verdict is `unknown` and the note says why.
+    `own_write_bytes` what they wrote.  `other_reads_blocks` were missed by sessions of somebody
+    else's: the server's bytes are theirs too, each session's by its share of the blocks.  Without
+    `delta` only `buffered` can be told: else the verdict is `unknown` and the note says why.
     """
     missed = _rate(reads_blocks, window_seconds)
-    verdict, notes = _judge(reads_blocks * block_size, delta, block_size, own_bytes)
+    every_block = reads_blocks + other_reads_blocks
+    own_share = reads_blocks / every_block if every_block else 1.0
+    needed = every_block * block_size
+    verdict, notes = _judge(needed, delta, block_size, own_bytes)
     blocks = reads_blocks + hits_blocks
     if blocks and reads_blocks <= BUFFERED_AT_MOST * blocks:
         verdict = Verdict.BUFFERED
         notes = [f"{_percent(hits_blocks / blocks)} of the blocks were in the server's own buffers"]
     if delta is not None:
-        notes += foreign_traffic(
-            reads_blocks * block_size, delta, own_bytes, own_write_bytes, block_size
-        )
+        notes += foreign_traffic(needed, delta, own_bytes, own_write_bytes, block_size)
     if asked is not None and verdict not in (asked, Verdict.UNKNOWN):
         notes.insert(0, f"asked for {asked}, got {verdict}")
     reads = None if delta is None else _rate(delta.reads, window_seconds)
@@ -117,13 +139,18 @@ def balance(  # noqa: PLR0917 - the order of the ledger's line
         page_cache_hits=(
             None
             if delta is None
-            else max(0.0, missed - _rate(_bytes(delta, own_bytes) / block_size, window_seconds))
+            else max(
+                0.0,
+                missed - own_share * _rate(_bytes(delta, own_bytes) / block_size, window_seconds),
+            )
         ),
         device_reads=reads,
         device_read_bytes=None if delta is None else _rate(delta.read_bytes, window_seconds),
         # Of the few blocks that a buffered run missed no share is worth telling.
         ratio=(
-            None if reads is None or not missed or verdict is Verdict.BUFFERED else reads / missed
+            None
+            if reads is None or not missed or verdict is Verdict.BUFFERED
+            else own_share * reads / missed
         ),
         device=device,
         note="; ".join(notes),
@@ -182,6 +209,30 @@ def foreign_traffic(
         whose = " for others" if own_write_bytes else ""
         notes.append(f"the device also wrote {written / _MIB:,.0f} MiB{whose}")
     return notes
+
+
+def other_sessions(others: OtherSessions, blocks: int, seconds: float) -> list[str]:
+    """Say what somebody else's sessions did, beside own ones that touched so many blocks."""
+    if others.hits is not None and others.reads is not None:
+        if others.hits + others.reads < FOREIGN_FROM * max(blocks, _FEW_BLOCKS):
+            return []
+        hits, reads = (_rate(count, seconds) for count in (others.hits, others.reads))
+        note = (
+            f"other sessions of this database missed {reads:,.0f} blocks/s and found {hits:,.0f}/s "
+            f"in the server's buffers meanwhile, which are {'' if others.counted else 'not '}"
+            f"counted here"
+        )
+        return [note]
+    rows = others.rows or 0
+    if rows < FOREIGN_ROWS_FROM * max(others.own_rows, _FEW_BLOCKS):
+        return []
+    share = rows / (rows + others.own_rows)
+    rate = _rate(rows, seconds)
+    note = (
+        f"other sessions of this server read {rate:,.0f} rows/s meanwhile ({share:.0%} of all): "
+        f"the blocks are in RIOPS and CACHE_HITS, as this server counts them for all together"
+    )
+    return [note]
 
 
 def _percent(share: float) -> str:

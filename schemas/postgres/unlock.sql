@@ -1,2 +1,2 @@
 -- At once: a pooler clears a session some time after its client has gone.
-SELECT pg_advisory_unlock(1919250540, 1634302322)
+SELECT pg_advisory_unlock_all()

@@ -1,4 +1,8 @@
-"""What commands that measure nothing cost: seconds of processor time of the whole process."""
+"""What a start costs: seconds of processor time of commands that measure nothing, and of a replay.
+
+The replay is of 24 statements that take no time, on a server of replayer's own, which is started
+and stopped: all that replayer adds to what it measures.
+"""
 
 import json
 import os
@@ -9,6 +13,7 @@ from pathlib import Path
 
 from replayer.results import store
 from tests.benchmarks import Row
+from tests.captured import Capture
 
 NAME = "start"
 SAMPLES = 5
@@ -29,11 +34,25 @@ BARS = {
     "check": 1.5,
 }
 
+REPLAY_BAR = 2.0
+
 
 def run(workdir: Path) -> list[Row]:
     """Return a row for each command, with its seconds as the ratio."""
     _results(workdir)
-    return [_row(workdir, words, bar) for words, bar in BARS.items()]
+    rows = [_row(workdir, words, bar) for words, bar in BARS.items()]
+    return [*rows, _row(workdir, _replay(workdir), REPLAY_BAR)]
+
+
+def _replay(folder: Path) -> str:
+    """Return the words that replay 24 statements; the first replay makes the server's data."""
+    capture = Capture()
+    for session in range(4):
+        capture.session(session)
+        for number in range(6):
+            capture.runs(session, 0.01 * number, f"SELECT {number} + {session}")
+    capture.write(folder / "few.replay")
+    return "run few.replay --without all --data-dir data --quiet"
 
 
 def _row(workdir: Path, words: str, bar: float) -> Row:

@@ -241,6 +241,7 @@ def test_mariadb_is_cleaned_by_the_same_rules(
                 "shop.pgio1",
                 "replayer.pgio77",
                 "replayer.replayer_owned",
+                "replayer.replayer_holder",
             }
             database.query("DROP TABLE replayer.pgio77")
             replayer("clean", "--engine", typed, "--yes")

@@ -16,14 +16,18 @@ from replayer.conditions import temperature
 from replayer.conditions.residency import residency
 from replayer.machine import page_cache
 from replayer.machine.host import Host
-from replayer.model import Temperature
+from replayer.model import StepResult, Temperature
 from replayer.report import run as report
 from replayer.report import screen
 from replayer.results import store
 from replayer.run.context import Context
+from replayer.servers.open import open_server
+from replayer.steps.build import step as build
+from replayer.steps.build.spec import Spec as BuildSpec
 from replayer.steps.walk import step as walk
 from replayer.steps.walk.spec import Spec
 from tests.command import COMMAND
+from tests.fixture_types import Surroundings
 from tests.known import known
 from tests.performed import performed
 from tests.repeated import repeat_until
@@ -31,6 +35,7 @@ from tests.repeated import repeat_until
 ROOT = os.geteuid() == 0
 FILE_BYTES = 4 << 20
 MIB = 1 << 20
+STRANGER = 1234
 
 
 @pytest.fixture
@@ -174,6 +179,158 @@ def test_a_walk_of_another_disk_names_that_disk(layers: Path) -> None:
     assert f"device {run['host']['device.name']} over" not in printed
 
 
+def image_in(folder: Path) -> str:
+    """Make a file with an empty ext4 in it, for a loop device, and return its path."""
+    image = folder / "disk.img"
+    image.touch()
+    os.truncate(image, 64 * MIB)
+    made = subprocess.run(["mkfs.ext4", "-q", "-F", image], capture_output=True, check=False)
+    if made.returncode:
+        pytest.skip("no file system can be made here")
+    return str(image)
+
+
+def fill(layers: Path) -> str:
+    """Return what puts the files on the mount, and all of the image beneath it into memory."""
+    return (
+        f"cp {layers}/lower/file-* {layers}/point; chown -R {STRANGER} {layers}/point; sync; "
+        f"cat {layers}/*.img > /dev/null 2>&1 || true"
+    )
+
+
+@contextlib.contextmanager
+def mounted(layers: Path, image: str) -> Iterator[list[Path]]:
+    """Mount an image with three files of an ordinary user's, all of it in memory; yield them."""
+    point = layers / "point"
+    done = subprocess.run(
+        ["sh", "-ec", f"mount -o loop {image} {point}; {fill(layers)}"],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    try:
+        if done.returncode:
+            pytest.skip(f"nothing can be mounted here: {done.stderr.strip()}")
+        yield sorted(point.glob("file-*"))
+    finally:
+        subprocess.run(["umount", point], check=False)
+
+
+@contextlib.contextmanager
+def stranger() -> Iterator[None]:
+    """Be an ordinary user."""
+    os.seteuid(STRANGER)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+
+
+@pytest.mark.root
+@pytest.mark.skipif(not ROOT, reason="only root can mount")
+def test_a_loop_device_over_a_file_that_is_in_memory_is_not_cold(layers: Path) -> None:
+    """An ordinary user cannot ask about root's file beneath the device: nothing is claimed."""
+    image = image_in(layers)
+    with mounted(layers, image) as files, stranger():
+        cold = temperature.make(Temperature.COLD, None, files, Host())
+
+    assert (cold.got, cold.proof, cold.resident_bytes) == (Temperature.UNKNOWN, "", 0)
+    assert f"over {image}, and how much of that is in memory is not known" in cold.why
+    assert "run as root" in cold.todo
+
+
+@pytest.mark.root
+@pytest.mark.skipif(not ROOT, reason="only root can mount")
+def test_an_ordinary_user_drops_the_own_file_beneath_a_loop_device(layers: Path) -> None:
+    """Whose file it is may have it forgotten and ask about it: cold is proven down to the disk."""
+    image = image_in(layers)
+    os.chown(image, STRANGER, STRANGER)
+    with mounted(layers, image) as files, stranger():
+        cold = temperature.make(Temperature.COLD, None, files, Host())
+
+    assert (cold.got, cold.why) == (Temperature.COLD, "")
+
+
+@pytest.mark.root
+@pytest.mark.skipif(not ROOT, reason="only root can mount")
+def test_a_loop_device_over_a_file_that_is_dropped_is_cold(layers: Path) -> None:
+    """Root drops the file beneath as well, and the disk beneath delivers what the device does."""
+    run = walked(layers, "ext4", "loop", source=image_in(layers), before=fill(layers))
+    cold = run["steps"][0]["cold"]
+
+    assert cold["got"] == "cold", cold["why"]
+    assert cold["own_bytes"] >= 0.95 * 3 * FILE_BYTES
+
+
+@pytest.mark.root
+@pytest.mark.skipif(not ROOT, reason="only root can mount")
+def test_what_is_held_of_the_file_beneath_a_loop_device_is_seen(layers: Path) -> None:
+    """All of the image is mapped by somebody, where no cache that is dropped loses it: lukewarm."""
+    image = image_in(layers)
+    hold = (
+        "import mmap, sys, time; f = open(sys.argv[1], 'rb'); "
+        "m = mmap.mmap(f.fileno(), 0, prot=mmap.PROT_READ); sum(m[::4096]); "
+        "print(flush=True); time.sleep(600)"
+    )
+    held_ = (
+        f'{fill(layers)}; python3 -c "{hold}" {image} > {layers}/held & '
+        f"trap 'kill $!' EXIT; while [ ! -s {layers}/held ]; do sleep 0.05; done"
+    )
+    run = walked(layers, "ext4", "loop", source=image, before=held_)
+    cold = run["steps"][0]["cold"]
+
+    assert (cold["asked"], cold["got"]) == ("cold", "lukewarm")
+    assert cold["resident_bytes"] == 0
+    assert f"% of the bytes were in the page cache of {image} beneath loop" in cold["why"]
+
+
+@pytest.mark.root
+@pytest.mark.skipif(not ROOT, reason="only root can mount")
+@pytest.mark.parametrize("user", [0, STRANGER])
+def test_a_loop_device_over_memory_is_hot(layers: Path, user: int) -> None:
+    """Beneath the device is tmpfs, from which nothing can be dropped, whoever asks."""
+    memory = Path("/dev/shm") / f"replayer-{layers.name}-{os.getpid()}"
+    if (mount := Host().mount_of(memory.parent)) is None or mount.type != "tmpfs":
+        pytest.skip("/dev/shm is no tmpfs")
+    memory.mkdir()
+    try:
+        image = image_in(memory)
+        os.chown(image, user, user)
+        with mounted(layers, image) as files, stranger() if user else contextlib.nullcontext():
+            cold = temperature.make(Temperature.COLD, None, files, Host())
+    finally:
+        shutil.rmtree(memory)
+
+    assert (cold.asked, cold.got) == (Temperature.COLD, Temperature.HOT)
+    assert f"over {image} on tmpfs, which is memory and nothing else" in cold.why
+    assert cold.todo == "give a folder on a disk"
+
+
+def test_what_somebody_reads_after_the_proof_is_said(context: Context, layers: Path) -> None:
+    """4 % of the walk are read between the proof and the clock: cold by the rule, and said so."""
+    more = layers / "lower" / "small"
+    more.write_bytes(os.urandom(FILE_BYTES // 8))
+    os.sync()
+
+    with pytest.MonkeyPatch.context() as patch, contextlib.ExitStack() as stack:
+        real = walk.list_files
+
+        def warmed(*args: Any) -> Any:
+            stack.enter_context(held([more]))
+            return real(*args)
+
+        patch.setattr(walk, "list_files", warmed)
+        outcome = performed(walk, spec_of(path=layers / "lower", threads=2), context)
+    cold = known(outcome.cold)
+    step = {"step": "walk", "name": "walk", "repeat": 1, "status": "done", "started": ""}
+    result = StepResult.model_validate({**step, "elapsed": 1.0, "spec": {}, "cold": cold})
+    words = report._cold_words(result)
+
+    assert cold.got is Temperature.COLD, cold.why
+    assert cold.resident_bytes == 0
+    assert known(cold.missing_bytes) == pytest.approx(FILE_BYTES // 8, rel=0.02)
+    assert "0.0% of 12.5 MiB was in memory at the last look" in words
+    assert "512 KiB (4%) did not come from there to those who read" in words
+
+
 def test_an_instrument_that_sees_nothing_proves_nothing(
     layers: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -247,15 +404,43 @@ def test_half_of_what_is_stored_is_half(layers: Path) -> None:
     assert repeat_until(share_of_half, lambda share: share == half) == half
 
 
-def test_a_file_with_several_names_counts_once(context: Context, layers: Path) -> None:
-    """Hard links are one file on the disk: it is read under each name, and delivered once."""
+def test_a_file_with_several_names_is_read_once(context: Context, layers: Path) -> None:
+    """Hard links are one file on the disk: it is read by one name, and what is said is that."""
     first = layers / "lower" / "file-0"
-    for number in range(5):
+    for number in range(6):
         os.link(first, layers / "lower" / f"link-{number}")
     spec = spec_of(path=layers / "lower", threads=2)
     outcome = performed(walk, spec, context)
     cold = known(outcome.cold)
+    values = {m.metric: m.value for m in outcome.measurements}
 
-    assert {m.metric: m.value for m in outcome.measurements}["walk.files"] == 8
+    assert (values["walk.files"], values["walk.bytes"]) == (3, 3 * FILE_BYTES)
+    assert outcome.facts["directory_entries"] == 9
     assert cold.file_bytes == cold.stored_bytes == 3 * FILE_BYTES
     assert cold.got is Temperature.COLD, cold.why
+    assert known(cold.own_bytes) >= 0.95 * values["walk.bytes"]
+    assert any(note.startswith("6 names of 24.0 MiB are further names") for note in outcome.notes)
+
+
+def test_a_table_of_a_server_that_runs_is_walked_cold(
+    context: Context, surroundings: Surroundings
+) -> None:
+    """What a server has in its own buffers no reader of files meets: cold is what these had."""
+    keys = {"step": "build", "name": "build", "rows": 3_072, "segment_rows": 384, "rebuild": False}
+    performed(build, BuildSpec.model_validate(keys), context)
+    with context.database() as database:
+        database.query("CHECKPOINT")
+        database.query("SELECT count(lastname), sum(id) FROM persons1")
+    url = context.server.start().render_as_string(hide_password=False)
+    pids = context.server.pids()
+    with open_server(context.engine, url=url) as remote:
+        if remote.data_directory() is None:
+            pytest.skip("the server's folder is not seen from here")
+        remote.engine = remote.engine.at(17)  # from 18 on its buffers can be emptied
+        cold = known(performed(walk, spec_of(threads=4), surroundings(remote)).cold)
+
+    assert cold.got is Temperature.COLD, cold.why
+    assert cold.method.startswith("server not stopped (")
+    assert "buffers" not in cold.method
+    assert known(cold.own_bytes) >= 0.95 * known(cold.stored_bytes)
+    assert pids[0] in context.server.pids()

@@ -69,11 +69,13 @@ def folder() -> Iterator[Path]:
 def archives(folder: Path) -> tuple[Path, Path]:
     """Return the wheel and the source archive, made as `make dist` makes them."""
     recipe = called("make", "--dry-run", "--always-make", "-C", ROOT, "dist").splitlines()
-    assert recipe[-2].endswith("-m build")
+    made = [line.rsplit(" -m ")[-1] for line in recipe[-2:]]
+    assert made == ["build", "twine check --strict dist/*"]
     build = [sys.executable, "-m", "build", "--outdir", str(folder / "dist"), str(ROOT)]
     subprocess.run(build, check=True, capture_output=True)
     (wheel,) = (folder / "dist").glob("*.whl")
     (source,) = (folder / "dist").glob("*.tar.gz")
+    called(sys.executable, "-m", "twine", "check", "--strict", wheel, source)
     return wheel, source
 
 

@@ -370,6 +370,23 @@ def test_a_browser_that_reads_nothing_holds_nobody_up(shared: tuple[Told, Browse
     assert browser.ask("/")[0] == 200
 
 
+def test_one_browser_with_many_pages_keeps_no_other_out(told: Told) -> None:
+    """Of 40 pages with one cookie a few follow the run, and the next browser does as well."""
+    with followed(told) as (_, links), contextlib.ExitStack() as stack:
+        greedy = Browser(links[0])
+        greedy.open()
+        statuses = []
+        for _ in range(40):
+            connection = stack.enter_context(contextlib.closing(greedy.connected()))
+            connection.request("GET", "/events", headers=greedy.with_cookie({}))
+            statuses.append(connection.getresponse().status)
+        other = Browser(until(lambda: links[1:])[0])
+        other.open()
+
+        assert {200, 503} == set(statuses), statuses
+        assert other.first()
+
+
 def test_a_token_that_was_chosen_opens_any_browser(told: Told) -> None:
     """Those who know it may look, as often as they like; it is not printed."""
     said: list[str] = []

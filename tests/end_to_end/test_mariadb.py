@@ -40,6 +40,7 @@ from replayer.steps.walk.spec import Spec as WalkSpec
 from replayer.tables import persons, pgio
 from replayer.tables.pgio import TableSet
 from tests.expected_rows import expected_rows
+from tests.hooked import hooked
 from tests.known import known
 from tests.performed import performed
 from tests.repeated import repeat_until
@@ -392,6 +393,26 @@ def test_direct_sessions_read_each_page_from_the_device(context: Context) -> Non
     assert "mykey" in plan[0]
     selects = sum(row["selects"] for row in outcome.tables["sessions"])
     assert outcome.latency["select"].operations == selects
+
+
+@pytest.mark.parametrize("disturbed", [False, True])
+def test_other_sessions_of_the_server_are_told_of(context: Context, *, disturbed: bool) -> None:
+    """Blocks are counted for all sessions together: by the rows it is said that others were there.
+
+    What the own ones, and replayer beside them, read is not taken for others' work.
+    """
+
+    def reads() -> None:
+        if disturbed:
+            with context.database() as other:
+                for _ in range(100):
+                    other.query("SELECT SUM(scratch) FROM pgio1 FORCE INDEX (PRIMARY)")
+
+    spec = sessions_of(memory="cached", scale=1000, operations=100, work_unit=255)
+    outcome = performed(sessions, spec, hooked(context, begin={"sessions": reads}))
+    told = [note for note in outcome.notes if note.startswith("other sessions of this server")]
+
+    assert len(told) == disturbed, told
 
 
 def test_cached_sessions_read_through_the_page_cache(context: Context) -> None:

@@ -21,6 +21,7 @@ from sqlalchemy.engine import URL
 
 from replayer.engines import engine as engines
 from replayer.engines.connection import Database
+from replayer.errors import Impossible
 from replayer.results import profile
 from replayer.results.profile import Profile
 from replayer.servers.open import Server, open_server
@@ -107,6 +108,18 @@ def ended(profiler: Profiler) -> tuple[Profile, str]:
     out, err = profiler.process.communicate(timeout=600)
     assert profiler.process.returncode == 0, out + err
     return checked(profiler.out, out + profiler.first + err)
+
+
+def rows_until(profiler: Profiler, moment: float) -> None:
+    """Wait until the rows that a profiler has saved reach beyond a second since 1970."""
+
+    def reach() -> bool:
+        try:
+            return bool(profile.load(profiler.out).ends[-1] > moment)
+        except Impossible:
+            return False
+
+    wait_until(reach)
 
 
 class Clock:
@@ -455,11 +468,15 @@ def test_statements_are_counted_where_their_extension_is(
     with server.settings({"shared_preload_libraries": "pg_stat_statements"}):
         owner("CREATE EXTENSION pg_stat_statements")
         pgbench(shop, "-i", "-q")
-        # What was done in the time after the last whole row is in none: rows are short here.
-        running = profiler("--every", "200ms")
-        time.sleep(2)
+        # What was done before the first row, or after the last whole one, is in none.
+        patch = (
+            "import math; from replayer.sizing import source; source.SAVED_SECONDS = 0.5; "
+            "source.MOST_COST = math.inf"
+        )
+        running = profiler("--every", "200ms", patch=patch)
+        rows_until(running, time.time())
         done = pgbench(shop, "-n", "-N", "-R", "100", "-T", "9", "-c", "2")
-        time.sleep(2)
+        rows_until(running, time.time())
         running.process.send_signal(signal.SIGINT)
         loaded, _ = ended(running)
 

@@ -327,9 +327,9 @@ def test_statements_that_are_forgotten_and_renamed_are_prepared_again(
 
 
 def test_copy_from_the_client_ends_in_an_error_and_not_in_a_hang(replay: Replay) -> None:
-    """Its data were never logged; the session goes on."""
-    capture = Capture().session(1).runs(1, 0.1, "COPY done FROM STDIN")
-    capture.runs(1, 0.2, "COPY done FROM STDIN", parameters=())
+    """Its data were never logged; the session goes on, also where it was not seen to be one."""
+    capture = Capture().session(1).runs(1, 0.1, "COPY done FROM Stdin")
+    capture.runs(1, 0.2, "COPY done FROM Stdin", parameters=()).runs(1, 0.2, "COPY done FROM STDIN")
     capture.runs(1, 0.3, "COPY account TO STDOUT").runs(1, 0.4, "SELECT 1")
     outcome = replay(capture)
 
@@ -378,8 +378,10 @@ def test_commit_order_ends_in_the_same_state_however_fast(replay: Replay, rows: 
         assert whole(outcome)
 
 
-def test_what_never_comes_in_the_order_is_a_counted_timeout(replay: Replay, server: Server) -> None:
-    """A transaction that waits for one that is held up by it goes after its time."""
+def test_who_waits_for_those_that_wait_for_its_lock_goes_out_of_turn(
+    replay: Replay, server: Server
+) -> None:
+    """One waits here for its turn, the other in the server: neither would ever go on."""
     in_source(
         server,
         "CREATE FUNCTION once_it_is_held() RETURNS void LANGUAGE plpgsql AS $$ BEGIN "
@@ -392,9 +394,22 @@ def test_what_never_comes_in_the_order_is_a_counted_timeout(replay: Replay, serv
     capture.runs(1, 0.1, "BEGIN").runs(1, 0.2, lock).runs(2, 0.3, "SELECT once_it_is_held()")
     capture.runs(2, 0.4, "UPDATE account SET balance = 0 WHERE id = 1", lasts=0.1)
     capture.runs(1, 0.6, "UPDATE account SET balance = 1 WHERE id = 1").runs(1, 0.7, "COMMIT")
+    outcome = replay(capture, order="commit", order_timeout=PATIENT)
+
+    assert outcome.facts["replay.out_of_turn"] == 1
+    assert whole(outcome)
+    assert any("went before their turn" in note for note in outcome.notes), outcome.notes
+
+
+def test_what_takes_too_long_in_the_order_is_a_counted_timeout(replay: Replay) -> None:
+    """A change that waits for another one that goes on and on goes after its time."""
+    capture = Capture().session(1).session(2)
+    capture.runs(1, 0.1, "SELECT pg_sleep(3) FROM account WHERE id = 1 FOR UPDATE")
+    capture.runs(2, 0.2, "UPDATE account SET balance = 0 WHERE id = 2")
     outcome = replay(capture, order="commit", order_timeout="0.5s")
 
     assert outcome.facts["replay.order_timeouts"] == 1
+    assert outcome.facts["replay.out_of_turn"] == 0
     assert value(outcome, "replay.ran") == 100
     assert any("waited for more than 0.5 s" in note for note in outcome.notes), outcome.notes
 
@@ -743,7 +758,7 @@ def test_over_tls_the_same_ends_the_same(
         capture = transfers(2, 10).runs(1, 5, "SELEC 1").runs(1, 5.1, "SELECT * FROM account")
         # An account of nobody's: as fast as can be, the transfers go on beside these.
         capture.runs(1, 5.2, "INSERT INTO account VALUES ($1, $2)", parameters=("100", None))
-        capture.runs(1, 5.3, "COPY account FROM STDIN").runs(1, 5.4, "COPY account TO STDOUT")
+        capture.runs(1, 5.3, "COPY account FROM Stdin").runs(1, 5.4, "COPY account TO STDOUT")
         capture.runs(1, 5.5, "SELECT id FROM account ORDER BY id").runs(1, 5.6, "TRUNCATE account")
         path = capture.write(tmp_path / "a.replay")
         source.restart(

@@ -110,6 +110,40 @@ def test_commit_order_ends_in_the_same_state(replay: Replay, rows: Ask) -> None:
     assert whole(outcome)
 
 
+def test_what_lost_a_lock_in_the_source_loses_it_in_its_place(replay: Replay, rows: Ask) -> None:
+    """A deadlock undoes a transaction, a wait in vain its statement; neither is run."""
+    capture = Capture().session(1).session(2)
+    change = "UPDATE account SET balance = balance + 1 WHERE id = "
+    for number, code in ((1, "40001"), (2, "HY000")):
+        capture.runs(number, 0.1, "BEGIN").runs(number, 0.2 + number / 50, f"{change}{number}")
+        capture.runs(number, 0.3, f"{change}5", lasts=1.2, sqlstate=code)
+        capture.runs(number, 1.6, "COMMIT")
+    outcome = replay(capture, order="commit", order_timeout="10m")
+
+    assert rows("SELECT balance FROM account WHERE id IN (1, 2, 5) ORDER BY id") == [
+        (100,),
+        (101,),
+        (100,),
+    ]
+    assert outcome.facts["replay.imposed"] == 2
+    assert outcome.facts["replay.divergences.log"] == 0
+
+
+def test_who_waits_for_those_that_wait_for_its_lock_goes_out_of_turn(
+    replay: Replay, rows: Ask
+) -> None:
+    """One waits here for its turn, the other in the server: neither would ever go on."""
+    capture = Capture().session(1).session(2).runs(1, 0.1, "BEGIN")
+    change = "UPDATE account SET balance = balance * 2 WHERE id = "
+    capture.runs(1, 0.2, f"{change}1").runs(2, 0.3, f"{change}1", lasts=0.1)
+    capture.runs(1, 0.6, f"{change}2").runs(1, 0.7, "COMMIT")
+    outcome = replay(capture, order="commit", order_timeout="10m")
+
+    assert rows("SELECT balance FROM account WHERE id < 3 ORDER BY id") == [(400,), (200,)]
+    assert outcome.facts["replay.out_of_turn"] == 1
+    assert whole(outcome)
+
+
 def test_rows_are_held_against_those_of_the_log(replay: Replay) -> None:
     """The first difference of a transaction is told with its place, and what follows apart."""
     capture = Capture().session(1).session(2)

@@ -64,6 +64,8 @@ def _logged(server: Server, log: str) -> tuple[Path, Sequence[Any]]:
                 filling.execute(statement)
         cursor.execute("SELECT @@datadir")
         path = Path(cursor.fetchone()[0], f"{log}.log")
+        # Another test may have had a log of that name in this server, which would go on in it.
+        path.unlink(missing_ok=True)
         kind = {"general": "general_log", "slow": "slow_query_log"}[log]
         for setting in (
             *("log_output = 'FILE'", "long_query_time = 0", "log_slow_extra = 1"),

@@ -1,5 +1,6 @@
 """The database's own scan from cold, and what the columnstore leaves unread."""
 
+import dataclasses
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -315,6 +316,41 @@ def test_damaged_table_fails(context: Context) -> None:
                 again.query(
                     "UPDATE persons1_doublings SET rows = rows - 6 WHERE rows = :n", {"n": ROWS + 6}
                 )
+
+
+@pytest.mark.usefixtures("no_table")
+def test_a_value_that_is_not_what_was_built_fails(context: Context) -> None:
+    """As many rows as there must be, and one time, name or id is another: it is named."""
+    built(context, layout="rowstore")
+    with closing(Database(context.engine, context.server.start())) as database:
+        (first,) = database.query("SELECT min(id) AS id FROM persons1")
+    for change, words in (
+        ('"time" = "time" + interval \'1 second\'', "the times of the table add up to"),
+        ("lastname = lastname || '7'", "the last names of the table add up to"),
+        ("id = 93", "the ids of the table add up to 153,550,841 where 153,550,848"),
+    ):
+        with context.database() as database:
+            database.query(f"UPDATE persons1 SET {change} WHERE id = {first['id']}")
+        with pytest.raises(ReplayerError, match=words):
+            perform(context)
+
+
+def test_a_statement_that_read_little_of_the_table_is_not_cold(
+    context: Context, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """An engine that answers table/count by one column, or from metadata, is seen by its bytes."""
+    built(context, layout="columnstore")
+    engine = context.server.engine
+    folder = tmp_path / "own"
+    (folder / "table").mkdir(parents=True)
+    count = "SELECT count(id) AS rows FROM persons1"
+    (folder / "table" / "count.sql").write_text(count)
+    own = dataclasses.replace(engine, folders=(folder, *engine.folders))
+    monkeypatch.setattr(context.server, "engine", own)
+    cold = cold_of(perform(context))
+
+    assert cold.got is Temperature.LUKEWARM
+    assert "the statement that reads all of the table read" in cold.why
 
 
 def test_without_a_table_it_is_refused(context: Context) -> None:

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from replayer.conditions import memory_bound
+from replayer.engines import connection, verbs
 from replayer.engines import engine as engines
-from replayer.engines import verbs
 from replayer.engines.connection import Database
 from replayer.errors import Impossible, ReplayerError, Skip
 from replayer.machine import processes
@@ -526,6 +526,49 @@ def test_foreign_reads_beside_a_cached_run_are_named(context: Context, server_ho
     assert outcome.cold.device_bytes is not None
     assert outcome.cold.own_bytes < 0.02 * (64 << 20) <= 0.02 * outcome.cold.device_bytes
     assert "other processes read" in outcome.ledger.note
+
+
+@pytest.mark.parametrize("disturbed", [False, True])
+def test_other_sessions_of_the_database_are_not_counted(
+    context: Context, *, disturbed: bool
+) -> None:
+    """RIOPS and hits are of the own sessions' blocks, and who else was there is said, or nobody."""
+
+    def reads() -> None:
+        if disturbed:
+            with context.database() as other:
+                for _ in range(100):
+                    other.query("SELECT sum(scratch) FROM pgio1")
+
+    # Their blocks are in the server's counters when they leave.
+    outcome = cached(context, {"sessions": reads}, work_unit=255, operations=150, scale="16M")
+    values = {m.metric: m.value for m in outcome.measurements}
+    seconds = outcome.facts["sessions.window_s"]
+    touched = sum(row["select_blocks"] for row in outcome.tables["sessions"])
+    assert isinstance(seconds, float)
+    counted = (values["sessions.riops"] + values["sessions.cache_hits"]) * seconds
+
+    # Of an index there are a few blocks for each statement.
+    assert touched <= counted <= 1.1 * touched
+    told = [note for note in outcome.notes if note.startswith("other sessions of this database")]
+    assert len(told) == disturbed
+
+
+def test_other_sessions_beside_a_rate_are_told_of(context: Context) -> None:
+    """There the counters are everybody's; from PostgreSQL 18 on each session has its own too."""
+    with contextlib.ExitStack() as kept:
+
+        def reads() -> None:
+            other = kept.enter_context(context.database())
+            connection._sessions.discard(other.session)  # it is somebody else's
+            for _ in range(100):
+                other.query("SELECT sum(scratch) FROM pgio1")
+            other.query("SELECT pg_stat_force_next_flush()")
+
+        outcome = cached(context, {"sessions": reads}, rate=20, run_time="2s", scale="16M")
+    (told,) = [note for note in outcome.notes if note.startswith("other sessions of this database")]
+
+    assert told.endswith("meanwhile, which are counted here")
 
 
 def test_a_run_that_never_leaves_the_buffers_is_buffered(context: Context) -> None:

@@ -14,6 +14,8 @@ import pytest
 
 from replayer import registry
 from replayer.results import store
+from tests.captured import Capture
+from tests.ready_made import copy, ready_data
 
 FIXTURE = Path(__file__).parents[1] / "fixtures" / "runs" / f"format-{store.FORMAT}.json"
 PROGRAM = """
@@ -56,6 +58,8 @@ USED = {
     "metrics latest": MEASURING | {"prometheus-client"},
 }
 """Command -> the libraries that it uses, and no other may be loaded."""
+REPLAYING = MEASURING | {"zstandard", "msgpack", "sqlalchemy", "psycopg"}
+"""Of a replay, in replayer's own process; one that only reads parses SQL besides."""
 Loaded = Callable[[str], list[str]]
 """`loaded`: runs a command and returns the modules it has loaded."""
 
@@ -121,6 +125,29 @@ def test_only_libraries_that_are_used_are_loaded(loaded: Loaded, words: str) -> 
 
     assert "replayer.command_tree" in modules
     assert libraries(modules) <= USED[words]
+
+
+def test_a_replay_loads_only_what_it_uses(loaded: Loaded, tmp_path: Path) -> None:
+    """From its start to its end, with a server of its own: no parser of SQL, no other engine."""
+    capture = Capture().session(1)
+    for number in range(24):
+        capture.runs(1, 0.01 * number, f"SELECT {number}")
+    path = capture.write(tmp_path / "few.replay")
+    data = copy(ready_data("postgres"), tmp_path / "data")
+
+    modules = loaded(f"run {path} --without all --data-dir {data}")
+
+    assert libraries(modules) <= REPLAYING
+    assert "replayer.steps.replay.step" in modules
+
+
+def test_a_process_of_a_replay_loads_next_to_nothing() -> None:
+    """What is started for each share of the sessions has the driver, and counts."""
+    program = "import json, sys, replayer.steps.replay.worker; print(json.dumps(list(sys.modules)))"
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", program], capture_output=True, text=True, check=True
+    )
+    assert libraries(json.loads(done.stdout)) <= {"numpy", "psycopg", "zstandard"}
 
 
 @pytest.mark.parametrize("words", [words for words in USED if words.startswith("list")])

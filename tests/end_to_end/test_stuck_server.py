@@ -1,9 +1,12 @@
 """A private server that hangs, crashes or is killed is stopped all the same, and leaves nothing."""
 
 import contextlib
+import dataclasses
 import math
 import os
+import shutil
 import signal
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import closing
@@ -14,10 +17,11 @@ import pytest
 from replayer import journal
 from replayer.engines import engine as engines
 from replayer.engines.connection import Database
+from replayer.engines.engine import Engine
 from replayer.errors import ReplayerError
 from replayer.machine import processes
 from replayer.run import recovery
-from replayer.servers import shutdown
+from replayer.servers import private, shutdown
 from replayer.servers.open import Server, open_server
 from tests.fixture_types import Holder
 from tests.halting import halt
@@ -201,3 +205,90 @@ def test_a_killed_server_leaves_no_shared_memory(made_home: Path, holder: Holder
 
     assert not files & shared_memory()[0]
     assert not ids & shared_memory()[1]
+
+
+# A program beside the server, or in its place
+
+
+def started_by(engine: Engine, *start: str) -> Engine:
+    """Return an engine whose private server is started by another command."""
+    server = engine.spec.server.model_copy(update={"start": start})
+    return dataclasses.replace(engine, spec=engine.spec.model_copy(update={"server": server}))
+
+
+STUBBORN = """
+trap '' TERM INT QUIT
+"$0" --defaults-file="$1" &
+while :; do sleep 0.2; done
+"""
+REFUSES = r"""
+import contextlib, re, socket, sys
+text = open(sys.argv[1] + "/replayer.cnf").read()
+path = re.search(r'^socket *= *"?([^"\n]+)', text, re.M)[1]
+end = socket.socket(socket.AF_UNIX)
+end.bind(path)
+end.listen()
+while True:
+    one, _ = end.accept()
+    said = b"\xff\x39\x05#42000no function current_schema here"
+    with contextlib.suppress(OSError):
+        one.sendall(len(said).to_bytes(3, "little") + b"\0" + said)
+    one.close()
+"""
+
+
+def test_a_wrapper_that_does_not_end_by_itself_is_ended(own_home: Path, mariadbd: Path) -> None:
+    """Its server is stopped as any other, and then the wrapper, which hears of no signal."""
+    put_data(own_home, "mariadb")
+    engine = started_by(
+        engines.load("mariadb"), "sh", "-c", STUBBORN, "{bin}/mariadbd", "{data}/replayer.cnf"
+    )
+    with open_server(engine, bindir=mariadbd.parent) as place:
+        place.start()
+        main = place.pids()[0]
+        (wrapper,) = (one.parent for one in processes.table() if one.pid == main)
+        assert Path(f"/proc/{main}/exe").resolve().name == "mariadbd"
+        assert processes.arguments(wrapper).startswith("sh")
+        family = {pid: journal.identity(pid) for pid in (wrapper, *place.pids())}
+        place.stop()
+
+        assert not any(map(journal.alive, family.values()))
+        log = place.data_directory()
+        assert log is not None
+        assert "Shutdown complete" in (log.parent / "server.log").read_text()
+
+
+def test_a_program_that_starts_no_server_is_ended(
+    own_home: Path, mariadbd: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After the limit of a start it is said, and nothing of it is left, whatever it ignores."""
+    monkeypatch.setattr(shutdown, "PATIENCE", 1.0)
+    monkeypatch.setattr(shutdown, "_STUBBORN", 0.3)
+    put_data(own_home, "mariadb")
+    mark = f"{own_home}/never"
+    engine = started_by(
+        engines.load("mariadb"), "sh", "-c", "trap '' TERM; while :; do sleep 0.2; done", mark
+    )
+    with open_server(engine, bindir=mariadbd.parent) as place:
+        with pytest.raises(ReplayerError, match="it took no connection within 1 s"):
+            place.start()
+
+        assert not [one for one in processes.table() if mark in processes.arguments(one.pid)]
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_server_that_answers_each_connection_with_an_error_is_not_waited_for(
+    own_home: Path, mariadbd: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is said with the server's last error, and long before the limit of a start."""
+    monkeypatch.setattr(private, "_REFUSED", 0.5)
+    put_data(own_home, "mariadb")
+    # The server's user may not be able to execute this interpreter.
+    python = shutil.which("python3", path="/usr/bin:/usr/local/bin") or sys.executable
+    engine = started_by(engines.load("mariadb"), python, "-c", REFUSES, "{data}")
+    with open_server(engine, bindir=mariadbd.parent) as place:
+        words = "it answers each connection with an error: .*no function current_schema here"
+        with pytest.raises(ReplayerError, match=words):
+            place.start()
+
+        assert place.pids() == []

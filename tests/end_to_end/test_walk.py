@@ -25,7 +25,6 @@ from replayer.machine import page_cache
 from replayer.machine.host import Host
 from replayer.model import Cold, Outcome, Temperature
 from replayer.run.context import Context
-from replayer.servers.open import open_server
 from replayer.steps.build import step as build
 from replayer.steps.build.spec import Spec as BuildSpec
 from replayer.steps.walk import listing as walk_listing
@@ -40,7 +39,7 @@ from replayer.tables import relations
 from replayer.watch.sampler import Sampler
 from replayer.watch.workers import WorkerPool
 from tests.command import Replayer
-from tests.fixture_types import Holder, Surroundings
+from tests.fixture_types import Holder
 from tests.known import known
 from tests.performed import performed
 from tests.repeated import repeat_until
@@ -484,24 +483,6 @@ def test_lukewarm_leaves_the_server_running(context: Context, made: list[Path]) 
 
     assert before[0] in context.server.pids()
     assert (cold.got, cold.why) == (Temperature.LUKEWARM, "")
-
-
-def test_a_server_of_somebody_else_is_not_stopped(
-    context: Context, made: list[Path], surroundings: Surroundings
-) -> None:
-    """Cold was asked for and is not claimed: the result says why, and the server goes on."""
-    pids = context.server.pids()
-    url = context.server.start().render_as_string(hide_password=False)
-    with open_server(context.engine, url=url) as remote:
-        if remote.data_directory() is None:
-            pytest.skip("the server's folder is not seen from here")
-        remote.engine = remote.engine.at(17)  # from 18 on its buffers can be emptied
-        cold = cold_of(performed(walk, spec_of(cold="cold"), surroundings(remote)))
-
-    assert (cold.asked, cold.got) == (Temperature.COLD, Temperature.LUKEWARM)
-    assert "was not stopped" in cold.why
-    assert "server not stopped" in cold.method
-    assert pids[0] in context.server.pids()
 
 
 def test_any_table_can_be_walked(context: Context) -> None:

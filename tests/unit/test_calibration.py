@@ -15,8 +15,8 @@ from tests.fixture_types import RunOf
 
 @pytest.fixture(autouse=True)
 def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Measure again at once."""
-    monkeypatch.setattr(calibration, "_PAUSE_SECONDS", 0.0)
+    """Measure again at once, as others let go of the processors."""
+    monkeypatch.setattr(calibration, "_paused", lambda: True)
     monkeypatch.setattr(calibration, "_CONFIRMED_AFTER", 0.0)
 
 
@@ -90,6 +90,15 @@ def test_a_machine_that_stays_busy_is_measured_all_the_same(
     monkeypatch.setattr(calibration, "_round", lambda: next(rounds))
 
     assert calibration.measure("before")["cpu.before"][0] == 50.4
+
+
+def test_a_machine_that_others_keep_busy_is_measured_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """While they go on there is nothing better to be had, and each try would cost them as much."""
+    rounds = iter([(values(50.0), 0.9)])
+    monkeypatch.setattr(calibration, "_round", lambda: next(rounds))
+    monkeypatch.setattr(calibration, "_paused", lambda: False)
+
+    assert calibration.measure("before")["cpu.before"][0] == 50.0
 
 
 def test_others_are_noticed_on_this_machine() -> None:

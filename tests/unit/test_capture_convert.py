@@ -24,8 +24,7 @@ from replayer.capture.action import Action
 from replayer.capture.archive import Reader
 from replayer.capture.inputs import LONGEST_LINE
 from replayer.capture.summary import Summary
-from replayer.errors import Impossible
-from replayer.model import UNKNOWN_STATE
+from replayer.errors import UNKNOWN_STATE, Impossible
 
 HEAD = "2026-05-16 05:11:{second:06.3f} UTC"
 
@@ -216,6 +215,72 @@ def test_an_error_ends_its_statement_with_its_state(tmp_path: Path, layout: str)
     assert (sent[2].name, sent[2].parameters) == ("a", ("1",))
     assert sent[3].parameters == ("abc",)
     assert list(summary.skipped.values()) == [1]
+
+
+DEADLOCK = row(20, "deadlock detected", level="ERROR", state="40P01", query="UPDATE t SET a = 1")
+LOST = "canceling statement due to lock timeout"
+
+
+@pytest.mark.parametrize(
+    ("before", "failed", "lasted"),
+    [
+        # As long as the server waits before it looks for deadlocks, where nothing else is known.
+        ("", DEADLOCK, 1),
+        (
+            row(1, 'parameter "deadlock_timeout" changed to "250ms"'),
+            DEADLOCK,
+            0.25,
+        ),
+        (
+            "",
+            row(20, "process 7 detected deadlock while waiting for ShareLock on transaction 9 "
+                    "after 3000.500 ms")
+            + DEADLOCK,
+            3.0005,
+        ),
+        # Not before what its session did before.
+        (
+            row(19.5, "duration: 0.100 ms  statement: SELECT 1"),
+            DEADLOCK,
+            0.5,
+        ),
+        (
+            row(12, "duration: 0.100 ms  statement: SET LOCAL lock_timeout TO '1500ms'"),
+            row(20, LOST, level="ERROR", state="55P03", query="UPDATE t SET a = 1"),
+            1.5,
+        ),
+        (
+            row(12, "duration: 0.100 ms  statement: set statement_timeout = 700"),
+            row(20, "canceling statement due to statement timeout", level="ERROR", state="57014",
+                query="SELECT 1"),
+            0.7,
+        ),
+        (
+            row(12, "process 7 still waiting for ShareLock on transaction 9 after 1000.000 ms"),
+            row(20, "canceling statement due to user request", level="ERROR", state="57014",
+                query="SELECT 1"),
+            9,
+        ),
+        (
+            row(14, "duration: 0.100 ms  bind <unnamed>: SELECT $1::int",
+                detail="Parameters: $1 = '1'"),
+            row(20, "canceling statement due to user request", level="ERROR", state="57014",
+                query="SELECT $1::int"),
+            6,
+        ),
+        ("", row(20, "division by zero", level="ERROR", state="22012", query="SELECT 1/0"), 0),
+    ],
+)  # fmt: skip
+def test_a_failed_statement_began_when_the_log_tells_that_it_did(
+    tmp_path: Path, before: str, failed: str, lasted: float
+) -> None:
+    """By its wait for a lock, its timeout or its values; else it began when it failed."""
+    _, actions, _ = converted(tmp_path, row(2, "statement: SELECT 0") + before + failed)
+
+    failing = statements(actions)[-1]
+    assert failing.sqlstate
+    assert max(0, failing.duration_ns) == pytest.approx(lasted * 1e9, abs=1.1e6)
+    assert failing.start_ns == pytest.approx((20 - 2 - lasted) * 1e9, abs=1.1e6)
 
 
 def test_states_that_the_log_does_not_have_are_known_by_their_words(tmp_path: Path) -> None:

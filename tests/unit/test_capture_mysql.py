@@ -10,7 +10,14 @@ import pytest
 from replayer.capture import conversion
 from replayer.capture.action import UNKNOWN
 from replayer.capture.archive import Reader
-from replayer.capture.mysql import PREPARED, SILENT
+from replayer.capture.mysql import (
+    EXECUTED,
+    NO_SESSION,
+    NO_TIME,
+    ONE_SESSION,
+    PREPARED,
+    SILENT,
+)
 from replayer.errors import Impossible
 
 _HEAD = """/usr/sbin/mysqld, Version: 9.1.0 (MySQL Community Server - GPL). started with:
@@ -259,3 +266,149 @@ def test_a_log_that_is_cut_anywhere_is_read_or_refused(
             converted(log=text[:length])
         except Impossible as error:
             assert "\n" not in str(error)  # noqa: PT017 - it may be read, too
+
+
+_HEAD_50 = """D:\\MySQL\\MySQL Server 5.0\\bin\\mysqld, Version: 5.0.38-log (Source). started with:
+TCP Port: 3306, Named Pipe: (null)
+Time                 Id Command    Argument
+"""
+_SLOW_50 = (
+    _HEAD_50
+    + """# User@Host: root[root] @ localhost []
+# Query_time: 1  Lock_time: 0  Rows_sent: 1  Rows_examined: 0
+select 'before the first time';
+# Time: 071015 21:43:52
+# User@Host: root[root] @ localhost []
+# Query_time: 2  Lock_time: 0  Rows_sent: 1  Rows_examined: 0
+use test;
+select sleep(2) from n;
+# Time: 071015 21:43:55 # User@Host: app[app] @  [10.0.0.1]
+# Query_time: 2  Lock_time: 0  Rows_sent: 0  Rows_examined: 0
+SET insert_id=7,timestamp=1192477433;
+insert into t values (null,
+  now());
+# User@Host: [SQL_SLAVE] @  []
+# Query_time: 18446744073708.796870.000036  Lock_time: 0  Rows_sent: 0  Rows_examined: 0
+delete from t;
+# User@Host: app[app] @  [10.0.0.1]
+# Query_time: 0  Lock_time: 0  Rows_sent: 0  Rows_examined: 0
+# administrator command: Quit;
+# User@Host: app[app] @  [10.0.0.1]
+# Query_time: 0  Lock_time: 0  Rows_sent: 0  Rows_examined: 0
+# administrator command: Execute;
+# Query_time: 3  Lock_time: 0  Rows_sent: 0  Rows_examined: 0
+select 'of nobody';
+# User@Host: app[app] @  [10.0.0.1]
+# Query_time: 0  Lock_time: 0  Rows_sent: 0  Rows_examined: 0
+select 3;
+"""
+)
+
+
+def test_a_slow_log_of_mysql_5_0(converted: Callable[..., Any]) -> None:
+    """Seconds, no threads, two heads on a line, a zone that an entry tells; what is lost counts."""
+    summary, notes, sessions, actions = converted(slow=_SLOW_50)
+    assert summary.source.server_version == "5.0.38-log"
+    assert ONE_SESSION in notes
+    assert not any("zone" in note or "nothing that a server writes" in note for note in notes)
+    assert summary.skipped == {NO_TIME: 1, NO_SESSION: 1, EXECUTED: 1}
+    begin = summary.begin_ns // 10**9
+    done = [
+        (sessions[each.session].user, begin + each.start_ns // 10**9, each.text)
+        for each in actions
+        if each.text
+    ]
+    # 21:43:55 there is 19:43:55 in UTC, the end of what began at 1192477433.
+    assert done == [
+        ("root", 1192477430, "select sleep(2) from n"),
+        ("app", 1192477433, "insert into t values (null,\n  now())"),
+        ("", 1192477435, "delete from t"),
+        ("app", 1192477435, "select 3"),
+    ]
+    assert {each.text: each.duration_ns for each in actions}["delete from t"] == UNKNOWN
+    assert [each for each in actions if each.does == "disconnect"] == []
+    assert summary.sessions == 3
+
+
+_SLOW_51 = """/usr/sbin/mysqld, Version: 5.1.73-log (Source distribution). started with:
+Tcp port: 0  Unix socket: /var/lib/mysql/mysql.sock
+Time                 Id Command    Argument
+# Time: 100518  5:11:03
+# User@Host: foo[foo] @ web [1.2.3.4]
+# Query_time: 2.500000  Lock_time: 0.000048 Rows_sent: 18  Rows_examined: 18
+use db1;
+SET timestamp=1274152263;
+select col from tbl
+where a = '# Query_time: 1';
+# Thread_id: 342 Schema: db1 Last_errno: 1062 Killed: 0
+# Query_time: 0.500000 Lock_time: 0.000000 Rows_sent: 0 Rows_examined: 0 Rows_affected: 2
+SET timestamp=1274152264;
+update tbl set a = 1;
+"""
+
+
+def test_a_slow_log_of_mysql_5_1(converted: Callable[..., Any]) -> None:
+    """SET timestamp is the end of a statement; a head may begin with the thread."""
+    summary, _, _, actions = converted(slow=_SLOW_51)
+    begin = summary.begin_ns
+    assert [(each.text, begin + each.start_ns, each.sqlstate) for each in actions if each.text] == [
+        ("select col from tbl\nwhere a = '# Query_time: 1'", 1274152260500000000, ""),
+        ("update tbl set a = 1", 1274152263500000000, "23000"),
+    ]
+    assert not summary.skipped
+
+
+_GENERAL_57 = """/usr/sbin/mysqld, Version: 5.7.12-0ubuntu1-log ((Ubuntu)). started with:
+Tcp port: 3306  Unix socket: /var/run/mysqld/mysqld.sock
+Time                 Id Command    Argument
+2016-06-07T19:07:02.558338Z    3 Connect\tphpmyadmin@localhost on  using Socket
+2016-06-07T19:07:02.558581Z    4 Connect\troot@localhost on  using Socket
+2016-06-07T19:07:02.558713Z    4 Query\tSET CHARACTER SET 'utf8mb4'
+2016-06-07T19:07:02.559000Z    4 Query     SELECT 1
+  FROM t
+2016-06-07T19:07:02.563721Z    3 Init DB   shop
+2016-06-07T19:07:02.567097Z    3 Quit\t
+2016-06-07T19:07:02.569194Z 1234567 Query\tSELECT 2
+"""
+
+
+def test_a_general_log_of_mysql_5_7_with_blanks(converted: Callable[..., Any]) -> None:
+    """After the stamp, as its first versions wrote, and after the command, as copies have."""
+    summary, notes, sessions, actions = converted(general=_GENERAL_57)
+    assert notes == (SILENT,)
+    assert not summary.skipped
+    assert [(sessions[one.session].user, one.text) for one in actions if one.text] == [
+        ("root", "SET CHARACTER SET 'utf8mb4'"),
+        ("root", "SELECT 1\n  FROM t"),
+        ("phpmyadmin", "USE `shop`"),
+        ("", "SELECT 2"),
+    ]
+
+
+_GENERAL_50 = (
+    _HEAD_50
+    + """\t\t     41 Query       SELECT 'before the first time'
+051007 21:55:24\t     42 Connect     root@localhost on db1
+\t\t     42 Query       SELECT foo
+                         FROM tbl
+                         WHERE 7 Query = 1
+                     42 Query       DELETE FROM t
+               \t     42 Quit
+061226  5:42:36\t     11 Connect     root@localhost as  on
+061226 15:42:36      11 Query       SELECT 2
+"""
+)
+
+
+def test_a_general_log_of_mysql_5_0(converted: Callable[..., Any]) -> None:
+    """Commands padded with blanks; lines of a statement that look alike are its own."""
+    summary, notes, _, actions = converted(general=_GENERAL_50)
+    assert not any("nothing that a server writes" in note for note in notes)
+    assert summary.skipped == {NO_TIME: 1}
+    blanks = " " * 25
+    assert [each.text for each in actions if each.text] == [
+        f"SELECT foo\n{blanks}FROM tbl\n{blanks}WHERE 7 Query = 1",
+        "DELETE FROM t",
+        "SELECT 2",
+    ]
+    assert [each.does for each in actions].count("disconnect") == 1

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from replayer.capture import ordering
-from replayer.capture.action import UNKNOWN, Action
+from replayer.capture.action import UNKNOWN, Action, Does
 from replayer.capture.fingerprint import Fingerprints
 from replayer.capture.ordering import Order
 
@@ -30,8 +30,13 @@ def _places(actions: Iterable[Action], engine: str = "postgres") -> Any:
     return places, order
 
 
+_TICK = 10**7
+"""Nanoseconds: more than the stamps of logs are apart."""
+
+
 def _simple(session: int, start: int, duration: int, text: str) -> Action:
-    return Action(session, "simple" if text else "disconnect", start, duration, text)
+    does: Does = "simple" if text else "disconnect"
+    return Action(session, does, start * _TICK, duration * _TICK, text)
 
 
 def test_a_transaction_needs_those_that_had_ended_when_it_began() -> None:
@@ -57,6 +62,29 @@ def test_a_transaction_needs_those_that_had_ended_when_it_began() -> None:
         (2, 0),
     ]
     assert (order.transactions, order.chains) == (4, 3)
+
+
+def test_who_ended_within_a_stamp_before_may_have_ended_after() -> None:
+    """A lock that is let go lets another one end, whose entry may be the first of the two."""
+    places, _ = _places(
+        [
+            Action(1, "simple", 0, 10 * _TICK, "select pg_advisory_lock(1)"),
+            Action(2, "simple", 10 * _TICK + 500_000, 1000, "select pg_advisory_unlock(1)"),
+            Action(3, "simple", 10 * _TICK + 2_000_000, 1000, "select 1"),
+        ]
+    )
+
+    assert [place.needs for place in places] == [0, 0, 2]
+
+
+def test_advisory_locks_are_asked_for_in_turns_and_let_go_in_none() -> None:
+    """By all the ways to ask for one; what is in no table has a chain of its own."""
+    asking = ("pg_advisory_lock(1)", "pg_try_advisory_xact_lock_shared(1, 2)", "get_lock('a', 1)")
+    texts = [f"select {call}" for call in (*asking, "pg_advisory_unlock(1)", "pg_sleep(1)")]
+    places, order = _places([_simple(1, n, 0, text) for n, text in enumerate(texts)])
+
+    assert [(one.chain, one.turn) for one in places] == [(1, 0), (1, 1), (1, 2), (-1, -1), (-1, -1)]
+    assert order.chains == 2
 
 
 def test_a_session_that_leaves_ends_its_transaction() -> None:
@@ -150,9 +178,9 @@ def test_of_old_ends_some_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     order = Order()
     form = Fingerprints().statement("select 1").fingerprint
     for number in range(1000):
-        order.place(_simple(1, number * 10, 1, "x"), number * 10 + 1, form)
+        order.place(_simple(1, number * 10, 1, "x"), (number * 10 + 1) * _TICK, form)
     for number in (0, 17, 500, 900, 980, 999):
-        needs = order.place(_simple(2, number * 10, 1, "x"), 20_000, form).needs
+        needs = order.place(_simple(2, number * 10, 1, "x"), 20_000 * _TICK, form).needs
         assert number - 64 < needs <= number
         if number > 940:
             assert needs == number

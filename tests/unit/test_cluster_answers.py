@@ -16,7 +16,7 @@ import pytest
 from replayer.boots import via
 from replayer.boots.remote import MARK as BOOTS
 from replayer.cluster import answers, calls, message, reply
-from replayer.cluster.agent import MARK
+from replayer.cluster.agent_line import MARK
 from replayer.cluster.member import Member
 from replayer.errors import ReplayerError
 from replayer.watch.histogram import Latencies

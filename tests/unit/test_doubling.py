@@ -6,11 +6,12 @@ import pytest
 
 from replayer.steps.build import doubling
 from replayer.steps.build.doubling import Doubling
+from replayer.tables.persons import SEEDS
 
 
 def plain(doublings: int) -> list[tuple[int, str]]:
     """Return ids and last names after that many doublings, in order, by the definition."""
-    rows = [(100 + place, name) for place, name in enumerate(doubling.SEEDS)]
+    rows = [(100 + place, name) for place, name in enumerate(SEEDS)]
     for _ in range(doublings):
         rows += [(id_ + n, name + str(n)) for n, (id_, name) in enumerate(rows, 1)]
     return rows
@@ -18,7 +19,7 @@ def plain(doublings: int) -> list[tuple[int, str]]:
 
 def by_segments(doublings: int, segment_rows: int) -> list[tuple[int, str]]:
     """Return the same, made as the sessions do: one task after the other, each from its source."""
-    segments = {1: [(100 + place, name) for place, name in enumerate(doubling.SEEDS)]}
+    segments = {1: [(100 + place, name) for place, name in enumerate(SEEDS)]}
     for one in doubling.doublings(6 << doublings):
         todo = doubling.tasks(one, segment_rows)
         if not todo:

@@ -1,13 +1,17 @@
 """A server that answers what no server would: a sentence, and nothing that steers a terminal."""
 
 import contextlib
+import math
+import re
 import socket
 import struct
 import threading
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
+import replayer
 from replayer.engines import driver
 from replayer.engines import engine as engines
 from replayer.engines.connection import Cells, Database, connector_of, url_of
@@ -193,8 +197,43 @@ def test_rows_are_counted(rows: int, call: str) -> None:
 
 def test_a_row_tells_what_it_lacks() -> None:
     """A column that is not there, and a cell that is no whole number."""
-    row = Cells(major=17, half=0.5, word="x", nothing=None, nan=float("nan"), big=float("inf"))
+    row = Cells(
+        {"major": 17, "half": 0.5, "word": "x", "nothing": None, "nan": math.nan, "big": math.inf}
+    )
     assert row.number("major") == 17
     for name in ("half", "word", "nothing", "nan", "big", "other"):
         with pytest.raises(ReplayerError, match=name):
             row.number(name)
+    assert row.number("major") + Cells({"big": 2**53 + 1}).number("big") == 2**53 + 18
+    assert row.real("half") == 0.5
+    for name in ("word", "nothing", "nan", "big", "other"):
+        with pytest.raises(ReplayerError, match=name):
+            row.real(name)
+
+
+def test_a_row_names_its_file_of_sql() -> None:
+    """What came instead of a number, as which column, and in the answer to which file."""
+    row = Cells({"hits": "many\x1b[31m"}, "counters.sql of PostgreSQL")
+    for call in (row.number, row.real, lambda _name: row.reals()):
+        with pytest.raises(ReplayerError) as refused:
+            call("hits")
+        assert str(refused.value).startswith("counters.sql of PostgreSQL: the database answered")
+        assert "'hits'" in str(refused.value)
+        assert "\x1b" not in str(refused.value)
+    assert Cells({"a": 1, "b": None, "kind": "x"}).reals(but=("kind",)) == {"a": 1.0}
+
+
+def test_no_number_of_a_server_passes_by_that_check() -> None:
+    """Whatever module asks a server takes numbers by `number` and `real`."""
+    bare = re.compile(r"\b(?:int|float)\((?:row\[|rows\[|(?:self\.)?_?database\.)")
+    talking = re.compile(r"import .*\b(?:Database|Row|Asked)\b")
+    of_results = {"changes.py", "replayed.py"}
+    found = [
+        f"{path.name}:{number}: {line.strip()}"
+        for folder in ("servers", "tables", "load", "capture", "steps", "sizing", "conditions")
+        for path in (Path(replayer.__file__).parent / folder).rglob("*.py")
+        if path.name not in of_results and talking.search(text := path.read_text())
+        for number, line in enumerate(text.splitlines(), 1)
+        if bare.search(line)
+    ]
+    assert found == []

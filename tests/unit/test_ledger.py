@@ -3,7 +3,14 @@
 import pytest
 
 from replayer.model import Verdict
-from replayer.watch.ledger import Counters, balance, cache_hits, riops
+from replayer.watch.ledger import (
+    Counters,
+    OtherSessions,
+    balance,
+    cache_hits,
+    other_sessions,
+    riops,
+)
 from replayer.watch.sampler import DeviceDelta
 from tests.known import known
 
@@ -178,3 +185,24 @@ def test_what_the_server_wrote_is_not_told_as_others_writes() -> None:
 
     assert not own.note
     assert others.note == "the device also wrote 31 MiB for others"
+
+
+def test_what_others_missed_is_held_against_the_bytes_too() -> None:
+    """A quarter of the blocks is the own sessions': so much of the device's reads is for them."""
+    made = balance(None, 10.0, 1000, 0, device(4000), "vda", BLOCK, other_reads_blocks=3000)
+    cached = balance(None, 10.0, 1000, 0, device(1000), "vda", BLOCK, other_reads_blocks=99_000)
+
+    assert (made.verdict, made.ratio, made.page_cache_hits) == (Verdict.PHYSICAL, 1.0, 0.0)
+    assert made.riops == 100.0
+    # Taken for the own sessions' alone these would be as many reads as blocks.
+    assert (cached.verdict, cached.ratio) == (Verdict.CACHED, pytest.approx(0.01))
+
+
+def test_other_sessions_are_told_of_from_a_share_on() -> None:
+    """Blocks from 2 % of the own ones on, and rows, which what watches reads as well, from 10 %."""
+    assert other_sessions(OtherSessions(hits=1_000, reads=999), 100_000, 10.0) == []
+    (blocks,) = other_sessions(OtherSessions(hits=400_000, reads=2_000), 100_000, 10.0)
+    assert "missed 200 blocks/s and found 40,000/s" in blocks
+    assert other_sessions(OtherSessions(rows=9_000, own_rows=100_000), 1, 10.0) == []
+    (rows,) = other_sessions(OtherSessions(rows=300_000, own_rows=100_000), 1, 10.0)
+    assert "read 30,000 rows/s meanwhile (75% of all)" in rows

@@ -275,6 +275,8 @@ def test_greetings_and_plug_ins_are_checked(greeting: bytes, layer: Callable[[st
 
     def answer(client: socket.socket) -> bytes:
         client.sendall(greeting)
+        # A client that wants more is told at once that no more comes.
+        client.shutdown(socket.SHUT_WR)
         return client.recv(1 << 12)
 
     with serving(answer) as server, pytest.raises(ReplayerError) as raised:

@@ -4,6 +4,7 @@ import itertools
 import os
 import re
 import struct
+import time
 from array import array
 from collections.abc import Iterable
 from pathlib import Path
@@ -20,12 +21,12 @@ from replayer.capture import fingerprint
 from replayer.capture.action import Action, Does, Fingerprint, Session, Statement
 from replayer.capture.archive import Reader, Writer
 from replayer.engines import engine as engines
-from replayer.errors import Impossible, ReplayerError
-from replayer.model import UNKNOWN_STATE, Places, Replayed
+from replayer.errors import UNKNOWN_STATE, Impossible, ReplayerError
+from replayer.model import Places, Replayed
 from replayer.run import workload as workload_file
 from replayer.steps.replay import message, step, target, varying
 from replayer.steps.replay import schedule as schedules
-from replayer.steps.replay.gate import Gate, Sequenced
+from replayer.steps.replay.gate import Gate, Sequenced, client_number
 from replayer.steps.replay.reading import Reading
 from replayer.steps.replay.schedule import Planner, Schedule, processes_for, shares
 from replayer.steps.replay.spec import Spec
@@ -287,7 +288,7 @@ def test_serial_order_has_one_transaction_at_a_time(tmp_path: Path) -> None:
 
 def shared(order: Sequenced, processes: int) -> Any:
     """Return what `processes` processes share, with descriptors that stay open for the test."""
-    return order.shared(processes)
+    return order.shared(processes, 9)
 
 
 def test_who_waits_in_the_order_is_released_when_all_before_have_ended() -> None:
@@ -297,7 +298,7 @@ def test_who_waits_in_the_order_is_released_when_all_before_have_ended() -> None
         order.ends(rank)
     order.takes(5, 0)
     order.takes(5, 1)
-    with order.shared(2) as common:
+    with order.shared(2, 9) as common:
         one, other = Gate(common, 0), Gate(common, 1)
         assert not one.waits(7, 0, -1, -1)
         assert one.waits(7, 3, -1, -1)
@@ -316,13 +317,39 @@ def test_who_waits_in_the_order_is_released_when_all_before_have_ended() -> None
             gate.close()
 
 
+def test_one_of_those_goes_who_wait_for_each_other_here_and_in_the_server() -> None:
+    """The one that holds the lock, by the process that has it; who only waits stays."""
+    order = Sequenced()
+    for turn, (process, who) in enumerate([(0, 1), (1, 2), (0, 3)]):
+        order.takes(5, turn, client_number(process, who, 2))
+    with order.shared(2, 9) as common:
+        one, other = Gate(common, 0), Gate(common, 1)
+        for gate, who, session in ((one, 1, 101), (other, 2, 202), (one, 3, 303)):
+            gate.meet(who, session)
+        assert other.waits(2, -1, 5, 1)
+        assert one.waits(3, -1, 5, 2)
+        later = time.monotonic_ns()
+
+        assert one.deadlocked([], later) == other.deadlocked([], later) == []
+        # The first one's turn has come, and it waits in the server for a stranger, then for them.
+        assert other.deadlocked([(101, 999)], later) == []
+        assert other.deadlocked([(101, 202)], 0) == []
+        assert one.deadlocked([(101, 202)], later) == []
+        assert other.deadlocked([(101, 202)], later) == [2]
+        assert one.deadlocked([(101, 303)], later) == [3]
+        one.goes(3)
+        assert one.deadlocked([(101, 303), (303, 101)], later) == []
+        for gate in (one, other):
+            gate.close()
+
+
 def test_no_order_of_answers_leaves_anybody_waiting() -> None:
     """Whoever ends what he may end, in any order, in the end nobody waits."""
     for answers in itertools.permutations(range(4)):
         order = Sequenced()
         for rank in range(4):
             order.ends(rank)
-        with order.shared(1) as common:
+        with order.shared(1, 9) as common:
             gate = Gate(common, 0)
             waiting = {who for who in range(4) if gate.waits(who, max(0, who - 1), -1, -1)}
             for who in sorted(answers, key=lambda one: (one in waiting, one)):
@@ -484,7 +511,7 @@ def test_rows_that_are_not_the_logs_diverge_once_from_their_cause() -> None:
         replayed("other", held_rows=5, logged_rows=7, rows_otherwise=2),
         replayed("behind", held_rows=0, logged_rows=3, rows_follow=3),
         replayed("now", held_rows=1, logged_rows=2, rows_otherwise=1, varies=("now()",)),
-        replayed("failed", errors={"23505": 1}),
+        replayed("failed", failed_here={"23505": 1}),
     ]
     named = [(one.replayed.fingerprint, one.what, one.answers) for one in
              divergence.against_log(found, errors_logged=False)]  # fmt: skip
@@ -529,31 +556,46 @@ def test_replays_of_which_little_ran_are_not_comparable() -> None:
     assert "common" in divergence.not_comparable(whole, [replayed("b")])
 
 
-def test_errors_of_the_log_are_no_divergence_and_consequences_are_none() -> None:
-    """25P02 in the log follows from what failed before it."""
-    same = replayed("a", errors={"23505": 2}, logged_errors={"23505": 2, "25P02": 7})
-    new = replayed("b", errors={"42P01": 1})
-
-    assert [one.replayed.fingerprint for one in divergence.against_log([same, new])] == ["b"]
-
-
 @pytest.mark.parametrize(
-    ("errors", "logged", "same"),
+    ("code", "logged", "found"),
     [
-        ({"23505": 2}, {"?????": 2}, True),
-        ({"23505": 2, "40001": 1}, {"?????": 1, "23505": 2}, True),
-        ({"23505": 2}, {"?????": 1}, False),
-        ({}, {"?????": 1}, False),
-        ({"23505": 1}, {"?????": 1, "40001": 1}, False),
+        ("23505", "23505", []),
+        ("40P01", "", [("here", "1 x 40P01", "no error")]),
+        ("", "40P01", [("there", "no error", "1 x 40P01")]),
+        ("57014", "40P01", [("otherwise", "1 x 57014", "1 x 40P01")]),
+        # What only follows from what failed before it, there or here.
+        ("", "25P02", []),
+        ("-25P02", "", []),
+        ("-25P02", "23505", []),
+        # A log without SQLSTATEs tells that a statement failed, and not how.
+        ("23505", "?????", []),
+        ("", "?????", [("there", "no error", "1 x ?????")]),
     ],
 )
-def test_an_error_without_a_state_may_be_any(
-    errors: dict[str, int], logged: dict[str, int], *, same: bool
+def test_each_error_is_held_against_the_logs_of_the_same_statement(
+    code: str, logged: str, found: list[tuple[str, str, str]]
 ) -> None:
-    """A log without SQLSTATEs tells that a statement failed, and not how."""
-    one = replayed("a", errors=errors, logged_errors=logged)
+    """Failed here, failed there, or in another way; and two that are not the same make two."""
+    failed = -number_of(code[1:]) if code.startswith("-") else number_of(code)
+    row = (0, 0, 0, 1, 2, failed, -1, number_of(logged), -1, 0)
+    swapped = (0, 0, 0, 1, 2, number_of(logged), -1, max(0, failed), -1, 0)
 
-    assert bool(list(divergence.against_log([one]))) is not same
+    def divergences(*table: Any) -> list[tuple[str, str, str]]:
+        counted = tally(rows(*table), array("Q"), 0, timed=False)
+        one = replayed(
+            "a",
+            failed_here=by_code(counted.here).get(0, {}),
+            failed_there=by_code(counted.there).get(0, {}),
+            failed_otherwise=tuple(
+                by_code(counts).get(0, {}) for counts in (counted.others_here, counted.others_there)
+            ),
+        )
+        return [(each.failed, each.ours, each.theirs) for each in divergence.against_log([one])]
+
+    assert divergences(row) == found
+    if found and "40P01" in {code, logged} and code != "57014":
+        # As many errors of the same statement, of others of its executions.
+        assert [one[0] for one in divergences(row, swapped)] == ["here", "there"]
 
 
 def test_a_capture_is_a_workload_of_its_replay(tmp_path: Path) -> None:

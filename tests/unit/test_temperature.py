@@ -265,6 +265,27 @@ def test_cold_needs_the_bytes_from_the_device(
     assert bool(done.why) == (got is Temperature.LUKEWARM)
 
 
+@pytest.mark.parametrize(
+    ("disks", "got"), [(960_000, Temperature.COLD), (900_000, Temperature.LUKEWARM)]
+)
+def test_cold_needs_the_bytes_from_the_disks_beneath_the_device(
+    disks: int, got: Temperature
+) -> None:
+    """A loop device delivers what is in memory beneath it as well: its disks must have read it."""
+    done = temperature.finish(cold_of(), 1_000_000, 1_000_000, disk_bytes=disks)
+
+    assert done.got is got
+    assert done.missing_bytes == (0 if got is Temperature.COLD else 100_000)
+    assert ("beneath the device" in done.why) == (got is Temperature.LUKEWARM)
+
+
+def test_what_came_from_elsewhere_is_kept() -> None:
+    """A read that is cold by the rule says how much of it no device gave to those who read."""
+    done = temperature.finish(cold_of(), 1_000_000, 970_000)
+
+    assert (done.got, done.missing_bytes) == (Temperature.COLD, 30_000)
+
+
 def test_an_unknown_device_changes_nothing() -> None:
     """Where the device is not counted, residency is the proof."""
     assert temperature.finish(cold_of(), None) == cold_of()

@@ -4,12 +4,14 @@ import re
 from collections.abc import Iterable, Iterator
 from functools import partial
 
+from replayer.capture import holes
 from replayer.capture.action import Action
 from replayer.capture.clock import Clock
 from replayer.capture.inputs import CUT, LONGEST_LINE, Input
 from replayer.capture.logs import Order
 from replayer.capture.mysql import (
     LOCAL,
+    NO_TIME,
     REPLICATION,
     SILENT,
     STARTED,
@@ -21,23 +23,36 @@ from replayer.capture.mysql import (
 
 ENGINE = "mysql"
 RANK = 1
-_COMMANDS = (
-    "Query|Execute|Prepare|Connect|Quit|Init DB|Close stmt|Reset stmt|Change user|Field List|Fetch"
-    "|Ping|Statistics|Long Data|Set option|Reset Connection|Reset connection|Refresh|Kill|Debug"
-    "|Processlist|Process List|Binlog Dump|Binlog Dump GTID|Register Slave|Register Replica"
-    "|Connect Out|Shutdown|Sleep|Daemon|Error|Time|Delayed insert|Table Dump|Create DB|Drop DB"
-    "|Clone|Bulk_execute|Bulk execute|Slave_worker|Slave_IO"
-    "|Slave_SQL|Subscribe Group Replication Stream"
+_NAMES = (
+    *("Query", "Execute", "Prepare", "Connect", "Quit", "Init DB", "Close stmt", "Reset stmt"),
+    *("Change user", "Field List", "Fetch", "Ping", "Statistics", "Long Data", "Set option"),
+    *("Reset Connection", "Reset connection", "Refresh", "Kill", "Debug", "Processlist"),
+    *("Process List", "Binlog Dump", "Binlog Dump GTID", "Register Slave", "Register Replica"),
+    *("Connect Out", "Shutdown", "Sleep", "Daemon", "Error", "Time", "Delayed insert"),
+    *("Table Dump", "Create DB", "Drop DB", "Clone", "Bulk_execute", "Bulk execute"),
+    *("Slave_worker", "Slave_IO", "Slave_SQL", "Subscribe Group Replication Stream"),
+)
+_COMMANDS = "|".join(sorted(_NAMES, key=len, reverse=True))
+_SENT = frozenset({"Query", "Execute"})
+"""Commands that are statements."""
+_STAMP = (
+    r"(?:(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d))"
+    r"|(\d{6} +\d{1,2}:\d\d:\d\d(?:\.\d{1,10})?))"
 )
 _BEGIN = (
-    r"(?:(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d))"
-    r"|(\d{6} [ \d]\d:\d\d:\d\d)|)"
-    rf"\t+(?=[ \d]{{5}}) *(\d+) ({_COMMANDS}) *(?=\t|$)"
+    rf"(?:{_STAMP}[\t ]+(\d+) ({_COMMANDS})(?=[\t ]|$)"
+    rf"|\t+(?=[ \d]{{5}}) *(\d+) ({_COMMANDS})(?= *(?:\t|$)))"
 )
-_ENTRY = re.compile(rf"{_BEGIN}(?:\t(.*))?", re.DOTALL)
+"""Tabs stand between the fields; early servers of 5.7 write blanks after the stamp, those before
+5.1 after the command, too."""
+_ENTRY = re.compile(rf"{_BEGIN} *\t?(.*)", re.DOTALL)
 _ENTRIES = re.compile(rf"^{_BEGIN}", re.MULTILINE)
-_HEADINGS = re.compile(r"Tcp port: .*|Time\s+Id\s+Command\s+Argument\s*")
-_WHO = re.compile(r"(\S*)@(\S*)(?: as \S+)? on ?(.*?)(?: using \S+)?\Z", re.DOTALL)
+_PADDED = re.compile(rf"[\t ]{{5,}}(\d+) ({_COMMANDS})( *)(.*)", re.DOTALL)
+"""An entry without a stamp of a server before 5.1, whose commands have _WIDTH columns."""
+_WIDTH = 12
+_PADDED_BEGIN = re.compile(rf"^{_STAMP}[\t ]+\d+ (?:{_COMMANDS}) +[^\s\t]", re.MULTILINE)
+_HEADINGS = re.compile(r"(?i:tcp port): .*|Time\s+Id\s+Command\s+Argument\s*")
+_WHO = re.compile(r"(\S*)@(\S*)(?: as \S*)? on ?(.*?)(?: using \S+)?\Z", re.DOTALL)
 
 
 def fits(head: str) -> bool:
@@ -77,29 +92,52 @@ class _Log:
         self._head: tuple[int, str, str] | None = None
         self._text: list[str] = []
         self._size = 0
+        self._padded = False
+
+    def begin(self, head: str) -> None:
+        """Learn whether blanks stand behind the commands."""
+        self._padded = _PADDED_BEGIN.search(head) is not None
 
     def take(self, line: str) -> None:
         """Take a line: it begins an entry, or goes on with one."""
         match = _ENTRY.fullmatch(line)
-        if match is None:
+        if match is not None:
+            precise, coarse, thread, command, other, other_command, text = match.groups()
+            thread, command = thread or other, command or other_command
+        elif self._padded and (padded := _blank_separated(line)) is not None:
+            precise = coarse = None
+            thread, command, text = padded
+        else:
             self._go_on(line)
             return
         self.finish()
-        if match[1] or match[2]:
+        if precise or coarse:
             try:
-                self._time_ns = self._clock.ns(match[1] or dated(match[2]))
+                self._time_ns = self._clock.ns(precise or dated(coarse or ""))
             except ValueError:
-                self._reading.hurt(f"{match[1] or match[2]} is no time")
+                self._reading.hurt(f"{precise or coarse} is no time")
+                self._lose(command, NO_TIME)
                 return
         if not self._time_ns:
-            self._reading.foreign += 1
+            self._lose(command, NO_TIME)
             return
-        if match[2] and not self._coarse:
+        if coarse and not self._coarse:
             self._reading.notes[LOCAL] = None
             self._reading.coarse = self._coarse = True
-        self._head = (self._time_ns, match[3], match[4])
-        self._text = [match[5] or ""]
-        self._size = len(self._text[0])
+        self._head = (self._time_ns, thread, command)
+        self._text = [text]
+        self._size = len(text)
+
+    def break_off(self) -> None:
+        """Count the last entry as lost: more of it may have stood in the hole."""
+        if self._head is not None:
+            self._lose(self._head[2], holes.LOST)
+            self._head = None
+
+    def _lose(self, command: str, reason: str) -> None:
+        self._reading.entries += 1
+        if command in _SENT:
+            self._reading.skip(reason)
 
     def finish(self) -> None:
         """Take the last entry as it is."""
@@ -151,3 +189,13 @@ class _Log:
         who = _WHO.match(text)
         user, database = (who[1], who[3]) if who else ("", "")
         self.assembly.connect(thread, time_ns, user, database.strip())
+
+
+def _blank_separated(line: str) -> tuple[str, str, str] | None:
+    """Return thread, command and argument of an entry in which no tab ends the command."""
+    match = _PADDED.fullmatch(line)
+    if match is None:
+        return None
+    thread, command, blanks, text = match.groups()
+    whole = not text or len(command) + len(blanks) >= _WIDTH
+    return (thread, command, text) if whole else None

@@ -4,12 +4,17 @@ import re
 from collections.abc import Iterable, Iterator
 from functools import partial
 
+from replayer.capture import holes
 from replayer.capture.action import UNKNOWN, Action
 from replayer.capture.clock import Clock
 from replayer.capture.inputs import CUT, LONGEST_LINE, Input
 from replayer.capture.logs import Order
 from replayer.capture.mysql import (
+    EXECUTED,
     LOCAL,
+    NO_SESSION,
+    NO_TIME,
+    ONE_SESSION,
     SILENT,
     STARTED,
     STATES,
@@ -24,11 +29,18 @@ ENGINE = "mysql"
 RANK = 2
 _TIME = re.compile(
     r"# Time: (?:(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d))"
-    r"|(\d{6} [ \d]\d:\d\d:\d\d))\s*"
+    r"|(\d{6} +\d{1,2}:\d\d:\d\d(?:\.\d{1,10})?))\s*"
 )
+_TIME_AND_USER = re.compile(r"(# Time: [\dTZ:.+ -]{14,40}?) *(# User@Host: .*)")
+"""As some servers of 5.0 with patches write both."""
 _USER = re.compile(r"# User@Host: (.*?)\[.*?\] @ (.*?)(?:\s+Id: +(\d+))?\s*")
-_HEAD = re.compile(r"^# (?:Time: \d{4}|Time: \d{6} |User@Host: .*\[.*\] @ )", re.MULTILINE)
-_COST = re.compile(r"^# Query_time: \d", re.MULTILINE)
+_HEAD = re.compile(
+    r"^# (?:Time: \d{4}|Time: \d{6} |User@Host: .*\[.*\] @ |Query_time: .* Lock_time: )",
+    re.MULTILINE,
+)
+_COST = re.compile(r"^# Query_time: +\d", re.MULTILINE)
+_NAMELESS = re.compile(r"# (?:Thread_id|Query_time): +\d.*")
+"""With which an entry begins whose head has no line on its user, as a server can be told."""
 _PAIR = re.compile(r"(\w+): ?(\S*)")
 _STAMP = re.compile(r"SET (?:\w+=\d+,)*timestamp=(\d{1,11}(?:\.\d{1,9})?);")
 _USE = re.compile(r"use (.*);", re.IGNORECASE)
@@ -36,9 +48,15 @@ _COMMAND = re.compile(r"# administrator command: (.*?);?")
 _RETURNS = re.compile(
     r"[\s(]*(?:select|show|with|desc|explain|values|table|check|analyze)\b", re.IGNORECASE
 )
-_HEADINGS = re.compile(r"Tcp port: .*|Time\s+Id\s+Command\s+Argument\s*|/\*.*\*/;?")
+_HEADINGS = re.compile(r"(?i:tcp port): .*|Time\s+Id\s+Command\s+Argument\s*|/\*.*\*/;?")
+_TEXTLESS = frozenset({"Execute", "Fetch"})
 _ERRORS = {"Errno", "Last_errno"}
 _SECOND = 1_000_000_000
+_LONGEST_NS = 10**17
+"""Three years: what takes longer is an overflow of old servers, which wrote 18446744073709 s."""
+_QUARTER_NS = 900 * _SECOND
+_STARTS_STAMPED = ("4.", "5.0.")
+"""Versions whose SET timestamp is that of a statement's start; later ones write its end."""
 
 
 def fits(head: str) -> bool:
@@ -75,6 +93,8 @@ class _Log:
         self._time_ns = 0
         """Of the last line that told it, exact or not."""
         self._exact = False
+        self._resumed = False
+        """A hole took the exact time of what follows it."""
         self._database = ""
         """Of the last `use`: the log has one only where it changes, whoever's it is."""
         self._facts: dict[str, str] = {}
@@ -82,10 +102,32 @@ class _Log:
         self._text: list[str] | None = None
         """Lines of the statement; None before the first entry and within the head of one."""
         self._size = 0
+        self._zone_ns = 0
+        """What local times of stamps of whole seconds are ahead of UTC."""
+        self._zoned = False
+
+    def begin(self, head: str) -> None:
+        """Learn the zone of the times from an entry that has both a time and a timestamp."""
+        local_ns = 0
+        for line in head.split("\n"):
+            try:
+                if match := _TIME.match(line):
+                    local_ns = self._clock.ns(dated(match[2])) if match[2] else 0
+                elif local_ns and (match := _STAMP.fullmatch(line.rstrip("\r"))):
+                    ahead = local_ns - self._clock.epoch(match[1])
+                    self._zone_ns = round(ahead / _QUARTER_NS) * _QUARTER_NS
+                    self._zoned = True
+                    return
+            except ValueError:
+                continue
 
     def take(self, line: str) -> None:
         """Take a line: of the head of an entry, or of its statement."""
         if line.startswith("# "):
+            if both := _TIME_AND_USER.fullmatch(line):
+                self.take(both[1])
+                self.take(both[2])
+                return
             if self._headed(line):
                 return
         elif STARTED.fullmatch(line):
@@ -104,25 +146,26 @@ class _Log:
         if text is None or "Query_time" not in facts:
             return
         self._reading.entries += 1
+        duration = _duration(facts["Query_time"])
         try:
-            duration = round(float(facts["Query_time"]) * _SECOND)
-            exact, moment = self._moment(facts, duration, stamp_ns)
+            exact, moment = self._moment(facts, max(duration, 0), stamp_ns)
         except (ValueError, OverflowError):
-            self._reading.hurt(f"{facts['Query_time']} is no duration, or a time is none")
-            return
-        if not moment:
-            self._reading.foreign += 1
+            exact, moment = False, 0
+        if not moment or "thread" not in facts:
+            if not _COMMAND.fullmatch("\n".join(text)):
+                self._reading.skip(NO_SESSION if moment else NO_TIME)
             return
         if not self._reading.silent and not _ERRORS & facts.keys():
             self._reading.silent = True
             self._reading.notes[SILENT] = None
         facts.setdefault("Schema", self._database)
         done = partial(self._done, "\n".join(text).removesuffix(";"), facts, duration)
-        if exact:
-            done(moment)
+        if exact or self._resumed:
+            self.spread.finish()
+            done(max(moment, self._time_ns))
             return
         self._reading.coarse = True
-        if not stamp_ns:
+        if not stamp_ns and not self._zoned:
             self._reading.notes[LOCAL] = None
         self.spread.add(moment, done)
 
@@ -130,7 +173,21 @@ class _Log:
         """Return whether a time is exact, and that time: of the end, but MariaDB's of the begin."""
         if "Start" in facts:
             return True, self._clock.ns(facts["Start"]) + duration
-        return self._exact, self._time_ns if self._exact else stamp_ns or self._time_ns
+        if self._exact or not (stamp_ns or self._time_ns):
+            return self._exact, self._time_ns
+        if stamp_ns and self._reading.version.startswith(_STARTS_STAMPED):
+            return False, stamp_ns + duration
+        return False, stamp_ns or self._time_ns - self._zone_ns
+
+    def break_off(self) -> None:
+        """Count the last entry as lost, unless its statement has its end."""
+        if self._text and self._text[-1].endswith(";"):
+            self.finish()
+        elif self._facts:
+            self._reading.skip(holes.LOST)
+        self._text, self._facts, self._stamp_ns, self._size = None, {}, 0, 0
+        self._resumed = self._exact or self._resumed
+        self._exact = False
 
     def _headed(self, line: str) -> bool:
         """Take a line of a head; return False where it is one of a statement."""
@@ -140,18 +197,25 @@ class _Log:
                 self._time_ns = self._clock.ns(match[1] or dated(match[2]))
             except ValueError:
                 self._reading.hurt(f"{line[8:]} is no time")
-            self._exact = match[1] is not None
+            self._exact, self._resumed = match[1] is not None, False
             return True
         if match := _USER.fullmatch(line):
             self.finish()
             self._facts = {"user": match[1], "thread": match[3] or f"{match[1]}@{match[2]}"}
+            if not match[3]:
+                self._facts["shared"] = ""
             return True
+        ended = self._text is not None and self._text[-1:] and self._text[-1].endswith(";")
+        if (ended or (self._text is None and not self._facts)) and _NAMELESS.fullmatch(line):
+            self.finish()
+            self._facts = {"user": ""}
         if self._text is not None or not self._facts or _COMMAND.fullmatch(line):
             return False
         pairs = dict(_PAIR.findall(line))
         self._facts.update(pairs)
         if "Thread_id" in pairs:
             self._facts["thread"] = pairs["Thread_id"]
+            self._facts.pop("shared", None)
         return True
 
     def _begun(self, line: str) -> None:
@@ -178,13 +242,17 @@ class _Log:
 
     def _done(self, text: str, facts: dict[str, str], duration: int, moment: int) -> None:
         thread = facts["thread"]
-        start = moment if "QC_hit" in facts else moment - duration
+        start = moment if "QC_hit" in facts else moment - max(duration, 0)
         if "Stored_routine" in facts:
             return  # a part of the CALL that is logged, too
         if match := _COMMAND.fullmatch(text):
-            if match[1] == "Quit":
-                self.assembly.disconnect(thread, start + duration)
+            if match[1] == "Quit" and "shared" not in facts:
+                self.assembly.disconnect(thread, start + max(duration, 0))
+            elif match[1] in _TEXTLESS:
+                self.assembly.skip(EXECUTED)
             return
+        if "shared" in facts:
+            self._reading.notes[ONE_SESSION] = None
         if text.startswith("throttle: "):
             self.assembly.skip(THROTTLED)
             return
@@ -198,7 +266,16 @@ class _Log:
             sqlstate=STATES.get(error, "HY000") if error else "",
             rows=_rows(text, facts),
         )
-        self.assembly.query(thread, action, facts["Schema"])
+        self.assembly.query(thread, action, facts["Schema"], facts["user"])
+
+
+def _duration(text: str) -> int:
+    """Return a duration in nanoseconds; UNKNOWN for what is none."""
+    try:
+        duration = round(float(text) * _SECOND)
+    except (ValueError, OverflowError):
+        return UNKNOWN
+    return duration if 0 <= duration <= _LONGEST_NS else UNKNOWN
 
 
 def _rows(text: str, facts: dict[str, str]) -> int:

@@ -4,11 +4,13 @@ import csv
 import io
 import re
 from collections.abc import Iterable, Iterator
+from itertools import islice
 
 from replayer.capture import assembly
 from replayer.capture.action import Action
 from replayer.capture.clock import STAMP, Clock
-from replayer.capture.entry import Entry, Reading, query_number
+from replayer.capture.entry import HOLED, Entry, Reading, query_number
+from replayer.capture.holes import HOLE
 from replayer.capture.inputs import LONGEST_LINE, Input
 from replayer.capture.logs import Order
 from replayer.capture.prefix import SEVERITIES
@@ -41,11 +43,12 @@ def began(head: str, order: Order) -> int | None:  # noqa: ARG001 - layouts shar
 
 def _begin(head: str) -> list[str] | None:
     """Return the first record, of which no more than its message need be there."""
-    match = _STARTS.search(head)
-    if match is None:
-        return None
-    row = _first(head[match.start() :], _MESSAGE + 1)
-    return row if row is not None and row[_MESSAGE - 2] in SEVERITIES else None
+    # A hole may have cut off the first ones.
+    for match in islice(_STARTS.finditer(head), _MOST_JOINED):
+        row = _first(head[match.start() :], _MESSAGE + 1)
+        if row is not None and row[_MESSAGE - 2] in SEVERITIES:
+            return row
+    return None
 
 
 def read(inputs: Iterable[Input], order: Order) -> Iterator[list[Action]]:
@@ -54,8 +57,11 @@ def read(inputs: Iterable[Input], order: Order) -> Iterator[list[Action]]:
     for source in inputs:
         line = 1
         for text in _records(source.blocks(order.advance), order.reading):
-            rows = _rows(text, f"{source.name}: line", line, order.reading)
+            whole_text, cut = _cut_off(text)
+            rows = _rows(whole_text, f"{source.name}: line", line, order.reading)
             yield whole.take(_entries(rows, clock, order.reading))
+            if cut:
+                yield whole.take(_entries([cut], clock, order.reading))
             line += text.count("\n")
     assembly.note_zones(clock, order.reading)
     yield whole.finish()
@@ -75,11 +81,17 @@ def _first(text: str, columns: int = _FEWEST) -> list[str] | None:
 
 def _records(blocks: Iterable[str], reading: Reading) -> Iterator[str]:
     """Yield texts of whole records, cut where one begins and no quote is open."""
-    held, dropping = "", False
+    held, dropping, first = "", False, 0
     for block in blocks:
+        if block == HOLE:
+            if not dropping:
+                yield held + HOLE
+            # What follows is the end of a record, unless it begins one.
+            held, dropping, first = "", True, 0
+            continue
         text = held + block
         if dropping:
-            after = _STARTS.search(text, 1)
+            after = _STARTS.search(text, first)
             dropping, text = after is None, text[after.start() if after else -_LONGEST_BEGIN :]
         stop = 0 if dropping else _boundary(text)
         if not stop and not dropping and len(text) > LONGEST_LINE:
@@ -87,12 +99,34 @@ def _records(blocks: Iterable[str], reading: Reading) -> Iterator[str]:
             if not stop:
                 # One record without an end.
                 reading.skip(assembly.CUT_TEXT)
-                dropping, text = True, text[-_LONGEST_BEGIN:]
+                dropping, first, text = True, 1, text[-_LONGEST_BEGIN:]
         if stop:
             yield text[:stop]
         held = text[stop:]
     if held and not dropping:
         yield held
+
+
+def _cut_off(text: str) -> tuple[str, list[str]]:
+    """Return the text before a record that a hole cut off, and what is there of that one."""
+    if not text.endswith(HOLE):
+        return text, []
+    text = text.removesuffix(HOLE)
+    starts = [match.start() for match in _STARTS.finditer(text)][-_MOST_COUNTS:]
+    # What looks like a begin may stand in a statement.
+    outside = [start for start in starts if not text.count('"', 0, start) % 2]
+    if not starts:
+        return text, []
+    start = (outside or starts)[-1]
+    piece = text[start:]
+    open_quote = piece.count('"') % 2
+    row = _first(piece + '"' * open_quote, 1)
+    if row is None or (text.endswith("\n") and not open_quote):
+        return text if row is not None else text[:start], []
+    severity = f"{HOLED}{row[11] if len(row) > 11 else ''}"
+    row = [*row, *[""] * (_FEWEST - len(row))][:_FEWEST]
+    row[11] = severity
+    return text[:start], row
 
 
 def _boundary(text: str) -> int:
@@ -172,7 +206,7 @@ def _entries(rows: Iterable[list[str]], clock: Clock, reading: Reading) -> Itera
                 row[22],
                 row[4],
                 query_number(query_id) if query_id else 0,
-                int(row[6]),
+                int(row[6] or 0),
             )
         except ValueError:
             reading.hurt("a record has no time or no number of its line")

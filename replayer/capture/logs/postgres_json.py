@@ -5,10 +5,11 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from replayer.capture import assembly, prefix
+from replayer.capture import assembly, holes, prefix
 from replayer.capture.action import Action
 from replayer.capture.clock import Clock
 from replayer.capture.entry import Entry, Reading, query_number
+from replayer.capture.holes import HOLE
 from replayer.capture.inputs import CUT, Input
 from replayer.capture.lines import Joiner
 from replayer.capture.logs import Order
@@ -21,6 +22,9 @@ _TEXTS = ("textPayload", "log", "message", "msg", "line", "MESSAGE")
 """Keys of envelopes around a line of a log."""
 _TIMES = ("timestamp", "time", "ts", "@timestamp")
 _LONG = re.compile(r'\{"[^\n]{1,2000}"error_severity": ?"')
+_MESSAGE = re.compile(r'"message": ?"([^"]{20})')
+_OF_STATEMENTS = re.compile(r"(?:duration: |statement: |execute )")
+_FAILED = re.compile(r'"error_severity": ?"(?:ERROR|FATAL)"')
 _STRINGS = {str}
 _SAMPLES = 500
 _WINDOW = 16
@@ -112,8 +116,7 @@ class _Reader:
             return ()
         reading = self._order.reading
         if line[-1] == CUT:
-            reading.skip(assembly.CUT_TEXT)
-            return ()
+            return self._cut(line)
         try:
             one = json.loads(line)
         except (ValueError, RecursionError):
@@ -126,6 +129,17 @@ class _Reader:
         if fields is None:
             return self._enveloped(one)
         return _entry(fields, self.clock, reading, where)
+
+    def _cut(self, line: str) -> Iterable[Entry]:
+        """Count the statement of a line that is too long, or that a hole cut off."""
+        if not line.endswith(HOLE):
+            self._order.reading.skip(assembly.CUT_TEXT)
+            return ()
+        message = _MESSAGE.search(line)
+        statement = message is None or _OF_STATEMENTS.search(message[1]) or _FAILED.search(line)
+        if statement and line.startswith("{"):
+            self._order.reading.skip(holes.LOST)
+        return self._joiner.break_off() if self._joiner is not None else ()
 
     def _enveloped(self, one: Mapping[str, Any]) -> Iterable[Entry]:
         """Return what is whole after one more line in an envelope."""

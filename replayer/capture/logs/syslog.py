@@ -8,6 +8,7 @@ from replayer.capture import assembly, prefix
 from replayer.capture.action import Action
 from replayer.capture.clock import MONTHS, ZONE, Clock, Yearless
 from replayer.capture.entry import Entry
+from replayer.capture.holes import HOLE
 from replayer.capture.inputs import Input
 from replayer.capture.lines import Joiner
 from replayer.capture.logs import Order
@@ -89,9 +90,12 @@ class _Lines:
     def entries(self) -> Iterator[list[Entry]]:
         """Yield the entries, put together from their parts."""
         for lines in self._source.lines(self._order.advance):
+            holed = lines[-1].endswith(HOLE)
+            if holed:
+                lines[-1] = lines[-1].removesuffix(HOLE)
             for line in lines:
                 self._line(line)
-            yield self._joiner.ready()
+            yield self._joiner.break_off() if holed else self._joiner.ready()
         yield self._joiner.finish(cut=self._source.unfinished)
 
     def _line(self, line: str) -> None:

@@ -1,12 +1,11 @@
 """Which hosts have a part in a run, and where it works: here, or on the host of the database."""
 
 import contextlib
-import importlib
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from replayer.cluster import calls
+from replayer.cluster import calls, hosts
 from replayer.errors import Impossible
 from replayer.model import Run
 from replayer.run.context import Progress
@@ -81,8 +80,6 @@ def _agents(order: Order, wanted: Wanted, progress: Progress) -> Iterator[tuple[
 
 @contextlib.contextmanager
 def _connected(wanted: Wanted, progress: Progress) -> Iterator[Any]:
-    # Not at the top: it needs a package that a run on one host does without.
-    hosts = importlib.import_module("replayer.cluster.hosts")
     names = ", ".join(filter(None, dict.fromkeys((*wanted.clients, wanted.watch, wanted.cluster))))
     with contextlib.ExitStack() as stack:
         with progress.task(f"start agents on {names}"):

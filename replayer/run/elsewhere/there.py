@@ -2,13 +2,13 @@
 
 import contextlib
 import functools
-import importlib
 import traceback
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from replayer import errors, signals
+from replayer.cluster import hosts
 from replayer.engines import engine
 from replayer.errors import Interrupted, ReplayerError
 from replayer.results import store
@@ -73,8 +73,6 @@ def _clients(passport: Any) -> Iterator[Clients]:
     if passport is None:
         yield HERE
         return
-    # Not at the top: it needs a package that a run on one host does without.
-    hosts = importlib.import_module("replayer.cluster.hosts")
     with hosts.rejoined(passport) as clients:
         yield clients
 

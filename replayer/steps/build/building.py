@@ -79,7 +79,7 @@ class Build:
             begin_ns = self.context.sampler.mark()
             if done is None:
                 self._create()
-                with self._watched(0, len(doubling.SEEDS)):
+                with self._watched(0, len(persons.SEEDS)):
                     builder.seed()
             for one in todo:
                 with self._watched(one.number, one.rows):
@@ -199,7 +199,7 @@ class Build:
     def _point(self) -> _Point:
         verb = self.database.engine.verb(persons.WAL)
         cpu = self.context.server.cpu_seconds()
-        wal = int(self.database.value(verb)) if verb is not None else None
+        wal = self.database.number(verb) if verb is not None else None
         return _Point(time.monotonic_ns(), wal, cpu)
 
 

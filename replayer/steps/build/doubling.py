@@ -25,14 +25,12 @@ from replayer.engines.driver import Connector
 from replayer.engines.verbs import Asked, Verb
 from replayer.errors import ReplayerError
 from replayer.tables import persons
-from replayer.tables.persons import Shape
+from replayer.tables.persons import SEEDS, Shape
 from replayer.watch.workers import Barrier, Counter, Report, WorkerPool
 
 if TYPE_CHECKING:
     from replayer.engines.connection import Database
 
-SEEDS = ("Jordan", "Kumar", "Duglas", "Johnson", "Petrov", "Hiraga")
-"""The last names of the first six rows, whose ids count from 100."""
 LONGEST_NAME = 255
 
 _POLL_SECONDS = 0.002

@@ -11,7 +11,7 @@ from replayer.model import Fact
 from replayer.run.context import Context
 from replayer.steps.build import doubling
 from replayer.steps.build.spec import Spec
-from replayer.tables.persons import Shape
+from replayer.tables.persons import SEEDS, Shape
 
 _MOST_SEGMENTS = 1024
 """Where the size of a segment is not given it grows, so that there are no more than this."""
@@ -33,7 +33,7 @@ def layout_of(spec: Spec, engine: Engine) -> str:
 
 def segment_rows_of(spec: Spec, engine: Engine, layout: str) -> int:
     """Return the rows of a segment; raise Impossible for a number that no doubling gives."""
-    seeds = len(doubling.SEEDS)
+    seeds = len(SEEDS)
     keys = engine.spec.layouts.get(layout, Layout())
     if spec.segment_rows is None:
         rows = keys.segment_rows
@@ -137,7 +137,7 @@ def check_space(
         compression=shape.compression,
         segments=_segments(spec, shape),
     )
-    data, wal = int(row["table_bytes"]), int(row["wal_bytes"])
+    data, wal = row.number("table_bytes"), row.number("wal_bytes")
     wanted = data + wal + _MARGIN_BYTES + int(_MARGIN_SHARE * (data + wal))
     free = free_bytes(folder) + freed
     if wanted > free:

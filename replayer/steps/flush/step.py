@@ -95,7 +95,7 @@ def run(_spec: Spec, context: Context) -> None:
 
 def _wal(database: Database) -> int | None:
     verb = database.engine.verb(persons.WAL)
-    return int(database.value(verb)) if verb is not None else None
+    return database.number(verb) if verb is not None else None
 
 
 def _vacuum(state: State, context: Context, database: Database) -> None:

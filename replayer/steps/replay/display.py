@@ -94,9 +94,10 @@ def _divergences(result: StepResult) -> Iterator[Part]:
     real = [row for row in rows if row["what"] != "varying"]
     for against in dict.fromkeys(row["against"] for row in real):
         own = [row for row in real if row["against"] == against]
+        many = len({row["fingerprint"] for row in own})
         side = "the log" if against == "log" else against
         yield Sentence(
-            f"{len(own):,} fingerprints ended otherwise than in {side}; the first at {_first(own)}",
+            f"{many:,} fingerprints ended otherwise than in {side}; the first at {_first(own)}",
             Tone.BAD,
         )
     if real:

@@ -28,6 +28,19 @@ def query(text: str) -> bytes:
     return b"Q" + _LENGTH.pack(4 + len(body)) + body
 
 
+def failing(sqlstate: str, *, begins: bool, ends: bool) -> bytes:
+    """Return a query after which a transaction is where a statement left it that failed so.
+
+    `begins` where the statement's text began the transaction, `ends` where it was its end.
+    """
+    if ends:
+        return query("ROLLBACK")
+    first = "BEGIN; " if begins else ""
+    return query(
+        f"{first}DO $$BEGIN RAISE 'it failed in the log' USING ERRCODE = '{sqlstate}'; END$$"
+    )
+
+
 def parse(name: bytes, text: bytes) -> bytes:
     """Return Parse; the server chooses all types."""
     body = name + b"\0" + text + b"\0" + _NO_FORMATS
@@ -92,6 +105,14 @@ def row(cells: Sequence[bytes | None]) -> bytes:
         _NULL if cell is None else _LENGTH.pack(len(cell)) + cell for cell in cells
     )
     return b"D" + _LENGTH.pack(4 + len(body)) + body
+
+
+COPY_DONE = b"c" + _LENGTH.pack(4)
+
+
+def copy_data(data: bytes) -> bytes:
+    """Return CopyData."""
+    return b"d" + _LENGTH.pack(4 + len(data)) + data
 
 
 COPY_FAIL = b"f" + _LENGTH.pack(4 + len(b"not captured\0")) + b"not captured\0"

@@ -12,6 +12,7 @@ import re
 import select
 import struct
 import threading
+from collections.abc import Generator
 from hashlib import blake2b
 from typing import Any
 
@@ -25,6 +26,7 @@ _EOF_BYTES = 9
 _LARGEST = 0xFFFFFF
 _IN_TRANSACTION, _MORE_RESULTS = 1, 8
 _MASK = (1 << 64) - 1
+_DEADLOCK = "40001"
 _MATCHED = re.compile(rb"Rows matched: (\d+)")
 _PASSING = frozenset({1040, 1203, 1226, 2002, 2003, 2006, 2013, 1053})
 """Too many connections, of all or of one user; a server that is not there, or stops."""
@@ -39,6 +41,14 @@ def query(text: bytes) -> bytes:
         number = (number + 1) & 0xFF
         if len(part) < _LARGEST:
             return b"".join(parts)
+
+
+def failing(sqlstate: str) -> bytes:
+    """Return a query that leaves a transaction where a statement left it that failed so.
+
+    A deadlock ends all of it; of what else fails only the statement itself is undone.
+    """
+    return query(b"ROLLBACK" if sqlstate == _DEADLOCK else b"DO 0")
 
 
 class Connecting:
@@ -117,6 +127,7 @@ class Connection:
         self._hashes = verify == "hash"
         self.prepared: dict[bytes, int] = {}
         self.unsent = b""
+        self.feed = -1
         self.sqlstate, self.rows, self.hash = "", -1, 0
         self.matched = -1
         self._status = 0
@@ -134,6 +145,11 @@ class Connection:
         self._columns = -1
         """Descriptions of columns that are still to come; -1 before an answer, 0 among rows."""
         self._continues = False
+
+    @property
+    def session(self) -> int:
+        """Return the number of the session in the server."""
+        return int(self._connection.thread_id())
 
     @property
     def idle(self) -> bool:
@@ -209,7 +225,7 @@ class Connection:
         if kind == _ERR:
             state = payload[4:9] if payload[3:4] == b"#" else b"HY000"
             self._error = state.decode("ascii", "replace")
-            self._status = self._status if self._error != "40001" else 0
+            self._status = self._status if self._error != _DEADLOCK else 0
             return True
         if self._columns < 0:
             return self._take_first(kind, payload)
@@ -281,3 +297,16 @@ def _number(payload: bytes, place: int) -> tuple[int, int]:
         return first, place + 1
     width = {0xFC: 2, 0xFD: 3, 0xFE: 8}.get(first, 0)
     return int.from_bytes(payload[place + 1 : place + 1 + width], "little"), place + 1 + width
+
+
+def blocked(conninfo: str, statement: str) -> Generator[list[tuple[int, int]], None, None]:
+    """Yield who waits for whom, each time that it is asked for; end where that cannot be asked."""
+    with contextlib.suppress(Exception):
+        arguments = json.loads(conninfo)
+        arguments.pop("first", None)
+        with contextlib.closing(driver.opened("pymysql", {**arguments, "autocommit": True})) as own:
+            while True:
+                with own.cursor() as cursor:
+                    cursor.execute(statement)
+                    rows = cursor.fetchall()
+                yield [(int(waits), int(whom)) for waits, whom in rows]

@@ -29,9 +29,11 @@ from replayer.steps.replay.tally import (
 )
 from replayer.steps.replay.worker import (
     GIVEN_UP,
+    IMPOSED_FAILURES,
     LOST_SESSIONS,
     NOT_RUN,
     ORDER_TIMEOUTS,
+    OUT_OF_TURN,
     REFUSED,
     SHARED,
 )
@@ -98,6 +100,8 @@ def _by_fingerprint(spec: Spec, schedule: Schedule, tally: Tally) -> Iterator[Re
     service = by_fingerprint(_of(tally.service, heavy))
     response = by_fingerprint(_of(tally.response, heavy))
     errors, logged = by_code(tally.errors), by_code(tally.logged)
+    here, there = by_code(tally.here), by_code(tally.there)
+    others = by_code(tally.others_here), by_code(tally.others_there)
     consequences, rows = dict(tally.consequences.items()), dict(tally.rows.items())
     hashes = dict(tally.hashes.items())
     against = {
@@ -118,6 +122,9 @@ def _by_fingerprint(spec: Spec, schedule: Schedule, tally: Tally) -> Iterator[Re
             errors=errors.get(place, {}),
             consequences=consequences.get(place, 0),
             logged_errors=logged.get(place, {}),
+            failed_here=here.get(place, {}),
+            failed_there=there.get(place, {}),
+            failed_otherwise=(others[0].get(place, {}), others[1].get(place, {})),
             rows=rows.get(place, 0) if spec.verify != "none" and done else None,
             held_rows=against["held_rows"].get(place),
             logged_rows=against["logged_rows"].get(place),
@@ -232,6 +239,8 @@ def _facts(spec: Spec, window: Window) -> dict[str, str | int | float | bool]:
         "replay.sessions_lost": happened.get(LOST_SESSIONS, 0),
         "replay.connections_refused": happened.get(REFUSED, 0),
         "replay.order_timeouts": happened.get(ORDER_TIMEOUTS, 0),
+        "replay.out_of_turn": happened.get(OUT_OF_TURN, 0),
+        "replay.imposed": happened.get(IMPOSED_FAILURES, 0),
         "replay.not_run": happened.get(NOT_RUN, 0),
     }
 
@@ -272,14 +281,29 @@ def _notes(spec: Spec, window: Window) -> Iterator[str]:
             f"{follow:,} answers had other rows than the log only after something in the same "
             f"transaction ended otherwise"
         )
+    yield from _order_notes(spec, happened)
+    share = divergence.ran(tuple(_planned_and_done(window)))
+    if window.whole and share < divergence.LEAST_RAN:
+        yield (f"only {share:.1%} of the work ran: this replay is not comparable with another one")
+
+
+def _order_notes(spec: Spec, happened: Mapping[str, int]) -> Iterator[str]:
     if happened.get(ORDER_TIMEOUTS):
         yield (
             f"{happened[ORDER_TIMEOUTS]:,} statements waited for more than "
             f"{spec.order_timeout:g} s for their place in the order, and went without it"
         )
-    share = divergence.ran(tuple(_planned_and_done(window)))
-    if window.whole and share < divergence.LEAST_RAN:
-        yield (f"only {share:.1%} of the work ran: this replay is not comparable with another one")
+    if happened.get(OUT_OF_TURN):
+        yield (
+            f"{happened[OUT_OF_TURN]:,} statements went before their turn: those whose turn it was "
+            f"waited in the server for locks of theirs"
+        )
+    if happened.get(IMPOSED_FAILURES):
+        yield (
+            f"{happened[IMPOSED_FAILURES]:,} statements that lost to others in the source "
+            f"(deadlocks, lock timeouts, cancelled ones) were not run: each failed here in its "
+            f"place, as it did there"
+        )
 
 
 def _planned_and_done(window: Window) -> Iterator[Replayed]:

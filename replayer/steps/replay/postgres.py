@@ -3,13 +3,14 @@
 libpq makes the connection; from then on its messages are written and read here.
 """
 
+import contextlib
 import ctypes
 import functools
 import os
 import re
 import select
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,8 @@ from replayer.steps.replay import message
 from replayer.steps.replay.broken import LOST, Gone, Refused
 
 _READ = 1 << 16
+_FED = 1 << 18
+"""Bytes of a file that are sent as one message of COPY."""
 _HEAD = struct.Struct(">BI")
 _SHORT = 96
 """Bytes of an answer whose meaning is remembered: most writes are answered alike."""
@@ -149,6 +152,9 @@ class Connection:
         self.matched = -1
         """Of the last answer that is complete."""
         self.unsent = b""
+        self.feed = -1
+        self._fed = -1
+        """Bytes of it that were sent so far; -1 while none are asked for."""
         self._came = b""
         self._place = 0
         self._parts: list[bytes] = []
@@ -158,6 +164,11 @@ class Connection:
         self._parsing: bytes | None = None
         self._known: dict[bytes, tuple[str, int, int]] = {}
         self._start()
+
+    @property
+    def session(self) -> int:
+        """Return the number of the session's process."""
+        return int(self._pg.backend_pid)
 
     @property
     def idle(self) -> bool:
@@ -171,6 +182,10 @@ class Connection:
     def send(self, whole: bytes, *, extended: bool, in_order: bool) -> None:
         """Send a message; what the socket does not take at once goes with `flush`."""
         self._extended, self._in_order = extended, in_order
+        if self.unsent:
+            # What a COPY that failed still had to send.
+            whole = self.unsent + whole
+            self.unsent = b""
         try:
             sent = os.write(self.fd, whole)
         except (BlockingIOError, InterruptedError):
@@ -198,10 +213,25 @@ class Connection:
         """Send more of what could not be sent at once."""
         try:
             self.unsent = self.unsent[os.write(self.fd, self.unsent) :]
+            if not self.unsent and self._fed >= 0:
+                self._feed_more()
         except (BlockingIOError, InterruptedError):
             return
         except OSError as error:
             self._last_words(error)
+
+    def _feed_more(self) -> None:
+        """Have the next part of a file sent, or that it was all."""
+        data = os.pread(self.feed, _FED, self._fed)
+        self._fed += len(data)
+        self.unsent += message.copy_data(data) if data else message.COPY_DONE
+        if not data:
+            self._end_feed()
+
+    def _end_feed(self) -> None:
+        """Take COPY as over for the client; in the extended protocol its Sync was skipped."""
+        self._fed = self.feed = -1
+        self.unsent += message.SYNC if self._extended else b""
 
     def _last_words(self, error: OSError) -> None:
         """Raise Gone with what the server said before it closed the connection."""
@@ -286,12 +316,19 @@ class Connection:
     def _take_other(self, kind: int, body: bytes) -> None:
         if kind == _ERROR:
             self._error = self._error or _sqlstate(body)
+            if self._fed >= 0:
+                self._end_feed()
+                self.flush()
             if self._parsing is not None:
                 self.prepared.pop(self._parsing, None)
         elif kind == _PARSED:
             self._parsing = None
         elif kind == _SETTING and self._read_only and body.startswith(_WRITABLE):
             raise Gone("its session is not read only any more", LOST)
+        elif kind == _COPY_IN and self.feed >= 0:
+            self._fed = 0
+            self._feed_more()
+            self.flush()
         elif kind == _COPY_IN:
             # In the extended protocol the server has skipped the Sync that came before.
             self.unsent += message.COPY_FAIL + (message.SYNC if self._extended else b"")
@@ -309,6 +346,7 @@ class Connection:
             self._known[whole] = (self.sqlstate, self.rows, status)
         self._came = b""
         self._parsing = None
+        self.feed = -1
         self._start()
 
     def close(self) -> None:
@@ -386,6 +424,17 @@ class Encrypted(Connection):
         if self._read_only and b"off" in reported:
             raise Gone("its session is not read only any more", LOST)
 
+    def _put_copy(self) -> None:
+        """Give libpq the data of a COPY, which it keeps until the server takes it."""
+        place = 0
+        while self.feed >= 0 and (data := os.pread(self.feed, _FED, place)):
+            self._pg.put_copy_data(data)
+            place += len(data)
+        self._pg.put_copy_end(b"not captured" if self.feed < 0 else None)
+        self.feed = -1
+        self.unsent = b"\0"
+        self.flush()
+
     def _take_result(self, result: Any) -> None:
         if result.status == pq.ExecStatus.FATAL_ERROR:
             code = result.error_field(pq.DiagnosticField.SQLSTATE) or LOST.encode()
@@ -393,7 +442,7 @@ class Encrypted(Connection):
             if self._pg.status == pq.ConnStatus.BAD:
                 raise Gone("the server closed the connection", self._error)
         elif result.status == pq.ExecStatus.COPY_IN:
-            self._pg.put_copy_end(b"not captured")
+            self._put_copy()
         elif result.status == pq.ExecStatus.COPY_OUT:
             while self._pg.get_copy_data(0)[0] > 0:
                 pass
@@ -411,3 +460,19 @@ def _sqlstate(body: bytes) -> str:
         if field[:1] == b"C":
             return field[1:].decode("ascii", "replace")
     return "XX000"
+
+
+def blocked(conninfo: str, statement: str) -> Generator[list[tuple[int, int]], None, None]:
+    """Yield who waits for whom, each time that it is asked for; end where that cannot be asked."""
+    own = pq.PGconn.connect(conninfo.encode())
+    with contextlib.ExitStack() as stack:
+        stack.callback(own.finish)
+        stack.enter_context(contextlib.suppress(OperationalError))
+        while own.status == pq.ConnStatus.OK:
+            result = own.exec_(statement.encode())
+            if result.status != pq.ExecStatus.TUPLES_OK:
+                return
+            yield [
+                (int(result.get_value(row, 0) or 0), int(result.get_value(row, 1) or 0))
+                for row in range(result.ntuples)
+            ]

@@ -7,8 +7,15 @@ all the same is closed before its next statement.
 """
 
 import re
+from typing import TYPE_CHECKING
 
-from replayer.capture.fingerprint import Fingerprints, cheap_form
+from replayer.later import Later
+
+if TYPE_CHECKING:
+    from replayer.capture import fingerprint
+else:
+    # It loads sqlglot, and only a replay that is to change nothing asks for it.
+    fingerprint = Later("replayer.capture.fingerprint")
 
 _READS = frozenset({"select", "begin", "commit", "rollback", "set"})
 _BETWEEN = r"(?:[\s*/]|/\*.*?\*/|--[^\n]*\n|#[^\n]*\n)+"
@@ -33,13 +40,13 @@ class Reading:
 
     def __init__(self, wire: str) -> None:
         self._wire = wire
-        self._fingerprints = Fingerprints(wire)
+        self._fingerprints = fingerprint.Fingerprints(wire)
 
     def only(self, text: str) -> bool:
         """Tell whether a text is one statement that reads, or of a transaction, or of settings."""
-        fingerprint = self._fingerprints.statement(text).fingerprint
-        if fingerprint.kind not in _READS or fingerprint.writes or _LEAVES.search(text):
+        known = self._fingerprints.statement(text).fingerprint
+        if known.kind not in _READS or known.writes or _LEAVES.search(text):
             return False
-        if ";" in cheap_form(text, self._wire):
+        if ";" in fingerprint.cheap_form(text, self._wire):
             return False
-        return fingerprint.kind == "select" or not _CHANGES.search(text)
+        return known.kind == "select" or not _CHANGES.search(text)

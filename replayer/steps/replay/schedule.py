@@ -13,7 +13,7 @@ import numpy as np
 
 from replayer.capture.action import UNKNOWN, Action, Fingerprint, Place, Session, Statement
 from replayer.steps.replay import message, mysql
-from replayer.steps.replay.gate import Sequenced
+from replayer.steps.replay.gate import Sequenced, client_number
 from replayer.steps.replay.reading import Reading
 from replayer.steps.replay.spec import Spec
 from replayer.steps.replay.spool import Spool
@@ -22,12 +22,15 @@ from replayer.steps.replay.work import (
     CONNECT,
     DISCONNECT,
     EXTENDED,
+    FED,
     FORGETS,
+    IMPOSED,
     IN_ORDER,
     NAMED,
     NOWHERE,
     PARTS,
     WHOLE,
+    Blocked,
     Job,
     Prepared,
     Record,
@@ -49,6 +52,12 @@ _MOST_HELD = 1 << 16
 """Records of all sessions that wait to be a whole chunk: then shorter ones are written."""
 _NO_NAME = "one that the log does not name"
 _COUNTED = frozenset({"select", "insert", "update", "delete"})
+_BY_OTHERS = re.compile(r"40[0-9A-Z]{3}|57[0-9A-Z]{3}|55P03")
+"""SQLSTATEs of statements that other sessions, a clock or an operator ended: rolled back as a
+victim, cancelled, waiting for a lock for too long.  What they do is no matter of the data."""
+_BY_OTHERS_IN_MYSQL = frozenset({"40001", "70100"})
+_NO_STATE, _SHORTEST_WAIT = "HY000", _SECOND
+"""Of a lock that was waited for in vain MySQL has no SQLSTATE of its own; it waits for seconds."""
 _ORDERED = re.compile(r"\border\s+by\b", re.IGNORECASE)
 
 
@@ -116,8 +125,10 @@ class Planner:
         errors_logged: bool = True,
         span_ns: int = 0,
         folder: Path | None = None,
+        blocked: Blocked | None = None,
     ) -> None:
         self._spec = spec
+        self._blocked = blocked
         self._conninfo = conninfo
         self._described: dict[int, Session] = {}
         self._wire = wire
@@ -125,6 +136,8 @@ class Planner:
         with contextlib.ExitStack() as made:
             self._processes = [_Process(_spool(made, folder)) for _ in range(processes)]
             self._close = made.pop_all().close
+        self.feeds: tuple[Descriptor, ...] = ()
+        """Files with data for COPY FROM STDIN."""
         self._count = self._held = 0
         self._order = Sequenced()
         self._sessions: dict[int, _Session | None] = {}
@@ -156,8 +169,13 @@ class Planner:
         """Take who a session is, before its first action."""
         self._described[session.number] = session
 
-    def add(self, action: Action, statement: Statement | None, place: Place) -> None:
-        """Take the next action; they come by their starts, which count from the first of all."""
+    def add(
+        self, action: Action, statement: Statement | None, place: Place, feed: int = -1
+    ) -> None:
+        """Take the next action; they come by their starts, which count from the first of all.
+
+        `feed` is the place among `feeds` of the data that a COPY FROM STDIN asks for.
+        """
         since = action.start_ns
         if since < self._from_ns or (self._until_ns is not None and since >= self._until_ns):
             if statement is not None:
@@ -175,9 +193,8 @@ class Planner:
             if statement is not None:
                 self._others[self._of_others[action.session]] += 1
         else:
-            self._put(
-                session, self._record(action, statement, place, self._intended(action, since))
-            )
+            record = self._record(action, statement, place, self._intended(action, since))
+            self._put(session, self._sent(record, action, statement, feed))
             process = self._processes[session.process]
             end = since + max(0, action.duration_ns)
             process.last_ns[session.place] = max(process.last_ns[session.place], end)
@@ -186,6 +203,23 @@ class Planner:
         if ends:
             self._of_others.pop(action.session, None)
             del self._sessions[action.session]
+
+    def _sent(
+        self, record: Record, action: Action, statement: Statement | None, feed: int
+    ) -> Record:
+        """Return a record as it is sent: made to fail as in the log, or with the data of a file.
+
+        `feed` is the number of the file, -1 for none; what is made to fail takes no data.
+        """
+        if statement and self._spec.order != "none" and self._is_by_others(action):
+            return self._impose(record, action, statement.fingerprint)
+        if feed >= 0:
+            return record._replace(flags=record.flags | (feed + 1) << FED)
+        return record
+
+    def leave_out(self, left_out: Mapping[str, int]) -> None:
+        """Count statements that were not added, by the reason."""
+        self._left_out.update(left_out)
 
     def _intended(self, action: Action, since: int) -> int:
         """Return when an action is to start, in ns since the begin of the replay."""
@@ -255,6 +289,31 @@ class Planner:
             *(chain, turn, logged, named, flags, rows, part),
         )
 
+    def _is_by_others(self, action: Action) -> bool:
+        """Tell whether a statement failed by what other sessions did, or when they did it."""
+        code = action.sqlstate
+        if self._wire == "mysql":
+            waited = code == _NO_STATE and action.duration_ns >= _SHORTEST_WAIT
+            return waited or code in _BY_OTHERS_IN_MYSQL
+        return _BY_OTHERS.fullmatch(code) is not None
+
+    def _impose(self, record: Record, action: Action, fingerprint: Fingerprint) -> Record:
+        """Return what has a statement fail as it did, when it did, and wait for no turn.
+
+        It changed nothing but what became of its transaction; run, it could go well, or have
+        another session fail in its place.
+        """
+        if self._wire == "mysql":
+            payload = mysql.failing(action.sqlstate)
+        else:
+            begins, ends = fingerprint.kind == "begin", fingerprint.kind == "commit"
+            payload = message.failing(action.sqlstate, begins=begins, ends=ends)
+        end = record.start_ns + round(max(0, action.duration_ns) / (self._spec.speed or 1))
+        return record._replace(
+            does=WHOLE, payload=payload, start_ns=end, chain=UNKNOWN, turn=UNKNOWN, named=-1,
+            flags=record.flags & ~EXTENDED | IMPOSED,
+        )  # fmt: skip
+
     def _fingerprint(self, fingerprint: Fingerprint) -> int:
         place = self._places.get(fingerprint.number)
         if place is None:
@@ -283,10 +342,10 @@ class Planner:
                 first = pending[session.opened]
                 pending[session.opened] = first._replace(needs=record.ends)
                 session.opened = -1
-                self._note_order(record)
+                self._note_order(session, record)
                 return
         pending.append(record)
-        self._note_order(record)
+        self._note_order(session, record)
         if len(pending) >= Spool.CHUNK and session.opened < 0:
             self._write(session)
         elif self._held >= _MOST_HELD:
@@ -308,13 +367,14 @@ class Planner:
         self._held -= len(session.pending)
         session.pending.clear()
 
-    def _note_order(self, record: Record) -> None:
+    def _note_order(self, session: _Session, record: Record) -> None:
         if self._spec.order == "none":
             return
+        owner = client_number(session.process, session.place, len(self._processes))
         if record.ends >= 0:
-            self._order.ends(record.ends)
+            self._order.ends(record.ends, owner)
         if record.chain >= 0:
-            self._order.takes(record.chain, record.turn)
+            self._order.takes(record.chain, record.turn, owner)
 
     @contextlib.contextmanager
     def schedule(self) -> Iterator[Schedule]:
@@ -327,7 +387,8 @@ class Planner:
         with contextlib.ExitStack() as stack:
             shared = None
             if self._spec.order != "none":
-                shared = stack.enter_context(self._order.shared(len(self._processes)))
+                most = max(len(one.sessions) for one in self._processes)
+                shared = stack.enter_context(self._order.shared(len(self._processes), most))
             prepared = tuple(
                 Prepared(message.encoded(name), message.encoded(text))
                 for name, text in self._prepared
@@ -347,12 +408,14 @@ class Planner:
                         sessions=process.sessions,
                         prepared=prepared,
                         order=shared,
+                        blocked=self._blocked,
                         order_timeout=self._spec.order_timeout,
                         speed=self._spec.speed,
                         verify=self._spec.verify,
                         slots=slots,
                         connections=limit,
                         read_only=self._spec.read_only,
+                        feeds=self.feeds,
                     )
                 )
             yield Schedule(

@@ -1,11 +1,23 @@
 """The keys of a replay."""
 
-from typing import Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, StringConstraints, model_validator
 
 from replayer import units
 from replayer.model import StepSpec, Temperature
+
+
+def _texts(values: Any) -> Any:
+    """Take a number as a name, as the digits of a fingerprint may all be decimal."""
+    if isinstance(values, list | tuple):
+        return tuple(str(one) if type(one) is int else one for one in values)
+    return values
+
+
+Names = Annotated[
+    tuple[Annotated[str, StringConstraints(min_length=1)], ...], BeforeValidator(_texts)
+]
 
 
 class Spec(StepSpec):
@@ -35,6 +47,20 @@ class Spec(StepSpec):
     database: str = ""
     """Of a capture of several databases the one whose sessions are replayed; all of them if it is
     not given."""
+    users: Names = ()
+    """Whose sessions are replayed, all of them if none is given; * and ? stand for other
+    characters, and a name after ! is left out."""
+    applications: Names = ()
+    """By which application_name sessions are replayed, written as in `users`."""
+    fingerprints: Names = ()
+    """Which statements are replayed, each with its whole transaction: the 16 digits that a report
+    has for a fingerprint, or its normalised text, written as in `users`."""
+    tables: Names = ()
+    """On which tables a transaction must have a statement to be replayed, written as in `users`,
+    with or without a schema."""
+    copy_from: str = ""
+    """A folder with the data for COPY FROM STDIN, which no log has: schema.table.copy for each COPY
+    of a table, or schema.table.N.copy for its N-th; a COPY without data is left out."""
     begin: units.Duration | None = Field(None, ge=0, alias="from")
     """Second of the capture at which the replay begins; all of it unless it is given."""
     until: units.Duration | None = Field(None, gt=0)

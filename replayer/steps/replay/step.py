@@ -15,6 +15,7 @@ from typing import Any
 
 from replayer import journal
 from replayer.analysis import divergence
+from replayer.capture.action import Session
 from replayer.capture.archive import Reader
 from replayer.conditions import temperature
 from replayer.engines.connection import Database
@@ -26,10 +27,13 @@ from replayer.results import store
 from replayer.run.context import Context, Task
 from replayer.run.rates import Rates
 from replayer.steps.replay import target, worker
+from replayer.steps.replay.choice import Choice
+from replayer.steps.replay.copy_files import CopyFiles
 from replayer.steps.replay.outcome import Window, record
 from replayer.steps.replay.schedule import Planner, Schedule, processes_for
 from replayer.steps.replay.spec import Spec
 from replayer.steps.replay.tally import First, Tally
+from replayer.steps.replay.work import Blocked
 from replayer.steps.replay.worker import GIVEN_UP, Part, Result
 from replayer.tables import relations
 from replayer.watch.workers import WorkerPool
@@ -38,11 +42,16 @@ OPTIONS = ("i_will_change", "database")
 _FILES = Asked("replay/files")
 _SETTLE = Asked("mix/settle")
 _WAITS = Asked("replay/waits")
+_BLOCKED = Asked("replay/blocked")
 _ASKED_EVERY = 0.25
 """Seconds after which the sessions are asked again what they wait for."""
 _MERGED_AT = 32
 _MOST_NAMED = 5
 _PREPARING = 600.0
+_NO_COPIES = (
+    "copy_from: the capture holds no COPY FROM STDIN; one that an older replayer made never does, "
+    "so that its logs have to be converted again"
+)
 
 
 def stays(_spec: Spec) -> str:
@@ -50,10 +59,16 @@ def stays(_spec: Spec) -> str:
     return "a replay is run where its capture lies"
 
 
+def measures_machine(spec: Spec) -> bool:
+    """Tell whether it needs the server for itself: its caches, or the one database for copies."""
+    return spec.cold is not Temperature.UNKNOWN or bool(spec.restore)
+
+
 def check(spec: Spec, context: Context) -> None:
     """Raise Impossible for a file that is no capture, or a database that may not be changed."""
-    with _capture(spec) as capture:
+    with _capture(spec) as capture, CopyFiles(spec.copy_from) as copy_files:
         engine = capture.summary.source.engine
+        copy_files.check(capture.summary.copies)
     if (engine == "postgres") is target.is_mysql(context):
         raise Impossible(
             f"{spec.file} was captured on {engine}, and {context.engine.title} speaks another "
@@ -78,7 +93,9 @@ def run(spec: Spec, context: Context) -> None:
             database = stack.enter_context(
                 contextlib.closing(target.reopened(context, database.url))
             )
-        planner = _planned(spec, context, database, capture)
+        copy_files = stack.enter_context(CopyFiles(spec.copy_from))
+        copy_files.check(capture.summary.copies)
+        planner = _planned(spec, context, database, capture, copy_files)
         stack.callback(planner.close)
         schedule = stack.enter_context(planner.schedule())
         _check_schedule(spec, schedule)
@@ -133,7 +150,9 @@ def _bring(spec: Spec, context: Context, database: Database) -> Cold:
     return temperature.make(spec.cold, context.server, files, context.host)
 
 
-def _planned(spec: Spec, context: Context, database: Database, capture: Reader) -> Planner:
+def _planned(
+    spec: Spec, context: Context, database: Database, capture: Reader, copy_files: CopyFiles
+) -> Planner:
     """Return what is to be done, action by action."""
     summary = capture.summary
     seconds = max(1e-3, summary.span_ns / 1e9)
@@ -149,23 +168,55 @@ def _planned(spec: Spec, context: Context, database: Database, capture: Reader) 
         errors_logged=summary.source.errors_logged,
         span_ns=summary.span_ns,
         folder=journal.home(),
+        blocked=_blocked(spec, context, conninfo),
     )
     try:
         if spec.order != "none":
             capture.check_order()
-        with context.progress.task("plan the replay", summary.actions) as task:
-            for block in capture.blocks():
-                for session in block.sessions:
-                    planner.describe(session)
-                for row in range(len(block)):
-                    planner.add(block.action(row), block.statement(row), block.place(row))
-                task.advance(len(block))
+        _add_all(planner, Choice(spec, wire), copy_files, capture, context)
+        planner.feeds = copy_files.descriptors()
+        if spec.copy_from and not summary.copies:
+            context.findings.note(_NO_COPIES)
     except BaseException:
         planner.close()
         raise
     if note := conninfo.note():
         context.findings.note(note)
     return planner
+
+
+def _add_all(
+    planner: Planner, choice: Choice, copy_files: CopyFiles, capture: Reader, context: Context
+) -> None:
+    """Give the planner what is chosen of a capture and has its data, and count the rest."""
+    if choice.asked:
+        with context.progress.task("look for what is chosen"):
+            choice.look(capture.blocks())
+    with context.progress.task("plan the replay", capture.summary.actions) as task:
+        for block in capture.blocks():
+            for session in block.sessions:
+                planner.describe(session)
+                choice.describe(session)
+            for row in range(len(block)):
+                what = block.action(row), block.statement(row), block.place(row)
+                kept = not choice.asked or choice.keeps(*what)
+                feed = copy_files.feed(what[1], kept=kept)
+                if kept and feed is not None:
+                    planner.add(*what, feed)
+            task.advance(len(block))
+    planner.leave_out(choice.left_out())
+    planner.leave_out(copy_files.left_out())
+    for sentence in choice.notes():
+        context.findings.note(sentence)
+
+
+def _blocked(spec: Spec, context: Context, conninfo: target.Conninfo) -> Blocked | None:
+    """Return how processes ask who waits for whom, None where there is no order to hold."""
+    verb = context.engine.verb(_BLOCKED)
+    if spec.order == "none" or verb is None:
+        return None
+    (statement,) = verb.statements()
+    return Blocked(conninfo(Session(-1)), statement)
 
 
 class _Replay:
@@ -255,7 +306,7 @@ class _Replay:
         except ReplayerError:
             # A server that is lost is told by those who work on it.
             return
-        self._waiting.add({str(row["wait"]): float(row["sessions"]) for row in rows})
+        self._waiting.add({str(row["wait"]): row.real("sessions") for row in rows})
 
     def _take(self, part: Part, done_by: dict[int, Part]) -> None:
         self._tallies.append(part.tally)
@@ -317,7 +368,7 @@ class _Replay:
 def _columns(one: divergence.Divergence, side: str, window: Window) -> dict[str, Any]:
     """Return a divergence as a row of its table."""
     errors = one.what == "errors"
-    first = _first(window, one.replayed, errors=errors) if errors or side == "log" else None
+    first = _first(window, one) if errors or side == "log" else None
     where = one.where
     return {
         "fingerprint": one.replayed.fingerprint,
@@ -337,12 +388,13 @@ def _columns(one: divergence.Divergence, side: str, window: Window) -> dict[str,
     }
 
 
-def _first(window: Window, replayed: Replayed, *, errors: bool) -> First | None:
-    """Return where a fingerprint first had an error, or rows, that the log does not have."""
+def _first(window: Window, one: divergence.Divergence) -> First | None:
+    """Return where a fingerprint first had an error, lacked one of the log's, or had other rows."""
+    wanted = {"": 1, "here": 1, "otherwise": 1, "there": -1}[one.failed] * (one.what == "errors")
     firsts = [
         first
         for (place, code), first in window.tally.first.items()
-        if bool(code) is errors and _number(window, place) == replayed.fingerprint
+        if (code > 0) - (code < 0) == wanted and _number(window, place) == one.replayed.fingerprint
     ]
     return min(firsts, key=lambda first: first.seconds, default=None)
 

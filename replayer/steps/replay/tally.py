@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from replayer.model import UNKNOWN_STATE
+from replayer.errors import UNKNOWN_STATE
 from replayer.watch.histogram import Latencies, bin_of
 
 if TYPE_CHECKING:
@@ -75,6 +75,10 @@ def sqlstate_of(number: int) -> str:
     return digits
 
 
+_FOLLOWING = number_of("25P02")
+"""What only follows from an earlier error."""
+
+
 @dataclass(frozen=True, slots=True)
 class Counts:
     """Numbers that are counted under keys: sorted keys, and how many of each."""
@@ -133,7 +137,8 @@ class First:
 
 _COUNTS = (
     *("service", "response", "lag", "lag_client", "lag_server", "errors", "consequences"),
-    *("logged", "rows", "hashes", "service_ns", "executions"),
+    *("logged", "here", "there", "others_here", "others_there"),
+    *("rows", "hashes", "service_ns", "executions"),
     *("held_rows", "logged_rows", "otherwise", "follows", "by_part", "by_session"),
     *("begun_in", "answered_in", "busy_in", "lag_client_in", "lag_server_in"),
 )
@@ -159,6 +164,14 @@ class Tally:
     errors: Counts = Counts()
     consequences: Counts = Counts()
     logged: Counts = Counts()
+    here: Counts = Counts()
+    """Errors of statements that went well in the log."""
+    there: Counts = Counts()
+    """The log's errors of statements that went well."""
+    others_here: Counts = Counts()
+    """Errors of statements that have another one in the log."""
+    others_there: Counts = Counts()
+    """The log's errors of the same."""
     rows: Counts = Counts()
     hashes: Counts = Counts()
     service_ns: Counts = Counts()
@@ -231,11 +244,16 @@ def tally(records: "array[int]", hashes: "array[int]", begin_ns: int, *, timed: 
     answered = fine & known
     compared = rows[:, _HELD] >= 0
     how = rows[:, _HELD] & ((1 << _HELD_BITS) - 1)
+    other = own & logged & (rows[:, _LOGGED] != code) & (rows[:, _LOGGED] != _UNKNOWN)
     return Tally(
         service=Counts.of((fingerprint << _BIN_BITS) + bin_of(service)),
         errors=Counts.of(fingerprint[own] * _CODES + code[own]),
         consequences=Counts.of(fingerprint[code < 0]),
         logged=Counts.of(fingerprint[logged] * _CODES + rows[logged, _LOGGED]),
+        here=_errors(rows, own & ~logged, _CODE),
+        there=_errors(rows, fine & logged & (rows[:, _LOGGED] != _FOLLOWING), _LOGGED),
+        others_here=_errors(rows, other, _CODE),
+        others_there=_errors(rows, other, _LOGGED),
         rows=Counts.of(fingerprint[answered], rows[answered, _ROWS]),
         held_rows=Counts.of(fingerprint[compared], rows[compared, _ROWS]),
         logged_rows=Counts.of(fingerprint[compared], rows[compared, _HELD] >> _HELD_BITS),
@@ -248,6 +266,11 @@ def tally(records: "array[int]", hashes: "array[int]", begin_ns: int, *, timed: 
         **_times(rows, begin_ns),
         **(_lags(intended, free, begun, done, fingerprint, begin_ns) if timed else {}),
     )
+
+
+def _errors(rows: Whole, chosen: npt.NDArray[np.bool_], column: int) -> Counts:
+    """Return how often each SQLSTATE of a column is in the chosen rows, by fingerprint."""
+    return Counts.of(rows[chosen, _FINGERPRINT] * _CODES + rows[chosen, column])
 
 
 def _hashes(fingerprint: Whole, fine: npt.NDArray[np.bool_], hashes: "array[int]") -> Counts:

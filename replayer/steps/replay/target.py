@@ -76,7 +76,7 @@ def check(spec: Spec, context: Context) -> None:
     if spec.read_only or spec.i_will_change:
         return
     with contextlib.closing(Database(context.engine, url, first=())) as database:
-        objects = int(database.value(_OBJECTS))
+        objects = database.number(_OBJECTS)
     if objects:
         raise Impossible(
             f"the database {url.database} has {objects:,} tables, views and sequences that "

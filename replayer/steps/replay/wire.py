@@ -1,5 +1,6 @@
 """What a replay needs of a server's wire: connections that are made and used without waiting."""
 
+from collections.abc import Generator
 from typing import Protocol
 
 from replayer.steps.replay import mysql, postgres
@@ -11,6 +12,8 @@ class Connection(Protocol):
     fd: int
     prepared: dict[bytes, int]
     """Names of prepared statements -> the places of their texts."""
+    feed: int
+    """Descriptor of the file whose data the next COPY FROM STDIN sends, -1 for none."""
     unsent: bytes
     """What the socket did not take at once."""
     sqlstate: str
@@ -21,6 +24,11 @@ class Connection(Protocol):
     """Rows that it looked for to change them, where the server tells that too, else -1."""
     hash: int
     """Of its rows."""
+
+    @property
+    def session(self) -> int:
+        """Return the number of the session in the server."""
+        ...
 
     @property
     def idle(self) -> bool:
@@ -76,3 +84,15 @@ class Connecting(Protocol):
 def connecting(wire: str, conninfo: str) -> Connecting:
     """Begin to connect; raise Refused where that is impossible at once."""
     return mysql.Connecting(conninfo) if wire == "mysql" else postgres.Connecting(conninfo)
+
+
+def blocked(
+    wire: str, conninfo: str, statement: str
+) -> Generator[list[tuple[int, int]], None, None]:
+    """Yield who waits for whom in the server, each time that it is asked for, by their numbers.
+
+    It ends where that cannot be asked.
+    """
+    if wire == "mysql":
+        return mysql.blocked(conninfo, statement)
+    return postgres.blocked(conninfo, statement)

@@ -10,9 +10,11 @@ from replayer.watch.workers import Descriptor
 
 WHOLE, NAMED, CONNECT, DISCONNECT = range(4)
 """What a record does: its payload is all that is sent; it ends the Bind of a named statement."""
-IN_ORDER, FORGETS, EXTENDED = 1, 2, 4
+IN_ORDER, FORGETS, EXTENDED, IMPOSED = 1, 2, 4, 8
 """Flags: the rows of the answer have an order; names of prepared statements are forgotten; the
-extended protocol is spoken."""
+extended protocol is spoken; what is sent fails as the statement did in the log, in its place."""
+FED = 8
+"""Bits of the flags below the number, from 1, of the file with the data that the action sends."""
 PARTS = 64
 """Of a capture's time, in each of which what was answered is added up."""
 
@@ -117,6 +119,15 @@ class Sessions:
 
 
 @dataclass(frozen=True, slots=True)
+class Blocked:
+    """How a process asks which sessions of the server wait for a lock, and for whom."""
+
+    conninfo: str
+    statement: str
+    """Its rows have the number of a session that waits, and of one that it waits for."""
+
+
+@dataclass(frozen=True, slots=True)
 class Job:
     """What one worker process does."""
 
@@ -127,6 +138,8 @@ class Job:
     sessions: Sessions
     prepared: tuple[Prepared, ...]
     order: Shared | None
+    blocked: Blocked | None
+    """How to ask who waits in the server for whom; None where that cannot be asked."""
     order_timeout: float
     speed: float
     verify: str
@@ -136,3 +149,5 @@ class Job:
     """Connections at a time at most; None where each session has its own."""
     read_only: bool = False
     """A connection on which something could be written is closed."""
+    feeds: tuple[Descriptor, ...] = ()
+    """Files with data for COPY FROM STDIN."""

@@ -20,12 +20,14 @@ from array import array
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from typing import Final
 
+from replayer.errors import UNKNOWN_STATE
 from replayer.load.alarm import Alarm
-from replayer.model import UNKNOWN_STATE
 from replayer.steps.replay.broken import LOST, Gone, Refused
 from replayer.steps.replay.gate import Gate
+from replayer.steps.replay.lookout import Lookout
 from replayer.steps.replay.spool import records
 from replayer.steps.replay.tally import (
     FIELDS,
@@ -44,7 +46,9 @@ from replayer.steps.replay.work import (
     CONNECT,
     DISCONNECT,
     EXTENDED,
+    FED,
     FORGETS,
+    IMPOSED,
     IN_ORDER,
     NAMED,
     Job,
@@ -60,12 +64,14 @@ _SWITCH_SECONDS = 1e-4
 """After so long the thread that counts lets go of the interpreter: it must not hold up anybody."""
 _LOOK_AGAIN = 0.1
 """Seconds after which who waits in the order looks again, however he missed that he was woken."""
+_LOOK_NS, _LONGEST_LOOK_NS = 5_000_000, 100_000_000
+"""For so long somebody waits before it is looked whether those wait for each other, and how long it
+is at most until that is looked at again."""
 _PATIENCE_NS = 30 * 10**9
 """For so long a server that takes no connection is asked again while nobody has an answer of it."""
 _CONNECT_NS = 10 * 10**9
 _FIRST_PAUSE_NS = 100_000_000
 _LONGEST_PAUSE_NS = 1_000_000_000
-_FAILED = ord("E")
 _IN_FAILED_TRANSACTION = number_of("25P02")
 _ANY_STATE = number_of(UNKNOWN_STATE)
 _MISSING = frozenset(map(number_of, ("26000", "34000", "3B001")))
@@ -74,6 +80,8 @@ _MISSING = frozenset(map(number_of, ("26000", "34000", "3B001")))
 LOST_SESSIONS: Final = "sessions lost"
 NOT_RUN: Final = "not run"
 ORDER_TIMEOUTS: Final = "order timeouts"
+OUT_OF_TURN: Final = "out of turn"
+IMPOSED_FAILURES: Final = "imposed failures"
 REFUSED: Final = "connections refused"
 GIVEN_UP: Final = "sessions given up"
 SHARED: Final = "connections handed on"
@@ -170,6 +178,12 @@ class _Clients:
         self._poll.register(self._alarm.fd, select.EPOLLIN | select.EPOLLET)
         if self._gate is not None:
             self._poll.register(self._gate.bell, select.EPOLLIN)
+        self._lookout: Lookout | None = None
+        if self._gate is not None and job.blocked is not None:
+            self._lookout = Lookout(job)
+            self._poll.register(self._lookout.bell, select.EPOLLIN)
+        self._look_ns, self._look_pause = 0, _LOOK_NS
+        """When it is looked next for those that wait for each other, and how long after."""
         self._due: list[tuple[int, int]] = []
         """When clients are due, by the clock."""
         self._waiting: dict[int, int] = {}
@@ -201,6 +215,8 @@ class _Clients:
         self._poll.close()
         if self._gate is not None:
             self._gate.close()
+        if self._lookout is not None:
+            self._lookout.close()
 
     # Before the clock starts
 
@@ -241,6 +257,7 @@ class _Clients:
         return attempt.connection(self._job.verify, read_only=self._job.read_only)
 
     def _register(self, client: _Client, fd: int) -> None:
+        self._meet(client)
         self._by_fd[fd] = client
         self._poll.register(fd, select.EPOLLIN)
 
@@ -315,6 +332,8 @@ class _Clients:
         longest = _LONGEST_WAIT
         if self._gate is not None and self._gate.sleep():
             longest = _LOOK_AGAIN
+            if self._lookout is not None:
+                longest = min(longest, max(1_000_000, self._look_ns - now) / 1e9)
             # What ended before the others were told that somebody waits here.
             if released := self._gate.released():
                 self._release(released)
@@ -329,6 +348,8 @@ class _Clients:
     def _other(self, fd: int) -> None:
         if self._gate is not None and fd == self._gate.bell:
             self._gate.silence()
+        elif self._lookout is not None and fd == self._lookout.bell:
+            self._let_deadlocked_go()
 
     def _go(self, place: int, now: int) -> None:
         """Go on with a client whose time has come: of an action, or of another try to connect."""
@@ -383,6 +404,8 @@ class _Clients:
         assert connection is not None
         client.begun_ns = time.monotonic_ns()
         in_order = bool(record.flags & IN_ORDER)
+        if fed := record.flags >> FED:
+            connection.feed = self._job.feeds[fed - 1].fd
         try:
             if record.does == NAMED:
                 name, text = self._job.prepared[record.named]
@@ -425,6 +448,10 @@ class _Clients:
 
     def _answer(self, client: _Client, record: Record, connection: Connection) -> None:
         code = number_of(connection.sqlstate) if connection.sqlstate else 0
+        if record.flags & IMPOSED:
+            self._happens(IMPOSED_FAILURES)
+            # A wire may have no way to say it.
+            code = code or record.logged
         if code:
             code = self._judge(client, record, code)
         elif record.logged > 0:
@@ -527,6 +554,7 @@ class _Clients:
             if client.state == _WAITING:
                 client.free_ns = now
                 self._waiting.pop(client.number, None)
+                self._gate.goes(client.number)
             return False
         client.state = _WAITING
         self._waiting.setdefault(client.number, now + round(self._job.order_timeout * 1e9))
@@ -539,14 +567,45 @@ class _Clients:
         while released := gate.released():
             self._release(released)
         gate.ring()
-        late = [number for number, end in self._waiting.items() if end <= self._seen]
-        for number in late:
-            client = self._clients[number]
-            self._happens(ORDER_TIMEOUTS)
-            del self._waiting[number]
-            client.forced = True
-            client.free_ns = self._seen
-            self._resume(client)
+        # Those that wait for longest come first.
+        late = list(takewhile(lambda one: one[1] <= self._seen, self._waiting.items()))
+        for number, _ in late:
+            self._force(number, ORDER_TIMEOUTS)
+        self._look_for_deadlocks()
+
+    def _force(self, number: int, why: str) -> None:
+        """Let a client go that waits, although it is not its turn."""
+        assert self._gate is not None
+        client = self._clients[number]
+        self._happens(why)
+        del self._waiting[number]
+        self._gate.goes(number)
+        client.forced = True
+        client.free_ns = self._seen
+        self._resume(client)
+
+    def _look_for_deadlocks(self) -> None:
+        """Have the server asked who waits there, where somebody has waited here for a while."""
+        if self._lookout is None or not self._waiting or self._seen < self._look_ns:
+            return
+        since = next(iter(self._waiting.values())) - round(self._job.order_timeout * 1e9)
+        if self._seen - since < _LOOK_NS:
+            self._look_ns = since + _LOOK_NS
+            return
+        self._look_ns = self._seen + self._look_pause
+        self._look_pause = min(2 * self._look_pause, _LONGEST_LOOK_NS)
+        self._lookout.ask()
+
+    def _let_deadlocked_go(self) -> None:
+        """Let those go for which somebody waits in the server for whom they wait here."""
+        assert self._gate is not None
+        assert self._lookout is not None
+        for asked_ns, waits in self._lookout.answers():
+            going = [n for n in self._gate.deadlocked(waits, asked_ns) if n in self._waiting]
+            for number in going:
+                self._force(number, OUT_OF_TURN)
+            if going:
+                self._look_ns, self._look_pause = self._seen, _LOOK_NS
 
     def _release(self, numbers: Sequence[int]) -> None:
         for number in numbers:
@@ -592,6 +651,8 @@ class _Clients:
     def _take_over(self, client: _Client, other: _Client) -> None:
         assert other.connection is not None
         client.connection, other.connection = other.connection, None
+        self._meet(client)
+        self._meet(other)
         self._by_fd[client.connection.fd] = client
         self._happens(SHARED)
 
@@ -605,6 +666,12 @@ class _Clients:
             self._let_go(client)
         other.free_ns = self._seen
         self._resume(other)
+
+    def _meet(self, client: _Client) -> None:
+        """Have it known which session of the server is a client's now."""
+        if self._gate is not None:
+            connection = client.connection
+            self._gate.meet(client.number, 0 if connection is None else connection.session)
 
     def _connect(self, client: _Client, now: int) -> None:
         """Begin to connect."""
@@ -713,6 +780,7 @@ class _Clients:
             self._forget(client.connection.fd)
             client.connection.close()
             client.connection = None
+            self._meet(client)
             self._open -= 1
             if self._wanting:
                 self._begin_wanting()

@@ -13,17 +13,19 @@ from replayer.conditions import temperature
 from replayer.conditions.residency import Residency, residency
 from replayer.engines.connection import Database
 from replayer.engines.verbs import Asked
-from replayer.errors import ReplayerError
 from replayer.model import Better, Cold, Foreign, Series, StepSpec, Temperature
 from replayer.run.context import Context
 from replayer.run.findings import Window
 from replayer.servers import protocol
-from replayer.tables import buffers, persons, relations
+from replayer.tables import buffers, checksum, persons, relations
 from replayer.units import show_size
 from replayer.watch import foreign
 
-_STATEMENTS = {"avg": Asked("table/scan"), "full count": Asked("table/count")}
-"""What is told of a statement -> its verb."""
+_FULL = "full count"
+_STATEMENTS = {"avg": Asked("table/scan"), _FULL: Asked("table/count")}
+"""What is told of a statement -> its verb; the last one reads all of the table."""
+_READ_AT_LEAST = 0.5
+"""Of what the table's files store, by that statement: their indexes it need not read."""
 _WARM_UP = Asked("table/warm_up")
 _BUFFERED = Asked("buffered")
 _AROUND = 0.05
@@ -65,6 +67,7 @@ def run(spec: Spec, context: Context) -> None:
         folder = context.server.data_directory()
         if folder is not None:
             files = relations.files(database, folder)
+        sums = checksum.expected(database, state)
         persons.told(database, _WARM_UP)
     with context.progress.task("scan", total=len(_STATEMENTS)) as task:
         scanned: list[_Scanned] = []
@@ -72,7 +75,7 @@ def run(spec: Spec, context: Context) -> None:
             task.update(note=f"{name} of {state.rows:,} rows")
             scanned.append(_scan(spec, context, files, name, verb))
             task.advance(1)
-    _check(scanned, state.rows)
+    checksum.check(scanned[-1].row, state.rows, sums)
     findings = context.findings
     findings.measure("scan.elapsed", sum(one.seconds for one in scanned), "s", Better.LESS)
     findings.cold = _warmest(scanned)
@@ -101,6 +104,7 @@ def _scan(spec: Spec, context: Context, files: list[Path], name: str, verb: Aske
     read = delta.read_bytes if delta is not None else None
     own = foreign.server_moved(first, last)
     needed = None if after is None or before is None else _needed(after - before, missed)
+    brought = max(needed or 0, own.read_bytes if own is not None else 0)
     # Each statement reads a column of all rows: one that needed nothing had it in memory.
     nothing = needed is not None and needed <= temperature.COLD_SHARE * (cold.file_bytes or 0)
     cold = temperature.finish(
@@ -109,8 +113,23 @@ def _scan(spec: Spec, context: Context, files: list[Path], name: str, verb: Aske
         own.read_bytes if own is not None else None,
         needed_bytes=None if nothing else needed,
     )
+    if name == _FULL and needed is not None:
+        cold = _held_against_the_table(cold, brought)
     others = foreign.between(first, last, delta)
     return _Scanned(name, cold, others, begin, end, row, read, needed)
+
+
+def _held_against_the_table(cold: Cold, brought: int) -> Cold:
+    """Return the coldness of a statement that has to read all of the table, and read so much."""
+    stored = cold.stored_bytes or 0
+    if cold.got is not Temperature.COLD or brought >= _READ_AT_LEAST * stored:
+        return cold
+    why = (
+        f"the statement that reads all of the table read {show_size(brought)} of "
+        f"{show_size(stored)}: it was answered from elsewhere"
+    )
+    todo = "have the engine's table/count read every value"
+    return cold.model_copy(update={"got": Temperature.LUKEWARM, "why": why, "todo": todo})
 
 
 def _needed(grew: int, missed: int) -> int:
@@ -136,7 +155,7 @@ def _missed(database: Database) -> int:
     verb = database.engine.verb(protocol.COUNTERS)
     if verb is None:
         return 0
-    return int(database.row(verb)["reads"]) * database.engine.block_size
+    return database.row(verb).number("reads") * database.engine.block_size
 
 
 def _after_start(cold: Cold, files: list[Path], database: Database) -> tuple[Cold, int | None]:
@@ -211,14 +230,3 @@ def _row(one: _Scanned, rows: int) -> dict[str, Any]:
         "device_bytes": one.device_bytes,
         "cold": one.cold.got.value,
     }
-
-
-def _check(scanned: Sequence[_Scanned], rows: int) -> None:
-    """Raise ReplayerError for a count that is not the number of rows built."""
-    (counted,) = (one.row for one in scanned if one.name == "full count")
-    for name, number in counted.items():
-        if number != rows:
-            raise ReplayerError(
-                f"the scan counted {number:,} {name} where {rows:,} rows were built: the table is "
-                f"damaged, build it again"
-            )

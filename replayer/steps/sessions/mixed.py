@@ -12,6 +12,7 @@ from replayer.load.mix import Mix
 from replayer.model import Better, Cold, Ledger, Series
 from replayer.run.context import Context
 from replayer.run.findings import Findings, Window
+from replayer.steps.sessions import others
 from replayer.steps.sessions.spec import Spec
 from replayer.tables.pgio import TableSet
 from replayer.units import show_duration
@@ -56,7 +57,11 @@ def measure_mix(spec: Spec, wanted: TableSet, context: Context, database: Databa
         found = burn.calibrate(asked, context, database)
         context.findings.note(found.words)
         asked = replace(asked, burn=found.units)
-    return measure_level(asked, context, database)
+    before = others.look(database)
+    level = measure_level(asked, context, database)
+    blocks, seconds = level.activity.hits + level.activity.reads, level.activity.seconds
+    context.findings.notes += others.notes(before, others.look(database), blocks, seconds)
+    return level
 
 
 def record_level(spec: Spec, context: Context, level: Level, cold: Cold) -> None:

@@ -46,6 +46,7 @@ def record(spec: Spec, context: Context, window: Window, cold: Cold) -> None:
         context.engine.block_size,
         own_bytes=window.own.read_bytes if window.own else None,
         own_write_bytes=window.own.write_bytes if window.own else 0,
+        other_reads_blocks=(window.others.reads or 0) if window.others else 0,
     )
     _measure_rates(findings, spec, window, balance)
     _measure_latency(findings, window)
@@ -68,7 +69,7 @@ def record(spec: Spec, context: Context, window: Window, cold: Cold) -> None:
     if findings.steady.settled is False:
         words, rule = findings.steady.words, findings.steady.rule
         findings.note(f"RIOPS were {words} ({rule}): let it run longer")
-    findings.notes += [*_update_notes(spec, window), *_count_notes(context)]
+    findings.notes += [*_update_notes(spec, window), *_count_notes(context), *_others(window)]
 
 
 def _watched_window(spec: Spec, window: Window, balance: Ledger) -> findings_of.Window:
@@ -280,3 +281,11 @@ def _count_notes(context: Context) -> list[str]:
     if context.engine.verb(SETTLE) is None:
         return []
     return ["this server counts late: the counters were read when they stopped moving"]
+
+
+def _others(window: Window) -> list[str]:
+    """Say what somebody else's sessions did in the same database."""
+    if window.others is None:
+        return []
+    moved = [getattr(window.after, n) - getattr(window.before, n) for n in ("reads", "hits")]
+    return ledger.other_sessions(window.others, sum(moved), window.seconds)

@@ -6,6 +6,7 @@ import resource
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from replayer.engines.connection import Database
 from replayer.engines.verbs import Asked
@@ -18,11 +19,13 @@ from replayer.tables import pgio
 from replayer.tables.pgio import Done, Lost, SessionJob, SessionResult, TableSet
 from replayer.watch import foreign, ledger, pools
 from replayer.watch.foreign import Traffic
-from replayer.watch.ledger import Counters
+from replayer.watch.ledger import Counters, OtherSessions
 from replayer.watch.pools import Pool
 
 _ACCESS = {"index": Asked("slob/access_index"), "planner": Asked("slob/access_planner")}
+_ALL_ROWS = Asked("slob/all_rows")
 _NAME = Asked("slob/name")
+_OWN_ROWS = Asked("slob/own_rows")
 _PLAN = Asked("slob/plan")
 _SEED = Asked("slob/seed")
 SETTLE = Asked("slob/settle")
@@ -56,6 +59,8 @@ class Window:
     """What the server's processes read from the device and wrote, if they can be asked."""
     accounts: tuple[foreign.Point, foreign.Point] | None = None
     """The accounts of everybody at both ends."""
+    others: OtherSessions | None = None
+    """What sessions of somebody else's did in the same database; None if that is not known."""
     slice_seconds: float = 0.0
 
     @property
@@ -70,7 +75,7 @@ def _counters(database: Database) -> Counters:
     That is a handful of catalogue blocks for each poll, against the sessions' hundred thousands.
     """
     row = database.row(protocol.COUNTERS)
-    return Counters(float(row["clock"]), int(row["hits"]), int(row["reads"]))
+    return Counters(row.real("clock"), row.number("hits"), row.number("reads"))
 
 
 def _settled(database: Database) -> Counters:
@@ -86,10 +91,26 @@ def _settled(database: Database) -> Counters:
     return latest
 
 
+class _RowsRead(NamedTuple):
+    """Rows that were read so far: by all sessions, and by the one that asks."""
+
+    all: int
+    own: int
+
+
+def _rows_read(database: Database) -> _RowsRead | None:
+    """Return the rows that were read so far, None where the server does not count them."""
+    whole, own = (database.engine.verb(verb) for verb in (_ALL_ROWS, _OWN_ROWS))
+    if whole is None or own is None:
+        return None
+    return _RowsRead(int(database.value(whole)), int(database.value(own)))
+
+
 @dataclass(frozen=True)
 class _Accounts:
     """What was counted just before the start."""
 
+    rows: _RowsRead | None
     accounts: foreign.Point
     counters: Counters
     counted_ns: int
@@ -104,6 +125,7 @@ class _Accounts:
 
 def _accounts(context: Context, database: Database) -> _Accounts:
     return _Accounts(
+        _rows_read(database),
         foreign.point(context.host, foreign.pids_of(context.server)),
         _counters(database),
         time.monotonic_ns(),
@@ -147,14 +169,37 @@ def measure_window(spec: Spec, wanted: TableSet, context: Context, database: Dat
         for result in window.results:
             hosts.heard(result.number - 1, result.operations)
         hosts.record(context.findings, pool.shares, window.seconds)
-    if database.engine.verb(SETTLE) is not None or context.clients.names:
+    if first.rows is not None or database.engine.verb(SETTLE) is not None or context.clients.names:
         # Counted late, but done by then: the last slice's end closes the window.
         ended = max(result.ended for result in window.results)
         window.after = Counters(ended, window.after.hits, window.after.reads)
+    _tell_apart(window, first.rows, _rows_read(database))
     moved = database.row(_UPDATES)
-    window.updated = moved["updated"] - updates["updated"]
-    window.hot = moved["hot"] - updates["hot"]
+    window.updated = moved.number("updated") - updates.number("updated")
+    window.hot = moved.number("hot") - updates.number("hot")
     return window
+
+
+def _tell_apart(window: Window, first: _RowsRead | None, last: _RowsRead | None) -> None:
+    """Tell the own sessions' blocks from those of somebody else's in the same database.
+
+    Where the server counts blocks for each session, the window's counters become those of the own
+    ones.  Where it counts rows only, these tell how much others were there.
+    """
+    before, after = window.before, window.after
+    if all(result.counts_blocks for result in window.results):
+        slices = [one for result in window.results for one in result.slices]
+        hits, reads = round(sum(s.hits for s in slices)), round(sum(s.reads for s in slices))
+        window.after = Counters(after.clock, before.hits + hits, before.reads + reads)
+        window.others = OtherSessions(
+            hits=max(0, after.hits - window.after.hits),
+            reads=max(0, after.reads - window.after.reads),
+        )
+        return
+    own = [result.rows_read for result in window.results if result.rows_read is not None]
+    if first is not None and last is not None and len(own) == len(window.results):
+        mine = sum(own) + last.own - first.own
+        window.others = OtherSessions(rows=max(0, last.all - first.all - mine), own_rows=sum(own))
 
 
 def _own_cpu() -> float:
@@ -227,6 +272,7 @@ def _jobs(
                 slice=_told(database, SLICE, table=table)[0],
                 seed=_told(database, _SEED)[0],
                 settle=_told(database, SETTLE),
+                own_rows=_told(database, _OWN_ROWS),
                 plan=(
                     _told(database, _PLAN, table=table, work_unit=spec.work_unit)
                     if thread == 0 and table == wanted.names[0]

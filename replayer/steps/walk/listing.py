@@ -4,7 +4,7 @@ import contextlib
 import os
 import resource
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,6 +20,8 @@ class Listing:
     """Every file to read, as the folders give them, and what it took to list them."""
 
     sizes: dict[str, int]
+    other_names: Mapping[str, int]
+    """Further names of these files (hard links, bind mounts), not to be read again -> size."""
     entries: int
     user: float
     system: float
@@ -58,8 +60,13 @@ def folders_of(spec: Spec, files: Iterable[str]) -> Sequence[str]:
 
 
 def list_files(folders: Iterable[str], wanted: set[str] | None) -> Listing:
-    """List the folders, with those in them if nothing in particular is wanted, and time it."""
+    """List the folders, with those in them if nothing in particular is wanted, and time it.
+
+    A file with several names is listed by the first: read again, it would come from memory.
+    """
     sizes: dict[str, int] = {}
+    other_names: dict[str, int] = {}
+    inodes: set[tuple[int, int]] = set()
     entries = 0
     before, began = resource.getrusage(resource.RUSAGE_THREAD), time.monotonic_ns()
     for entry in _entries(folders, deep=wanted is None):
@@ -70,10 +77,15 @@ def list_files(folders: Iterable[str], wanted: set[str] | None) -> Listing:
         elif entry.path not in wanted:
             continue
         with contextlib.suppress(FileNotFoundError):
-            sizes[entry.path] = entry.stat(follow_symlinks=False).st_size
+            about = entry.stat(follow_symlinks=False)
+            inode = about.st_dev, about.st_ino
+            named = other_names if inode in inodes else sizes
+            named[entry.path] = about.st_size
+            inodes.add(inode)
     ended, after = time.monotonic_ns(), resource.getrusage(resource.RUSAGE_THREAD)
     return Listing(
         sizes,
+        other_names,
         entries,
         user=after.ru_utime - before.ru_utime,
         system=after.ru_stime - before.ru_stime,

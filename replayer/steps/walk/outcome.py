@@ -17,6 +17,7 @@ from replayer.steps.walk.reading import Reading
 from replayer.steps.walk.spec import Spec
 from replayer.storage import file_reader
 from replayer.storage.file_reader import Haul
+from replayer.units import show_size
 from replayer.watch import ledger
 from replayer.watch.histogram import Latencies
 from replayer.watch.sampler import DeviceDelta
@@ -81,7 +82,9 @@ def notes_of(
     """Yield a sentence for each thing that was not as it should be."""
     paths = list(listing.sizes)
     missing = {paths[number] for haul in reading.hauls for number in haul.missing}
-    yield from _named("vanished before it was read", missing | (set(files) - set(paths)))
+    yield from _other_names(listing)
+    wanted = set(files) - set(listing.other_names)
+    yield from _named("vanished before it was read", missing | (wanted - set(paths)))
     got = {paths[number]: size for haul in reading.hauls for number, size in haul.files}
     yield from _named("shrank", {path for path, size in got.items() if size < listing.sizes[path]})
     yield from _named("grew", {path for path in got if _size(path) > listing.sizes[path]})
@@ -104,6 +107,17 @@ def _named(what: str, paths: Iterable[str]) -> Iterator[str]:
         more = len(ordered) - _MOST_NAMES
         names = ", ".join(ordered[:_MOST_NAMES]) + (f" and {more:,} more" if more > 0 else "")
         yield f"{what} while the walk went on: {names}"
+
+
+def _other_names(listing: Listing) -> Iterator[str]:
+    """Yield a sentence if files have further names, by which they were not read again."""
+    names = listing.other_names
+    if names:
+        size = show_size(sum(names.values()))
+        yield (
+            f"{len(names):,} names of {size} are further names (hard links) of files in this walk: "
+            f"each file was read once"
+        )
 
 
 def _not_around(files: Sequence[str], cold: Cold) -> Iterator[str]:

@@ -7,7 +7,7 @@ read-ahead, device.
 
 import os
 
-from replayer.conditions import temperature
+from replayer.conditions import temperature, underneath
 from replayer.errors import Impossible
 from replayer.run.context import Context
 from replayer.run.findings import Window
@@ -64,18 +64,26 @@ def run(spec: Spec, context: Context) -> None:
         if spec.mode == "direct":
             need_direct(files)
         with context.progress.task(f"walk: making {spec.cold.value}"):
-            cold = temperature.make(spec.cold, server, files, context.host)
+            cold = temperature.make(spec.cold, server, files, context.host, server_reads=False)
         listing = list_files(folders_of(spec, files), None if spec.path else set(files))
+        below = underneath.stack_of(files, context.host)
         pids = foreign.pids_of(server)
         before = foreign.point(context.host, pids)
+        first = underneath.disk_bytes(below, context.host)
         reading = read_files(spec, context, sampler, listing)
+        last = underneath.disk_bytes(below, context.host)
         after = foreign.point(context.host, pids)
         delta = sampler.device_delta(reading.begin_ns, reading.end_ns)
         series = sampler.series(
             reading.begin_ns, reading.end_ns, cumulative={"walk.bytes": reading.points}
         )
     own_bytes = reading.own_bytes if foreign.counts_reads(context.host) else None
-    cold = temperature.finish(cold, delta.read_bytes if delta else None, own_bytes)
+    cold = temperature.finish(
+        cold,
+        delta.read_bytes if delta else None,
+        own_bytes,
+        disk_bytes=None if first is None or last is None else last - first,
+    )
     own = Traffic(own_bytes, 0) if own_bytes is not None else None
     findings = context.findings
     findings.cold, findings.series = cold, series

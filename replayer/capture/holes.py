@@ -1,0 +1,72 @@
+"""Runs of zeros in a log: what a power failure leaves of blocks that were not yet on the disk."""
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+HOLE = "\ud800\0"
+"""Where a hole cut a line off, as its end: no text that was decoded has this surrogate."""
+SPOOLED = b"\xff\0\n"
+"""How a hole is written into a file that is read backwards."""
+LOST = "statements cut by a hole of zeros in the log"
+_NAMED = 5
+_PARTS = re.compile(rb"\0+|[^\0]+")
+
+
+@dataclass(slots=True)
+class Holes:
+    """Where the holes of a text are."""
+
+    first: list[tuple[int, int]] = field(default_factory=list)
+    """Offset in the text and length, in bytes, of the first ones."""
+    count: int = 0
+    zeros: int = 0
+    """Bytes of all."""
+
+    def add(self, offset: int, length: int) -> None:
+        """Count a hole."""
+        self.count += 1
+        self.zeros += length
+        if len(self.first) < _NAMED:
+            self.first.append((offset, length))
+
+    def sentences(self, name: str) -> Iterator[str]:
+        """Yield where they are, a sentence for each of the first and one for the others."""
+        for offset, length in self.first:
+            yield (
+                f"{name}: {length:,} zeros from byte {offset:,} of its text on, as a power failure "
+                f"leaves them: what stood there is lost"
+            )
+        if more := self.count - len(self.first):
+            zeros = self.zeros - sum(length for _, length in self.first)
+            yield f"{name}: and {more:,} more holes of {zeros:,} zeros together"
+
+
+def without_holes(pieces: Iterable[bytes], holes: Holes, shortest: int) -> Iterator[bytes]:
+    """Yield the pieces of a text; b"" stands for each run of so many zeros or more."""
+    offset = zeros = 0
+    for piece in pieces:
+        if not zeros and b"\0" not in piece:
+            offset += len(piece)
+            if piece:
+                yield piece
+            continue
+        for part in _PARTS.findall(piece):
+            if part[0]:
+                if zeros:
+                    yield _run(holes, offset, zeros, shortest)
+                    zeros = 0
+                yield part
+            else:
+                zeros += len(part)
+            offset += len(part)
+    if zeros:
+        yield _run(holes, offset, zeros, shortest)
+
+
+def _run(holes: Holes, end: int, zeros: int, shortest: int) -> bytes:
+    """Return what stands for a run of zeros."""
+    if zeros < shortest:
+        return bytes(zeros)
+    holes.add(end - zeros, zeros)
+    return b""

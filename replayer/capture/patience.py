@@ -1,0 +1,62 @@
+"""For how long a session waits before something ends its statement, as a PostgreSQL log tells."""
+
+import re
+
+DEADLOCK_NS = 10**9
+"""The default of deadlock_timeout; another one is in the log where it was changed or waited for."""
+RESOLUTION_NS = 10**6
+_WAITS = re.compile(
+    r"process \d+ (?:still waiting|(?:detected|avoided) deadlock while waiting) for .*"
+    r" after (\d+\.\d+) ms"
+)
+"""What log_lock_waits logs of a session that waits for a lock."""
+_NAMED = r"(deadlock|lock|statement)_timeout"
+_VALUE = r"(\d{1,12})\s*(us|ms|s|min|h|d)?"
+_GIVEN = re.compile(
+    rf"\s*set\s+(?:session\s+|local\s+)?{_NAMED}\s*(?:=|\bto\b)\s*'?\s*{_VALUE}\s*'?\s*;?\s*\Z",
+    re.IGNORECASE,
+)
+_CHANGED = re.compile(rf'parameter "{_NAMED}" changed to "{_VALUE}"')
+_UNITS_NS = {
+    "us": 10**3,
+    "ms": 10**6,
+    "s": 10**9,
+    "min": 60 * 10**9,
+    "h": 3600 * 10**9,
+    "d": 86400 * 10**9,
+}
+_DEADLOCK = "40P01"
+
+Timeout = tuple[str, int]
+"""The first word of its name, and nanoseconds."""
+
+
+def waited_ns(message: str) -> int | None:
+    """Return how long a session has waited for a lock, None where a message is of no wait."""
+    match = _WAITS.match(message)
+    return None if match is None else round(float(match[1]) * 1e6)
+
+
+def given(text: str) -> Timeout | None:
+    """Return the timeout that a statement sets, None where it sets none."""
+    return _timeout(_GIVEN.match(text))
+
+
+def changed(message: str) -> Timeout | None:
+    """Return the timeout that a server took from its files, None where a message has none."""
+    return _timeout(_CHANGED.match(message))
+
+
+def ended(message: str, sqlstate: str) -> str:
+    """Return the first word of the timeout that ended a statement, "" where none did."""
+    for name in ("lock", "statement"):
+        if f"due to {name} timeout" in message:
+            return name
+    return "deadlock" if sqlstate == _DEADLOCK else ""
+
+
+def _timeout(match: re.Match[str] | None) -> Timeout | None:
+    """Return a timeout; without a unit it has milliseconds."""
+    if match is None:
+        return None
+    return match[1].lower(), int(match[2]) * _UNITS_NS[(match[3] or "ms").lower()]

@@ -1,0 +1,30 @@
+"""Everything that needs Dask's distributed, behind one door: only `hosts` comes in here.
+
+Call `settings.configured()` first: some modules of distributed read their settings while they are
+imported.
+"""
+
+from typing import Any
+
+from distributed.core import rpc
+
+from replayer.cluster import tls
+from replayer.cluster.launch import launched, refuse_odd
+from replayer.cluster.plugin import borrowed
+from replayer.cluster.settings import Secret
+from replayer.cluster.tls import new_roles, without_pickles
+
+__all__ = [
+    "borrowed",
+    "connection_to",
+    "launched",
+    "new_roles",
+    "refuse_odd",
+    "without_pickles",
+]
+
+
+def connection_to(address: str, secret: Secret | None, timeout: float) -> Any:
+    """Return Dask's connection to an agent; a call on it takes at most `timeout` seconds."""
+    arguments = tls.security(secret).get_connection_args("client")
+    return rpc(address, connection_args=arguments, timeout=timeout)

@@ -1,0 +1,91 @@
+"""An event loop in a thread, for code that knows nothing of event loops."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import threading
+from multiprocessing import connection
+from typing import TYPE_CHECKING, Any
+
+from replayer import signals
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Coroutine, Sequence
+    from typing import TypeVar
+
+    Result = TypeVar("Result")
+
+_LEAVE_SECONDS = 3.0
+_CLEAN_SECONDS = 8.0
+
+
+class EventLoop:
+    """An event loop in a thread of its own, and a bell that it rings for the one who waits."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._bell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._thread = threading.Thread(
+            target=self._loop.run_forever, name="replayer-hosts", daemon=True
+        )
+        self._thread.start()
+
+    def run(self, work: Coroutine[Any, Any, Result], *, patient: bool = False) -> Result:
+        """Do this in the loop, and return its result.
+
+        What is interrupted is cancelled; if `patient`, it is waited for until it has cleaned up.
+        """
+        ended = threading.Event()
+
+        async def watched() -> Result:
+            try:
+                return await work
+            finally:
+                ended.set()
+
+        future = asyncio.run_coroutine_threadsafe(watched(), self._loop)
+        try:
+            return future.result()
+        except BaseException:
+            if future.cancel() and patient:
+                with signals.shield():
+                    ended.wait(_CLEAN_SECONDS)
+            raise
+
+    def begin(self, work: Coroutine[Any, Any, Result]) -> Any:
+        """Begin this in the loop, and return its future, as threads have them."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop)
+
+    def together(self, works: Sequence[Awaitable[Result]]) -> list[Result]:
+        """Do all of these at once; raises the first error when all have ended."""
+
+        async def gathered() -> list[Any]:
+            return await asyncio.gather(*works, return_exceptions=True)
+
+        results = self.run(gathered())
+        for result in results:
+            if isinstance(result, BaseException):
+                raise result
+        return results
+
+    def ring(self) -> None:
+        """Wake the one who waits; called in the loop."""
+        with contextlib.suppress(BlockingIOError, OSError):
+            os.eventfd_write(self._bell, 1)
+
+    def wait(self, timeout: float | None, *others: int) -> list[Any]:
+        """Wait for the bell or another descriptor, and return which of them there was."""
+        happened = connection.wait([self._bell, *others], timeout)
+        with contextlib.suppress(BlockingIOError):
+            os.eventfd_read(self._bell)
+        return happened
+
+    def close(self) -> None:
+        """End the thread."""
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(_LEAVE_SECONDS)
+        if not self._thread.is_alive():
+            self._loop.close()
+            os.close(self._bell)

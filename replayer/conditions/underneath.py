@@ -1,0 +1,120 @@
+"""How much of some files is in memory beneath their file system, where residency cannot see it.
+
+A file that lies on a loop device may be in memory as a part of the file beneath that device, and
+one on zram always is: the page cache of the file itself says nothing of either.
+"""
+
+import os
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from replayer.conditions.residency import resident_in
+from replayer.machine import extents, page_cache, stack
+from replayer.machine.host import Host
+from replayer.machine.page_cache import Segment
+from replayer.machine.stack import BackingFile, Stack
+
+_PAGE = page_cache.PAGE
+
+
+@dataclass(frozen=True, slots=True)
+class Underneath:
+    """What is known of the memory beneath some files; `why` is what of it is not."""
+
+    stack: Stack
+    resident_bytes: int = 0
+    """Of files beneath loop devices."""
+    exact: bool = True
+    """Whether it is known which parts of those files are these files' own; else all was counted."""
+    files: tuple[str, ...] = ()
+    """Those files, each with its device, in words."""
+    why: str = ""
+
+
+def stack_of(files: Iterable[str | Path], host: Host) -> Stack:
+    """Return what files lie on; asked of their folders, of which there are fewer."""
+    return stack.beneath(host, sorted({Path(file).parent for file in files}))
+
+
+def forget(stack_below: Stack) -> None:
+    """Have the kernel drop the files beneath loop devices, as far as this user may open them."""
+    for backing in stack_below.files:
+        try:
+            page_cache.forget(backing.path)
+        except OSError:
+            continue
+
+
+def disk_bytes(stack_below: Stack, host: Host) -> int | None:
+    """Return what the disks beneath loop devices have delivered so far; None where there are none.
+
+    Elsewhere the device that is watched is the lowest one.
+    """
+    return stack.read_bytes(host, stack_below.disks) if stack_below.files else None
+
+
+def look(files: Sequence[str | Path], stack_below: Stack) -> Underneath:
+    """Measure what of files is in memory beneath them."""
+    if not stack_below.files:
+        return Underneath(stack_below)
+    places = _places(files)
+    resident, exact, words = 0, True, []
+    for backing in stack_below.files:
+        ranges = _ranges(backing, stack_below.files, places)
+        within, why = resident_in(backing.path, ranges)
+        if within is None:
+            return Underneath(
+                stack_below,
+                why=f"the files are on {backing.device} over {backing.path}, and how much of that "
+                f"is in memory is not known ({why})",
+            )
+        resident, exact = resident + within, exact and ranges is not None
+        words.append(f"{backing.path} beneath {backing.device}")
+    return Underneath(stack_below, resident, exact, tuple(words))
+
+
+def _places(files: Iterable[str | Path]) -> Mapping[int, list[Segment] | None]:
+    """Return where files lie on their device, by its number; None where that is not known."""
+    places: defaultdict[int, list[Segment] | None] = defaultdict(list)
+    for path in files:
+        try:
+            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            continue
+        try:
+            number = os.fstat(fd).st_dev
+            known, more = places[number], extents.on_device(fd)
+            places[number] = None if known is None or more is None else known + more
+        finally:
+            os.close(fd)
+    return places
+
+
+def _ranges(
+    backing: BackingFile,
+    every: Sequence[BackingFile],
+    places: Mapping[int, list[Segment] | None],
+) -> list[Segment] | None:
+    """Return what of a file beneath a loop device is the files' own, None if that is not known."""
+    # With several devices it is not known here which file is on which of them.
+    if backing.offset is None or len(every) > 1 or len(places) != 1:
+        return None
+    (segments,) = places.values()
+    if segments is None:
+        return None
+    return _merged(Segment(backing.offset + place, length) for place, length in segments)
+
+
+def _merged(segments: Iterable[Segment]) -> list[Segment]:
+    """Return whole pages without overlaps, in order: files may share blocks."""
+    merged: list[Segment] = []
+    for offset, length in sorted(segments):
+        begin = offset - offset % _PAGE
+        end = -(-(offset + length) // _PAGE) * _PAGE
+        if merged and begin <= merged[-1].offset + merged[-1].length:
+            last = merged.pop()
+            begin, end = last.offset, max(end, last.offset + last.length)
+        merged.append(Segment(begin, end - begin))
+    return merged

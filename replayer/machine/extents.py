@@ -1,0 +1,44 @@
+"""Where a file's bytes lie on the device of its file system (FIEMAP)."""
+
+import fcntl
+import struct
+
+from replayer.machine.page_cache import Segment
+
+_FS_IOC_FIEMAP = 0xC020660B
+_HEAD = struct.Struct("=QQIIII")
+"""fm_start, fm_length, fm_flags, fm_mapped_extents, fm_extent_count, fm_reserved."""
+_EXTENT = struct.Struct("=QQQ2QI3I")
+"""fe_logical, fe_physical, fe_length, reserved, fe_flags, reserved (linux/fiemap.h)."""
+_AT_ONCE = 256
+_LAST = 0x0001
+_NOT_PLAIN = 0x0002 | 0x0004 | 0x0008 | 0x0200 | 0x0400
+"""UNKNOWN, DELALLOC, ENCODED, DATA_INLINE and DATA_TAIL: there is no such place on the device."""
+_UNWRITTEN = 0x0800
+
+
+def on_device(fd: int) -> list[Segment] | None:
+    """Return where the data of an open file lie on the device, None where that cannot be told."""
+    places: list[Segment] = []
+    start = 0
+    while True:
+        asked = bytearray(_HEAD.size + _AT_ONCE * _EXTENT.size)
+        _HEAD.pack_into(asked, 0, start, (1 << 64) - 1 - start, 0, 0, _AT_ONCE, 0)
+        try:
+            fcntl.ioctl(fd, _FS_IOC_FIEMAP, asked)
+        except OSError:
+            return None
+        amount = _HEAD.unpack_from(asked)[3]
+        for number in range(amount):
+            logical, physical, length, _, _, flags, *_ = _EXTENT.unpack_from(
+                asked, _HEAD.size + number * _EXTENT.size
+            )
+            if flags & _NOT_PLAIN:
+                return None
+            if not flags & _UNWRITTEN:
+                places.append(Segment(physical, length))
+            start = logical + length
+            if flags & _LAST:
+                return places
+        if not amount:
+            return places

@@ -1,0 +1,174 @@
+"""What files lie on in the end: every device, file and piece of memory beneath a file system.
+
+A loop device has a file beneath it, dm, md and bcache have other devices, and zram has memory: what
+such a device delivers need not have come from a disk.  The stack is followed to the disks, whose
+reads the kernel counts, or to where it cannot be followed any more.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from replayer.machine import diskstats
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from replayer.machine.host import Host, Mount
+
+IN_MEMORY = frozenset({"tmpfs", "ramfs", "devtmpfs", "hugetlbfs"})
+"""File systems whose files are memory."""
+_MEMORY_DEVICES = ("zram", "ram", "nullb")
+_DIRECT = frozenset({"ext2", "ext3", "ext4", "xfs"})
+"""File systems whose extents (FIEMAP) are places on their one device."""
+_DELETED = " (deleted)"
+_SECTOR = 512
+
+
+class BackingFile(NamedTuple):
+    """A file beneath a loop device."""
+
+    path: Path
+    device: str
+    """The loop device."""
+    offset: int | None
+    """Where byte 0 of the upper file system's device is in it; None if that is not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stack:
+    """What some files lie on."""
+
+    disks: frozenset[str] = frozenset()
+    """Devices that are no other's, as /proc/diskstats has them."""
+    memory: tuple[str, ...] = ()
+    """File systems and devices that are memory, in words."""
+    hidden: tuple[str, ...] = ()
+    """What cannot be looked into, in words."""
+    files: tuple[BackingFile, ...] = ()
+
+
+@dataclass
+class _Draft:
+    """A stack that is being followed."""
+
+    disks: set[str] = field(default_factory=set)
+    memory: list[str] = field(default_factory=list)
+    hidden: list[str] = field(default_factory=list)
+    files: list[BackingFile] = field(default_factory=list)
+    devices: set[str] = field(default_factory=set)
+    """Those that were followed."""
+
+
+def beneath(host: Host, paths: Iterable[str | Path]) -> Stack:
+    """Return what files or folders lie on; one that is not there counts nothing."""
+    draft, numbers = _Draft(), set()
+    for path in paths:
+        try:
+            number = Path(path).stat().st_dev
+        except OSError:
+            continue
+        if number not in numbers:
+            numbers.add(number)
+            _follow_path(host, Path(path), draft, "")
+    return Stack(
+        frozenset(draft.disks),
+        tuple(dict.fromkeys(draft.memory)),
+        tuple(dict.fromkeys(draft.hidden)),
+        tuple(dict.fromkeys(draft.files)),
+    )
+
+
+def read_bytes(host: Host, disks: Iterable[str]) -> int | None:
+    """Return the bytes that disks have delivered since boot, None if one of them is not counted."""
+    text = host.read(diskstats.FILE).encode()
+    known = [diskstats.counters(text, name) for name in disks]
+    if not known or None in known:
+        return None
+    return sum(one.sectors_read * diskstats.SECTOR for one in known if one is not None)
+
+
+def _follow_path(host: Host, path: Path, draft: _Draft, above: str) -> None:
+    """Follow what the file system of a path is on; `above` are the devices over it, in words."""
+    mount = host.mount_of(path)
+    kind = mount.type if mount is not None else "an unknown file system"
+    if kind in IN_MEMORY:
+        draft.memory.append(f"{above}{kind}")
+        return
+    device = None if kind.startswith("fuse") else host.block_device(path)
+    if mount is None or device is None:
+        draft.hidden.append(f"{above}{kind}")
+        return
+    offset = 0 if kind in _DIRECT and not above else None
+    for name in _members(host, mount, device):
+        _follow_device(host, name, draft, above, offset)
+
+
+def _members(host: Host, mount: Mount, device: str) -> list[str]:
+    """Return all devices of a file system, of which btrfs may have several."""
+    if mount.type == "btrfs":
+        for known in host.entries("sys/fs/btrfs"):
+            devices = host.entries(f"sys/fs/btrfs/{known}/devices")
+            if device in devices:
+                return devices
+    return [device]
+
+
+def _follow_device(host: Host, name: str, draft: _Draft, above: str, offset: int | None) -> None:
+    """Follow a block device, on which the file system begins at a byte of it, if that is known."""
+    if name in draft.devices:
+        return
+    draft.devices.add(name)
+    folder = f"sys/class/block/{name}"
+    real = Path(os.path.realpath(host.path(folder)))
+    below = host.entries(f"{folder}/slaves")
+    if host.exists(f"{folder}/partition"):
+        start = (host.number(f"{folder}/start") or 0) * _SECTOR
+        _follow_device(
+            host, real.parent.name, draft, above, None if offset is None else offset + start
+        )
+    elif below:
+        for one in below:
+            _follow_device(host, one, draft, f"{above}{name} over ", None)
+    elif host.exists(f"{folder}/loop/backing_file"):
+        _follow_loop(host, name, draft, above, offset)
+    elif name.startswith(_MEMORY_DEVICES):
+        draft.memory.append(f"{above}{name}")
+    elif "/devices/virtual/block/" in str(real):
+        draft.hidden.append(f"{above}{name}")
+    else:
+        # /sys cannot have a slash in a name, as in cciss/c0d0, and writes it as "!".
+        draft.disks.add(name.replace("!", "/"))
+
+
+def _follow_loop(host: Host, name: str, draft: _Draft, above: str, offset: int | None) -> None:
+    folder = f"sys/class/block/{name}"
+    text = host.read(f"{folder}/loop/backing_file")
+    path = Path(text)
+    words = f"{above}{name} over {text}"
+    if text.endswith(_DELETED) or not text.startswith("/"):
+        draft.hidden.append(words)
+    elif path.is_block_device():
+        number = path.stat().st_rdev
+        link = host.link(f"sys/dev/block/{os.major(number)}:{os.minor(number)}")
+        _follow_device(host, Path(link).name, draft, f"{above}{name} over ", None)
+    elif not _fits(host, folder, path):
+        # It was set up in another mount namespace, where this name is another file's.
+        draft.hidden.append(words)
+    else:
+        first = host.number(f"{folder}/loop/offset") or 0
+        draft.files.append(BackingFile(path, name, None if offset is None else offset + first))
+        _follow_path(host, path, draft, f"{words} on ")
+
+
+def _fits(host: Host, folder: str, path: Path) -> bool:
+    """Tell whether a file can be the one beneath a loop device, which is seen as large as it is."""
+    size = (host.number(f"{folder}/size") or 0) * _SECTOR
+    first = host.number(f"{folder}/loop/offset") or 0
+    try:
+        return path.is_file() and path.stat().st_size >= first + size
+    except OSError:
+        return False

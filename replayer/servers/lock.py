@@ -1,0 +1,280 @@
+"""The lock that keeps other replayers out of a server that is not replayer's, and who holds it.
+
+It belongs to a session of the server and ends with it.  The server itself has to notice that the
+host at the other end is gone: lock.sql has it ask there, or end a session that is silent.  Every
+few seconds it hears something.
+
+A session says in its name which process holds the lock: host, machine, start.  The lock of one that
+is gone from this machine is taken over; that of another host's is waited for until the server must
+have noticed that nobody answers there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import socket
+import threading
+import time
+from hashlib import blake2b
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from replayer.engines import watchdog
+from replayer.engines.verbs import Asked
+from replayer.errors import Impossible, Interrupted, ReplayerError, one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from replayer.engines.connection import Database
+
+_LOCK = Asked("lock")
+_LOCK_DATABASE = Asked("lock_database")
+"""For a run that measures nothing of the machine: others may use other databases meanwhile."""
+_UNLOCK = Asked("unlock")
+_HOLD = Asked("hold")
+"""Writes the holder's name down, where a session cannot bear it."""
+_HOLDER = Asked("holder")
+"""Who holds it: session, name, account, address, since and heard (seconds ago)."""
+_END = Asked("end_holder")
+_MEASURED = "two runs at once would measure each other"
+_AGAIN_SECONDS = 0.5
+_MARGIN_SECONDS = 5.0
+_ENDING_SECONDS = 10.0
+_JOIN_SECONDS = 1.0
+_NAME = re.compile(r"replayer (\d{1,9})@(\S{1,24}) ([0-9a-f]{8})\.(\d{1,20})")
+_LONGEST_HOST = 24
+"""Characters: PostgreSQL keeps 63 of a session's name."""
+
+
+class _Process(NamedTuple):
+    """A process that holds a lock, by the name that it gave its session."""
+
+    pid: int
+    host: str
+    place: str
+    """The boot and the process ids' namespace in which it has that id, as a digest."""
+    start: int
+    """In ticks of the kernel's clock since the boot."""
+
+    @property
+    def is_of_here(self) -> bool:
+        """Tell whether it was started where this process can see whether it lives."""
+        return self.place == _place()
+
+    @property
+    def is_gone(self) -> bool:
+        """Tell whether it provably is no more."""
+        if not self.is_of_here:
+            return False
+        start = _start(self.pid)
+        if start is not None:
+            return start != self.start
+        try:
+            os.kill(self.pid, 0)
+        except ProcessLookupError:
+            return True
+        except OSError:
+            pass  # it is there, and another user's whom this one may not see
+        return False
+
+
+class _Holder(NamedTuple):
+    """The session that has the lock."""
+
+    session: int
+    process: _Process | None
+    account: str
+    address: str
+    since: str
+    heard: float | None
+    """How many seconds ago the server last heard of it."""
+
+    def __str__(self) -> str:
+        one = self.process
+        process = f"process {one.pid} on {one.host}, " if one else ""
+        since = f" since {self.since} UTC" if self.since else ""
+        account = f" of {self.account}" if self.account else ""
+        address = f" from {self.address}" if self.address else ""
+        return f"{process}session {self.session}{account}{address}{since}"
+
+
+def take(database: Database, *, alone: bool, why: str = _MEASURED) -> None:
+    """Take the lock, of all the server if `alone`, of one database else.
+
+    A holder that is gone is ended.  Raises Impossible, which names the holder and says `why` it is
+    in the way, where it is not.
+    """
+    verb = _LOCK
+    if not alone and database.engine.verb(_LOCK_DATABASE) is not None:
+        verb = _LOCK_DATABASE
+    if _taken(database, verb):
+        return
+    holder = _held_by(database)
+    refused, patience = _removed(database, holder)
+    deadline = time.monotonic() + patience
+    while time.monotonic() < deadline:
+        time.sleep(_AGAIN_SECONDS)
+        if _taken(database, verb):
+            return
+        now = _held_by(database)
+        if _is_there(holder, now):
+            break
+        holder = now or holder
+    who = f" ({holder})" if holder else ""
+    words = f"the server is in use by another replayer{who}: {why}"
+    raise Impossible(f"{words}{_advice(database, holder, refused)}")
+
+
+def hold(database: Database) -> None:
+    """Write down who holds the lock, for a server whose sessions have no name."""
+    if database.engine.verb(_HOLD) is not None:
+        database.execute(_HOLD, holder=_own_name())
+
+
+def release(database: Database) -> None:
+    """Give the lock back, where it does not end with the database's own list of who is there."""
+    if database.engine.verb(_UNLOCK) is not None:
+        with contextlib.suppress(ReplayerError):  # a server that went away has no lock any more
+            database.execute(_UNLOCK)
+
+
+@contextlib.contextmanager
+def kept(database: Database) -> Iterator[Callable[[float], bool]]:
+    """Keep the session that has the lock for as long as the `with` block runs.
+
+    Yields what asks the server by it whether it is there, within some seconds.
+    """
+    asking, over = threading.Lock(), threading.Event()
+    every = database.engine.spec.lock.heard_every
+
+    def answers(seconds: float) -> bool:
+        with asking:
+            return database.answers(seconds)
+
+    def say() -> None:
+        while not over.wait(every):
+            answers(watchdog.PATIENCE)
+
+    thread = threading.Thread(target=say, name="lock", daemon=True)
+    if every:
+        thread.start()
+    try:
+        yield answers
+    finally:
+        over.set()
+        if every:
+            thread.join(_JOIN_SECONDS)
+            if thread.is_alive():
+                database.cut()
+                thread.join()
+
+
+def _taken(database: Database, verb: Asked) -> bool:
+    rows = database.execute(verb, holder=_own_name())
+    taken = all(row["locked"] for row in rows)
+    if not taken:
+        # A part of it may be ours, and in the way of others who wait.
+        release(database)
+    return taken
+
+
+def _held_by(database: Database) -> _Holder | None:
+    """Return who has the lock, None if nobody does or the server does not tell."""
+    if database.engine.verb(_HOLDER) is None:
+        return None
+    try:
+        rows = database.execute(_HOLDER)
+        if not rows:
+            return None
+        row = rows[0]
+        return _Holder(
+            session=row.number("session"),
+            process=_process(row["name"]),
+            account=_word(row["account"]),
+            address=_word(row["address"]),
+            since=_word(row["since"]),
+            heard=None if row["heard"] is None else row.real("heard"),
+        )
+    except Interrupted:
+        raise
+    except ReplayerError:
+        # An older replayer made no list of holders, or this user may not see it.
+        return None
+
+
+def _removed(database: Database, holder: _Holder | None) -> tuple[str, float]:
+    """End a holder that is gone; return why that was refused, and how long its end may take."""
+    process = holder.process if holder else None
+    if holder is None or process is None:
+        return "", 0.0
+    if process.is_gone and database.engine.verb(_END) is not None:
+        try:
+            database.execute(_END, {"session": holder.session})
+        except Interrupted:
+            raise
+        except ReplayerError as error:
+            return str(error), 0.0
+        return "", _ENDING_SECONDS
+    if process.is_of_here:
+        return "", 0.0
+    noticed = database.engine.spec.lock.noticed
+    return "", noticed + _MARGIN_SECONDS if noticed else 0.0
+
+
+def _is_there(before: _Holder | None, now: _Holder | None) -> bool:
+    """Tell whether another session has the lock by now, or the server has heard of its holder."""
+    if before is None or now is None:
+        return False
+    if before.session != now.session:
+        return True
+    return before.heard is not None and now.heard is not None and now.heard < before.heard
+
+
+def _advice(database: Database, holder: _Holder | None, refused: str) -> str:
+    """Return what to do about a holder, as the end of a sentence."""
+    if refused:
+        return f"; that process is gone, but its session could not be ended: {refused}"
+    verb = database.engine.verb(_END)
+    if holder is None or verb is None:
+        return ""
+    (statement,) = verb.statements(session=holder.session)
+    return f"; wait for its end, or end it with `{statement}` on the server"
+
+
+def _own_name() -> str:
+    """Return the name that a session of this process with the lock has; `_process` reads it."""
+    pid = os.getpid()
+    host = re.sub(r"[^\w.-]", "_", socket.gethostname(), flags=re.ASCII)[:_LONGEST_HOST] or "?"
+    return f"replayer {pid}@{host} {_place()}.{_start(pid)}"
+
+
+def _process(name: object) -> _Process | None:
+    known = _NAME.fullmatch(str(name))
+    return known and _Process(int(known[1]), one_line(known[2]), known[3], int(known[4]))
+
+
+def _place() -> str:
+    """Return what tells this boot of this machine, and these process ids, from all others."""
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    space = os.readlink("/proc/self/ns/pid")  # noqa: PTH115 - it is no path
+    return blake2b(f"{boot} {space}".encode(), digest_size=4).hexdigest()
+
+
+def _start(pid: int) -> int | None:
+    """Return when a process was started, in ticks since the boot: -1 of one that has ended.
+
+    None of one that is not seen.
+    """
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return None
+    fields = text.rpartition(")")[2].split()
+    return -1 if fields[0] in "ZX" else int(fields[19])
+
+
+def _word(cell: object) -> str:
+    return "" if cell is None else one_line(str(cell), 80)

@@ -1,0 +1,291 @@
+"""What of a capture is replayed: the keys users, applications, fingerprints and tables.
+
+Users and applications choose sessions.  Fingerprints and tables choose statements, and with one of
+them its whole transaction: one in which a name after ! is met is left out, whatever else is in it.
+A statement that sets up its session outside of a transaction is always kept.  A capture is read
+twice for that: what a transaction is, its last statement may tell.
+"""
+
+import difflib
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+
+from replayer.capture.action import Action, Fingerprint, Place, Session, Statement
+from replayer.capture.block import Block
+from replayer.capture.fingerprint import tables_of
+from replayer.errors import Impossible, one_line
+from replayer.steps.replay.spec import Spec
+
+_MOST_NAMED = 5
+_MOST_SHOWN = 60
+_OTHER, _KEPT, _EXCLUDED = 0, 1, 2
+"""What is known of a transaction; the larger number wins."""
+_EVERYWHERE = frozenset({"begin", "commit", "rollback"})
+
+
+@dataclass(frozen=True)
+class Names:
+    """What a key asks for: names with * and ? in them, and after ! those to leave out."""
+
+    key: str
+    kept: tuple[str, ...]
+    excluded: tuple[str, ...]
+
+    @classmethod
+    def of(cls, key: str, asked: Sequence[str], change: Callable[[str], str] = str) -> "Names":
+        """Return what the values of a key ask for."""
+        kept = tuple(change(one) for one in asked if not one.startswith("!"))
+        excluded = tuple(change(one[1:]) for one in asked if one.startswith("!"))
+        return cls(key, kept, excluded)
+
+    def __bool__(self) -> bool:
+        return bool(self.kept or self.excluded)
+
+    def rank(self, names: Iterable[str], matches: Callable[[str, str], bool]) -> int:
+        """Return whether what has these names is kept, excluded or neither."""
+        known = list(names)
+        if any(matches(name, one) for one in self.excluded for name in known):
+            return _EXCLUDED
+        if not self.kept or any(matches(name, one) for one in self.kept for name in known):
+            return _KEPT
+        return _OTHER
+
+
+@dataclass
+class _Seen:
+    """What a capture has of that which a key chooses by, with its statements."""
+
+    names: Counter[str] = field(default_factory=Counter)
+
+    def unmatched(self, asked: Iterable[str], matches: Callable[[str, str], bool]) -> Iterator[str]:
+        """Yield what was asked for and is not there, with the nearest of what is."""
+        for one in asked:
+            if not any(matches(name, one) for name in self.names):
+                yield f"{one!r}{self._nearest(one)}"
+
+    def _nearest(self, asked: str) -> str:
+        names = [name for name in self.names if name]
+        close = difflib.get_close_matches(asked, names, n=1, cutoff=0.6)
+        if close:
+            return f" - did you mean {_short(close[0])}?"
+        return f" (there are: {self.most_common(_short)})" if names else " (there are none)"
+
+    def most_common(self, shown: Callable[[str], str] = str) -> str:
+        """Return the names with the most statements, as part of a sentence."""
+        known = [shown(name) for name, _ in self.names.most_common(_MOST_NAMED) if name]
+        more = len([name for name in self.names if name]) - len(known)
+        return ", ".join(known) + (f" and {more:,} more" if more > 0 else "")
+
+
+class Choice:
+    """Tells of each action whether it is replayed, and counts what is not."""
+
+    def __init__(self, spec: Spec, wire: str) -> None:
+        self._spec, self._wire = spec, wire
+        self._users = Names.of("users", spec.users)
+        self._applications = Names.of("applications", spec.applications)
+        self._fingerprints = Names.of("fingerprints", spec.fingerprints, _folded)
+        self._tables = Names.of("tables", spec.tables, _folded)
+        self._seen = {key: _Seen() for key in ("users", "applications", "fingerprints", "tables")}
+        self._ranks: dict[int, int] = {}
+        """Of each fingerprint, by its number."""
+        self._marks = bytearray()
+        """What is known of each transaction, in the order in which they begin."""
+        self._walk = _Walk()
+        self._working: set[int] = set()
+        """Sessions of which some transaction is replayed."""
+        self._left_out: Counter[str] = Counter()
+
+    @property
+    def asked(self) -> bool:
+        """Tell whether anything is to be left out."""
+        return any(True for _ in self._keys())
+
+    def look(self, blocks: Iterable[Block]) -> None:
+        """Learn which transactions are to be replayed; raise Impossible where nothing is."""
+        for block in blocks:
+            for session in block.sessions:
+                self._walk.describe(session)
+            for row in range(len(block)):
+                self._look_at(block.action(row), block.statement(row), block.place(row))
+        self._walk = _Walk()
+        if _KEPT not in self._marks:
+            raise Impossible(self._nothing())
+
+    def _look_at(self, action: Action, statement: Statement | None, place: Place) -> None:
+        session = self._walk.session(action)
+        number, _ = self._walk.transaction(action, statement, place)
+        if number >= len(self._marks):
+            self._marks.append(_OTHER)
+        if statement is None:
+            return
+        self._seen["users"].names[session.user] += 1
+        self._seen["applications"].names[session.application] += 1
+        rank = self._rank(statement)
+        if not self._reason(session) and statement.fingerprint.kind not in _EVERYWHERE:
+            self._marks[number] = max(self._marks[number], rank)
+            if rank == _KEPT:
+                self._working.add(session.number)
+
+    def _rank(self, statement: Statement) -> int:
+        """Return what a statement makes of its transaction."""
+        form = statement.fingerprint
+        rank = self._ranks.get(form.number)
+        if rank is None:
+            rank = _KEPT
+            if self._tables:
+                names = _tables(statement, self._wire)
+                self._seen["tables"].names.update(names)
+                rank = self._tables.rank(names, _matches_table)
+            if self._fingerprints:
+                names = (f"{form.number & (1 << 64) - 1:016x}", _folded(form.text))
+                self._seen["fingerprints"].names[names[1]] += 1
+                other = self._fingerprints.rank(names, _matches)
+                rank = _EXCLUDED if _EXCLUDED in {rank, other} else min(rank, other)
+            self._ranks[form.number] = rank
+        return rank
+
+    def keeps(self, action: Action, statement: Statement | None, place: Place) -> bool:
+        """Tell whether an action is replayed; actions come as they did before."""
+        session = self._walk.session(action)
+        number, alone = self._walk.transaction(action, statement, place)
+        reason = self._reason(session)
+        if statement is None:
+            return not reason and session.number in self._working
+        setting = statement.fingerprint.kind == "set" and alone
+        chosen = setting or self._marks[number] == _KEPT
+        if not reason and not (chosen and session.number in self._working):
+            reason = self._why_not(statement)
+        if reason:
+            self._left_out[reason] += 1
+        return not reason
+
+    def describe(self, session: Session) -> None:
+        """Take who a session is, before its first action."""
+        self._walk.describe(session)
+
+    def left_out(self) -> Mapping[str, int]:
+        """Return why statements are not replayed -> how many."""
+        return self._left_out
+
+    def notes(self) -> Iterator[str]:
+        """Yield a sentence for each key of which a name is nowhere in the capture."""
+        for names, matches in self._keys():
+            missing = list(self._seen[names.key].unmatched((*names.kept, *names.excluded), matches))
+            if missing:
+                yield f"{names.key}: the capture does not have {'; '.join(missing[:_MOST_NAMED])}"
+
+    def _keys(self) -> Iterator[tuple[Names, Callable[[str, str], bool]]]:
+        for names in (self._users, self._applications, self._fingerprints):
+            if names:
+                yield names, _matches
+        if self._tables:
+            yield self._tables, _matches_table
+
+    def _reason(self, session: Session) -> str:
+        """Return why a session is not replayed; "" if it is."""
+        for names, name, what in (
+            (self._users, session.user, "user"),
+            (self._applications, session.application, "application"),
+        ):
+            if names and names.rank([name], _matches) != _KEPT:
+                shown = f" ({one_line(name, _MOST_SHOWN)})" if name else ""
+                return f"they are of another {what}{shown}" if name else f"no {what} is known"
+        return ""
+
+    def _why_not(self, statement: Statement) -> str:
+        """Return why a transaction is not replayed."""
+        keys = " and ".join(names.key for names in (self._tables, self._fingerprints) if names)
+        unknown = statement.fingerprint.kind == "call" and not _tables(statement, self._wire)
+        if self._tables and unknown:
+            return "which tables they use, their text does not tell"
+        return f"their transactions have no statement that {keys} choose, or one that is excluded"
+
+    def _nothing(self) -> str:
+        """Return the sentence for a choice that leaves nothing."""
+        file = self._spec.file
+        for names, matches in self._keys():
+            seen = self._seen[names.key]
+            if names.key in {"users", "applications"} and not any(seen.names):
+                return (
+                    f"{names.key}: {file} does not hold them, as its log does not name any: leave "
+                    f"the key out"
+                )
+            missing = list(seen.unmatched(names.kept, matches))
+            if names.kept and len(missing) == len(names.kept):
+                return f"{names.key}: {file} does not have {'; '.join(missing[:_MOST_NAMED])}"
+        asked = ", ".join(names.key for names, _ in self._keys())
+        there = "; ".join(
+            f"{names.key}: {self._seen[names.key].most_common(_short)}" for names, _ in self._keys()
+        )
+        return f"{asked}: nothing of {file} is left to replay ({there})"
+
+
+class _Walk:
+    """Numbers the transactions of a capture, whose actions come by their starts."""
+
+    def __init__(self) -> None:
+        self._sessions: dict[int, Session] = {}
+        self._open: dict[int, int] = {}
+        self._count = 0
+
+    def describe(self, session: Session) -> None:
+        self._sessions[session.number] = session
+
+    def session(self, action: Action) -> Session:
+        """Return whose an action is."""
+        known = self._sessions.get(action.session)
+        return known or self._sessions.setdefault(action.session, Session(action.session))
+
+    def transaction(
+        self, action: Action, statement: Statement | None, place: Place
+    ) -> tuple[int, bool]:
+        """Return the number of an action's transaction, and whether it is alone in it."""
+        session = action.session
+        number = self._open.get(session)
+        inside = number is not None
+        if number is None:
+            number, self._count = self._count, self._count + 1
+        goes_on = place.ends < 0 and (inside or place.needs >= 0)
+        if statement is not None and statement.fingerprint.bounds == "restart":
+            # What is chained to a transaction, or ends it by beginning another, goes with it.
+            goes_on = True
+        if goes_on:
+            self._open[session] = number
+        else:
+            self._open.pop(session, None)
+        if action.does == "disconnect":
+            self._open.pop(session, None)
+            self._sessions.pop(session, None)
+        return number, not inside and not goes_on
+
+
+def _tables(statement: Statement, wire: str) -> tuple[str, ...]:
+    """Return the tables of a statement, with their schemas where it has them."""
+    form: Fingerprint = statement.fingerprint
+    names = tables_of(statement.text, wire)
+    last = {name.rpartition(".")[2] for name in names}
+    return (*names, *(name for name in form.writes or () if name not in last))
+
+
+def _folded(text: str) -> str:
+    return " ".join(text.split()).casefold()
+
+
+def _matches(name: str, asked: str) -> bool:
+    return name == asked or fnmatchcase(name, asked)
+
+
+def _matches_table(name: str, asked: str) -> bool:
+    """Tell whether a table may be meant: one of the two names may lack the schema."""
+    schema, _, table = asked.rpartition(".")
+    own_schema, _, own_table = name.rpartition(".")
+    if schema and own_schema and not _matches(own_schema, schema):
+        return False
+    return _matches(own_table, table)
+
+
+def _short(name: str) -> str:
+    return one_line(name, _MOST_SHOWN)

@@ -1,0 +1,156 @@
+"""Data for COPY FROM STDIN, which no log has: files of a folder that the user gives.
+
+`schema.table.copy` is sent to each COPY of that table, as it is; where there is a file
+`schema.table.3.copy`, the third COPY of the capture gets that one.  The schema may be missing in
+the name of a file, and `public` in the statement.
+"""
+
+import contextlib
+import os
+import stat
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Self
+
+from replayer import trusted_path
+from replayer.capture.action import Statement
+from replayer.capture.copies import SEVERAL, copied
+from replayer.errors import Impossible, one_line
+from replayer.watch.workers import Descriptor
+
+ENDING = ".copy"
+NO_DATA = "COPY FROM STDIN: its data is not in the log; the key copy_from names a folder with it"
+_MOST_NAMED = 5
+_OTHERS = stat.S_IWGRP | stat.S_IWOTH
+
+
+class CopyFiles:
+    """The files of a folder, open once they are needed; no folder has none."""
+
+    def __init__(self, folder: str) -> None:
+        """Open the folder; raise Impossible where it is none, or another user could plant a file.
+
+        Only root's folders are looked at so: what an ordinary user may read is the kernel's affair.
+        """
+        self._path = Path(folder)
+        self._given = bool(folder)
+        self._close = contextlib.ExitStack()
+        self._names: frozenset[str] = frozenset()
+        self._places: dict[str, int] = {}
+        self._fds: list[int] = []
+        self._counts: Counter[str] = Counter()
+        self._left_out: Counter[str] = Counter()
+        if not folder:
+            return
+        try:
+            self._folder = _opened(self._path)
+            self._close.callback(self._folder.close)
+            self._names = frozenset(self._folder.names())
+        except OSError as error:
+            raise Impossible(f"copy_from = {folder}: {error.strerror}") from error
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close all."""
+        self._close.close()
+
+    def check(self, copies: Mapping[str, int]) -> None:
+        """Raise Impossible for tables without a file; `copies` is how often each is filled."""
+        if not self._given:
+            return
+        counts: Counter[str] = Counter()
+        for table, count in copies.items():
+            if table != SEVERAL:
+                counts[_bare(table)] += count
+        missing = [table for table, count in counts.items() if self._missing(table, count)]
+        if missing:
+            named = ", ".join(one_line(f"{table}{ENDING}") for table in missing[:_MOST_NAMED])
+            more = len(missing) - _MOST_NAMED
+            named += f" and {more:,} more" if more > 0 else ""
+            raise Impossible(
+                f"copy_from = {self._path}: it has no {named}, of which the capture has COPY FROM "
+                f"STDIN: put the data there as COPY reads it; an empty file is no row"
+            )
+        for table, count in counts.items():
+            for number in range(1, count + 1):
+                self._place(self._name(table, number))
+
+    def feed(self, statement: Statement | None, *, kept: bool = True) -> int | None:
+        """Return which file a statement's data comes from, -1 for a statement that takes none.
+
+        None is for one without a file: it cannot run, and is counted if it is `kept` else.
+        """
+        table = None if statement is None else copied(statement.text)
+        if table is None:
+            return -1
+        table = _bare(table)
+        self._counts[table] += 1
+        name = "" if table == SEVERAL else self._name(table, self._counts[table])
+        if not name:
+            self._left_out[NO_DATA] += kept
+            return None
+        return self._place(name)
+
+    def left_out(self) -> Mapping[str, int]:
+        """Return why statements were left out -> how many."""
+        return self._left_out
+
+    def descriptors(self) -> tuple[Descriptor, ...]:
+        """Return the files, as worker processes inherit them."""
+        return tuple(Descriptor(fd) for fd in self._fds)
+
+    def _missing(self, table: str, count: int) -> bool:
+        return any(not self._name(table, number) for number in range(1, count + 1))
+
+    def _name(self, table: str, number: int) -> str:
+        """Return the file for the COPY of that number, from 1; "" if there is none."""
+        _, dot, last = table.rpartition(".")
+        stems = (table, last) if dot else (f"public.{table}", table)
+        names = (f"{stem}{part}{ENDING}" for part in (f".{number}", "") for stem in stems)
+        return next((name for name in names if name in self._names), "")
+
+    def _place(self, name: str) -> int:
+        place = self._places.get(name)
+        if place is None:
+            place = self._places[name] = len(self._fds)
+            self._fds.append(self._open(name))
+        return place
+
+    def _open(self, name: str) -> int:
+        """Open a file of the folder, and of no other; raise Impossible for what is none."""
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        shown = one_line(name)
+        try:
+            fd = os.open(name, flags, dir_fd=self._folder.fd)
+        except OSError as error:
+            raise Impossible(
+                f"copy_from = {self._path}: {shown} cannot be read: {error.strerror} (links are "
+                f"not followed)"
+            ) from error
+        self._close.callback(os.close, fd)
+        about = os.fstat(fd)
+        if not stat.S_ISREG(about.st_mode):
+            raise Impossible(f"copy_from = {self._path}: {shown} is no plain file")
+        if not os.geteuid() and (about.st_uid or about.st_mode & _OTHERS or about.st_nlink > 1):
+            raise Impossible(
+                f"copy_from = {self._path}: {shown} is not root's alone, so that others could "
+                f"change what root sends: give a copy that only root can write"
+            )
+        return fd
+
+
+def _bare(table: str) -> str:
+    """Return a table's name without the schema that names without one are usually of."""
+    return table.removeprefix("public.")
+
+
+def _opened(path: Path) -> trusted_path.Folder:
+    if os.geteuid():
+        return trusted_path.Folder(path)
+    return trusted_path.own(path, "the folder of copy_from")

@@ -1,0 +1,55 @@
+"""What sessions of somebody else's did in the same database while a load was measured."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from replayer.engines import connection
+from replayer.engines.connection import Database
+from replayer.engines.verbs import Asked
+from replayer.errors import Interrupted, ReplayerError
+from replayer.watch import ledger
+from replayer.watch.ledger import OtherSessions
+
+_OTHERS = Asked("mix/others")
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What each other session had done so far: (process, begin) -> blocks found and missed."""
+
+    sessions: Mapping[tuple[int, float], tuple[int, int]]
+
+
+def look(database: Database) -> Look | None:
+    """Ask what other sessions have done, None where the server does not count it for each."""
+    verb = database.engine.verb(_OTHERS)
+    if verb is None:
+        return None
+    try:
+        rows = database.execute(verb)
+    except Interrupted:
+        raise
+    except ReplayerError:
+        return None
+    own = connection.sessions()
+    return Look(
+        {
+            (row["pid"], row["began"]): (int(row["hits"]), int(row["reads"]))
+            for row in rows
+            if row["pid"] not in own
+        }
+    )
+
+
+def notes(before: Look | None, after: Look | None, blocks: int, seconds: float) -> list[str]:
+    """Say what those did that were still there at the end, beside so many blocks of all."""
+    if before is None or after is None:
+        return []
+    moved = [
+        (hits - had[0], reads - had[1])
+        for key, (hits, reads) in after.sessions.items()
+        for had in (before.sessions.get(key, (0, 0)),)
+    ]
+    hits, reads = (max(0, sum(one[place] for one in moved)) for place in (0, 1))
+    others = OtherSessions(hits=hits, reads=reads, counted=True)
+    return ledger.other_sessions(others, max(0, blocks - hits - reads), seconds)

@@ -1,0 +1,75 @@
+"""What the sums over all rows of persons1 must be, in closed form.
+
+The rows double: the n-th new row is the n-th old one with n added to its id and written behind
+its last name.  So after a doubling of N rows the ids add up to twice as much and 1 + 2 + ... + N,
+and of the last names the characters to twice as many and the digits of 1..N.
+"""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from replayer.engines.verbs import Asked
+from replayer.errors import ReplayerError
+from replayer.tables.persons import FIRST_ID, SEEDS
+
+if TYPE_CHECKING:
+    from replayer.engines.connection import Database
+    from replayer.tables.persons import State
+
+_TIMES = Asked("table/times")
+_WORDS = {"id_sum": "ids", "lastname_sum": "last names", "time_sum": "times"}
+
+
+def expected(database: "Database", built: "State") -> dict[str, int]:
+    """Return the sums that table/count must find; what an engine does not tell is left out."""
+    sums = sums_after(built.doubling or 0)
+    verb = database.engine.verb(_TIMES)
+    return sums if verb is None else {**sums, "time_sum": int(database.value(verb))}
+
+
+def sums_after(doublings: int) -> dict[str, int]:
+    """Return the sums of ids, and of each last name's characters and the code of its last one."""
+    rows = len(SEEDS)
+    ids = sum(range(FIRST_ID, FIRST_ID + rows))
+    characters = sum(map(len, SEEDS))
+    last = sum(ord(name[-1]) for name in SEEDS)
+    for _ in range(doublings):
+        ids = 2 * ids + rows * (rows + 1) // 2
+        characters = 2 * characters + _digits(rows)
+        last += _last_digits(rows)
+        rows *= 2
+    return {"id_sum": ids, "lastname_sum": characters + last}
+
+
+def check(counted: Mapping[str, Any], rows: int, sums: Mapping[str, int]) -> None:
+    """Raise ReplayerError where what table/count found is not what was built.
+
+    Columns that are no known sum are counts of rows.
+    """
+    for name, number in counted.items():
+        if name not in _WORDS and number != rows:
+            raise ReplayerError(
+                f"the scan counted {number:,} {name} where {rows:,} rows were built: the table is "
+                f"damaged, build it again"
+            )
+    for name, must_be in sums.items():
+        if name in counted and int(counted[name]) != must_be:
+            raise ReplayerError(
+                f"the {_WORDS[name]} of the table add up to {int(counted[name]):,} where "
+                f"{must_be:,} was built: the table is damaged, build it again"
+            )
+
+
+def _digits(last: int) -> int:
+    """Return how many digits 1, 2, ... last have together."""
+    total, length, first = 0, 1, 1
+    while first <= last:
+        total += length * (min(last, 10 * first - 1) - first + 1)
+        length, first = length + 1, 10 * first
+    return total
+
+
+def _last_digits(last: int) -> int:
+    """Return the sum of the codes of the last digits of 1, 2, ... last."""
+    tens, rest = divmod(last, 10)
+    return last * ord("0") + tens * sum(range(10)) + rest * (rest + 1) // 2

@@ -1,0 +1,1 @@
+FROM information_schema.session_status

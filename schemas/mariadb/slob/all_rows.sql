@@ -1,0 +1,6 @@
+-- Rows that all sessions together have read so far.
+SELECT CAST(SUM(variable_value) AS SIGNED) AS `rows`
+-- include parts/status
+WHERE variable_name IN (
+    'HANDLER_READ_FIRST', 'HANDLER_READ_KEY', 'HANDLER_READ_LAST', 'HANDLER_READ_NEXT',
+    'HANDLER_READ_PREV', 'HANDLER_READ_RND', 'HANDLER_READ_RND_NEXT')

@@ -1,0 +1,1 @@
+FROM performance_schema.session_status

@@ -1,0 +1,7 @@
+-- What time_sum of table/count must be: all rows of a doubling have one time.
+SELECT sum(
+           (CASE WHEN doubling = 0 THEN rows ELSE rows / 2 END)
+           * date_part('microseconds', began)::bigint
+       )::bigint AS time_sum
+FROM persons1_doublings
+WHERE rows IS NOT NULL
