@@ -289,6 +289,8 @@ class Spent(StrEnum):
     KERNEL = "other kernel"
     RUN_QUEUE = "run queue"
     """Runnable, and on no processor."""
+    THROTTLED = "CPU quota"
+    """Runnable, and kept from running as the quota of a cgroup was used up."""
     DEVICE = "device wait"
     """Waits for reads and writes of data."""
     LOG = "log flush"

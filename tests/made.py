@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from replayer.analysis.samples import Side
 from replayer.model import Account, Ledger, Spent, Verdict
 
 USUAL = {
@@ -67,6 +68,12 @@ def account(
         "samples": 200,
     }
     return Account(**{**made, **changes})
+
+
+def at_once(side: Side) -> Side:
+    """Return a side whose runs all began at one time, so that none came after another."""
+    runs = (run.model_copy(update={"started": "2026-11-20T10:00:00+00:00"}) for run in side.runs)
+    return Side(side.name, tuple(runs))
 
 
 def drawn_in(page: str) -> str:

@@ -183,13 +183,29 @@ def _ran(waits: WaitSamples, times: ThreadTimes, kernel: Split) -> dict[Spent, f
         runnable = sum(one.seconds for one in waits.observed if one.letter == _RUNS) / times.span
         ran = min(cpu / times.span, runnable)
         queued = runnable - ran
+    kept = _throttled(waits, ran, queued)
     in_kernel = times.system / cpu if cpu > 0 else 0.0
     split = kernel.get("server" if waits.whose == "server" else "client", {})
     return {
         **_divided(ran * in_kernel, split),
         Spent.SERVER: ran * (1 - in_kernel),
-        Spent.RUN_QUEUE: queued,
+        Spent.RUN_QUEUE: queued - kept,
+        Spent.THROTTLED: kept,
     }
+
+
+def _throttled(waits: WaitSamples, ran: float, queued: float) -> float:
+    """Return the share for which threads waited for the next period of a CPU quota.
+
+    The kernel counts it as waiting for a processor.  While the quota lasts, so many threads as are
+    runnable share the processors, and wait for each other in proportion to how long they run; what
+    they wait beyond that is the quota's, in the periods in which it was used up.
+    """
+    if not waits.throttled or not waits.cores:
+        return 0.0
+    runnable = (ran + queued) * waits.sessions
+    sharing = ran * max(0.0, runnable / waits.cores - 1)
+    return min(max(0.0, queued - sharing), waits.throttled)
 
 
 def _told(waits: WaitSamples) -> tuple[dict[Spent, float], dict[str, float]]:

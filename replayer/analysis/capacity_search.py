@@ -20,6 +20,8 @@ else:
     # Few commands search a capacity, and it takes a fifth of a second to load.
     special = Later("scipy.special")
 
+USUAL_TRIALS = 10
+"""That a search takes, about."""
 _NOISES = {0.005: 18, 0.01: 18, 0.02: 18, 0.04: 16, 0.08: 13, 0.16: 11, 0.25: 6}
 """How much a capacity may differ from trial to trial, with how likely that is at first."""
 _FLUKE = 0.02
@@ -92,6 +94,8 @@ class _Book:
     top: int = 0
     """The highest rung that may be tried; it falls where the clients cannot follow."""
     bottom: int = 0
+    cut: bool = False
+    """Whether the search was ended before it knew all that it could."""
 
     def __post_init__(self) -> None:
         step = math.log1p(self.limits.resolution)
@@ -167,8 +171,18 @@ class _Book:
         return min(failed, default=None)
 
 
-def search(trial: Callable[[float], Trial], limits: Limits | None = None) -> Capacity:
+def _never_enough() -> bool:
+    return False
+
+
+def search(
+    trial: Callable[[float], Trial],
+    limits: Limits | None = None,
+    enough: Callable[[], bool] = _never_enough,
+) -> Capacity:
     """Return the highest multiple that holds; `trial` runs one multiple and says how it ended.
+
+    `enough` is asked before each trial but the first, and ends the search where it says so.
 
     From the start the multiple is doubled while it holds, or halved until it does; then the
     bracket is bisected down to the resolution.  Before it is halved, what failed is run again at
@@ -182,7 +196,8 @@ def search(trial: Callable[[float], Trial], limits: Limits | None = None) -> Cap
     """
     book = _Book(trial, limits or Limits())
     for rung in _rungs(book):
-        if book.spent:
+        book.cut = bool(book.history) and enough()
+        if book.spent or book.cut:
             break
         book.run(rung)
     return _capacity(book)
@@ -263,7 +278,8 @@ def _capacity(book: _Book) -> Capacity:
         for rung in book.disputed
         if (low is None or rung > low) and (high is None or rung < high)
     ]
-    done = not book.spent or (low is not None and high is not None and high - low == 1)
+    adjacent = low is not None and high is not None and high - low == 1
+    done = adjacent or not (book.spent or book.cut)
     accepted = None if low is None else book.multiple(low)
     refused = None if high is None else book.multiple(high)
     trials = tuple((book.multiple(rung), ended) for rung, ended in book.history)

@@ -6,17 +6,20 @@ from fnmatch import fnmatchcase
 from replayer.analysis.difference import Difference, Sort
 from replayer.model import Spent
 
-_CPU = frozenset(
+KERNELS = frozenset(
     {
-        *(Spent.SERVER, Spent.ENTRY, Spent.COPY, Spent.PAGE_CACHE, Spent.FILE_SYSTEM, Spent.BLOCK),
+        *(Spent.ENTRY, Spent.COPY, Spent.PAGE_CACHE, Spent.FILE_SYSTEM, Spent.BLOCK),
         *(Spent.SCHEDULER, Spent.FAULTS, Spent.NETWORK, Spent.LOCKING, Spent.KERNEL),
     }
 )
-_SPEED = _CPU | {Spent.RUN_QUEUE, Spent.CLIENT}
+KERNEL = "kernel"
+"""What the kernel's parts are together, where there are accounts without a profile."""
+_SPEED = KERNELS | {Spent.SERVER} | {Spent.RUN_QUEUE, Spent.CLIENT}
 _READS = frozenset({Spent.DEVICE, Spent.PAGE_CACHE, Spent.FILE_SYSTEM, Spent.BLOCK})
 _QUEUE = frozenset({Spent.DEVICE, Spent.LOG, Spent.BLOCK, Spent.SCHEDULER})
 _PAGES = frozenset({Spent.FAULTS, Spent.SERVER, Spent.COPY, Spent.PAGE_CACHE, Spent.KERNEL})
 _PLACES = frozenset({Spent.RUN_QUEUE, Spent.SCHEDULER, Spent.LOCK, Spent.LOCKING, Spent.CLIENT})
+_QUOTA = _PLACES | {Spent.THROTTLED}
 _DURABLE = frozenset({Spent.LOG, Spent.DEVICE, Spent.LOCK, Spent.FILE_SYSTEM, Spent.BLOCK})
 _FILES = frozenset({*_READS, Spent.LOG, Spent.KERNEL})
 _MEMORY = frozenset({*_READS, Spent.COPY, Spent.FAULTS, Spent.SERVER, Spent.ENTRY})
@@ -40,7 +43,7 @@ _CAUSES: tuple[tuple[str, frozenset[Spent]], ...] = (
     ("host.cpu.cores", _PLACES),
     ("host.cpu.threads", _PLACES),
     ("host.cpu.allowed", _PLACES),
-    ("host.cgroup.cpu_limit", _PLACES),
+    ("host.cgroup.cpu_limit", _QUOTA),
     ("host.cgroup.memory_limit_bytes", _MEMORY),
     ("host.memory.bytes", _MEMORY),
     ("host.memory.transparent_huge_pages*", _PAGES),
@@ -63,20 +66,30 @@ _CAUSES: tuple[tuple[str, frozenset[Spent]], ...] = (
     ("engine.settings.*io_*", _READS | {Spent.ENTRY, Spent.SCHEDULER}),
 )
 """Facts, and the parts of an account that they are known to move; the first that fits counts."""
+_SERVERS = "engine.*"
+"""Facts that only touch what a server does."""
+_WITHOUT_SERVER = frozenset({"walk", "probe"})
+"""Steps that read and write files themselves, whatever server has written them."""
 
 
-def may_explain(differences: Iterable[Difference], parts: Iterable[str]) -> tuple[Difference, ...]:
-    """Return what differs and is known to move one of these parts; any known cause without parts.
+def may_explain(
+    differences: Iterable[Difference], parts: Iterable[str], step: str = ""
+) -> tuple[Difference, ...]:
+    """Return what differs and is known to move one of these parts of a step of that kind.
 
-    What the groups were made by is not among it, as that is what is compared.
+    Any known cause without parts.  What the groups were made by is not among it, as that is what is
+    compared.
     """
     named = set(parts)
+    if KERNEL in named:
+        named |= KERNELS
     return tuple(
         one
         for one in differences
         if one.sort is Sort.EXPLAINS
         and (works := _works_on(one.key))
         and (not named or named & works)
+        and not (step in _WITHOUT_SERVER and fnmatchcase(one.key, _SERVERS))
     )
 
 

@@ -13,13 +13,13 @@ from replayer.analysis import family, statistics, steadiness
 from replayer.analysis.difference import Difference, Sort, differences
 from replayer.analysis.samples import (
     Key,
+    Order,
     Samples,
     Side,
     Unit,
     common,
     counted,
-    places,
-    take_turns,
+    order_of,
     unit_of,
 )
 from replayer.analysis.why import Why, why
@@ -43,8 +43,30 @@ class Verdict(StrEnum):
     SAME = "same"
     UNCLEAR = "unclear"
     DIFFERS = "differs in these runs"
-    """Runs of too few boots differ, which may be all that one boot and another differ by."""
+    """Runs of too few boots differ, which may be all that one boot and another differ by; or runs
+    of one side that came after those of the other, which may be all that time differs by."""
     ALIKE = "same in these runs"
+    LIKELY_BETTER = "likely better"
+    """Alone it would count as better, and does not with the correction for all metrics.  Of those
+    that are called likely one in five is not, at most, on average."""
+    LIKELY_WORSE = "likely worse"
+    LIKELY_DIFFERS = "likely differs in these runs"
+
+
+LIKELY = frozenset({Verdict.LIKELY_BETTER, Verdict.LIKELY_WORSE, Verdict.LIKELY_DIFFERS})
+SHOWN = frozenset({Verdict.BETTER, Verdict.WORSE, Verdict.DIFFERS})
+_LIKELY_OF = {
+    Verdict.BETTER: Verdict.LIKELY_BETTER,
+    Verdict.WORSE: Verdict.LIKELY_WORSE,
+}
+_WEAKER = {
+    Verdict.BETTER: Verdict.DIFFERS,
+    Verdict.WORSE: Verdict.DIFFERS,
+    Verdict.SAME: Verdict.ALIKE,
+    Verdict.LIKELY_BETTER: Verdict.LIKELY_DIFFERS,
+    Verdict.LIKELY_WORSE: Verdict.LIKELY_DIFFERS,
+}
+"""What is said where more than these runs cannot be spoken of."""
 
 
 class Group(Noun):
@@ -63,8 +85,9 @@ class Row(Noun):
     the other to each of the base, None where a median is not above zero; [low, high] is its 95
     percent interval, None as well where so few units have none.  `p` is of a rank test, `p_holm`
     corrected, step by step as Holm does, for all metrics of the comparison.  `more` is how many
-    further units of each side would settle it.  `drift` is the share by which the values moved from
-    the first unit to the last; it was taken out of them for ratio, interval and p.
+    further units of each side would settle it, or show it where it is likely.  `drift` is the share
+    by which the values moved from the first unit to the last; it was taken out of them for ratio,
+    interval and p.
     """
 
     step: str
@@ -116,8 +139,16 @@ class Comparison(Noun):
     rows: tuple[Row, ...]
     differences: tuple[Difference, ...]
     warnings: tuple[str, ...]
+    turns: bool = False
+    """Whether the sides are known to have taken turns, so that time is none of what they differ
+    by."""
     why: tuple[Why, ...] = Field(default=(), exclude_if=lambda why: not why)
     """For each step of which a metric was shown to differ; () without accounts."""
+
+    @property
+    def decides(self) -> bool:
+        """Tell whether it can show better and worse, or only what differs in these runs."""
+        return self.unit is Unit.BOOT and self.turns
 
 
 def compare(
@@ -139,7 +170,10 @@ def compare(
     _refuse_unlike(base.name, other.name, unlike)
     unit = unit_of(base.runs, other.runs)
     kept = Samples.of(base, unit), Samples.of(other, unit)
-    rows, tested = _rows(*kept, unit=unit, threshold=threshold, metrics=metrics)
+    order = order_of(unit, *kept)
+    rows, tested = _rows(
+        *kept, unit=unit, threshold=threshold, metrics=metrics, still=_still(base, other)
+    )
     warnings = [warning for side in kept for warning in side.warnings]
     warnings += [*_one_sided(*kept), *_unjudged(rows, base, other)]
     return Comparison(
@@ -158,14 +192,14 @@ def compare(
             *warnings,
             *_control(base, other),
         ),
+        turns=order is not None and order.turns,
         why=why(base, other, unit, metrics=_differing(rows), differences=unlike),
     )
 
 
 def _differing(rows: Sequence[Row]) -> dict[str, list[str]]:
     """Return step -> its metrics that were shown to differ, the leading ones first."""
-    shown = (Verdict.BETTER, Verdict.WORSE, Verdict.DIFFERS)
-    differing = [row for row in rows if row.verdict in shown]
+    differing = [row for row in rows if row.verdict in SHOWN]
     steps: dict[str, list[str]] = {row.step: [] for row in differing}
     for row in sorted(differing, key=lambda row: not row.leading):
         steps[row.step].append(row.metric)
@@ -236,8 +270,55 @@ class _Draft:
         return self.row.better is not Better.NEITHER and _varies(self.row)
 
 
+@dataclass(frozen=True)
+class _Rules:
+    """What the verdicts of one comparison go by."""
+
+    threshold: float
+    unit: Unit
+    order: Order | None
+    still: bool
+    """Whether no control differs between the sides."""
+    likely: float
+    """Up to which own p a metric is likely to differ."""
+    judged: tuple[_Draft, ...]
+    """The metrics that are corrected for, once there are enough units."""
+
+    @property
+    def weak(self) -> bool:
+        """Tell whether nothing can be said but of these runs."""
+        return self.unit is not Unit.BOOT or self.order is None or not self.order.turns
+
+    def refused(self, draft: _Draft) -> str:
+        """Return why a difference is none, where one side came after the other; "" if it is one."""
+        if self.order is None or self.order.turns:
+            return ""
+        if not self.still:
+            return "one side came after the other, and a control differs too: take turns"
+        level = statistics.ALPHA / max(1, len(self.judged))
+        if not steadiness.beyond_drift(draft.values, self.order.places, level):
+            return "one side came after the other, and a drift could make it: take turns"
+        return ""
+
+    def family(self, draft: _Draft) -> tuple[int, float]:
+        """Return how many metrics one is corrected for, and which part of the 5 percent is theirs.
+
+        The leading ones are for themselves, and so are the others.
+        """
+        leading = sum(one.row.leading for one in self.judged)
+        counts = leading, len(self.judged) - leading
+        which = 0 if draft.row.leading else 1
+        return counts[which], family.shares(*counts)[which]
+
+
 def _rows(
-    base: Samples, other: Samples, *, unit: Unit, threshold: float, metrics: Sequence[str]
+    base: Samples,
+    other: Samples,
+    *,
+    unit: Unit,
+    threshold: float,
+    metrics: Sequence[str],
+    still: bool,
 ) -> tuple[tuple[Row, ...], int]:
     keys = [key for key in base.kinds if key in other.kinds and _wanted(key[1], metrics)]
     if not keys:
@@ -248,21 +329,23 @@ def _rows(
         )
     _refuse_other_units(keys, base, other)
     base, other = _aligned(keys, base, other)
-    at = places(unit, base, other)
+    order = order_of(unit, base, other)
+    at = order.places if order is not None and order.turns else None
     drafts = {key: _draft(key, base, other, at) for key in keys}
-    judged = _members([draft for draft in drafts.values() if draft.judged])
     tested = _members([draft for draft in drafts.values() if draft.row.p is not None])
     corrected = _corrected(tested, drafts)
+    rules = _Rules(
+        threshold=threshold,
+        unit=unit,
+        order=order,
+        still=still,
+        likely=family.likely_up_to([one.row.p for one in tested if one.row.p is not None]),
+        # With more units all of these will be tested, and corrected for.
+        judged=tuple(_members([draft for draft in drafts.values() if draft.judged])),
+    )
     rows = tuple(
-        _scoped(
-            _judge(
-                draft.row.model_copy(update={"p_holm": corrected.get(key)}),
-                draft.ratio,
-                threshold=threshold,
-                # With more units all of these will be tested, and corrected for.
-                family_=_family_of(draft, judged),
-            ),
-            unit,
+        _judge(
+            replace(draft, row=draft.row.model_copy(update={"p_holm": corrected.get(key)})), rules
         )
         for key, draft in drafts.items()
     )
@@ -274,7 +357,8 @@ def judged(base: Side, other: Side, *, unit: Unit, threshold: float) -> tuple[Ro
     kept = Samples.of(base, unit), Samples.of(other, unit)
     if not kept[0].kinds.keys() & kept[1].kinds.keys():
         return ()
-    return _rows(*kept, unit=unit, threshold=threshold, metrics=())[0]
+    still = _still(base, other)
+    return _rows(*kept, unit=unit, threshold=threshold, metrics=(), still=still)[0]
 
 
 def _members(drafts: Sequence[_Draft]) -> list[_Draft]:
@@ -296,17 +380,6 @@ def _corrected(tested: Sequence[_Draft], drafts: Mapping[Key, _Draft]) -> dict[K
         for key, draft in drafts.items()
         if draft.row.p is not None
     }
-
-
-def _family_of(draft: _Draft, judged: Sequence[_Draft]) -> tuple[int, float]:
-    """Return how many metrics a metric is corrected for, and which part of the 5 percent is theirs.
-
-    The leading ones are for themselves, and so are the others.
-    """
-    leading = sum(one.row.leading for one in judged)
-    counts = leading, len(judged) - leading
-    which = 0 if draft.row.leading else 1
-    return counts[which], family.shares(*counts)[which]
 
 
 def _refuse_other_units(keys: Iterable[Key], base: Samples, other: Samples) -> None:
@@ -408,21 +481,48 @@ def _varies(row: Row) -> bool:
     return min(values) < max(values)
 
 
-def _judge(
-    row: Row, ratio: statistics.Ratio | None, *, threshold: float, family_: tuple[int, float]
-) -> Row:
+def _judge(draft: _Draft, rules: _Rules) -> Row:
     """Return the row with its verdict; `unclear` unless something was shown."""
+    row = draft.row
     if row.better is Better.NEITHER:
         return row
-    n, m = len(row.base_values), len(row.other_values)
     row = row.model_copy(update={"note": _note(row)})
-    if min(n, m) > 1 and _alike(row, threshold):
-        return row.model_copy(update={"verdict": Verdict.SAME})
+    if min(len(row.base_values), len(row.other_values)) > 1 and _alike(row, rules.threshold):
+        return _told(row, Verdict.SAME, rules)
     direction = _direction(row)
-    if direction and row.p_holm is not None and row.p_holm <= statistics.ALPHA:
-        return row.model_copy(update={"verdict": direction})
-    more = _more(ratio, n, m, threshold=threshold, family_=family_)
+    if direction is None or row.p is None or row.p > statistics.ALPHA:
+        return _unclear(draft, row, rules)
+    return _apart(draft, row, rules, direction)
+
+
+def _apart(draft: _Draft, row: Row, rules: _Rules, direction: Verdict) -> Row:
+    """Return the row of a metric that alone would count as better or worse, with its verdict."""
+    refused = rules.refused(draft)
+    if refused:
+        return row.model_copy(update={"verdict": Verdict.UNCLEAR, "note": refused})
+    if row.p_holm is not None and row.p_holm <= statistics.ALPHA:
+        return _told(row, direction, rules)
+    if row.p is not None and row.p <= rules.likely:
+        row = row.model_copy(update={"more": _more(draft, rules, only_differs=True)})
+        return _told(row, _LIKELY_OF[direction], rules)
+    alone = f"alone it would count, among {len(rules.judged)} metrics not"
+    row = row.model_copy(update={"note": "; ".join(filter(None, (alone, row.note)))})
+    return _unclear(draft, row, rules)
+
+
+def _unclear(draft: _Draft, row: Row, rules: _Rules) -> Row:
+    more = _more(draft, rules)
     return row.model_copy(update={"verdict": Verdict.UNCLEAR, "more": more})
+
+
+def _told(row: Row, verdict: Verdict, rules: _Rules) -> Row:
+    """Return the row with a verdict that claims no more than its units can show.
+
+    Runs of one boot, or of one side after the other, tell nothing of the next, but values that
+    never vary do.
+    """
+    weaker = rules.weak and _varies(row)
+    return row.model_copy(update={"verdict": _WEAKER[verdict] if weaker else verdict})
 
 
 def _note(row: Row) -> str:
@@ -431,21 +531,6 @@ def _note(row: Row) -> str:
     if row.ratio is None:
         return "no ratio: a median is zero or below"
     return f"a drift of {row.drift:+.1%} is taken out" if row.drift else ""
-
-
-def _scoped(row: Row, unit: Unit) -> Row:
-    """Return the row with a verdict that claims no more than its units can show.
-
-    Runs of one boot tell nothing of the next, but values that never vary do.
-    """
-    weaker = {
-        Verdict.BETTER: Verdict.DIFFERS,
-        Verdict.WORSE: Verdict.DIFFERS,
-        Verdict.SAME: Verdict.ALIKE,
-    }
-    if unit is Unit.BOOT or row.verdict not in weaker or not _varies(row):
-        return row
-    return row.model_copy(update={"verdict": weaker[row.verdict]})
 
 
 def _alike(row: Row, threshold: float) -> bool:
@@ -467,36 +552,48 @@ def _direction(row: Row) -> Verdict | None:
     return Verdict.BETTER if improved else Verdict.WORSE
 
 
-def _more(
-    ratio: statistics.Ratio | None, n: int, m: int, *, threshold: float, family_: tuple[int, float]
-) -> int | None:
+def _more(draft: _Draft, rules: _Rules, *, only_differs: bool = False) -> int | None:
     """Return how many further units of each side would settle it, None if nobody would run them."""
+    ratio, n, m = draft.ratio, len(draft.row.base_values), len(draft.row.other_values)
     if ratio is None or min(n, m) < 2:
         # One value says nothing of how much the next may differ.
         return None
-    members, share = family_
-    needed = statistics.units_to_settle(
-        ratio, n, m, threshold=threshold, family=members, share=share
-    )
+    members, share = rules.family(draft)
+    if only_differs:
+        gap = abs(math.log(ratio.value))
+        needed = statistics.units_to_differ(gap, ratio.error, n, m, family=members, share=share)
+    else:
+        needed = statistics.units_to_settle(
+            ratio, n, m, threshold=rules.threshold, family=members, share=share
+        )
     return None if needed is None else max(1, needed - min(n, m))
 
 
 def _one_after_the_other(unit: Unit, base: Samples, other: Samples) -> list[str]:
     """Return what is to be said if one side was measured before the other."""
-    starts = np.array(base.starts), np.array(other.starts)
-    many = min(len(side) for side in starts) > 1
-    if unit is Unit.REPEAT or not many or not np.isfinite(np.concatenate(starts)).all():
+    sizes = len(base.units), len(other.units)
+    many = min(sizes) > 1 or statistics.smallest_p(*sizes) <= statistics.ALPHA
+    if unit is Unit.REPEAT or not many:
         return []
-    later = steadiness.interleaved(*starts)
-    if take_turns(later):
+    order = order_of(unit, base, other)
+    if order is None and unit is Unit.BOOT:
+        return [
+            (
+                "when the boots were measured is not known, so nothing tells whether the sides "
+                "took turns, and none is called better or worse"
+            )
+        ]
+    if order is None or order.turns:
         return []
+    later = order.later
     first, last = (base.name, other.name) if later > 0.5 else (other.name, base.name)
     how = "all" if later in {0.0, 1.0} else "most"
+    none = ", and none is called better or worse" if unit is Unit.BOOT else ""
     return [
         (
             f"{how} {unit.value}s of {last} came after those of {first}, so whatever became faster "
-            f"or slower meanwhile looks like a difference between them: take turns, such as A B B "
-            f"A (`replayer plan`)"
+            f"or slower meanwhile looks like a difference between them{none}: take turns, such as "
+            f"A B B A (`replayer plan`)"
         )
     ]
 
@@ -533,6 +630,11 @@ def _control(base: Side, other: Side) -> list[str]:
         )
         if sentence
     ]
+
+
+def _still(base: Side, other: Side) -> bool:
+    """Tell whether no control differs between the sides."""
+    return not any(_slower(name, base, other) for name in calibration.NAMES)
 
 
 def _moved(name: str, shares: Sequence[float], runs: int) -> str:

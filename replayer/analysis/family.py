@@ -24,6 +24,8 @@ Floats = NDArray[np.float64]
 
 LEADING_SHARE = 0.5
 """The part of the allowed false alarms that the leading metrics have, if there are others."""
+FALSE_LIKELY = 0.2
+"""The share of what is called likely that may be chance."""
 _ALL_UP_TO = 20_000
 """Ways to share the units between two sides, up to which each is tried; else some are drawn."""
 _DRAWN = 9_999
@@ -36,6 +38,18 @@ def shares(leading: int, others: int) -> tuple[float, float]:
     if not leading or not others:
         return 1.0, 1.0
     return LEADING_SHARE, 1 - LEADING_SHARE
+
+
+def likely_up_to(ps: Sequence[float]) -> float:
+    """Return up to which own p a metric of a family is likely to differ, 0 where none is.
+
+    It is Benjamini and Hochberg's bound (1995) on the share of those called likely that are not:
+    one in five at most, on average.  Where nothing differs, one comparison in five calls something
+    likely, at most.
+    """
+    ranked = sorted(ps)
+    bounds = [p for rank, p in enumerate(ranked, start=1) if p <= FALSE_LIKELY * rank / len(ranked)]
+    return max(bounds, default=0.0)
 
 
 def corrected(values: Floats, base: int, leading: Sequence[bool]) -> list[float]:

@@ -89,22 +89,40 @@ class Samples:
         return {(step, metric) for step, kinds in steps.items() for metric in leading(kinds)}
 
 
+@dataclass(frozen=True)
+class Order:
+    """In which order the units of two sides were measured."""
+
+    places: tuple[statistics.Floats, statistics.Floats]
+    """Each unit's place in the order of time, side by side."""
+
+    @property
+    def later(self) -> float:
+        """Return in which share of all pairs the unit of the other side came after the base's."""
+        return steadiness.interleaved(*self.places)
+
+    @property
+    def turns(self) -> bool:
+        """Tell whether the sides took turns, so that a drift is none of what they differ by."""
+        return 1 - _APART < self.later < _APART
+
+
+def order_of(unit: Unit, base: Samples, other: Samples) -> Order | None:
+    """Return the order of the units; None where it is not known, as that of repeats."""
+    starts = np.array([*base.starts, *other.starts])
+    if unit is Unit.REPEAT or not np.isfinite(starts).all():
+        return None
+    ranks = statistics.ranks(starts)
+    return Order((ranks[: len(base.starts)], ranks[len(base.starts) :]))
+
+
 def places(unit: Unit, base: Samples, other: Samples) -> tuple[statistics.Floats, ...] | None:
     """Return each unit's place in the order of time, side by side.
 
     None if the sides do not interleave, so that nothing tells a drift from what they differ by.
     """
-    starts = np.array([*base.starts, *other.starts])
-    if unit is Unit.REPEAT or not np.isfinite(starts).all():
-        return None
-    ranks = statistics.ranks(starts)
-    split = ranks[: len(base.starts)], ranks[len(base.starts) :]
-    return split if take_turns(steadiness.interleaved(*split)) else None
-
-
-def take_turns(later: float) -> bool:
-    """Tell whether sides interleave of which one is the later in this share of all pairs."""
-    return 1 - _APART < later < _APART
+    order = order_of(unit, base, other)
+    return order.places if order is not None and order.turns else None
 
 
 def _instant(text: str) -> float:

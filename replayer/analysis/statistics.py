@@ -50,12 +50,14 @@ class Ratio:
 class Shift:
     """By how much a second sample lies above a first, in their unit, and the 95 percent interval.
 
-    `low` and `high` are None where so few units have no such interval.
+    `low` and `high` are None where so few units have no such interval; `error` is its standard
+    error, infinite where one unit a side says nothing of how much the next may differ.
     """
 
     value: float
     low: float | None
     high: float | None
+    error: float
 
 
 def medians(sample: Sample) -> Floats:
@@ -88,7 +90,7 @@ def ratio(base: Sequence[float] | Floats, other: Sequence[float] | Floats) -> Ra
         float(np.median(ratios)),
         None if low is None else float(low),
         None if high is None else float(high),
-        _error(below, above),
+        _error(_logarithms(below), _logarithms(above)),
     )
 
 
@@ -107,16 +109,21 @@ def shift(base: Sequence[float] | Floats, other: Sequence[float] | Floats) -> Sh
         float(np.median(differences)),
         None if low is None else float(low),
         None if high is None else float(high),
+        _error(below, above),
     )
 
 
+def _logarithms(values: Floats) -> Floats:
+    logs: Floats = np.log(np.maximum(values, np.finfo(np.float64).tiny))
+    return logs
+
+
 def _error(base: Floats, other: Floats) -> float:
-    """Return the standard error of the logarithm of a ratio, from the spread within the sides."""
+    """Return the standard error of a shift of two samples, from the spread within each."""
     free = base.size + other.size - 2
     if min(base.size, other.size) < 2:
         return math.inf
-    logs = [np.log(np.maximum(side, np.finfo(np.float64).tiny)) for side in (base, other)]
-    squares = sum(float(np.sum((side - side.mean()) ** 2)) for side in logs)
+    squares = sum(float(np.sum((side - side.mean()) ** 2)) for side in (base, other))
     return _EFFICIENCY * math.sqrt(squares / free * (1 / base.size + 1 / other.size))
 
 
@@ -193,26 +200,44 @@ def units_to_settle(
 
     Clear is either different, with the correction for a family that has this share of the 5
     percent, or the same within the threshold, whichever comes first, with a chance of 80 percent if
-    the ratio is the one found; the error shrinks with the root of the number of units.  Never fewer
-    than could show anything at all.
+    the ratio is the one found.  Never fewer than could show anything at all.
     """
-    now = 2 / (1 / base + 1 / other)
-    shift, room = abs(math.log(ratio.value)), math.log1p(threshold) - abs(math.log(ratio.value))
-    sure = _NORMAL.inv_cdf(1 - share * ALPHA / (2 * max(1, family)))
-    differs = sure + _NORMAL.inv_cdf(POWER)
     # Both ends of the interval have to lie within the threshold, so either may spoil it.
-    alike = _Z + _NORMAL.inv_cdf((1 + POWER) / 2)
-    if not math.isfinite(ratio.error):
-        return None
-    ways = [
-        (differs, shift, units_to_show(share, family)),
-        (alike, room, units_to_show(1.0, 1)),
-    ]
-    needed = [
+    alike = _Wanted(_Z + _NORMAL.inv_cdf((1 + POWER) / 2), _Z, units_to_show(1.0, 1))
+    gap = abs(math.log(ratio.value))
+    ways = (
+        units_to_differ(gap, ratio.error, base, other, family=family, share=share),
+        alike.units(math.log1p(threshold) - gap, ratio.error, base, other),
+    )
+    return min((way for way in ways if way is not None), default=None)
+
+
+def units_to_differ(
+    gap: float, error: float, base: int, other: int, *, family: int, share: float = 1.0
+) -> int | None:
+    """Return how many units each side needs to show a difference; None if nobody would run them.
+
+    `gap` is the difference that was found and `error` its standard error, in the same unit.  It is
+    shown with a chance of 80 percent, corrected for a family that has this share of the 5 percent.
+    """
+    sure = _NORMAL.inv_cdf(1 - share * ALPHA / (2 * max(1, family)))
+    wanted = _Wanted(sure + _NORMAL.inv_cdf(POWER), sure, units_to_show(share, family))
+    return wanted.units(gap, error, base, other)
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """How many standard errors a gap is to be wide, and with how many units a side at least."""
+
+    errors: float
+    sure: float
+    least: int
+
+    def units(self, gap: float, error: float, base: int, other: int) -> int | None:
+        """Return the units a side for which a gap is so wide; the error shrinks with their root."""
+        if gap <= 0 or not math.isfinite(error):
+            return None
+        now = 2 / (1 / base + 1 / other)
         # So few units do not know their own spread: Guenther's correction (1981).
-        max(least, math.ceil(now * (factor * ratio.error / gap) ** 2 + sure**2 / 4))
-        for factor, gap, least in ways
-        if gap > 0
-    ]
-    best = min(needed, default=MOST + 1)
-    return best if best <= MOST else None
+        needed = math.ceil(now * (self.errors * error / gap) ** 2 + self.sure**2 / 4)
+        return max(self.least, needed) if needed <= MOST else None

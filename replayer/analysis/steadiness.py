@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from statistics import NormalDist
 
 import numpy as np
@@ -98,7 +99,79 @@ _MOVED = 0.05
 _SURE = NormalDist().inv_cdf(1 - 0.0093 / 2)
 """2.6 standard errors, which noise alone exceeds in 0.9 percent of lines."""
 _CONSISTENT = 0.5
+_UNSURE = 0.9
+_FEW = 25.0
+"""By how much more is asked of values that resemble each other, and of few of them: what is known
+of their resemblance is then too little.  By simulation (tests/benchmarks/verdicts.py)."""
 _MOST_CORRELATION = 0.9
+_ALIKE = 0.8
+"""By how much the seconds of a healthy window may resemble each other."""
+_KNOWN_BADLY = 1.5
+"""What few changes say of the noise is wide of it so far."""
+_LEVEL = 0.10
+"""A part of a series is on another level if it is off by this share of the rest."""
+_LEVEL_SURE = 5.0
+_WARM_UP_COSTS = 0.05
+_LEAST_PART = 3
+"""Values in a part that has a level of its own, and of a series that is cut into as many as ..."""
+_PARTS = 12
+_MOST_POINTS = 120
+"""Seconds are taken together where there are more of them: all parts are looked at."""
+_ROUNDS = 3
+_STALL = 0.5
+_STALL_SURE = 5.0
+_BEGUN = 0.75
+_NORMAL_MAD = 0.6745
+"""The median size of a bell curve in its standard deviation."""
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """By how much a part of a series lies above the rest, as a share of it, and which part."""
+
+    share: float
+    begin: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Unsteady:
+    """What was seen of a series that does not hold still, and the rule that says so."""
+
+    words: str
+    """To follow "was"."""
+    rule: str
+
+
+def unsteady(values: Sequence[float]) -> Unsteady | None:
+    """Return why the values of each second are not steady, None if they are as far as can be told.
+
+    Noise of up to 5 percent of the mean, of which each second may resemble the one before it by
+    0.8, is called unsteady in one of twenty windows at most (tests/benchmarks/verdicts.py).
+    """
+    moved = trend(values)
+    if moved is not None:
+        return Unsteady(
+            f"drifting by {moved.share:+.0%} from second {moved.begin} to {moved.end}",
+            f"a line moved by more than {_MOVED:.0%} and {_SURE:.1f} standard errors",
+        )
+    other = level(values)
+    if other is not None:
+        return Unsteady(
+            f"{abs(other.share):.0%} {'lower' if other.share < 0 else 'higher'} from second "
+            f"{other.begin} to {other.end} than else",
+            f"a level {_LEVEL:.0%} and {_LEVEL_SURE:.1f} standard errors off",
+        )
+    still = stalled(values)
+    if still:
+        more = f" and {len(still) - 1} more" if len(still) > 1 else ""
+        return Unsteady(
+            f"stalled in second {still[0] + 1}{more}",
+            f"a second with less than {_STALL:.0%} of the usual",
+        )
+    if wild(values):
+        return Unsteady("never steady", f"over {WILD:.0%} of noise from second to second")
+    return None
 
 
 def trend(values: Sequence[float]) -> Trend | None:
@@ -107,20 +180,124 @@ def trend(values: Sequence[float]) -> Trend | None:
     The first third may warm up.  A line through the rest has moved if it did so by more than 5
     percent and by more than 2.6 standard errors.  So has a line through all the values, which sees
     more, if the rest moved at least half as fast.  The standard errors are those of noise of which
-    each second may resemble the one before it (autoregressive, of first order), and 2.6 is widened
-    for few values as Student's t is.
+    each second may resemble the one before it (autoregressive, of first order), by what the line
+    leaves that shows more of it; and 2.6 is widened for few values as Student's t is, and for not
+    knowing how far they resemble each other.
     """
     series = np.asarray(values, dtype=np.float64)
     if series.size < LEAST_SECONDS or series.mean() <= 0:
         return None
     first = series.size // _WARM_UP
     rest, whole = _line(series[first:]), _line(series)
-    if rest.moved:
+    alike = max(rest.alike, whole.alike)
+    if rest.moved(alike):
         return Trend(rest.share, first, series.size)
     speed = rest.share / (series.size - first - 1) * (series.size - 1)
-    if whole.moved and speed / whole.share >= _CONSISTENT:
+    if whole.moved(alike) and speed / whole.share >= _CONSISTENT:
         return Trend(whole.share, 0, series.size)
     return None
+
+
+def level(values: Sequence[float]) -> Level | None:
+    """Return the part of a series that lies on another level than the rest, None if none does.
+
+    Of all parts of the last two thirds that one is taken which lies furthest off, in standard
+    errors (the epidemic change of Levin and Kline, 1985; a part that reaches the end is a plain
+    CUSUM).  It must be 10 percent off and 5 standard errors, more where the seconds resemble each
+    other: the largest of so many parts is so by chance.  The first third may warm up, unless it
+    draws the mean down, or up, by more than 5 percent.
+    """
+    series = np.asarray(values, dtype=np.float64)
+    if series.size < LEAST_SECONDS or series.mean() <= 0:
+        return None
+    first = series.size // _WARM_UP
+    length = -(-series.size // _MOST_POINTS)
+    whole = series[: series.size - series.size % length].reshape(-1, length).mean(axis=1)
+    warm = whole.size // _WARM_UP
+    found = _furthest(whole[warm:])
+    if found is not None:
+        at_end = found.end == whole.size - warm
+        begin, end = ((warm + at) * length for at in (found.begin, found.end))
+        return Level(found.share, begin, series.size if at_end else end)
+    return _warm_up(series, first)
+
+
+def _warm_up(series: Floats, first: int) -> Level | None:
+    """Return the beginning that draws the mean of all away from that of the rest, if one does."""
+    rest = series[first:]
+    usual = float(rest.mean())
+    lengths = np.arange(1.0, first + 1)
+    sums = np.cumsum(series[:first] - usual)
+    furthest = int(np.argmax(np.abs(sums)))
+    alike = _resemblance(rest - usual, lost=1)
+    sizes = np.array([lengths[furthest], rest.size])
+    error = float(rest.std()) * math.sqrt(float(_of_mean(sizes, alike).sum()))
+    off = float(sums[furthest] / lengths[furthest])
+    costs = abs(float(sums[furthest])) / series.size
+    if usual <= 0 or costs <= _WARM_UP_COSTS * usual or abs(off) <= _LEVEL_SURE * error:
+        return None
+    return Level(off / usual, 0, furthest + 1)
+
+
+def _furthest(series: Floats) -> Level | None:
+    """Return the part of a series that is furthest off, None if it may be noise."""
+    count = series.size
+    begins, ends = _parts(count)
+    lengths = (ends - begins).astype(np.float64)
+    sums = np.concatenate(([0.0], np.cumsum(series - series.mean())))
+    inside = sums[ends] - sums[begins]
+    off = inside / lengths + inside / (count - lengths)
+    alike, rest, best = 0.0, series - series.mean(), 0
+    for _ in range(_ROUNDS):
+        errors = np.sqrt(_of_mean(lengths, alike) + _of_mean(count - lengths, alike))
+        best = int(np.argmax(np.abs(off) / errors))
+        rest = series.copy()
+        rest[begins[best] : ends[best]] -= off[best]
+        rest -= rest.mean()
+        alike = _resemblance(rest, lost=2)
+    free = count * (1 - float(_of_mean(np.array(float(count)), alike))) - 1
+    noise = math.sqrt(float(rest @ rest) / max(1.0, free))
+    usual = float(series.mean() - inside[best] / (count - lengths[best]))
+    enough = _LEVEL_SURE * (1 + _UNSURE * alike) * float(errors[best]) * noise
+    if usual <= 0 or abs(off[best]) <= max(enough, _LEVEL * usual):
+        return None
+    begin, end = int(begins[best]), int(ends[best])
+    if begin == 0 and end > count / 2:
+        # What came last is the lesser part: it is what changed.
+        return Level(usual / (usual + float(off[best])) - 1, end, count)
+    return Level(float(off[best]) / usual, begin, end)
+
+
+@cache
+def _parts(count: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return where all parts of a series begin and end that are long enough, and leave enough."""
+    begins, ends = np.triu_indices(count + 1, 1)
+    least = max(_LEAST_PART, count // _PARTS)
+    fitting = (ends - begins >= least) & (ends - begins <= count - least)
+    return begins[fitting], ends[fitting]
+
+
+def _of_mean(lengths: Floats, alike: float) -> Floats:
+    """Return the variance of the mean of so many values, in that of one, if they are so alike."""
+    sums = 2 * alike * (1 - alike**lengths) / (lengths * (1 - alike) ** 2)
+    variance: Floats = ((1 + alike) / (1 - alike) - sums) / lengths
+    return variance
+
+
+def stalled(values: Sequence[float]) -> list[int]:
+    """Return the seconds in which next to nothing was done, from 0, once it had begun.
+
+    A second has stalled in which less was done than half of what is usual, and which is further
+    from it than five times the usual distance.
+    """
+    series = np.asarray(values, dtype=np.float64)
+    usual = float(np.median(series)) if series.size >= LEAST_SECONDS else 0.0
+    if usual <= 0:
+        return []
+    spread = float(np.median(np.abs(series - usual))) / _NORMAL_MAD
+    begun = np.maximum.accumulate(series >= _BEGUN * usual)
+    least = min(_STALL * usual, usual - _STALL_SURE * spread)
+    return np.flatnonzero(begun & (series < least)).tolist()
 
 
 def wild(values: Sequence[float]) -> bool:
@@ -133,14 +310,19 @@ def wild(values: Sequence[float]) -> bool:
 class _Line:
     share: float
     error: float
+    """Of the share, were no value like the one before it."""
     noise: float
+    alike: float
     free: int
 
-    @property
-    def moved(self) -> bool:
-        # Student's t by its first term beyond the normal distribution (Cornish and Fisher).
-        sure = _SURE + (_SURE**3 + _SURE) / (4 * self.free)
-        return abs(self.share) > max(_MOVED, sure * self.error)
+    most: float
+    """The same error, were each as like the one before it as it ever is, by how the values change
+    from one to the next: it does not grow with how far they are from the line."""
+
+    def moved(self, alike: float) -> bool:
+        unknown = (1 + _UNSURE * alike) * (1 + _FEW / self.free**2)
+        error = min(unknown * math.sqrt((1 + alike) / (1 - alike)) * self.error, self.most)
+        return abs(self.share) > max(_MOVED, _student(_SURE, self.free) * error)
 
 
 def _line(series: Floats) -> _Line:
@@ -150,12 +332,38 @@ def _line(series: Floats) -> _Line:
     slope = float(x @ series) / squares
     rest = series - mean - slope * x
     noise = float(rest @ rest)
-    alike = float(rest[1:] @ rest[:-1]) / noise if noise else 0.0
-    alike = min(_MOST_CORRELATION, max(0.0, alike + (1 + 4 * max(0.0, alike)) / series.size))
-    wider = math.sqrt((1 + alike) / (1 - alike))
     reach = (series.size - 1) / mean
-    error = wider * math.sqrt(noise / free / squares) * reach
-    return _Line(slope * reach, error, math.sqrt(noise / free) / mean, free)
+    error = math.sqrt(noise / free / squares) * reach
+    alike = _resemblance(rest, lost=2)
+    changes = np.diff(series, 2)
+    # The variance of second differences in that of the values, for noise of first order.
+    most = float(changes @ changes) / changes.size / (6 - 8 * _ALIKE + 2 * _ALIKE**2)
+    widest = _KNOWN_BADLY * math.sqrt(most / squares * (1 + _ALIKE) / (1 - _ALIKE)) * reach
+    return _Line(slope * reach, error, math.sqrt(noise / free) / mean, alike, free, widest)
+
+
+def _wider(rest: Floats, lost: int) -> float:
+    """Return by how much errors widen as each value resembles the one before it."""
+    alike = _resemblance(rest, lost)
+    return math.sqrt((1 + alike) / (1 - alike))
+
+
+def _resemblance(rest: Floats, lost: int) -> float:
+    """Return by how much each value that is left resembles the one before it, from 0 to 0.9.
+
+    `lost` is how many numbers were fitted: each makes what is left resemble itself less (Marriott
+    and Pope, 1954), which is given back.
+    """
+    noise = float(rest @ rest)
+    alike = float(rest[1:] @ rest[:-1]) / noise if noise else 0.0
+    alike += (lost + (lost + 2) * max(0.0, alike)) / rest.size
+    return min(_MOST_CORRELATION, max(0.0, alike))
+
+
+def _student(sure: float, free: int) -> float:
+    """Return Student's t from the normal quantile, by two terms beyond it (Cornish and Fisher)."""
+    second = (5 * sure**5 + 16 * sure**3 + 3 * sure) / (96 * free**2)
+    return sure + (sure**3 + sure) / (4 * free) + second
 
 
 # The boots of a comparison
@@ -212,3 +420,31 @@ def without_drift(
         values * np.exp(-slope * (at - middle)) for values, at in zip(raw, places, strict=True)
     )
     return (below, above), math.expm1(slope * float(np.ptp(all_places)))
+
+
+def beyond_drift(sides: tuple[Floats, Floats], places: tuple[Floats, Floats], level: float) -> bool:
+    """Tell whether one side lies beyond what a drift of both could make of it, at such a level.
+
+    For sides that were measured one after the other: a line over time, of one slope, and a step
+    between the sides are fitted together to the logarithms (to the values, where not all are above
+    zero), and the step must be more than Student's t of its standard error.  As in `trend`, that is
+    widened by how much each unit resembles the one before it.
+    """
+    values, at = np.concatenate(sides), np.concatenate(places)
+    side = np.repeat([0.0, 1.0], [part.size for part in sides])
+    known = np.isfinite(values)
+    values, at, side = values[known], at[known], side[known]
+    free = values.size - 3
+    if free < 1 or side.min() == side.max():
+        return False
+    if values.min() > 0:
+        values = np.log(values)
+    line = np.column_stack((np.ones_like(at), at - at.mean(), side))
+    inverse = np.linalg.pinv(line.T @ line)
+    fitted = inverse @ line.T @ values
+    rest = (values - line @ fitted)[np.argsort(at, kind="stable")]
+    noise = float(rest @ rest)
+    wider = _wider(rest, lost=line.shape[1])
+    error = wider * math.sqrt(noise / free * float(inverse[2, 2]))
+    sure = NormalDist().inv_cdf(1 - level / 2)
+    return abs(float(fitted[2])) > _student(sure, free) * error

@@ -1,17 +1,19 @@
 """Why a step's metric differs: the parts of its account on both sides, in seconds per operation.
 
-A part is named only where a rank test shows it, corrected for all parts of the step (Westfall and
-Young, as the metrics are), and only for a step of which a metric was itself shown to differ.  What
-was not shown is not called unchanged: that is a part whose interval lies within a margin.
+A part is named only where a rank test shows it, corrected for all parts of the step whose values
+differ by enough to matter (Westfall and Young, as the metrics are), and only for a step of which a
+metric was itself shown to differ.  A part is likely that alone would count, and that moved by at
+least a quarter of the difference.  What was not shown is not called unchanged: that is a part whose
+interval lies within a margin.
 """
 
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import StrEnum
 
 import numpy as np
 
 from replayer.analysis import causes, family, statistics, steadiness
+from replayer.analysis.causes import KERNEL, KERNELS
 from replayer.analysis.difference import Difference
 from replayer.analysis.samples import Key, Samples, Side, Unit, places
 from replayer.model import Account, Better, Measurement, Noun, Spent, Status, StepResult
@@ -20,16 +22,14 @@ MARGIN = 0.02
 """A part is unchanged if its interval lies within this share of the whole time of an operation."""
 LEAST = 0.005
 """A part that moved by less than this share of it is of no interest."""
+_MATTERS = 0.1
+"""A part is not tested whose values, of both sides, differ by less than this share of what all of
+them moved by: it is not the reason.  Which side a value is from is no part of it, so that the test
+stays what it is."""
+QUARTER = 0.25
+"""A part that moved by this share of the difference is one of its reasons."""
 WHOLE = "whole"
 RESIDUE = "not accounted for"
-KERNEL = "kernel"
-"""What the kernel's parts are together, where there are accounts without a profile."""
-_KERNELS = frozenset(
-    {
-        *(Spent.ENTRY, Spent.COPY, Spent.PAGE_CACHE, Spent.FILE_SYSTEM, Spent.BLOCK),
-        *(Spent.SCHEDULER, Spent.FAULTS, Spent.NETWORK, Spent.LOCKING, Spent.KERNEL),
-    }
-)
 _PARTS = (*(part.value for part in Spent), KERNEL, RESIDUE)
 
 
@@ -38,6 +38,9 @@ class Change(StrEnum):
 
     MOVED = "moved"
     UNCHANGED = "unchanged"
+    LIKELY = "likely moved"
+    """Alone it would count as moved, and it is a good part of the difference; with the correction
+    for all parts it does not count."""
     UNCLEAR = "unclear"
     """Nothing was shown, which is not the same as no change."""
 
@@ -47,7 +50,9 @@ class Part(Noun):
 
     `base` and `other` are medians over units; `shift` is the median of the differences of each unit
     of the other to each of the base, [low, high] its 95 percent interval, and `p` is corrected for
-    all parts of the step; None where so few units have none, or where no value varies.
+    all parts of the step that can matter; None where so few units have none, where no value varies,
+    or where the part cannot matter.  `needed` is how many units of each side would show a shift of
+    this size, in four of five comparisons; None if there are so many, or nobody would run them.
     """
 
     part: str
@@ -58,6 +63,7 @@ class Part(Noun):
     high: float | None
     p: float | None
     change: Change
+    needed: int | None = None
 
 
 class Why(Noun):
@@ -66,6 +72,8 @@ class Why(Noun):
     step: str
     metrics: tuple[str, ...]
     """Those of the step that were, the leading ones first."""
+    kind: str = ""
+    """What step it is, such as walk."""
     operation: str = ""
     whole: Part | None = None
     """All of a session's time per operation."""
@@ -78,6 +86,9 @@ class Why(Noun):
     """How many of them do not close."""
     unsure: tuple[int, int] = (0, 0)
     """And how many close by the kernel's counters, which nothing else bears out."""
+    could_show: bool = True
+    """Whether one part of a quarter of the difference would have been shown, whichever it is, with
+    a chance of 80 percent."""
     reason: str = ""
     """Why nothing can be said of any part; "" if it can."""
 
@@ -89,8 +100,22 @@ class Why(Noun):
     @property
     def explained(self) -> bool:
         """Tell whether a part moved the same way as the whole; a residue explains nothing."""
+        return any(self._explains(part) for part in self.moved)
+
+    @property
+    def likely(self) -> tuple[Part, ...]:
+        """Return the parts that likely moved, the largest first."""
+        return tuple(part for part in self.parts if part.change is Change.LIKELY)
+
+    @property
+    def largest(self) -> Part | None:
+        """Return the part that moved most the same way as the whole, shown or not."""
+        explaining = [part for part in self.parts if self._explains(part)]
+        return max(explaining, key=lambda part: abs(part.shift), default=None)
+
+    def _explains(self, part: Part) -> bool:
         way = self.whole.shift if self.whole else 0.0
-        return any(part.shift * way > 0 and part.part != RESIDUE for part in self.moved)
+        return part.shift * way > 0 and part.part != RESIDUE
 
 
 def why(
@@ -121,6 +146,7 @@ def why(
         Why(
             step=step,
             metrics=tuple(metrics[step]),
+            kind=_kind(base, step),
             operation=_both(sides)[0].operation,
             windows=_count(sides, lambda _: True),
             open=_count(sides, lambda account: not account.closes),
@@ -144,6 +170,11 @@ def _accounts(side: Side, step: str) -> list[Account]:
     ]
 
 
+def _kind(side: Side, step: str) -> str:
+    """Return what step one of that name is."""
+    return next((one.step for run in side.runs for one in run.steps if one.name == step), "")
+
+
 def _both(sides: _Accounts) -> list[Account]:
     return [*sides[0], *sides[1]]
 
@@ -154,7 +185,7 @@ def _count(sides: _Accounts, is_so: Callable[[Account], bool]) -> tuple[int, int
 
 def _is_split(account: Account) -> bool:
     """Tell whether an account knows what the kernel did, as it does with a profile."""
-    return bool(_KERNELS - {Spent.KERNEL} & account.session.keys())
+    return bool(KERNELS - {Spent.KERNEL} & account.session.keys())
 
 
 def _can_be_split(sides: _Accounts) -> bool:
@@ -189,10 +220,10 @@ def _measured(account: Account, *, split: bool) -> Iterator[Measurement]:
         return
     parts: dict[str, float] = dict.fromkeys(_PARTS, 0.0)
     for part, seconds in account.session.items():
-        parts[KERNEL if part in _KERNELS and not split else part.value] += seconds
+        parts[KERNEL if part in KERNELS and not split else part.value] += seconds
     parts[RESIDUE] = account.residue
     parts[WHOLE] = sum(parts.values())
-    unknown = _KERNELS if split and not _is_split(account) else ()
+    unknown = KERNELS if split and not _is_split(account) else ()
     for name, seconds in parts.items():
         if name not in unknown:
             yield Measurement(metric=name, value=seconds, unit="s", better=Better.LESS)
@@ -207,15 +238,31 @@ def _judged(
     sizes = [int(np.isfinite(side).sum()) for side in values[WHOLE]]
     if statistics.smallest_p(*sizes) > statistics.ALPHA:
         return begun.model_copy(update={"reason": _too_few(sizes, unit)})
-    whole_seconds = statistics.median(_known(values[WHOLE][0]))
+    whole = _part(WHOLE, values[WHOLE])
     used = [part for part in _PARTS if any(np.nansum(np.abs(side)) for side in values[part])]
-    ps = _corrected([values[part] for part in used])
-    parts = [_part(name, values[name], p, whole_seconds) for name, p in zip(used, ps, strict=True)]
-    whole = _part(WHOLE, values[WHOLE], _p(values[WHOLE]), whole_seconds)
-    parts.sort(key=lambda part: -abs(part.shift) if part.change is Change.MOVED else math.inf)
-    why = begun.model_copy(update={"whole": whole, "parts": tuple(parts)})
-    named = [part.part for part in why.moved]
-    return why.model_copy(update={"may_explain": causes.may_explain(differences, named)})
+    tested = [part for part in used if _can_matter(values[part], whole.shift)]
+    ps = dict(zip(tested, _corrected([values[part] for part in tested]), strict=True))
+    parts = [
+        _judged_part(_part(name, values[name], ps.get(name), len(tested)), whole) for name in used
+    ]
+    parts.sort(key=_place)
+    why = begun.model_copy(
+        update={
+            "whole": whole,
+            "parts": tuple(parts),
+            "could_show": _could_show([values[part] for part in tested], whole.shift),
+        }
+    )
+    # Where none is named, what can touch those that could be it.
+    named = [part.part for part in why.moved or why.likely] or tested
+    explain = causes.may_explain(differences, named, begun.kind)
+    return why.model_copy(update={"may_explain": explain})
+
+
+def _place(part: Part) -> tuple[int, float]:
+    """Return where a part stands: those that moved, those that likely did, then as they were."""
+    ranks = {Change.MOVED: 0, Change.LIKELY: 1}
+    return ranks.get(part.change, 2), -abs(part.shift) if part.change in ranks else 0.0
 
 
 _Sides = tuple[statistics.Floats, statistics.Floats]
@@ -260,9 +307,32 @@ def _corrected(parts: Sequence[_Sides]) -> list[float | None]:
     return own
 
 
-def _part(name: str, sides: _Sides, p: float | None, whole: float) -> Part:
+def _can_matter(sides: _Sides, whole: float) -> bool:
+    """Tell whether a part's values are far enough apart to be a reason."""
+    known = np.concatenate([_known(side) for side in sides])
+    return bool(np.ptp(known) >= _MATTERS * abs(whole))
+
+
+def _could_show(tested: Sequence[_Sides], whole: float) -> bool:
+    """Tell whether a quarter of the difference would have been shown in any one of the parts."""
+    return all(_units(sides, QUARTER * abs(whole), len(tested)) for sides in tested)
+
+
+def _units(sides: _Sides, gap: float, family_: int) -> bool:
+    """Tell whether so many units show a gap in a part, in four of five comparisons."""
+    below, above = map(_known, sides)
+    error = statistics.shift(below, above).error
+    needed = statistics.units_to_differ(gap, error, below.size, above.size, family=family_)
+    return needed is not None and needed <= min(below.size, above.size)
+
+
+def _part(name: str, sides: _Sides, p: float | None = None, family_: int = 1) -> Part:
+    """Return a part without what is said of it."""
     below, above = map(_known, sides)
     shift = statistics.shift(below, above)
+    needed = statistics.units_to_differ(
+        abs(shift.value), shift.error, below.size, above.size, family=family_
+    )
     return Part(
         part=name,
         base=statistics.median(below),
@@ -270,16 +340,27 @@ def _part(name: str, sides: _Sides, p: float | None, whole: float) -> Part:
         shift=shift.value,
         low=shift.low,
         high=shift.high,
-        p=p,
-        change=_change(shift, p, whole),
+        p=_p(sides) if name == WHOLE else p,
+        change=Change.UNCLEAR,
+        needed=needed if needed is not None and needed > min(below.size, above.size) else None,
     )
 
 
-def _change(shift: statistics.Shift, p: float | None, whole: float) -> Change:
-    if shift.low is None or shift.high is None:
+def _judged_part(part: Part, whole: Part) -> Part:
+    """Return a part with what is said of it."""
+    return part.model_copy(update={"change": _change(part, whole)})
+
+
+def _change(part: Part, whole: Part) -> Change:
+    if part.low is None or part.high is None:
         return Change.UNCLEAR
-    shown = p is not None and p <= statistics.ALPHA and not shift.low <= 0 <= shift.high
-    if shown and abs(shift.value) >= LEAST * whole:
-        return Change.MOVED
-    within = max(abs(shift.low), abs(shift.high)) <= MARGIN * whole
+    apart = part.p is not None and not part.low <= 0 <= part.high
+    if apart and abs(part.shift) >= LEAST * whole.base:
+        if part.p is not None and part.p <= statistics.ALPHA:
+            return Change.MOVED
+        # A part that moved the other way, or by little, is no reason, however likely it moved.
+        same_way = part.part != RESIDUE and part.shift * whole.shift > 0
+        if same_way and abs(part.shift) >= QUARTER * abs(whole.shift):
+            return Change.LIKELY
+    within = max(abs(part.low), abs(part.high)) <= MARGIN * whole.base
     return Change.UNCHANGED if within else Change.UNCLEAR

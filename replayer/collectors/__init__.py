@@ -150,6 +150,10 @@ class WaitSamples:
     wait for a processor.  None where there are none."""
     untraced: str = ""
     """Why there are none, as part of a sentence."""
+    throttled: float = 0.0
+    """Share of the periods of a CPU quota in which it was used up; 0 without a quota."""
+    cores: int = 0
+    """That the threads may run on; 0 where that is not known."""
 
 
 @dataclass(frozen=True)

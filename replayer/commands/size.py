@@ -35,7 +35,7 @@ from replayer.run.runner import execute
 from replayer.sizing import candidate, plan, requirement, speed, target
 from replayer.sizing.record import Sizing
 from replayer.sizing.target import Fit
-from replayer.sizing.verdict import judge
+from replayer.sizing.verdict import judge, refutations
 
 if TYPE_CHECKING:
     import argparse
@@ -116,6 +116,9 @@ def _configure_search(parser: argparse.ArgumentParser) -> None:
     add("--working-set", metavar="SIZE", help="data in use, in place of the profile's")
     add("--source-probes", type=Path, metavar="RESULT",
         help="a result of `replayer run cpu` at the source, by which CPU is carried")  # fmt: skip
+    add("--wait", default="0s", metavar="TIME",
+        help="run trials again for so long that others on this machine disturb, such as 30min; "
+        "without it the search is given up after two in a row")  # fmt: skip
     add("--seed", type=int, default=1, metavar="N", help="of the load (default: 1)")
     add("--dry-run", action="store_true", help="say what would be done, and how long it takes")
 
@@ -220,7 +223,15 @@ def _by_profile(args: argparse.Namespace, file: str) -> tuple[Order, Group]:
         data_dir=args.data_dir,
         sizing=record.model_dump(mode="json"),
     )
-    return order, sizing.beginning(record, planned)
+    why = refutations(record)
+    return _as_far_as_needed(order, record, why), sizing.beginning(record, planned, why)
+
+
+def _as_far_as_needed(order: Order, record: Sizing, why: Sequence[str]) -> Order:
+    """Return the order without what cannot change the verdict: all of it, or what probes settle."""
+    if why:
+        return replace(order, workload=order.workload.model_copy(update={"steps": ()}))
+    return replace(order, enough=lambda run: bool(refutations(record, run)))
 
 
 def _by_capture(args: argparse.Namespace, file: str) -> tuple[Order, Group]:
@@ -322,6 +333,7 @@ def _options(args: argparse.Namespace) -> plan.Options:
         sessions=args.sessions,
         working_set=size,
         seed=args.seed,
+        wait=units.duration(args.wait),
         settings=workload_file.server_settings(args.settings),
     )
 
@@ -347,6 +359,9 @@ def _record(  # noqa: PLR0917 - what it is of
         judgements=() if limits is None else target.judge(limits, wanted, known),
         free_bytes=machine.free_bytes,
         memory_bytes=machine.memory_bytes,
+        cores=machine.cores,
+        in_memory=machine.own_server and planned.data.residence is plan.Residence.MEMORY,
+        compute=planned.compute,
         unproven=planned.data.unproven,
     )
 

@@ -32,7 +32,7 @@ class Burn:
     """What was found out before the window."""
 
     units: float
-    """For each statement, but for scans."""
+    """For each statement."""
     unit_seconds: float
     bare_seconds: float | None
     """CPU of the server for a statement of the mix by itself; None if it cannot be seen."""
@@ -66,9 +66,7 @@ def calibrate(asked: Asked, context: Context, database: Database) -> Burn:
     point = replace(one, mix=Mix(point=1), seconds=_SECONDS / 2)
     unit = _unit(point, context, database)
     missing = wanted if bare is None else max(0.0, wanted - bare)
-    burning = 1 - asked.mix.shares.get("scan", 0.0)
-    units = missing / unit / burning if burning else 0.0
-    return Burn(units, unit, bare, wanted, how)
+    return Burn(missing / unit, unit, bare, wanted, how)
 
 
 def cpu_here(mix: Mix, done: Sequence[StepResult]) -> tuple[float, str]:

@@ -46,15 +46,18 @@ _STATEMENTS = {
     "update": Verb("mix/update"),
     "insert": Verb("mix/insert"),
     "scan": Verb("mix/scan"),
+    "compute": Verb("mix/compute"),
 }
 _BURNING = {
     "point": Verb("mix/burning/point"),
     "range": Verb("mix/burning/range"),
     "update": Verb("mix/burning/update"),
     "insert": Verb("mix/burning/insert"),
-    "scan": _STATEMENTS["scan"],
+    "scan": Verb("mix/burning/scan"),
+    "compute": Verb("mix/burning/compute"),
 }
-"""The same, and they burn CPU on each row."""
+"""The same, and they burn CPU: on each row by an index, once in a scan."""
+_OF_NO_TABLE = frozenset({"insert", "compute"})
 _RATE_OF_A_PROCESS = 12_000
 """Statements a second that one process of clients sends without being busy all the time."""
 _CORES_OF_A_PROCESS = 4
@@ -138,6 +141,7 @@ class Level:
     response: Latencies
     """From the intended start to the answer."""
     service_by_kind: Mapping[str, Latencies]
+    response_by_kind: Mapping[str, Latencies]
     in_flight: float
     """Statements under way, on average over the window; never more than the sessions."""
     lag: Sequence[Lag]
@@ -377,7 +381,7 @@ def _statements(asked: Asked, database: Database) -> Iterator[Statement]:
     spans = {"range": mix.work_unit, "update": mix.update_rows, "insert": mix.insert_bytes}
     rows = {"range": mix.work_unit, "update": mix.update_rows}
     for kind, weight in mix.weights.items():
-        tables = [INSERTED] if kind == "insert" else asked.tables.names
+        tables = [INSERTED] if kind in _OF_NO_TABLE else asked.tables.names
         for table in tables:
             (text,) = database.engine.needs(_said(asked)[kind]).statements(table=table)
             numbered, names = database.numbered(text)
@@ -421,8 +425,9 @@ def _level(  # noqa: PLR0917 - what it is made of
         counts={kind: tally.completed.get(kind, 0) for kind in KINDS if kind in asked.mix.weights},
         failures=tally.failed,
         service=Latencies.of(tally.service.values()),
-        response=tally.response,
+        response=Latencies.of(tally.response.values()),
         service_by_kind=tally.service,
+        response_by_kind=tally.response,
         in_flight=tally.busy_ns / 1e9 / asked.seconds,
         lag=tuple(_lags(tally)),
         answers=tuple(tally.answers.tolist()),

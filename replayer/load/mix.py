@@ -15,7 +15,7 @@ from replayer import units
 from replayer.errors import nearest
 from replayer.model import Noun
 
-KINDS = ("point", "range", "update", "insert", "scan")
+KINDS = ("point", "range", "update", "insert", "scan", "compute")
 _WRITING = frozenset({"update", "insert"})
 _HOT = re.compile(r"(\d+(?:\.\d+)?)\s*%\s*/\s*(\d+(?:\.\d+)?)\s*%")
 
@@ -49,6 +49,8 @@ class Mix(Noun):
     """Weight of inserts of one row into a table of their own, committed one by one."""
     scan: float = Field(default=0.0, ge=0)
     """Weight of sequential scans of a whole table."""
+    compute: float = Field(default=0.0, ge=0)
+    """Weight of statements that read no row, and do nothing but what `cpu` has them burn."""
     work_unit: int = Field(default=255, ge=1, le=1_000_000)
     """Rows, and so blocks, that a range read reads."""
     update_rows: int = Field(default=1, ge=1, le=1_000_000)

@@ -212,7 +212,8 @@ def uses(
         ):
             ceiling = known.get(name)
             if ceiling is not None or unit == "1/s":
-                yield name, _device(amount / use.device.seconds, ceiling, unit, line)
+                own = _own_reads(use) if line is Line.READS else None
+                yield name, _device(amount / use.device.seconds, ceiling, unit, line, own)
     if queues is not None:
         log, locks = frozenset({Line.LOG, Line.UNTOLD}), frozenset({Line.LOCKS})
         writes = frozenset({WRITES, WRITE_BYTES})
@@ -260,13 +261,24 @@ def _machine(use: Used) -> Use:
     return Use(busy, float(use.processors), "cores", here, own=own, through=held)
 
 
-def _device(per_second: float, ceiling: Ceiling | None, unit: str, line: Line) -> Use:
+def _own_reads(use: Used) -> float | None:
+    """Return the share of the device's reads, by bytes, that were the server's; None if unknown."""
+    if use.own_read_bytes is None or use.device is None or not use.device.read_bytes:
+        return None
+    return min(1.0, use.own_read_bytes / use.device.read_bytes)
+
+
+def _device(
+    per_second: float, ceiling: Ceiling | None, unit: str, line: Line, own: float | None
+) -> Use:
     # A log flush is a write as well, and who waits for one says so.
     lines = frozenset({line, Line.UNTOLD, *({Line.LOG} if line is Line.WRITES else ())})
+    ours = None if own is None else own * per_second
     if ceiling is None:
-        return Use(per_second, None, unit, lines)
-    used = per_second if ceiling.used is None else ceiling.used
-    return Use(used, ceiling.most, unit, lines, ceiling=ceiling.source)
+        return Use(per_second, None, unit, lines, own=ours)
+    if ceiling.used is not None:
+        return Use(ceiling.used, ceiling.most, unit, lines, ceiling=ceiling.source)
+    return Use(per_second, ceiling.most, unit, lines, own=ours, ceiling=ceiling.source)
 
 
 def standing(queues: Queues | None, in_flight: float) -> dict[Line, float]:

@@ -25,6 +25,9 @@ def level_columns(point: Point, level: Level, times: Latencies | None) -> dict[s
         "client_cores": round(use.client, 3),
         "reads_per_second": None if device is None else round(device.reads / seconds, 1),
         "writes_per_second": None if device is None else round(device.writes / seconds, 1),
+        "read_bytes_per_second": None if device is None else round(device.read_bytes / seconds),
+        "write_bytes_per_second": None if device is None else round(device.write_bytes / seconds),
+        "others_read_share": _others(level),
         "misses_per_second": _rounded(level.activity.rate("reads"), 1),
         "flushes_per_second": _rounded(level.activity.rate("wal_flushes"), 1),
         "log_share": _share(point, LOG),
@@ -49,6 +52,14 @@ def resource_columns(load: Load) -> dict[str, Any]:
         "high_share": interval.high if interval else None,
         "ceiling": load.ceiling or ("" if busiest else "not known"),
     }
+
+
+def _others(level: Level) -> float | None:
+    """Return the share of the bytes read of the device that others read; None if not known."""
+    others, device = level.use.foreign, level.use.device
+    if others is None or others.read_bytes is None or device is None or not device.read_bytes:
+        return None
+    return round(min(1.0, others.read_bytes / device.read_bytes), 4)
 
 
 def _time(times: Latencies | None, percent: float) -> float | None:

@@ -33,8 +33,8 @@ class Tally:
 
     service: Mapping[str, Latencies] = field(default_factory=dict)
     """By kind: from the actual start to the answer."""
-    response: Latencies = field(default_factory=Latencies)
-    """From the intended start to the answer."""
+    response: Mapping[str, Latencies] = field(default_factory=dict)
+    """By kind: from the intended start to the answer."""
     completed: Mapping[str, int] = field(default_factory=dict)
     """By kind: answers that came within the window."""
     busy_ns: int = 0
@@ -53,11 +53,8 @@ class Tally:
         """Return the sum of what several processes did."""
         kinds = [kind for kind in KINDS if any(kind in part.service for part in parts)]
         return cls(
-            service={
-                kind: Latencies.of(part.service[kind] for part in parts if kind in part.service)
-                for kind in kinds
-            },
-            response=Latencies.of(part.response for part in parts),
+            service=_summed(kinds, [part.service for part in parts]),
+            response=_summed(kinds, [part.response for part in parts]),
             completed={kind: sum(part.completed.get(kind, 0) for part in parts) for kind in kinds},
             busy_ns=sum(part.busy_ns for part in parts),
             failed=sum(part.failed for part in parts),
@@ -80,7 +77,7 @@ class Tallying:
         self._kinds = np.array([*map(KINDS.index, kinds), _FAILED])
         self._seconds = seconds
         self._service = {kind: Recorder() for kind in dict.fromkeys(kinds)}
-        self._response = Recorder()
+        self._response = {kind: Recorder() for kind in self._service}
         self._completed = dict.fromkeys(self._service, 0)
         self._busy_ns = self._failed = 0
         self._lags: list[tuple[Whole, Whole, Whole, Whole]] = [(_none(),) * 4]
@@ -110,7 +107,7 @@ class Tallying:
         begun, lag_ns, longest_lag_ns, answers = map(_stacked, zip(*self._lags, strict=True))
         return Tally(
             service={kind: recorder.recorded() for kind, recorder in self._service.items()},
-            response=self._response.recorded(),
+            response={kind: recorder.recorded() for kind, recorder in self._response.items()},
             completed=self._completed,
             busy_ns=self._busy_ns,
             failed=self._failed,
@@ -127,13 +124,13 @@ class Tallying:
         self._failed += int(refused.sum())
         rows, kind = rows[~refused], kind[~refused]
         intended, begun, done = rows[:, 1], rows[:, 2], rows[:, 3]
-        self._response.add(done - intended)
         end_ns = begin_ns + round(self._seconds * _SECOND)
         self._busy_ns += int((np.minimum(done, end_ns) - np.minimum(begun, end_ns)).sum())
         inside = done < end_ns
         for name, recorder in self._service.items():
             own = kind == KINDS.index(name)
             recorder.add((done - begun)[own])
+            self._response[name].add((done - intended)[own])
             self._completed[name] += int((own & inside).sum())
         if len(rows):
             self._lags.append(_by_second(intended - begin_ns, begun - intended, done - begin_ns))
@@ -154,3 +151,8 @@ def _stacked(series: Sequence[Whole]) -> Whole:
     for row, values in zip(rows, series, strict=True):
         row[: len(values)] = values
     return rows
+
+
+def _summed(kinds: Sequence[str], parts: Sequence[Mapping[str, Latencies]]) -> dict[str, Latencies]:
+    """Return the histograms of several processes as one for each kind."""
+    return {kind: Latencies.of(part[kind] for part in parts if kind in part) for kind in kinds}

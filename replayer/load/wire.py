@@ -162,6 +162,7 @@ _ENDS = {
     "point": b"SELECT 1",
     "range": b"SELECT 1",
     "scan": b"SELECT 1",
+    "compute": b"SELECT 1",
     "insert": b"INSERT 0 1",
     "update": b"UPDATE 1",
 }

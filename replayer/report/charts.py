@@ -54,6 +54,9 @@ _SYMBOLS = {
     Verdict.UNCLEAR: 3,
     Verdict.DIFFERS: 4,
     Verdict.ALIKE: 2,
+    Verdict.LIKELY_BETTER: 0,
+    Verdict.LIKELY_WORSE: 1,
+    Verdict.LIKELY_DIFFERS: 4,
 }
 _COLORS = {
     Verdict.BETTER: 2,
@@ -62,6 +65,9 @@ _COLORS = {
     Verdict.UNCLEAR: 5,
     Verdict.DIFFERS: 3,
     Verdict.ALIKE: 0,
+    Verdict.LIKELY_BETTER: 5,
+    Verdict.LIKELY_WORSE: 5,
+    Verdict.LIKELY_DIFFERS: 5,
 }
 
 
@@ -179,8 +185,11 @@ def intervals(comparison: Comparison) -> Chart | None:
 
 
 def _place(row: Row) -> tuple[int, float]:
-    """Return where a row stands: worse, better, differing, unclear, same; the largest first."""
-    order = (Verdict.WORSE, Verdict.DIFFERS, Verdict.BETTER, Verdict.UNCLEAR)
+    """Return where a row stands: worse, better, likely, unclear, same; the largest first."""
+    order = (
+        *(Verdict.WORSE, Verdict.DIFFERS, Verdict.BETTER),
+        *(Verdict.LIKELY_WORSE, Verdict.LIKELY_DIFFERS, Verdict.LIKELY_BETTER, Verdict.UNCLEAR),
+    )
     rank = order.index(row.verdict) if row.verdict in order else len(order)
     return rank, -abs(row.change or 0.0)
 

@@ -8,10 +8,10 @@ from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
-from replayer.analysis.comparison import Comparison, Row, Verdict
+from replayer.analysis import family, statistics
+from replayer.analysis.comparison import LIKELY, SHOWN, Comparison, Row, Verdict
 from replayer.analysis.difference import Difference, Sort
 from replayer.analysis.samples import Unit
-from replayer.analysis.statistics import MOST
 from replayer.model import Better
 from replayer.report import why as words_why
 from replayer.report.tables import INDENT, Fitting, Flow, indented, line, pairs
@@ -25,6 +25,9 @@ STYLE = {
     Verdict.UNCLEAR: "yellow",
     Verdict.DIFFERS: "bold",
     Verdict.ALIKE: "",
+    Verdict.LIKELY_BETTER: "green",
+    Verdict.LIKELY_WORSE: "red",
+    Verdict.LIKELY_DIFFERS: "",
 }
 SORTS = {
     Sort.ASKED: "asked for",
@@ -56,7 +59,9 @@ def render(comparison: Comparison) -> Group:
         rows = [row for row in comparison.rows if row.step == step]
         parts += ["", Rule(Text(_heading(rows[0]), style="bold"), align="left", style="dim")]
         table = Padding(_table(rows, comparison), (0, 0, 0, INDENT), expand=False)
-        parts.append(Fitting(table, indented((row_name(row), Flow(_flow(row))) for row in rows)))
+        parts.append(
+            Fitting(table, indented((row_name(row), Flow(_flow(row, comparison))) for row in rows))
+        )
         parts += _why(comparison, step)
     return Group(*parts, "", *_tail(comparison))
 
@@ -73,16 +78,34 @@ def verdict_first(comparison: Comparison) -> str:
     """Return what was found in one sentence: what differs most, and how much is not known."""
     base, other = clean(comparison.base.name), clean(comparison.other.name)
     judged = [row for row in comparison.rows if row.verdict is not None]
-    wanted = (Verdict.WORSE, Verdict.BETTER, Verdict.DIFFERS)
-    apart = [row for row in judged if row.verdict in wanted and row.ratio is not None]
+    apart = [row for row in judged if row.verdict in SHOWN and row.ratio is not None]
     # What a step is run for before what says the same of it in other words.
     apart.sort(key=lambda row: (not row.leading, -abs(row.change or 0.0)))
-    rest = _rest(judged, len(apart))
+    rest = f"{_likely(judged)}{_rest(judged, len(apart))}{_turns(comparison)}"
     if not apart:
         return f"{other} was shown to be neither better nor worse than {base}{rest}"
     shown = "; ".join(_moved(row) for row in apart[:_MOST_NAMED])
     more = f"; {len(apart) - _MOST_NAMED} more differ" if len(apart) > _MOST_NAMED else ""
     return f"{other} against {base}: {shown}{more}{rest}"
+
+
+def _likely(judged: Sequence[Row]) -> str:
+    """Return what is likely, the first by its name."""
+    likely = [row for row in judged if row.verdict in LIKELY]
+    likely.sort(key=lambda row: (not row.leading, -abs(row.change or 0.0)))
+    if not likely:
+        return ""
+    first = likely[0]
+    named = f"{clean(first.title)} {first.ratio:.3g} times" if first.ratio else clean(first.title)
+    more = f" and {len(likely) - 1} more" if len(likely) > 1 else ""
+    return f"; {first.verdict.value if first.verdict else ''}: {named}{more}"
+
+
+def _turns(comparison: Comparison) -> str:
+    """Return that boots told nothing beyond these runs, as one side came after the other."""
+    if comparison.unit is not Unit.BOOT or comparison.turns:
+        return ""
+    return "; one came after the other, so that is all it shows: take turns"
 
 
 def _moved(row: Row) -> str:
@@ -98,22 +121,33 @@ def _moved(row: Row) -> str:
 
 def _rest(judged: Sequence[Row], apart: int) -> str:
     same = sum(row.verdict in (Verdict.SAME, Verdict.ALIKE) for row in judged)
-    unclear = len(judged) - apart - same
+    likely = sum(row.verdict in LIKELY for row in judged)
+    unclear = len(judged) - apart - same - likely
     words = [f"{same} the same" if same else "", f"{unclear} unclear" if unclear else ""]
     counts = " and ".join(filter(None, words))
     return f"; {counts} of {_count(len(judged), 'metric')}" if counts else ""
 
 
-def verdict(row: Row) -> str:
-    """Return a row's verdict in words, with what would settle an unclear one."""
+def verdict(row: Row, unit: Unit = Unit.RUN) -> str:
+    """Return a row's verdict in words, with what would settle or show it where it is not sure."""
     if row.verdict is None:
         return ""
-    if row.verdict is not Verdict.UNCLEAR:
+    few = min(len(row.base_values), len(row.other_values))
+    if row.verdict in LIKELY:
+        shown = f"; {few + row.more} {unit.value}s a side can show it" if row.more else ""
+        return f"{row.verdict.value}{shown}"
+    if row.verdict is not Verdict.UNCLEAR or (row.note and row.more is None):
         return row.verdict.value
     if row.more is None:
-        few = min(len(row.base_values), len(row.other_values)) < 2
-        return "unclear" if row.ratio is None or few else f"unclear, over {MOST:,} more"
+        unknown = row.ratio is None or few < 2
+        return "unclear" if unknown else f"unclear, over {statistics.MOST:,} more"
     return f"unclear, ~{row.more} more"
+
+
+def judged(row: Row, comparison: Comparison) -> str:
+    """Return a row's verdict in words, with what explains it."""
+    words = verdict(row, comparison.unit)
+    return f"{words} ({row.note})" if row.note else words
 
 
 def explained(comparison: Comparison) -> list[str]:
@@ -127,17 +161,22 @@ def explained(comparison: Comparison) -> list[str]:
     if not comparison.family:
         few = f"Better, worse: so few {unit}s can never show them, so nothing was tested."
         return [ratio, few, f"Unclear: N more {unit}s of each side would settle it."]
-    boots = comparison.unit is Unit.BOOT
     different = (
-        f"{'Better, worse' if boots else 'Differs'}: a rank test at 5 %, corrected for "
-        f"{_count(comparison.family, 'metric')} (Westfall-Young), the leading ones first."
+        f"{'Better, worse' if comparison.decides else 'Differs'}: a rank test at 5 %, corrected "
+        f"for {_count(comparison.family, 'metric')} (Westfall-Young), the leading ones first."
     )
-    scope = "" if boots else " in these runs, and boots of one kernel may differ as much"
+    likely = (
+        f"Likely: alone it would count, with the correction not; of those that are called likely "
+        f"one in {1 / family.FALSE_LIKELY:g} is chance, at most, on average (Benjamini-Hochberg).  "
+        f"Intervals are each metric's own, without the correction."
+    )
+    other = "" if comparison.unit is Unit.BOOT else ", and boots of one kernel may differ as much"
+    scope = "" if comparison.decides else f" in these runs{other}"
     same = (
         f"Same: the interval lies within {comparison.threshold * 100:g} %{scope}.  Unclear: "
         f"nothing was shown, which is not the same as no difference; N more: {unit}s of each side."
     )
-    return [ratio, different, same]
+    return [ratio, different, *([likely] if comparison.family > 1 else []), same]
 
 
 def _head(comparison: Comparison) -> Iterator[RenderableType]:
@@ -209,7 +248,7 @@ def _table(rows: Sequence[Row], comparison: Comparison) -> Table:
     table.add_column("p", justify="right", no_wrap=True)
     table.add_column("", overflow="fold", min_width=8)
     for row in rows:
-        table.add_row(*_cells(row))
+        table.add_row(*_cells(row, comparison))
     return table
 
 
@@ -218,9 +257,9 @@ def row_name(row: Row) -> str:
     return clean(row.metric.partition(".")[2] or row.metric)
 
 
-def _flow(row: Row) -> list[str]:
+def _flow(row: Row, comparison: Comparison) -> list[str]:
     """Return a row of the table as words, for where the table is too wide."""
-    cells = [text.plain for text in _cells(row)]
+    cells = [text.plain for text in _cells(row, comparison)]
     _, base, other, ratio, interval, p, words = cells
     inside = f" ({interval})" if interval else ""
     shown = [f"{base} -> {other}", f"ratio {ratio}{inside}" if ratio else "", words]
@@ -249,11 +288,10 @@ def limits(row: Row) -> str:
     return " to ".join(f"{end:.3f}" if end < 1000 else "over 1,000" for end in (row.low, row.high))
 
 
-def _cells(row: Row) -> list[Text]:
+def _cells(row: Row, comparison: Comparison) -> list[Text]:
     ratio = "" if row.ratio is None else f"{row.ratio:.3f}"
     p = "" if row.p_holm is None else "<0.001" if row.p_holm < 0.001 else f"{row.p_holm:.3f}"
     style = STYLE[row.verdict] if row.verdict else ""
-    words = verdict(row) + (f" ({row.note})" if row.note else "")
     return [
         Text(row_name(row)),
         Text(show(row.base, row.unit)),
@@ -261,7 +299,7 @@ def _cells(row: Row) -> list[Text]:
         Text(ratio),
         Text(limits(row)),
         Text(p),
-        Text(words, style=style),
+        Text(judged(row, comparison), style=style),
     ]
 
 

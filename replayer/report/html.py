@@ -15,11 +15,11 @@ from replayer.report import why as words_why
 from replayer.report.comparison import (
     SORTS,
     explained,
+    judged,
     limits,
     sentence,
     shortened,
     values,
-    verdict,
     verdict_first,
 )
 from replayer.report.markup import Drawn, document, escaped, figures, identified, table, watched
@@ -132,7 +132,7 @@ def _comparison(
     yield f'<p class="quiet">{escaped(sentence(comparison))}</p>'
     yield table(
         ["step", "metric", *names, "ratio", "95 % interval", "p", "verdict"],
-        [_row(row) for row in comparison.rows],
+        [_row(row, comparison) for row in comparison.rows],
         numbers=range(2, 7),
     )
     yield "".join(f'<p class="quiet">{escaped(words)}</p>' for words in explained(comparison))
@@ -140,7 +140,7 @@ def _comparison(
     yield from _differences(comparison)
 
 
-def _row(row: Row) -> list[str]:
+def _row(row: Row, comparison: Comparison) -> list[str]:
     return [
         row.step,
         row.metric,
@@ -149,7 +149,7 @@ def _row(row: Row) -> list[str]:
         "" if row.ratio is None else f"{row.ratio:.3f}",
         limits(row),
         "" if row.p_holm is None else f"{row.p_holm:.3f}",
-        verdict(row),
+        judged(row, comparison),
     ]
 
 

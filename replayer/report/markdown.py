@@ -11,7 +11,7 @@ from replayer.analysis.samples import Side
 from replayer.model import Run, Status
 from replayer.report import client_hosts, replays
 from replayer.report import why as words_why
-from replayer.report.comparison import SORTS, explained, limits, sentence, values, verdict
+from replayer.report.comparison import SORTS, explained, judged, limits, sentence, values
 from replayer.report.words import clean
 from replayer.units import show
 
@@ -48,7 +48,7 @@ def _comparison(comparison: Comparison) -> Iterator[str]:
             "" if row.ratio is None else f"{row.ratio:.3f}",
             limits(row),
             "" if row.p_holm is None else f"{row.p_holm:.3f}",
-            verdict(row),
+            judged(row, comparison),
         ]
         for row in comparison.rows
     ]

@@ -21,10 +21,14 @@ _LONG = 48
 _UNSAFE = re.compile(r"[^A-Za-z0-9-]+")
 _KINDS = {
     **{word: word for word in ("better", "worse", "same", "unclear")},
+    **{f"likely {word}": "unclear" for word in ("better", "worse", "differs in these runs")},
     "fits": "better",
     "does not fit": "worse",
 }
 """What a cell begins with that has a colour of its own -> the class of that colour."""
+
+_END = re.compile("[,;(]")
+"""What ends the word that says the kind of a cell."""
 
 Drawn = tuple[str, Chart]
 """The section that a chart stands in, and the chart."""
@@ -102,7 +106,7 @@ def table(
     right = set(numbers)
 
     def cell(tag: str, i: int, text: str) -> str:
-        first = text.partition(",")[0]
+        first = _END.split(text)[0].strip()
         kind = (
             "number"
             if i in right

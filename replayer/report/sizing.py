@@ -35,8 +35,15 @@ class Summary(NamedTuple):
     verdict: Verdict
 
 
-def beginning(sizing: Sizing, plan: Plan) -> Group:
-    """Return what is required, and what will be done for how long."""
+def beginning(sizing: Sizing, plan: Plan, refutations: Sequence[str] = ()) -> Group:
+    """Return what is required, and what will be done for how long: nothing where it is refuted."""
+    if refutations:
+        return Group(
+            _rule(f"what is required · {clean(sizing.source)}"),
+            *_requirement(sizing),
+            _rule("what will be done · nothing: arithmetic alone refutes it"),
+            *(line(clean(f"{Fit.DOES_NOT_FIT.value}: {words}")) for words in refutations),
+        )
     steps = [
         (f"{number}.", f"{stage.words} ({_about(stage.seconds)})")
         for number, stage in enumerate(plan.stages, 1)
@@ -166,12 +173,14 @@ def rate(sizing: Sizing) -> str:
 def _mix(wanted: Requirement, sizing: Sizing) -> str:
     total = sizing.rate / wanted.factor
     work = wanted.work
+    compute = sizing.compute / wanted.factor
     parts = {
         "reads of a row": work.point,
         f"reads of {work.work_unit} rows": work.range,
         "updates" if work.update_rows == 1 else f"updates of {work.update_rows} rows": work.update,
         "inserts": work.insert,
-        "scans": max(0.0, total - work.point - work.range - work.update - work.insert),
+        "scans": max(0.0, total - compute - work.point - work.range - work.update - work.insert),
+        "CPU alone": compute,
     }
     shares = [(name, amount / total) for name, amount in parts.items() if total]
     return ", ".join(f"{share:.3g} {name}" for name, share in _percent(shares))
@@ -196,7 +205,7 @@ def _titled(name: str, unit: str) -> str:
     return f"{name}, MB" if unit == "MB/s" else name
 
 
-RESOURCE_HEADINGS = ("resource", "verdict", "required", "here", "times")
+RESOURCE_HEADINGS = ("resource", "verdict", "by", "required", "here", "times")
 
 
 def resource_rows(verdict: Verdict) -> list[list[str]]:
@@ -205,12 +214,18 @@ def resource_rows(verdict: Verdict) -> list[list[str]]:
         [
             clean(row.resource),
             row.fit.value,
+            _by(row),
             required(row),
             here(row),
             times(row),
         ]
         for row in verdict.rows
     ]
+
+
+def _by(row: Row) -> str:
+    """Return how a row is known, "-" where it is not."""
+    return row.known or "-"
 
 
 def times(row: Row) -> str:
@@ -229,7 +244,7 @@ def _resources(verdict: Verdict) -> Iterator[RenderableType]:
         return
     yield ""
     yield line("resource by resource", "bold")
-    yield Sheet(RESOURCE_HEADINGS, rows, left=2)
+    yield Sheet(RESOURCE_HEADINGS, rows, left=3)
     yield bullets((words, "dim") for words in sources(verdict))
 
 
@@ -303,7 +318,10 @@ def _mark(row: Mapping[str, Any], one: Summary) -> str:
 
 # Other forms
 
-_CSV = ("resource", "verdict", "unit", "required", "here", "multiple", "low", "high", "proof")
+_CSV = (
+    *("resource", "verdict", "unit", "required", "here", "multiple", "low", "high", "proof"),
+    "known",
+)
 
 
 def as_csv(one: Summary) -> str:
@@ -316,10 +334,11 @@ def _csv(one: Summary) -> Iterator[Sequence[object]]:
     yield _CSV
     total = (verdict.multiple, verdict.low, verdict.high)
     yield ("total", verdict.fit.value, "1/s", one.sizing.rate, "", *map(_blank, total),
-           "; ".join(verdict.reasons))  # fmt: skip
+           "; ".join(verdict.reasons), "")  # fmt: skip
     for row in verdict.rows:
         numbers = (row.required, row.here, row.multiple, row.low, row.high)
-        yield (row.resource, row.fit.value, row.unit, *map(_blank, numbers), row.proof)
+        yield (row.resource, row.fit.value, row.unit, *map(_blank, numbers), row.proof,
+               row.known)  # fmt: skip
 
 
 def _blank(value: float | None) -> object:

@@ -43,7 +43,7 @@ def _resources(one: Summary) -> Iterator[str]:
     if not rows:
         return
     yield "<h2>Resource by resource</h2>"
-    yield table(report.RESOURCE_HEADINGS, rows, numbers=range(2, 5))
+    yield table(report.RESOURCE_HEADINGS, rows, numbers=range(3, 6))
     for words in report.sources(one.verdict):
         yield f'<p class="quiet">{escaped(words)}</p>'
 

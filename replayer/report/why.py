@@ -15,6 +15,7 @@ from replayer.units import three
 _TOLD = 0.005
 """A part that is less than this share of the time on both sides is in the table, if at all."""
 _MOST_CAUSES = 6
+_NOT_SHOWN = "where the most of it is was not shown"
 _MOSTLY = 0.5
 """Parts that moved by less than this share of the whole difference do not explain most of it."""
 
@@ -42,7 +43,7 @@ def section(why: Why, comparison: Comparison) -> Section:
     left = len(why.may_explain) - len(causes)
     causes += [f"and {left} more"] if left else []
     remarks = (*(f"may explain: {cause}" for cause in causes), *_doubts(why, comparison))
-    return Section(clean(f"{_judged(row)}: {_account(why)}"), remarks)
+    return Section(clean(f"{_judged(row)}: {_account(why, comparison)}"), remarks)
 
 
 def _doubts(why: Why, comparison: Comparison) -> Iterator[str]:
@@ -65,13 +66,14 @@ def explained(comparison: Comparison) -> list[str]:
     if not any(why.parts for why in comparison.why):
         return []
     base, other = clean(comparison.base.name), clean(comparison.other.name)
-    scope = "" if comparison.unit is Unit.BOOT else " in these runs"
+    scope = "" if comparison.decides else " in these runs"
     return [
         (
             f"Why: a session's time per operation in {other} less that in {base}: + takes longer "
             f"in {other}.  A part is named if a rank test at 5 %, corrected for all parts of the "
-            f"step, shows that it moved{scope}; it is unchanged if its interval lies within "
-            f"{MARGIN * 100:g} % of an operation's time, and else unclear."
+            f"step that can matter, shows that it moved{scope}; it is likely if alone it would "
+            f"count, and is a quarter of the difference or more; it is unchanged if its interval "
+            f"lies within {MARGIN * 100:g} % of an operation's time, and else unclear."
         ),
     ]
 
@@ -113,28 +115,48 @@ def _judged(row: Row) -> str:
     return f"{row.title} {row.ratio:.2f}{interval} {verdict}"
 
 
-def _account(why: Why) -> str:
+def _account(why: Why, comparison: Comparison) -> str:
     if why.reason or why.whole is None:
         return f"no why: {why.reason}"
     factor, name = _unit(why)
     change = _number(why.whole.shift / factor)
     begin = f"{change} {name} a {why.operation} of {three(why.whole.base / factor)}"
-    return f"{begin}: {'; '.join(filter(None, (_named(why, factor), _rest(why), _unchanged(why))))}"
+    named = _named(why, factor, comparison.unit), _rest(why), _unchanged(why)
+    return f"{begin}: {'; '.join(filter(None, named))}"
 
 
-def _named(why: Why, factor: float) -> str:
+def _named(why: Why, factor: float, unit: Unit) -> str:
     parts = ", ".join(_moved(part, factor) for part in why.moved)
     if why.explained:
         return parts
-    return f"no part explains it{f', though these moved: {parts}' if parts else ''}"
+    though = f", though these moved: {parts}" if parts else ""
+    if why.likely:
+        likely = ", ".join(_likely(part, why, factor, unit) for part in why.likely)
+        return f"{likely}{though}"
+    if why.could_show or why.largest is None:
+        return f"no part explains it{though}"
+    most = _likely(why.largest, why, factor, unit)
+    return f"which part it is was not shown: the most is in {most}{though}"
+
+
+def _likely(part: Part, why: Why, factor: float, unit: Unit) -> str:
+    """Return a part that was not shown: how much of the difference it is, and how likely."""
+    of = f" of {_number(why.whole.shift / factor)}" if why.whole else ""
+    p = "" if part.p is None else f"p {part.p:.2g}"
+    how = "likely" if part.change is Change.LIKELY else "unclear"
+    known = f"{how} ({p})" if p else how
+    shown = f"; {part.needed} {unit.value}s a side may show it" if part.needed else ""
+    return f"{_moved(part, factor)}{of}, {known}{shown}"
 
 
 def _rest(why: Why) -> str:
     """Return that the parts that are named are the lesser part of the difference, if they are."""
     whole = why.whole.shift if why.whole else 0.0
     named = sum(part.shift for part in why.moved if part.part != RESIDUE)
-    little = why.explained and abs(named) < _MOSTLY * abs(whole)
-    return "where the most of it is was not shown" if little else ""
+    if not why.explained or abs(named) >= _MOSTLY * abs(whole):
+        return ""
+    likely = [clean(part.part) for part in why.likely]
+    return f"most of it likely {_listed(likely)}" if likely else _NOT_SHOWN
 
 
 def _moved(part: Part, factor: float) -> str:

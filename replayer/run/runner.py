@@ -48,6 +48,8 @@ class Order:
     """What a run that sizes a machine is for; None for any other."""
     following: Callable[[Run], StepSpec | None] | None = None
     """Returns the step that follows upon all that was found so far, None after the last one."""
+    enough: Callable[[Run], bool] | None = None
+    """Tells whether what was found so far makes the steps that are left needless."""
     host: Host = field(default_factory=Host)
     resumed: Run | None = None
     """The run that is taken up where it was cut; None for a new one."""
@@ -144,6 +146,8 @@ def execute(order: Order, progress: Progress) -> Generator[Run]:
             try:
                 planned = resumption.missing(run, workload_file.turns(order.workload))
                 while (turn := next(planned, None) or _following(order, run)) is not None:
+                    if order.enough is not None and order.enough(run):
+                        break
                     repeat, spec = turn
                     result, error = _perform(spec, stage, run, repeat)
                     run = run.model_copy(update={"steps": (*run.steps, result)})

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from replayer import journal, shell, trusted_path
+from replayer import journal, shell, signals, trusted_path
 from replayer.engines.engine_spec import ServerSpec
 from replayer.errors import ReplayerError
 from replayer.machine import processes
@@ -27,6 +27,9 @@ PATIENCE = 600.0
 _PAUSE = 0.02
 _LOOK = 0.25
 """Seconds between two looks at whether a server works."""
+_HASTE = 1.5
+"""Seconds that it is given for each manner of being asked where somebody waits for replayer to end
+upon Ctrl-C: its data are replayer's own, and the recovery at its next start does the rest."""
 _IDLE = 5.0
 """Seconds without work after which a server that was asked to stop is asked more roughly."""
 _ORPHANS = 1.0
@@ -162,7 +165,8 @@ class _Ending:
 
     def _stuck(self, left: Sequence[int]) -> bool:
         idle = self._work.idle_seconds(left)
-        return idle > _IDLE or time.monotonic() - self._begin > PATIENCE
+        patience = _HASTE * (self._manner + 1) if signals.raised() else PATIENCE
+        return idle > _IDLE or time.monotonic() - self._begin > patience
 
     def _end_orphans(self, left: Sequence[int]) -> None:
         """End what outlived its main process.

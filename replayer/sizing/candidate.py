@@ -35,7 +35,14 @@ def seen(
         free_bytes=free_bytes(nearest) + _taken(DataFolder(path)),
         own_server=True,
         where=str(nearest),
+        cores=_cores(host),
     )
+
+
+def _cores(host: Host) -> float:
+    """Return the processors that a server started here may use."""
+    allowed = len(os.sched_getaffinity(0))
+    return min(allowed, host.cpu_limit() or allowed)
 
 
 def probed(run: Run) -> dict[str, float]:

@@ -39,7 +39,8 @@ def changes(
 def _floor(sizing: Sizing, run: Run) -> Iterator[Change]:
     """Yield that an objective lies below what the device takes for one request."""
     work = sizing.requirement.work
-    writing = (work.update + work.insert) / max(1e-9, sizing.rate / sizing.requirement.factor)
+    own = (sizing.rate - sizing.compute) / sizing.requirement.factor
+    writing = (work.update + work.insert) / max(1e-9, own)
     floor = _flush_seconds(run)
     for goal in goals(sizing.objective) if floor else ():
         if goal.seconds < floor and writing > 1 - goal.percent / 100:

@@ -4,7 +4,7 @@ from typing import Literal, NamedTuple
 
 from replayer.model import Noun, Run, StepResult
 from replayer.sizing.target import Fit
-from replayer.units import show
+from replayer.units import show, three
 
 
 class Row(Noun):
@@ -23,12 +23,28 @@ class Row(Noun):
     fit: Fit
     proof: str
     """What it is known by, in a few words."""
-    kind: Literal["load", "probe", "arithmetic", "target"]
+    kind: Literal["load", "probe", "arithmetic", "target", "none"]
     """Where it is from."""
     decides: bool
     """Whether the verdict in total takes part of it."""
     busy: float | None = None
     """The share of it that was in use at the highest multiple that held; None where not told."""
+    need: str = ""
+    """The name of the need that it is about, "" for what only the load needed."""
+
+    @property
+    def known(self) -> str:
+        """Return how it is known: `measured`, `predicted` or "" where it is not."""
+        return {"load": "measured", "none": ""}.get(self.kind, "predicted")
+
+    @property
+    def words(self) -> str:
+        """Return it as a sentence with its numbers."""
+        amounts = f"{required(self)} required"
+        if self.here is not None:
+            amounts = f"{amounts}, {here(self)} here"
+        times = "" if self.multiple is None else f"{three(self.multiple)} times what is required, "
+        return f"{times}{self.resource}: {amounts} ({self.proof})"
 
 
 class Change(Noun):

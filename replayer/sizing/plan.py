@@ -16,10 +16,13 @@ from typing import Any, NamedTuple
 from pydantic import ValidationError
 
 from replayer import registry
+from replayer.analysis.capacity_search import USUAL_TRIALS
 from replayer.errors import Impossible
 from replayer.load.burn import CPU_METRIC, MEMORY_METRIC
 from replayer.load.mix import Mix
+from replayer.load.objective import goals
 from replayer.model import StepSpec, Workload
+from replayer.sizing.needs import AS_THERE
 from replayer.sizing.requirement import Requirement
 from replayer.tables.pgio import MOST_ROWS
 from replayer.units import show_count, show_duration, show_size, write_duration
@@ -34,6 +37,10 @@ _UNKNOWN_SET = _GIB
 _LEAST_BUFFERS = 16 * _MIB
 _ALL_MISSED = 32
 """How many times as large as the buffers the data is where each read is to miss them."""
+_SCAN_BUFFERS = 128 * _MIB
+"""PostgreSQL lets a session pin no more than its share of the buffers, and reads no more blocks at
+once than it may pin: with less than this, and connections for all, a scan reads block by block."""
+_MOSTLY_MISSED = 16
 _BUFFERS_SHARE = 1 / 4
 """Of memory, for the server's buffers beside the page cache: what PostgreSQL's manual advises."""
 _CACHED_SHARE = 0.7
@@ -48,12 +55,22 @@ _TRIAL_SECONDS = 20.0
 _LONGEST_TRIAL = 120.0
 _STATEMENTS_A_TRIAL = 2000
 """So that a percentile of them is one."""
-_TRIALS = 8
+_BEFORE = 25.0
+"""Seconds until the first trial: the sessions connect, CPU is calibrated, the load warms up."""
 _MOST_RATE = 10_000_000
+_CPU_SHARE = 0.1
+"""Of the shortest time of the objective, for the CPU that a statement burns."""
+_LEAST_CPU = 0.001
+"""Seconds: more and shorter statements would cost their clients more than they burn."""
 _PROBE_SECONDS = 5.0
 """Or as long as a trial, where that is shorter."""
 _DEEPEST = 64
+_DEEP = 32
 _SCAN_BLOCK = 128 << 10
+_PAGE = 4096
+"""The smallest request of a device."""
+_WRITTEN_A_SECOND = 200e6
+"""Bytes of a probe's file, about."""
 _LOADED_A_SECOND = 60e6
 """Bytes of tables that are loaded in a second, about: it is only said how long that takes."""
 
@@ -78,6 +95,8 @@ class Machine(NamedTuple):
     """Whether replayer starts the server, so that its settings are replayer's."""
     where: str = ""
     """The data's folder."""
+    cores: float | None = None
+    """That a process may use."""
 
 
 class Options(NamedTuple):
@@ -92,6 +111,8 @@ class Options(NamedTuple):
     resolution: float = 0.05
     seed: int = 1
     settings: Mapping[str, str] = {}
+    wait: float = 0.0
+    """Seconds for which trials are run again that others disturbed."""
 
 
 class Data(NamedTuple):
@@ -130,6 +151,11 @@ class Plan(NamedTuple):
     stages: tuple[Stage, ...]
 
     @property
+    def compute(self) -> float:
+        """Return the statements a second of it that do nothing but burn CPU."""
+        return self.rate * self.mix.shares.get("compute", 0.0)
+
+    @property
     def seconds(self) -> float:
         """Return how long all of it takes, about."""
         return sum(stage.seconds for stage in self.stages)
@@ -142,7 +168,8 @@ def planned(requirement: Requirement, options: Options, machine: Machine, source
     has no room.
     """
     data = _data(requirement, options, machine)
-    mix, rate = _load(requirement, data)
+    mix, rate = _split(*_load(requirement, data), options.objective)
+    data = data._replace(unproven=(*data.unproven, *_of_times(mix, options.objective)))
     sessions = _sessions(requirement, options)
     tables = [
         *_carriers(requirement, mix),
@@ -171,6 +198,7 @@ def _data(requirement: Requirement, options: Options, machine: Machine) -> Data:
     device_only = requirement.work.hit_ratio is None and machine.own_server
     size = wanted or _UNKNOWN_SET
     if device_only:
+        size = max(size, _MOSTLY_MISSED * _device_buffers(requirement))
         size = max(size, _ALL_MISSED * _LEAST_BUFFERS)
     size = max(size, _LEAST_SET)
     room = _room(machine)
@@ -181,6 +209,8 @@ def _data(requirement: Requirement, options: Options, machine: Machine) -> Data:
         )
     made = size if room is None else min(size, room)
     residence, buffers = _residence(size, made / size, machine, device_only=device_only)
+    if residence is Residence.DEVICE:
+        buffers = _device_buffers(requirement)
     blocks = made // machine.block_size
     tables = max(_TABLES, math.ceil(blocks / MOST_ROWS))
     return Data(
@@ -194,6 +224,11 @@ def _data(requirement: Requirement, options: Options, machine: Machine) -> Data:
             *_of_reads(residence, machine),
         ),
     )
+
+
+def _device_buffers(requirement: Requirement) -> int:
+    """Return the buffers of a load whose reads are all to be the device's."""
+    return _SCAN_BUFFERS if requirement.work.scanned_blocks else _LEAST_BUFFERS
 
 
 def _longest(requirement: Requirement) -> int:
@@ -297,6 +332,40 @@ def _load(requirement: Requirement, data: Data) -> tuple[Mix, float]:
     return mix.model_copy(update=known), rate
 
 
+def _split(mix: Mix, rate: float, objective: str) -> tuple[Mix, float]:
+    """Return a mix and its rate in which no statement burns more than a part of the objective.
+
+    What it would burn more is burnt by statements of its own, which read and write nothing.
+    """
+    most = _most_cpu(objective)
+    if mix.cpu is None or mix.cpu <= most:
+        return mix, rate
+    times = mix.cpu / most
+    compute = mix.total * (times - 1)
+    return mix.model_copy(update={"compute": compute, "cpu": most}), rate * times
+
+
+def _most_cpu(objective: str) -> float:
+    """Return the seconds of CPU that a statement burns at most."""
+    shortest = min(goal.seconds for goal in goals(objective))
+    return max(_LEAST_CPU, _CPU_SHARE * shortest)
+
+
+def _of_times(mix: Mix, objective: str) -> Iterator[str]:
+    """Yield what the objective is not for, or can hardly be kept to."""
+    if mix.scan:
+        yield (
+            "a scan takes as long as its table is large: scans have to be kept up with, and the "
+            "objective is not for them"
+        )
+    shortest = min(goal.seconds for goal in goals(objective))
+    if mix.cpu is not None and mix.cpu > 1.01 * _CPU_SHARE * shortest:
+        yield (
+            f"a statement alone takes {show_duration(mix.cpu)} of CPU, {mix.cpu / shortest:.0%} of "
+            f"the objective {objective}, which is hardly kept to beside others"
+        )
+
+
 def _sessions(requirement: Requirement, options: Options) -> int:
     if options.sessions is not None:
         return options.sessions
@@ -341,13 +410,24 @@ def _probes(  # noqa: PLR0917 - what decides whether they matter
         "duration": write_duration(seconds),
         "warm_up": "1s",
     }
-    if data.residence is not Residence.MEMORY or requirement.need("read_iops"):
-        yield {**probe, "name": "reads"}
-    if mix.writes or requirement.need("write_iops"):
-        yield {**probe, "name": "writes", "operation": "write"}
-    if requirement.need("mbps"):
+    own = machine.block_size
+    for operation, matters in (
+        ("read", data.residence is not Residence.MEMORY),
+        ("write", mix.writes),
+    ):
+        there = _request_size(requirement, operation, own)
+        if matters and there != own:
+            yield {**probe, "name": f"{operation}s", "operation": operation}
+        if there is not None:
+            name = f"{operation}s-{AS_THERE}"
+            # As many at a time as a device wants for the most that it has.
+            depth = min(_DEEPEST, max(_DEEP, sessions))
+            yield {**probe, "name": name, "operation": operation, "block_size": there,
+                   "depth": depth}  # fmt: skip
+    # Large requests may be of scans, which are not at random.
+    if (_request_size(requirement, "read", own) or 0) > own:
         large = {"access": "sequential", "block_size": _SCAN_BLOCK, "depth": 8}
-        yield {**probe, **large, "name": "large-reads"}
+        yield {**probe, **large, "name": f"large-reads-{AS_THERE}"}
     if mix.writes:
         yield {
             "step": "probe",
@@ -356,6 +436,20 @@ def _probes(  # noqa: PLR0917 - what decides whether they matter
             "methods": ["fdatasync"],
             "duration": write_duration(min(3.0, seconds)),
         }
+
+
+def _request_size(requirement: Requirement, operation: str, block_size: int) -> int | None:
+    """Return the bytes of the source's mean request, as a power of two; None where it had none.
+
+    One that is about as large as a block of the database is one.
+    """
+    requests, bytes_ = (requirement.need(f"{operation}_{unit}") for unit in ("iops", "mbps"))
+    if requests is None or not requests.measured:
+        return None
+    mean = block_size if bytes_ is None else bytes_.measured * 1e6 / requests.measured
+    if block_size / 2 <= mean <= 2 * block_size:
+        return block_size
+    return int(min(_MIB, max(_PAGE, 1 << round(math.log2(max(1.0, mean))))))
 
 
 def _under(data: Data, mix: Mix, rate: float, sessions: int, options: Options) -> dict[str, Any]:
@@ -373,7 +467,14 @@ def _under(data: Data, mix: Mix, rate: float, sessions: int, options: Options) -
 
 
 def _capacity(data: Data, mix: Mix, rate: float, sessions: int, options: Options) -> dict[str, Any]:
-    trial = options.trial or min(_LONGEST_TRIAL, max(_TRIAL_SECONDS, _STATEMENTS_A_TRIAL / rate))
+    # Those that read and write nothing are not waited for.
+    own = rate * (1 - mix.shares.get("compute", 0.0))
+    trial = options.trial or min(_LONGEST_TRIAL, max(_TRIAL_SECONDS, _STATEMENTS_A_TRIAL / own))
+    if trial >= 1 and rate * trial < 1:
+        raise Impossible(
+            f"the profile requires {rate:.2g} statements/s, less than one in a trial of "
+            f"{show_duration(trial)}: ask for longer ones with --trial {math.ceil(20 / rate)}s"
+        )
     return {
         **_under(data, mix, rate, sessions, options),
         "step": "capacity",
@@ -382,6 +483,8 @@ def _capacity(data: Data, mix: Mix, rate: float, sessions: int, options: Options
         "trial": trial,
         "resolution": options.resolution,
         "hold": options.hold,
+        "decide": True,
+        "wait": options.wait,
     }
 
 
@@ -417,7 +520,8 @@ def _stages(
     probes = [step for step in steps if step.step == "probe"]
     if probes:
         names = ", ".join(step.name for step in probes)
-        yield Stage(f"probe this machine: {names}", sum(_lasts(step) for step in probes))
+        seconds = sum(_lasts(step) + _written(step) for step in probes)
+        yield Stage(f"probe this machine: {names}", seconds)
     size = data.size(machine.block_size)
     yield Stage(
         f"load {data.tables} tables of {show_size(size / data.tables)}, {data.residence.value}, "
@@ -425,11 +529,11 @@ def _stages(
         size / _LOADED_A_SECOND,
     )
     capacity = next(step for step in steps if step.step == "capacity")
-    trial = (capacity.lasts() - options.hold) / _TRIALS
+    trial = float(capacity.model_dump()["trial"])
     yield Stage(
         f"search the highest multiple of {show_count(round(rate, 1))} statements/s within "
-        f"{options.objective}: some {_TRIALS} trials of {show_duration(trial)}",
-        _TRIALS * trial,
+        f"{options.objective}: some {USUAL_TRIALS} trials of {show_duration(trial)}",
+        capacity.lasts() - options.hold + _BEFORE,
     )
     if options.hold:
         yield Stage("hold the required rate, if it is sustained", options.hold)
@@ -443,3 +547,9 @@ def _lasts(step: StepSpec) -> float:
     methods = getattr(step, "methods", None)
     duration = float(getattr(step, "duration", 0.0) or 0.0)
     return step.lasts() or duration * (len(methods) if methods else 1)
+
+
+def _written(step: StepSpec) -> float:
+    """Return the seconds that a probe takes to write its file, and to begin, about."""
+    size = getattr(step, "size", None)
+    return 1.0 + float(size or 0) / _WRITTEN_A_SECOND

@@ -29,6 +29,12 @@ class Sizing(Noun):
     """What the data's disk had free for all of the data; None where nobody could look."""
     memory_bytes: int | None = None
     """Of the machine; None where it is another one."""
+    cores: float | None = None
+    """That a process may use here; None where it is another machine."""
+    in_memory: bool = False
+    """Whether what is in use is read from this machine's memory, and none of it from the device."""
+    compute: float = 0.0
+    """Statements a second, of the required rate, that do nothing but burn CPU."""
     unproven: tuple[str, ...] = ()
     """What the load does otherwise than the source, and what that leaves unproven."""
 

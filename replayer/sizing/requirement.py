@@ -32,6 +32,10 @@ _APART = 1.25
 """A resource's own busiest window, over its mean in the leading one, from which it is told."""
 _MOST = collections.defaultdict(lambda: 1e12, {"bytes": 1e18})
 """Unit -> what no machine has more of."""
+_READS = frozenset({"read_iops", "read_mbps", "iops", "mbps"})
+_BLOCK = 8192
+_BY_OTHERS = 0.25
+"""Of a device's reads: what the database cannot have done is others' from here on."""
 _APART_SHARES = 0.1
 """How far the share of the accesses must exceed that of the data for this to be a hot part."""
 _LEAST_HOT = 0.001
@@ -53,13 +57,18 @@ class Need(Noun):
     required: float
     meanwhile: float | None
     """Its mean in the window that the work is from; None where that is not known."""
+    others: float = 0.0
+    """What of it others did on the source's machine, which is not required."""
 
     @property
     def arithmetic(self) -> str:
         """Return how the required value comes about."""
         measured = show(self.measured, self.unit)
+        if self.others:
+            measured = f"({measured} - {show(self.others, self.unit)} by others)"
         if self.growth == 1 and not self.headroom:
-            return measured
+            own = show(self.required, self.unit)
+            return f"{measured} = {own}" if self.others else measured
         terms = [measured]
         terms += [f"{self.growth:g} growth"] if self.growth != 1 else []
         terms += [f"{1 + self.headroom:g} headroom"] if self.headroom else []
@@ -222,6 +231,7 @@ def _needs(
         if most is None or measured is None:
             continue
         growth, headroom = scale if resource.load else _Scale()
+        others = _others(name, most.columns, profile.source.block_bytes or _BLOCK)
         yield Need(
             name=name,
             title=resource.title,
@@ -231,9 +241,26 @@ def _needs(
             end=most.end,
             growth=growth,
             headroom=headroom,
-            required=measured * growth * (1 + headroom),
+            required=(measured - others) * growth * (1 + headroom),
             meanwhile=moment.value(resource),
+            others=others,
         )
+
+
+def _others(name: str, columns: Mapping[str, float], block_bytes: int) -> float:
+    """Return what of a device's reads the database cannot have done.
+
+    It reads the blocks that it missed, each by one request at most, and its temporary files, which
+    are read as often as they are written.
+    """
+    if name not in _READS or "blocks_read" not in columns or "read_mbps" not in columns:
+        return 0.0
+    blocks = columns["blocks_read"] + columns.get("temp_mbps", 0.0) * 1e6 / block_bytes
+    in_megabytes = name.endswith("mbps")
+    own = blocks * block_bytes / 1e6 if in_megabytes else blocks
+    reads = columns.get("read_mbps" if in_megabytes else "read_iops", 0.0)
+    others = max(0.0, reads - own)
+    return others if others > _BY_OTHERS * reads else 0.0
 
 
 def hot_share(tables: Iterable[TableUse]) -> str:
@@ -285,6 +312,12 @@ def _notes(leader: Resource, moment: Moment, needs: Iterable[Need], window: floa
             f"busiest {show_duration(length)}: a minute in it may have needed several times as much"
         )
     for need in needs:
+        if need.others:
+            yield (
+                f"{need.title} ({need.unit}): {show(need.others, need.unit)} of the "
+                f"{show(need.measured, need.unit)} were not the database's, which missed fewer "
+                f"blocks than that: others read that disk, and that is not required here"
+            )
         if not NAMED[need.name].load or need.meanwhile is None:
             continue
         if need.measured > _APART * need.meanwhile and need.name != leader.name:

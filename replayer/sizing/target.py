@@ -136,6 +136,8 @@ class Fit(StrEnum):
     FITS = "fits"
     DOES_NOT_FIT = "does not fit"
     UNCLEAR = "unclear"
+    NOT_TESTED = "not tested"
+    """Of one need: nothing is known of it here."""
 
 
 class Limit(Noun):

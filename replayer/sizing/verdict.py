@@ -7,19 +7,17 @@ device's own ceilings can only take away from that.  What is not shown either wa
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain
 from statistics import median
-from typing import Any
+from typing import Any, NamedTuple
 
 from replayer.load import resources
 from replayer.model import Noun, Run, Status, StepResult
-from replayer.sizing import demand
+from replayer.sizing import demand, needs
 from replayer.sizing.changes import changes
 from replayer.sizing.findings import Change, Loaded, Row, last
 from replayer.sizing.record import Sizing
-from replayer.sizing.requirement import Requirement
 from replayer.sizing.target import Fit, Judgement
-from replayer.units import show_count, show_duration, show_size, three
+from replayer.units import show_count, show_duration, three
 
 _USED: Mapping[str, tuple[str, ...]] = {
     resources.MACHINE: ("server_cores", "client_cores"),
@@ -58,6 +56,8 @@ class Verdict(Noun):
     """What the load does otherwise than the source."""
 
 
+_DONE = 0.9
+"""Of what was asked: a trial that did less did what the machine can do."""
 _DISTURBED = 0.2
 """Of the processors' time: from here on, what others used may be why it does not fit."""
 
@@ -66,63 +66,94 @@ def judge(sizing: Sizing, run: Run) -> Verdict:
     """Return the verdict on a run that sized a machine, as far as it has come."""
     step = last(run, "capacity")
     load = _undisturbed(_load(sizing, step, run), step, run)
-    rows = tuple(
-        chain(
-            _loaded(sizing, step, load),
-            _probed(sizing.requirement, run, step),
-            _arithmetic(sizing),
-            map(_limited, sizing.judgements),
-        )
-    )
-    fits = [load.fit, *(row.fit for row in rows if row.decides)]
-    least = _least(load, rows)
+    loaded = tuple(_loaded(sizing, step, load))
+    rows = (*_rows(sizing, run, load, loaded), *map(_limited, sizing.judgements))
+    decider = _decider(load, rows)
     return Verdict(
-        fit=_worst(fits),
-        reasons=tuple(_reasons(load, rows)),
-        multiple=least.multiple,
-        low=least.low,
-        high=least.high,
-        first=least.resource if isinstance(least, Row) else least.first,
-        proof=least.proof,
+        fit=decider.fit,
+        reasons=tuple(_reasons(decider, load, rows)),
+        multiple=decider.multiple,
+        low=decider.low,
+        high=decider.high,
+        first=decider.resource if isinstance(decider, Row) else decider.first,
+        proof=f"{decider.resource}, {decider.proof}" if isinstance(decider, Row) else decider.proof,
         held=load.held,
         rows=rows,
-        changes=tuple(changes(sizing, run, step, load, rows)),
+        changes=tuple(changes(sizing, run, step, load, loaded)),
         not_offered=load.not_offered,
         not_tested=sizing.requirement.not_tested,
         unproven=sizing.unproven,
     )
 
 
-def _worst(fits: Iterable[Fit]) -> Fit:
+def refutations(sizing: Sizing, run: Run | None = None) -> list[str]:
+    """Return why a machine does not fit whatever a load would come to, what allows least first.
+
+    By arithmetic before a run, and by its probes as far as it has come.
+    """
+    rows = needs.refuted(sizing, run, _NO_LOAD)
+    rows += [row for row in map(_limited, sizing.judgements) if row.fit is Fit.DOES_NOT_FIT]
+    return [row.words for row in sorted(rows, key=lambda row: row.multiple or 0.0)]
+
+
+def _rows(sizing: Sizing, run: Run, load: Loaded, loaded: Sequence[Row]) -> Iterator[Row]:
+    """Yield a row for each need, and what else the load needed."""
+    decided = {row.resource: row for row in needs.rows(sizing, run, load, loaded)}
+    covered = {name for row in decided.values() for name in _COVERED.get(row.need, ())}
+    yield from decided.values()
+    for row in loaded:
+        if row.resource not in decided and row.resource not in covered:
+            yield row
+
+
+_COVERED = {
+    "cpu": (resources.MACHINE, resources.QUOTA),
+    "server_cpu": (resources.MACHINE, resources.QUOTA),
+    "read_iops": (resources.READS,),
+    "write_iops": (resources.WRITES,),
+    "read_mbps": (resources.READ_BYTES,),
+    "write_mbps": (resources.WRITE_BYTES,),
+}
+"""A need -> the resources of the load that are the same one."""
+_SCALING = frozenset({"cpu", "server_cpu", "read_iops", "write_iops", "read_mbps", "write_mbps"})
+"""Needs that grow with the load."""
+
+
+def _decider(load: Loaded, rows: Iterable[Row]) -> Loaded | Row:
+    """Return what the verdict is by: of what is worst that which allows least.
+
+    Where all fits it is the load, but for what it had less of than is required and allows less.
+    """
+    deciding = [row for row in rows if row.decides and row.fit is not Fit.NOT_TESTED]
     order = (Fit.DOES_NOT_FIT, Fit.UNCLEAR, Fit.FITS)
-    return min(fits, key=order.index)
+    worst = min((load.fit, *(row.fit for row in deciding)), key=order.index)
+    candidates: list[Loaded | Row] = [load] if load.fit is worst else []
+    candidates += [
+        row
+        for row in deciding
+        if row.fit is worst
+        # What was measured under the load is said by the load.
+        and (row.kind != "load" or load.fit is not worst)
+        and (worst is not Fit.FITS or row.need in _SCALING)
+    ]
+    return min(candidates, key=lambda one: math.inf if one.multiple is None else one.multiple)
 
 
-def _least(load: Loaded, rows: Iterable[Row]) -> Loaded | Row:
-    """Return what allows the least of all that decides; the load where nothing allows less."""
-    fewer = [row for row in rows if row.decides and row.multiple is not None]
-    lowest = min(fewer, key=lambda row: row.multiple or 0.0, default=None)
-    most = math.inf if load.multiple is None else load.multiple
-    if lowest is None or lowest.multiple is None or lowest.multiple >= min(most, 1.0):
-        return load
-    return lowest
+_NO_LOAD = Loaded(Fit.UNCLEAR, "no load was put on the database", None, None, None, "", "", "", "")
 
 
 def _load(sizing: Sizing, step: StepResult | None, run: Run) -> Loaded:
     if step is None or step.status is Status.SKIPPED:
         reason = run.error if step is None else step.reason
-        why = f": {reason}" if reason else ""
-        words = f"no load was put on the database{why}"
-        return Loaded(Fit.UNCLEAR, words, None, None, None, "", "", "", "")
-    multiple, low, high = (step.value(f"capacity.{name}") for name in ("multiple", "low", "high"))
+        return _NO_LOAD._replace(words=f"{_NO_LOAD.words}{f': {reason}' if reason else ''}")
     first, proof = (_text(step, f"capacity.{name}") for name in ("first", "proof"))
-    fit, words = _fit(sizing, step, multiple, low, high)
+    came_to = _came_to(sizing, step)
     return Loaded(
-        fit=fit,
-        words=words,
-        multiple=multiple,
-        low=low,
-        high=high,
+        fit=came_to.fit,
+        words=came_to.words,
+        multiple=came_to.multiple,
+        low=came_to.low,
+        high=came_to.high,
         first="" if first == "unclear" else first,
         proof=proof,
         held=_held(step),
@@ -158,47 +189,92 @@ def _text(step: StepResult, fact: str) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _fit(
-    sizing: Sizing,
-    step: StepResult,
-    multiple: float | None,
-    low: float | None,
-    high: float | None,
-) -> tuple[Fit, str]:
+class _CameTo(NamedTuple):
+    """What a search says; the words are made where the verdict is."""
+
+    fit: Fit
+    words: str
+    multiple: float | None = None
+    low: float | None = None
+    high: float | None = None
+
+
+def _came_to(sizing: Sizing, step: StepResult) -> _CameTo:
     """Return what the load says, and why."""
-    trials = step.tables.get("trials", ())
+    multiple, low, high = (step.value(f"capacity.{name}") for name in ("multiple", "low", "high"))
     if multiple is None or low is None:
-        return _nothing_held(sizing, step, trials)
+        return _nothing_held(sizing, step)
+    fit, why = _side(step, low, high)
     ends = f"{three(low)} to {'no known end' if high is None else three(high)}"
-    words = f"{three(multiple)} times what is required, 95 % interval {ends}"
+    words = f"{three(multiple)} times what is required, 95 % interval {ends}{why}"
+    return _CameTo(fit, words, multiple, low, high)
+
+
+def _side(step: StepResult, low: float, high: float | None) -> tuple[Fit, str]:
+    """Return on which side of 1 an interval lies, and what is to be said of that."""
     if high is not None and high < 1:
-        return Fit.DOES_NOT_FIT, words
+        return Fit.DOES_NOT_FIT, ""
     if low < 1:
-        return Fit.UNCLEAR, f"{words}, which holds 1"
+        return Fit.UNCLEAR, f", which holds 1{_given_up(step)}"
     if step.status is not Status.DONE:
-        return Fit.UNCLEAR, f"{words}, and it was not held: {step.status.value}, {step.reason}"
+        return Fit.UNCLEAR, f", and it was not held: {step.status.value}, {step.reason}"
     if _text(step, "capacity.held") == "exceeded":
         why = _text(step, "capacity.held_why")
-        return Fit.DOES_NOT_FIT, f"{words} for short, but it could not be held: {why}"
-    return Fit.FITS, words
+        return Fit.DOES_NOT_FIT, f" for short, but it could not be held: {why}"
+    return Fit.FITS, ""
 
 
-def _nothing_held(
-    sizing: Sizing, step: StepResult, trials: Sequence[Mapping[str, Any]]
-) -> tuple[Fit, str]:
-    ended = {str(row["ended"]) for row in trials}
+def _given_up(step: StepResult) -> str:
+    """Return why a search was given up, "" if it was not."""
+    why = _text(step, "capacity.gave_up")
+    return f", and the search was given up: {why}; {_WAIT}" if why else ""
+
+
+_WAIT = "end what else runs here, or have the search wait for it with --wait 30min"
+
+
+def _nothing_held(sizing: Sizing, step: StepResult) -> _CameTo:
+    """Return what a search says that accepted no rate."""
+    trials = [row for row in step.tables.get("trials", ()) if row["ended"] != "void"]
+    held = max((row["multiple"] for row in trials if row["ended"] == "held"), default=None)
+    failed = [row for row in trials if row["ended"] == "failed"]
     if step.status is not Status.DONE:
-        held = max((row["multiple"] for row in trials if row["ended"] == "held"), default=None)
         until = "" if held is None else f", when {three(held)} times what is required had held once"
         words = f"the search was cut short ({step.reason or step.status.value}){until}"
-        return Fit.UNCLEAR, words
-    if "failed" not in ended:
-        return Fit.UNCLEAR, "the rate could not be asked of the server: see what was not offered"
-    least = min(row["multiple"] for row in trials if row["ended"] == "failed")
-    words = f"not even {three(least)} times what is required was within {sizing.objective}"
-    if "held" in ended:
-        return Fit.UNCLEAR, f"no multiple was sustained for sure: {words}"
-    return Fit.DOES_NOT_FIT, words
+        return _CameTo(Fit.UNCLEAR, words)
+    if why := _text(step, "capacity.gave_up"):
+        until = "" if held is None else f", when {three(held)} times what is required had held once"
+        return _CameTo(Fit.UNCLEAR, f"the search was given up: {why}{until}; {_WAIT}")
+    if not failed:
+        return _CameTo(
+            Fit.UNCLEAR, "the rate could not be asked of the server: see what was not offered"
+        )
+    least = min(failed, key=lambda row: float(row["multiple"]))
+    words = (
+        f"not even {three(least['multiple'])} times what is required was within {sizing.objective}"
+    )
+    if held is not None:
+        return _CameTo(Fit.UNCLEAR, f"no multiple was sustained for sure: {words}")
+    return _of_failures(sizing, failed, words)
+
+
+def _of_failures(sizing: Sizing, failed: Sequence[Mapping[str, Any]], words: str) -> _CameTo:
+    """Return what a search says in which every trial failed.
+
+    Where less was done than was asked, that is how many times the required rate there is.
+    """
+    required = [row for row in failed if math.isclose(row["multiple"], 1, rel_tol=1e-3)]
+    if len(required) < len(failed) or not required:
+        return _CameTo(Fit.DOES_NOT_FIT, words)
+    done = median(float(row["throughput_per_second"]) for row in required)
+    times = done / sizing.rate
+    asked = f"{show_count(round(sizing.rate, 1))} statements/s that are required"
+    reason = next((str(row["reason"]) for row in required if row["reason"]), "")
+    many = f"in {len(required)} of {len(required)} trials{f': {reason}' if reason else ''}"
+    if times < _DONE:
+        did = f"{three(times)} times what is required: {show_count(round(done, 1))} of the"
+        return _CameTo(Fit.DOES_NOT_FIT, f"{did} {asked} were done {many}", times)
+    return _CameTo(Fit.DOES_NOT_FIT, f"the {asked} were not within {sizing.objective} {many}")
 
 
 def _held(step: StepResult) -> str:
@@ -213,6 +289,9 @@ def _held(step: StepResult) -> str:
 
 def _not_offered(step: StepResult) -> str:
     rows = [row for row in step.tables.get("trials", ()) if row["ended"] == "not offered"]
+    empty = [str(row["reason"]) for row in rows if not row["offered_per_second"]]
+    if empty:
+        return empty[0]
     if not rows:
         return ""
     least = min(row["asked_per_second"] for row in rows)
@@ -222,13 +301,24 @@ def _not_offered(step: StepResult) -> str:
     )
 
 
-def _reasons(load: Loaded, rows: Iterable[Row]) -> Iterator[str]:
-    yield load.words
+_NEEDLESS = "whatever it came to would not change that"
+
+
+def _reasons(decider: Loaded | Row, load: Loaded, rows: Sequence[Row]) -> Iterator[str]:
+    """Yield what decides with its numbers, then what else there is to say."""
+    missing = [row.resource for row in rows if row.fit is Fit.NOT_TESTED]
+    untold = f"; not tested: {'; '.join(missing)}" if missing and decider.fit is Fit.FITS else ""
+    yield f"{decider.words}{untold}"
+    if isinstance(decider, Row) and load.multiple is None and not load.held:
+        yield f"{load.words}" if load.words != _NO_LOAD.words else f"{load.words}: {_NEEDLESS}"
+    elif decider is not load:
+        yield f"under the load: {load.words}"
     if load.held:
         yield load.held
     for row in rows:
-        if row.decides and row.fit is not Fit.FITS and row.resource != load.first:
-            yield f"{row.resource}: {row.proof}"
+        worse = row.decides and row.fit in {Fit.DOES_NOT_FIT, Fit.UNCLEAR}
+        if worse and row is not decider and row.kind != "load":
+            yield f"{row.resource}: {row.fit.value}, {row.words}"
 
 
 # Resource by resource
@@ -253,75 +343,6 @@ def _demand(name: str, trial: Mapping[str, Any]) -> float | None:
     if not used or not done or None in used:
         return None
     return sum(float(amount) for amount in used if amount is not None) / float(done)
-
-
-_PROBES = (
-    # a need, the probe's step, its column, what it is called, whether too little decides
-    ("read_iops", "reads", "iops", "device reads, as at the source", False),
-    ("write_iops", "writes", "iops", "device writes, as at the source", True),
-    ("mbps", "large-reads", "MB/s", "device bytes, as at the source", False),
-)
-
-
-def _probed(requirement: Requirement, run: Run, step: StepResult | None) -> Iterator[Row]:
-    """Yield what the source's device did, beside what a probe had of this one.
-
-    What the load itself read of the device is not asked twice; what was read at the source may be
-    in memory here, so that too little for it decides nothing.
-    """
-    direct = step is not None and step.facts.get("memory.kind") == "direct"
-    for name, probe, column, title, decides in _PROBES:
-        need, had = requirement.need(name), _row_of_probe(run, probe)
-        if need is None or had is None or not need.required or (direct and not decides):
-            continue
-        multiple = float(had[column]) / need.required
-        short = Fit.DOES_NOT_FIT if decides else Fit.UNCLEAR
-        yield Row(
-            resource=title,
-            unit=need.unit,
-            required=need.required,
-            here=float(had[column]),
-            multiple=multiple,
-            low=None,
-            high=None,
-            fit=Fit.FITS if multiple >= 1 else short,
-            proof=f"probe of {show_size(had['block_bytes'])} at depth {had['depth']}",
-            kind="probe",
-            decides=decides,
-        )
-
-
-def _row_of_probe(run: Run, name: str) -> Mapping[str, Any] | None:
-    for step in run.steps:
-        if step.step == "probe" and step.name == name and step.status is Status.DONE:
-            return next(iter(step.tables.get("io", ())), None)
-    return None
-
-
-def _arithmetic(sizing: Sizing) -> Iterator[Row]:
-    """Yield what needs no load: room for the data, memory."""
-    for name, there, title, decides, words in (
-        ("database", sizing.free_bytes, "room for all data", True, "free on the data's disk"),
-        ("memory", sizing.memory_bytes, "memory, as at the source", False, "of this machine"),
-    ):
-        need = sizing.requirement.need(name)
-        if need is None or there is None or not need.required:
-            continue
-        enough = there >= need.required
-        short = Fit.DOES_NOT_FIT if decides else Fit.UNCLEAR
-        yield Row(
-            resource=title,
-            unit="bytes",
-            required=need.required,
-            here=float(there),
-            multiple=there / need.required,
-            low=None,
-            high=None,
-            fit=Fit.FITS if enough else short,
-            proof=words,
-            kind="arithmetic",
-            decides=decides,
-        )
 
 
 def _limited(judgement: Judgement) -> Row:

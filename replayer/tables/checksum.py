@@ -24,7 +24,7 @@ def expected(database: "Database", built: "State") -> dict[str, int]:
     """Return the sums that table/count must find; what an engine does not tell is left out."""
     sums = sums_after(built.doubling or 0)
     verb = database.engine.verb(_TIMES)
-    return sums if verb is None else {**sums, "time_sum": int(database.value(verb))}
+    return sums if verb is None else {**sums, "time_sum": database.number(verb)}
 
 
 def sums_after(doublings: int) -> dict[str, int]:

@@ -1,10 +1,11 @@
 """The account of real steps: Little's law closes, by parts that know nothing of each other."""
 
+import contextlib
 import io
 import os
 import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -13,16 +14,19 @@ import pytest
 from replayer.collectors.waits import collector
 from replayer.engines import engine as engines
 from replayer.errors import Impossible
+from replayer.machine.host import Host
 from replayer.model import Account, Ledger, Spent, StepResult, StepSpec, Workload
 from replayer.report.progress import Lines
 from replayer.run import runner
 from replayer.steps.replay.spec import Spec as Replay
 from replayer.steps.sessions.spec import Spec as Sessions
 from replayer.watch import calibration
+from tests import limited
 from tests.beside import beside
 from tests.captured import Capture
 from tests.conftest import missing
 
+CPU = Path("/sys/fs/cgroup/cpu")
 WATCHING = ("waits", "processes", "statistics")
 WAITS = (Spent.DEVICE, Spent.LOG, Spent.LOCK, Spent.CLIENT, Spent.OTHER)
 
@@ -263,6 +267,37 @@ def test_beside_a_busy_neighbour_the_run_queue_is_longer(measured: Measure) -> N
 
     assert account.session[Spent.RUN_QUEUE] > 1.2 * alone.session[Spent.RUN_QUEUE]
     assert abs(account.residue_share) < 0.15
+
+
+@contextlib.contextmanager
+def within_quota(cores: float) -> Iterator[None]:
+    """Put this process, and all that it starts, in a cgroup with a CPU quota."""
+    group = CPU / f"replayer-test-{os.getpid()}"
+    if os.geteuid() or not (CPU / "cpu.cfs_quota_us").parent.is_dir():
+        pytest.skip("cgroups of version 1 cannot be made here")
+    before = Path("/", next(iter(Host().cgroups("cpu"))))
+    group.mkdir()
+    try:
+        (group / "cpu.cfs_quota_us").write_text(str(round(cores * 100_000)))
+        (group / "cgroup.procs").write_text(str(os.getpid()))
+        yield
+    finally:
+        limited._dissolve(group)
+        (before / "cgroup.procs").write_text(str(os.getpid()))
+
+
+@pytest.mark.quiet
+def test_time_that_a_cpu_quota_takes_is_a_part_of_its_own(measured: Measure) -> None:
+    """Two sessions from memory with 0.4 of a core: most of it is the quota's, none the device's."""
+    with within_quota(0.4):
+        limited_ = account_of(measured(memory="cached", run_time="3s"))
+    free = account_of(measured(memory="cached", run_time="1s"))
+
+    share = shares(limited_)
+    assert share[Spent.THROTTLED] > 0.2
+    assert share[Spent.THROTTLED] > share.get(Spent.RUN_QUEUE, 0.0)
+    assert share.get(Spent.DEVICE, 0.0) < 0.1
+    assert Spent.THROTTLED not in shares(free)
 
 
 def test_without_traces_the_looks_remain(

@@ -92,6 +92,34 @@ def test_fail_if_worse_exits_with_3_only_above_its_percent(
     replayer("compare", "stock", "uek", "--fail-if-worse", "0")
 
 
+def test_boots_one_after_the_other_fail_no_gate(
+    replayer: Replayer, run_of: RunOf, tmp_path: Path
+) -> None:
+    """Six boots of one and then six of the other, slower by a drift: no verdict, in any form."""
+    random, folder = np.random.default_rng(4), tmp_path / "results"
+    folder.mkdir()
+    for number in range(12):
+        label = "old" if number < 6 else "new"
+        level = 1000 * (1 - 0.1 * number / 11)
+        run = run_of(random.normal(level, 5, 3), label=label, boot=f"{label}{number}")
+        store.save(folder / f"{run.id}.json", run)
+
+    out, err = replayer("compare", "old", "new", "--fail-if-worse", "2", status=2)
+    page = tmp_path / "page.html"
+    replayer("compare", "old", "new", "--html", page)
+    found = json.loads(replayer("compare", "old", "new", "--json").out)
+
+    text = " ".join(out.split())
+    assert "needs boots of old and new that took turns" in err
+    assert "all boots of new came after those of old" in text
+    assert "unclear (one side came after the other, and a drift could make it" in text
+    assert {row["verdict"] for row in found["rows"]} == {"unclear"}
+    assert found["turns"] is False
+    head = page.read_text().partition('<p class="verdict">')[2].partition("</p>")[0]
+    assert "neither better nor worse" in head
+    assert "take turns" in head
+
+
 def test_only_the_runs_with_a_fact_are_taken(
     replayer: Replayer, results: Path, run_of: RunOf
 ) -> None:

@@ -363,6 +363,18 @@ def test_a_statement_burns_what_it_costs_elsewhere(
     pytest.fail(f"3 ms were asked for, and a statement cost {costs} s")
 
 
+@pytest.mark.parametrize("kind", ["scan", "compute"])
+def test_a_statement_of_any_kind_burns(loaded: Measure, kind: str) -> None:
+    """A scan, which has no row of its own to burn on, and one that reads nothing burn as well."""
+    mix = Mix.model_validate({kind: 1})
+    bare, burning = (loaded(sessions=1, mix=mix, burn=units) for units in (0.0, 5000.0))
+    costs = [(level.use.server or 0) / level.completed for level in (bare, burning)]
+    assert set(burning.response_by_kind) == {kind}
+    # 5,000 times 4 KiB of MD5 are some 40 ms, the scan of 16 MiB in memory is a few.
+    assert costs[1] > 3 * costs[0]
+    assert costs[1] > 0
+
+
 def test_a_killed_backend_ends_the_level_in_one_sentence(loaded: Measure, context: Context) -> None:
     """A session that the server ended is told at once, with what the server said of it."""
 

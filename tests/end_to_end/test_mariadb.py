@@ -606,13 +606,15 @@ def test_a_mix_at_a_rate_is_kept(context: Context, database: Database) -> None:
     assert level.sustained, level.reason
 
 
+@pytest.mark.parametrize("kind", ["point", "scan", "compute"])
 def test_a_mix_in_a_closed_loop_burns_cpu_in_the_server(
-    context: Context, database: Database
+    context: Context, database: Database, kind: str
 ) -> None:
     """Units of CPU cost the server what they are, for each statement; one at most is under way."""
     wanted = TableSet(1, 600, 1)
     dataset.provide_tables(wanted, context)
-    asked = Asked(sessions=1, seconds=0.5, mix=Mix(point=1), tables=wanted)
+    mix = Mix.model_validate({kind: 1})
+    asked = Asked(sessions=1, seconds=0.5, mix=mix, tables=wanted)
     bare, burning = (
         measure_level(dataclasses.replace(asked, burn=units), context, database)
         for units in (0.0, 1000.0)

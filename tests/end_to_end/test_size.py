@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import tempfile
@@ -102,6 +103,20 @@ def test_a_limit_of_the_device_decides(folder: Path, strength: float, fit: str) 
         assert sized.verdict["first"] == "device reads"
 
 
+@pytest.mark.root
+def test_a_machine_four_times_too_small_is_told_without_a_load(folder: Path) -> None:
+    """8 cores do not fit on a quota of 2, nor 1.2 on 0.3: arithmetic alone says so."""
+    made = save_profile(folder / "scans.profile", read_iops=6200, write_iops=5, read_mbps=805,
+                        write_mbps=0.05, cpu_cores=1.2)  # fmt: skip
+    with caged(folder, cores=0.3) as cage:
+        sized = size(made, folder, cage=cage)
+    assert (sized.status, sized.verdict["fit"]) == (3, "does not fit"), sized.said
+    assert sized.verdict["multiple"] == pytest.approx(0.25)
+    assert "1.20 cores required, 0.300 cores here" in sized.verdict["reasons"][0]
+    assert stored(folder)["steps"] == []
+    assert not (folder / "data").exists()
+
+
 def test_a_profile_with_holes_is_sized_by_what_it_knows(folder: Path, replayer: Replayer) -> None:
     """Columns that are missing are told as not tested, and rows that are missing as a gap."""
     made = save_profile(folder / "holes.profile", commits=50, tuples_fetched=100, blocks_hit=400,
@@ -148,6 +163,36 @@ def test_ctrl_c_leaves_nothing_and_keeps_what_there_is(
     assert "Traceback" not in said
     assert stored(folder)["status"] == "interrupted"
     assert "unclear" in out
+    assert not serving(folder)
+
+
+@pytest.mark.quiet
+def test_it_takes_no_longer_than_was_told(folder: Path) -> None:
+    """Half as long again at the most, the server's start and the tables' load included."""
+    made = of_cpu(folder / "x.profile", rate=100, cores=0.2)
+    begin = time.monotonic()
+    sized = size(made, folder, "--trial", "2s", "--hold", "5s", "--slo", "p99=500ms")
+    took = time.monotonic() - begin
+    told = re.search(r"what will be done · about (?:(\d+) min )?([\d.]+) s", sized.said)
+    assert told is not None, sized.said
+    assert took < 1.5 * (60 * float(told[1] or 0) + float(told[2]))
+
+
+@pytest.mark.quiet
+@pytest.mark.parametrize("wait", [3.0, 8.0, 15.0])
+def test_ctrl_c_ends_it_within_five_seconds(folder: Path, wait: float, replayer: Replayer) -> None:
+    """Whatever the server has still to write: its data are replayer's own, and recover."""
+    made = save_profile(folder / "w.profile", working_set=2 << 30, commits=3000, blocks_hit=9000,
+                        blocks_read=10, tuples_fetched=3000, tuples_inserted=0,
+                        tuples_updated=3000, tuples_deleted=0)  # fmt: skip
+    run = started(replayer, made, folder, "--trial", "5s", "--hold", "1min", "--slo", "p99=60s")
+    wait_until(lambda: serving(folder))
+    time.sleep(wait)
+    begin = time.monotonic()
+    run.send_signal(signal.SIGINT)
+    _, said = run.communicate(timeout=600)
+    assert run.returncode == 130, said
+    assert time.monotonic() - begin < 5
     assert not serving(folder)
 
 

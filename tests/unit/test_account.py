@@ -376,3 +376,31 @@ def test_an_account_of_looks_alone_that_does_not_close_says_why_it_had_no_more()
         "; they slept as long as they were met asleep (perf is not installed)"
     )
     assert closed.notes == ()
+
+
+@pytest.mark.parametrize(
+    ("queued", "share", "cores", "throttled"),
+    [
+        (20.0, 1.0, 2, 15.0),  # 10 s ran; 3 of 4 threads were runnable, for 2 cores: that costs 5 s
+        (20.0, 0.25, 2, 10.0),  # not for longer than the quota was used up
+        (4.0, 1.0, 2, 4.0),
+        (20.0, 0.0, 2, 0.0),
+        (20.0, 1.0, 0, 0.0),
+    ],
+)
+def test_waiting_for_a_cpu_quota_is_a_part_of_its_own(
+    queued: float, share: float, cores: int, throttled: float
+) -> None:
+    """What threads wait for a processor beyond what they share them for is the quota's."""
+    seen_at = watched(
+        seen("R", "", "", 10.0 + queued), seen("D", "IO:DataFileRead", "device", 30.0 - queued),
+        ran=10.0, queued=queued, system=0.0, throttled=share, cores=cores,
+    )  # fmt: skip
+    made = account(window(), seen_at, {})
+
+    whole = made.sessions * made.seconds / made.operations
+    assert made.session.get(Spent.THROTTLED, 0.0) / whole == pytest.approx(throttled / 40)
+    assert made.session.get(Spent.RUN_QUEUE, 0.0) / whole == pytest.approx(
+        (queued - throttled) / 40
+    )
+    assert made.session[Spent.DEVICE] / whole == pytest.approx((30.0 - queued) / 40)

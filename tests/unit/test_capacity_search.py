@@ -266,3 +266,16 @@ def test_queueing_machine_is_found_where_the_formula_has_it() -> None:
 
     assert right >= 18
     assert 0.88 <= np.median(ratios) <= 1.02
+
+
+def test_search_ends_where_nothing_more_is_wanted() -> None:
+    """What was found until somebody has enough is kept, and is not told as clear."""
+    tried: list[float] = []
+
+    def trial(multiple: float) -> Trial:
+        tried.append(multiple)
+        return Trial.FAILED
+
+    found = search(trial, Limits(), lambda: len(tried) >= 2)
+    assert tried == [1.0, 1.0]
+    assert (found.accepted, found.refused, found.clear) == (None, 1.0, False)

@@ -1,32 +1,35 @@
 """Two kernels compared: right and wrong verdicts over seeded draws, and like with like only."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pytest
 
-from replayer.analysis.comparison import Comparison, Verdict, _control, compare
+from replayer.analysis.comparison import LIKELY, Comparison, Verdict, _control, compare
 from replayer.analysis.difference import Sort
 from replayer.analysis.samples import Side, Unit
 from replayer.errors import Impossible
 from replayer.model import Better, EngineFacts, Measurement, Run, Status
+from replayer.report.comparison import verdict, verdict_first
 from tests.fixture_types import RunOf
 from tests.known import known
+from tests.made import at_once
 
 
 @pytest.fixture
 def side(run_of: RunOf) -> Callable[..., Side]:
-    """Return a function that makes a side of runs with one repeat each, each in its own boot."""
+    """Return a function that makes a side of runs with one repeat each, each in its own boot.
+
+    No side comes after another.
+    """
 
     def make(name: str, values: Sequence[float], **more: Any) -> Side:
-        return Side(
-            name,
-            tuple(
-                run_of([value], boot=f"{name}{number}", **more)
-                for number, value in enumerate(values)
-            ),
-        )
+        runs = [
+            run_of([value], boot=f"{name}{number}", **more) for number, value in enumerate(values)
+        ]
+        return at_once(Side(name, tuple(runs)))
 
     return make
 
@@ -77,7 +80,7 @@ def boots(run_of: RunOf) -> Callable[..., list[Side]]:
     return make
 
 
-ABBA = "ABBAABBAABBA"
+ABBA, AABB = "ABBAABBAABBA", "AAAAAABBBBBB"
 
 
 def test_everything_half_as_fast_is_told_by_six_boots_with_31_metrics(
@@ -169,12 +172,109 @@ def test_a_drift_alone_is_no_difference_between_boots_that_took_turns(
 def test_boots_that_did_not_take_turns_are_told(boots: Callable[..., list[Side]]) -> None:
     """AAAABBBB is said to be so, ABBA is not, and no drift is taken out where it cannot be told."""
     values = [np.linspace(1, 0.9, 12)]
-    after, turns = (compare(*boots(order, values)) for order in ("A" * 6 + "B" * 6, ABBA))
+    after, turns = (compare(*boots(order, values)) for order in (AABB, ABBA))
 
     assert any("all boots of B came after those of A" in words for words in after.warnings)
     assert after.rows[0].drift is None
+    assert (after.turns, after.decides) == (False, False)
     assert not any("came after" in words for words in turns.warnings)
     assert turns.rows[0].drift == pytest.approx(-0.1, abs=0.01)
+    assert turns.decides
+
+
+def test_without_turns_nothing_is_better_or_worse(boots: Callable[..., list[Side]]) -> None:
+    """AABB: a drift of 10 percent is unclear, half as fast differs in these runs, never more."""
+    random = np.random.default_rng(14)
+    drifted, halved = [], []
+    for _ in range(40):
+        noise = np.exp(random.normal(0, 0.01, (4, 12)))
+        drifted.append(compare(*boots(AABB, noise * np.linspace(1, 0.9, 12))))
+        noise[:, 6:] *= 0.5
+        halved.append(compare(*boots(AABB, noise)))
+
+    for one in (*drifted, *halved):
+        assert not apart(one)
+        assert not {Verdict.LIKELY_BETTER, Verdict.LIKELY_WORSE} & set(verdicts(one).values())
+    assert np.mean([Verdict.DIFFERS in verdicts(one).values() for one in drifted]) <= 0.2
+    notes = [row.note for one in drifted for row in one.rows]
+    assert np.mean(["a drift could make it" in note for note in notes]) >= 0.8
+    assert all(set(verdicts(one).values()) == {Verdict.DIFFERS} for one in halved)
+    assert "take turns" in verdict_first(halved[0])
+
+
+def test_noise_that_lasts_is_rarely_a_difference_without_turns(
+    boots: Callable[..., list[Side]],
+) -> None:
+    """Each boot resembles the one before it by 0.8, AABB: a rank test alone says so in half."""
+    random = np.random.default_rng(15)
+    differs, ranked = [], []
+    for _ in range(200):
+        walk = [0.0]
+        for step in random.normal(0, 0.018, 30):
+            walk.append(0.8 * walk[-1] + step)
+        row = compare(*boots(AABB, [np.exp(walk[-12:])])).rows[0]
+        differs.append(row.verdict is Verdict.DIFFERS)
+        ranked.append(known(row.p) <= 0.05)
+
+    assert np.mean(ranked) >= 0.35
+    assert np.mean(differs) <= 0.5 * np.mean(ranked)
+
+
+def test_a_control_that_differs_refuses_what_came_one_after_the_other(run_of: RunOf) -> None:
+    """In AABB, where the CPU was slower in all of B; in turns it is told beside the verdict."""
+    made = [
+        run_of([value], boot=f"{n}", control=control(level, level))
+        for n, (value, level) in enumerate([(100.0 + i, 100.0) for i in range(6)]
+                                           + [(80.0 + i, 90.0) for i in range(6)])
+    ]  # fmt: skip
+    sides = Side("A", tuple(made[:6])), Side("B", tuple(made[6:]))
+    after, turns = compare(*sides), compare(*map(at_once, sides))
+
+    assert after.rows[0].verdict is Verdict.UNCLEAR
+    assert "a control differs too" in after.rows[0].note
+    assert turns.rows[0].verdict is Verdict.WORSE
+    assert any("control" in words for words in turns.warnings)
+
+
+def test_one_of_many_metrics_that_moves_a_little_is_likely(
+    boots: Callable[..., list[Side]],
+) -> None:
+    """3 percent worse among 25, 6 boots a side: likely, with how many boots can show it."""
+    random = np.random.default_rng(16)
+    found = []
+    for _ in range(40):
+        values = np.exp(random.normal(0, 0.008, (25, 12)))
+        values[24, [letter == "B" for letter in ABBA]] *= 0.97
+        compared = compare(*boots(ABBA, values))
+        found.append(compared.rows[-1])
+        assert len({row.verdict for row in compared.rows} & LIKELY) <= 2
+
+    likely = [row for row in found if row.verdict is Verdict.LIKELY_WORSE]
+    assert len(likely) >= 32
+    words = verdict(likely[0], Unit.BOOT)
+    assert re.fullmatch(r"likely worse; \d+ boots a side can show it", words)
+    assert known(likely[0].more) >= 1
+    rest = [row for row in found if row.verdict is Verdict.UNCLEAR]
+    assert all("alone it would count, among 25 metrics not" in row.note
+               for row in rest if known(row.high) < 1)  # fmt: skip
+
+
+def test_no_interval_without_one_stands_beside_a_bare_unclear(
+    boots: Callable[..., list[Side]],
+) -> None:
+    """A against A, 25 metrics: the row says why, and at most one comparison in five has likely."""
+    random = np.random.default_rng(17)
+    likely, explained = 0, 0
+    for _ in range(60):
+        rows = compare(*boots(ABBA, np.exp(random.normal(0, 0.02, (25, 12))))).rows
+        likely += bool({row.verdict for row in rows} & LIKELY)
+        for row in rows:
+            if row.verdict is Verdict.UNCLEAR and not known(row.low) <= 1 <= known(row.high):
+                assert "alone it would count" in row.note
+                explained += 1
+
+    assert likely <= 15
+    assert explained >= 20
 
 
 def test_two_boots_that_differ_by_themselves_give_no_verdict_on_the_kernel(run_of: RunOf) -> None:
@@ -279,15 +379,13 @@ def test_boots_with_a_shared_offset_make_no_false_verdicts(run_of: RunOf) -> Non
     random = np.random.default_rng(4)
 
     def made(name: str) -> Side:
-        return Side(
-            name,
-            tuple(
-                run_of([mean * (1 + random.normal(0, 0.002))], boot=f"{name}{boot}")
-                for boot in range(5)
-                for mean in [1000 * (1 + random.normal(0, 0.03))]
-                for _ in range(3)
-            ),
-        )
+        runs = [
+            run_of([mean * (1 + random.normal(0, 0.002))], boot=f"{name}{boot}")
+            for boot in range(5)
+            for mean in [1000 * (1 + random.normal(0, 0.03))]
+            for _ in range(3)
+        ]
+        return at_once(Side(name, tuple(runs)))
 
     wrong = 0
     for _ in range(200):
@@ -314,7 +412,7 @@ def test_boots_are_found_different_where_they_are(run_of: RunOf) -> None:
         )
         for name, mean in (("A", 1000), ("B", 1100))
     ]
-    found = compare(*sides)
+    found = compare(*map(at_once, sides))
 
     assert found.unit is Unit.BOOT
     assert verdicts(found)["sessions.riops"] is Verdict.BETTER
@@ -363,7 +461,8 @@ def test_less_is_better_where_the_metric_says_so(run_of: RunOf) -> None:
         )
         for n, m in (("A", 0.1), ("B", 0.2))
     ]
-    row = next(row for row in compare(*sides).rows if row.metric == "sessions.p99")
+    compared = compare(*map(at_once, sides))
+    row = next(row for row in compared.rows if row.metric == "sessions.p99")
 
     assert (row.verdict, round(known(row.ratio), 2)) == (Verdict.WORSE, 2.0)
     assert row.change == pytest.approx(1.0, abs=0.02)

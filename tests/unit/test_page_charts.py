@@ -13,6 +13,7 @@ from replayer.report import charts
 from replayer.report.comparison import verdict_first
 from tests.fixture_types import RunOf
 from tests.known import known
+from tests.made import at_once
 
 ORDER = [Verdict.WORSE, Verdict.BETTER, Verdict.UNCLEAR, Verdict.SAME]
 
@@ -41,7 +42,7 @@ def two(
         )
 
     plain = dict.fromkeys(other, 1.0)
-    return Side("A", runs("a", plain)), Side("B", runs("b", other))
+    return at_once(Side("A", runs("a", plain))), at_once(Side("B", runs("b", other)))
 
 
 @pytest.fixture

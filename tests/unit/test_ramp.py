@@ -183,27 +183,27 @@ def test_search_refuses_keys_that_make_no_sense(keys: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("ended", "others", "voided"),
+    ("ended", "others", "void"),
     [
-        (Ended.FAILED, 0.5, [True, True, False]),
-        (Ended.NOT_OFFERED, 0.5, [True, True, False]),
-        (Ended.HELD, 0.5, [False]),
-        (Ended.FAILED, 0.01, [False]),
-        (Ended.NOT_OFFERED, 0.01, [False]),
-        (Ended.NOT_OFFERED, None, [False]),
+        (Ended.FAILED, 0.3, 2),
+        (Ended.NOT_OFFERED, 0.3, 2),
+        (Ended.FAILED, 0.05, 0),
+        (Ended.FAILED, None, 0),
+        (Ended.HELD, 0.3, 0),
     ],
 )
-def test_what_did_not_hold_beside_others_is_run_again(
-    monkeypatch: pytest.MonkeyPatch, ended: Ended, others: float | None, voided: list[bool]
+def test_a_search_is_given_up_where_others_are_in_the_way(
+    monkeypatch: pytest.MonkeyPatch, ended: Ended, others: float | None, void: int
 ) -> None:
     """Neither a failure nor clients that are too slow say anything while others are in the way.
 
-    After two such trials of a rate the third one counts; what held, held.
+    After two such trials in a row it is given up; what held, held.
     """
-    foreign = SimpleNamespace(cpu_share=others)
-    level: Any = SimpleNamespace(use=SimpleNamespace(foreign=foreign))
+    foreign = SimpleNamespace(cpu_share=others, programs=("cc 30%",))
+    level: Any = SimpleNamespace(use=SimpleNamespace(foreign=foreign), seconds=1.0, offered=100.0)
     nothing: Any = None
-    context: Any = SimpleNamespace(findings=None)
+    findings = SimpleNamespace(facts={})
+    context: Any = SimpleNamespace(findings=findings)
     monkeypatch.setattr(
         capacity,
         "_trial",
@@ -216,11 +216,12 @@ def test_what_did_not_hold_beside_others_is_run_again(
     spec = CapacitySpec.model_validate({"step": "capacity", "rate": 100, "most": 1, "trials": 2})
     asked = Asked(sessions=1, seconds=1.0, mix=nothing, tables=nothing)
 
-    trials = capacity._searched(spec, asked, context, nothing)
+    search = capacity._Search(spec, asked, context, nothing)
+    search.run()
 
-    first = [trial.void for trial in trials if trial.multiple == 1.0][: len(voided)]
-    assert first == voided
-    assert {trial.ended for trial in trials} == {ended}
+    assert sum(trial.void for trial in search.trials) == void
+    assert {trial.ended for trial in search.trials} == {ended}
+    assert ("cc 30%" in str(findings.facts.get("capacity.gave_up"))) == bool(void)
 
 
 def test_levels_are_sorted_and_each_there_once() -> None:

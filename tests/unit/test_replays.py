@@ -15,6 +15,7 @@ from replayer.model import Replayed, Run
 from replayer.report import html, markdown, screen
 from replayer.report import replays as report
 from tests.fixture_types import RunOf
+from tests.made import at_once
 
 APART = {Verdict.BETTER, Verdict.WORSE}
 
@@ -44,7 +45,7 @@ def side(run_of: Callable[..., Run]) -> Callable[..., Side]:
                 update={"step": "replay", "name": "replay", "replayed": tuple(fingerprints)}
             )
             runs.append(run.model_copy(update={"steps": (step,)}))
-        return Side(name, tuple(runs))
+        return at_once(Side(name, tuple(runs)))
 
     return make
 

@@ -363,3 +363,21 @@ def test_a_requirement_is_a_record_that_can_be_kept() -> None:
     made = requirement.of(profile(**TPC_B), growth=1.5)
 
     assert requirement.Requirement.model_validate_json(made.model_dump_json()) == made
+
+
+def test_reads_of_others_on_the_sources_disk_are_not_the_databases() -> None:
+    """A database that missed 300 blocks/s did not do the 6,200 reads/s of its disk."""
+    shared = profile(blocks_read=300.0, read_iops=6200.0, read_mbps=805.0, write_iops=5.0,
+                     write_mbps=0.1)  # fmt: skip
+    wanted = requirement.of(shared, growth=2.0)
+    reads = need(wanted, "read_iops")
+    assert reads.measured == pytest.approx(6200)
+    assert reads.others == pytest.approx(5900)
+    assert reads.required == pytest.approx(600)
+    assert "by others" in reads.arithmetic
+    assert any("others read that disk" in note for note in wanted.notes)
+    alone = profile(blocks_read=7000.0, read_iops=6200.0, read_mbps=50.0, write_iops=5.0,
+                    write_mbps=0.1)  # fmt: skip
+    own = need(requirement.of(alone), "read_iops")
+    assert own.others == 0
+    assert own.required == pytest.approx(6200)

@@ -10,9 +10,11 @@ import pytest
 from replayer.analysis.saturation import Line
 from replayer.load import resources
 from replayer.load.usage import Granted
+from replayer.load.usage import Use as Used
 from replayer.machine.host import Host
 from replayer.model import Status, StepResult
 from replayer.run.context import Context
+from replayer.watch.sampler import DeviceDelta
 
 
 @pytest.mark.parametrize(
@@ -122,3 +124,16 @@ def test_ceiling_is_the_most_of_the_probes_and_the_least_of_all(tmp_path: Path) 
     assert "cgroup" in limited[resources.READS].source
     assert limited[resources.QUOTA].most == 0.5
     assert limited[resources.WRITES].most == 30000
+
+
+def test_reads_that_others_did_are_not_of_the_load() -> None:
+    """Of a device's reads a statement needed those that the server itself did, by their bytes."""
+    device = DeviceDelta(seconds=2.0, reads=2000, read_bytes=16_384_000, writes=10, write_bytes=1)
+    used = Used(
+        seconds=2.0, processors=2, busy=1.0, user=0.8, system=0.2, steal=0.0, server_user=0.5,
+        server_system=0.1, client_user=0.1, client_system=0.0, client_processors=1.0,
+        client_here=True, device=device, own_read_bytes=4_096_000, own_write_bytes=0,
+        memory_bytes=None,
+    )  # fmt: skip
+    reads = dict(resources.uses(used, None, {}, 0))[resources.READS]
+    assert (reads.busy, reads.own) == (1000, 250)

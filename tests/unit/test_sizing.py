@@ -26,7 +26,7 @@ from replayer.sizing.plan import Machine, Options, Plan, Residence, planned
 from replayer.sizing.record import Sizing
 from replayer.sizing.requirement import Requirement
 from replayer.sizing.target import Fit
-from replayer.sizing.verdict import judge
+from replayer.sizing.verdict import judge, refutations
 
 Row = dict[str, Any]
 GIB = 1 << 30
@@ -65,15 +65,15 @@ def sizing_of(wanted: Requirement, plan: Plan, **more: Any) -> Sizing:
 def trial(
     multiple: float, rate: float, ended: str, p99: float | None = 0.01, **more: object
 ) -> Row:
-    """Return a trial whose server uses a core for each 500 statements a second."""
+    """Return a trial whose server uses a core at the required rate, as it is to do."""
     done = multiple * rate
     times = dict.fromkeys(("p50_s", "p95_s", "p99_s")) if p99 is None else {
         "p50_s": p99 / 5, "p95_s": p99 / 2, "p99_s": p99}  # fmt: skip
     return {
         "multiple": multiple, "asked_per_second": done, "offered_per_second": done,
         "throughput_per_second": done, "ended": ended, **times,
-        "user_cores": done / 500, "system_cores": 0.05, "steal_cores": 0.0,
-        "server_cores": done / 500, "client_cores": 0.05, "reads_per_second": done / 10,
+        "user_cores": multiple, "system_cores": 0.05, "steal_cores": 0.0,
+        "server_cores": multiple, "client_cores": 0.05, "reads_per_second": done / 10,
         "writes_per_second": done / 20, "log_share": 0.1, "row_lock_share": 0.0,
         "seconds": 20.0, "reason": "", **more,
     }  # fmt: skip
@@ -141,12 +141,13 @@ def test_the_plan_asks_for_the_profiles_rate_times_growth_times_headroom(
     plan = planned(wanted, Options(objective="p99=7ms", hold=30), MACHINE)
     capacity = step_of(plan, "capacity")
     plain = requirement.of(profile())
-    assert capacity.rate == pytest.approx(1.5 * 1.3 * plain.rate(plan.data.rows))
+    own = capacity.rate * (1 - capacity.mix.shares.get("compute", 0.0))
+    assert own == pytest.approx(1.5 * 1.3 * plain.rate(plan.data.rows))
     assert plan.rate == capacity.rate
     assert capacity.slo == "p99=7ms"
     assert capacity.hold == 30
-    # The CPU of a statement is the source's, whatever the factors.
-    assert capacity.mix.cpu == pytest.approx(0.5 / plain.rate(plan.data.rows))
+    # The CPU is the source's, times the factors, however many statements burn it.
+    assert capacity.mix.cpu * capacity.rate == pytest.approx(1.5 * 1.3 * 0.5)
 
 
 def test_the_time_that_is_told_first_is_that_of_the_steps(wanted: Requirement) -> None:
@@ -318,7 +319,8 @@ def test_each_resource_has_a_multiple_no_smaller_than_what_was_sustained(sizing:
     assert rows["device reads"].multiple == pytest.approx(5.0)
     assert rows["device reads"].low == pytest.approx(5.0, rel=0.01)
     assert rows["device reads"].required == pytest.approx(0.1 * sizing.rate)
-    assert all(row.fit is Fit.FITS for row in rows.values())
+    # The room on a disk that is not known is no need that was tested.
+    assert {row.fit for row in rows.values()} == {Fit.FITS, Fit.NOT_TESTED}
 
 
 def test_a_disk_without_room_for_the_data_decides(wanted: Requirement) -> None:
@@ -384,6 +386,228 @@ def test_an_objective_below_a_flush_of_the_log_is_told(wanted: Requirement) -> N
                  trials=(trial(0.0625, plan.rate, "failed"),))  # fmt: skip
     words = [change.words for change in judge(sizing, run).changes]
     assert any("below what the device takes for one flush" in text for text in words)
+
+
+def probe(name: str, operation: str, iops: float, size: int = 8192) -> StepResult:
+    """Return a probe of the device that had so many requests a second."""
+    row = {"operation": operation, "access": "random", "direct": True, "block_bytes": size,
+           "depth": 32, "iops": iops, "MB/s": iops * size / 1e6}  # fmt: skip
+    return StepResult(step="probe", name=name, repeat=1, status=Status.DONE, started="", elapsed=5,
+                      spec={}, tables={"io": (row,)})  # fmt: skip
+
+
+def device(**columns: float) -> Requirement:
+    """Return what iostat's profile of a warehouse requires."""
+    none: dict[str, float | None] = dict.fromkeys(
+        ("commits", "blocks_hit", "blocks_read", "tuples_fetched", "tuples_inserted",
+         "tuples_updated", "sessions_active", "database_bytes"),
+    )  # fmt: skip
+    return requirement.of(profile(300, 4 * GIB, **{**none, **columns}))
+
+
+WAREHOUSE = {"read_iops": 6200.0, "read_mbps": 805.0, "write_iops": 0.0, "write_mbps": 0.0}
+
+
+def test_every_need_that_is_printed_has_a_row_that_decides(wanted: Requirement) -> None:
+    """Cores, reads, writes, flushes, memory, room, network: measured, predicted or not tested."""
+    known = requirement.of(profile(
+        read_iops=50.0, write_iops=40.0, read_mbps=0.4, write_mbps=0.4, wal_syncs=14.0,
+        wal_mbps=0.1, memory_bytes=8.0 * GIB, net_in_mbps=3.0, net_out_mbps=9.0,
+    ))  # fmt: skip
+    plan = planned(known, Options(), MACHINE)
+    sizing = sizing_of(known, plan, cores=4.0, memory_bytes=16 * GIB, free_bytes=200 * GIB)
+    more = (probe("reads-as-there", "read", 900), probe("writes-as-there", "write", 400))
+    verdict = judge(sizing, run_of(sizing, multiple=1.6, low=1.5, high=1.7, more=more))
+    rows = {row.need: row for row in verdict.rows if row.need}
+    assert set(rows) == {need.name for need in known.needs}
+    assert all(row.decides for row in rows.values())
+    assert verdict.fit is Fit.FITS
+    told = {name: row.known or row.fit.value for name, row in rows.items()}
+    assert told["cpu"] == told["transactions"] == "measured"
+    assert told["read_iops"] == told["write_mbps"] == told["database"] == "predicted"
+    assert told["net_in"] == told["net_out"] == "not tested"
+    assert "not tested: " in verdict.reasons[0]
+
+
+@pytest.mark.parametrize("cores", [2.0, 31.0])
+def test_cores_that_are_not_there_need_no_load(cores: float) -> None:
+    """31 cores do not fit on 2, which is known before anything is run, and 2 do on 4."""
+    known = requirement.of(profile(cpu_cores=cores))
+    sizing = sizing_of(known, planned(known, Options(), MACHINE), cores=4.0)
+    why = refutations(sizing)
+    assert bool(why) == (cores > 4)
+    if not why:
+        return
+    assert why[0].startswith("0.129 times what is required, CPU of the host: 31 cores required")
+    verdict = judge(sizing, run_of(sizing, multiple=None, low=None, high=None)
+                    .model_copy(update={"steps": ()}))  # fmt: skip
+    assert verdict.fit is Fit.DOES_NOT_FIT
+    assert verdict.multiple == pytest.approx(4 / 31)
+
+
+@pytest.mark.parametrize(("gives", "fit"), [(500e6, "refuted"), (1000e6, "")])
+def test_a_disk_that_gives_less_than_was_read_needs_no_load(gives: float, fit: str) -> None:
+    """805 MB/s do not fit on a disk whose probe had 500, and no load is put on it."""
+    known = device(**WAREHOUSE)
+    plan = planned(known, Options(), MACHINE)
+    size = step_of(plan, "reads-as-there").block_size
+    # The requests of the source were of 130 kB.
+    assert size == 128 << 10
+    sizing = sizing_of(known, plan, cores=4.0)
+    run = run_of(sizing, multiple=None, low=None, high=None)
+    probed = run.model_copy(
+        update={"steps": (probe("reads-as-there", "read", gives / size, size),)}
+    )
+    assert refutations(sizing) == []
+    assert bool(refutations(sizing, probed)) == bool(fit)
+    rows = {row.need: row for row in judge(sizing, probed).rows}
+    assert rows["read_mbps"].multiple == pytest.approx(gives / 805e6, rel=1e-3)
+    assert rows["read_mbps"].known == "predicted"
+
+
+def test_scans_have_buffers_to_read_as_much_at_once_as_the_source() -> None:
+    """In 16 MiB PostgreSQL's scans read 8 KiB at a time, where the source's requests had 130 kB."""
+    for mbps, buffers in ((805.0, 128 << 20), (50.0, 16 << 20)):
+        known = device(read_iops=6200.0, read_mbps=mbps, write_iops=0.0, write_mbps=0.0)
+        plan = planned(known, Options(), MACHINE)
+        assert plan.data.residence is Residence.DEVICE
+        assert plan.data.buffers == buffers
+        assert plan.data.size(8192) >= 16 * buffers
+
+
+def test_a_load_that_burnt_less_than_is_required_has_not_measured_it(sizing: Sizing) -> None:
+    """Where scans burnt nothing `CPU of the machine: 7.16 times` was false: arithmetic decides."""
+    idle = tuple(
+        trial(m, sizing.rate, "held", server_cores=0.1 * m, user_cores=0.1 * m) for m in (1.0, 8.0)
+    )
+    known = sizing.model_copy(update={"cores": 1.5})
+    verdict = judge(known, run_of(known, multiple=7.16, low=7.0, high=7.3, trials=idle))
+    row = next(row for row in verdict.rows if row.need == "cpu")
+    assert row.known == "predicted"
+    assert row.multiple == pytest.approx(1.5 / 0.975)
+    assert verdict.multiple == row.multiple
+    # Of a server whose processors are not known nothing is said.
+    blind = judge(sizing, run_of(sizing, multiple=7.16, low=7.0, high=7.3, trials=idle))
+    assert blind.fit is Fit.UNCLEAR
+    assert "CPU of the host" in " ".join(blind.reasons)
+
+
+def test_the_cpu_of_the_sources_host_is_not_required_of_the_database() -> None:
+    """Where the server's own is known, clients that ran beside it are none of its needs."""
+    known = requirement.of(profile(cpu_cores=6.0, server_cpu_cores=1.0))
+    sizing = sizing_of(known, planned(known, Options(), MACHINE), cores=2.0)
+    assert refutations(sizing) == []
+    verdict = judge(sizing, run_of(sizing, multiple=1.6, low=1.5, high=1.7))
+    assert verdict.fit is Fit.FITS
+    rows = {row.need: row for row in verdict.rows}
+    assert rows["cpu"].fit is Fit.NOT_TESTED
+    assert rows["server_cpu"].known == "measured"
+
+
+def test_commits_that_share_flushes_have_tested_the_log() -> None:
+    """A load with as many commits and fewer flushes shows more than a probe of single ones."""
+    for syncs, told in ((14.0, "measured"), (400.0, "not tested")):
+        known = requirement.of(profile(wal_syncs=syncs))
+        sizing = sizing_of(known, planned(known, Options(), MACHINE), cores=4.0)
+        grouped = (trial(1.0, sizing.rate, "held", flushes_per_second=3.0),)
+        run = run_of(sizing, multiple=1.6, low=1.5, high=1.7, trials=grouped)
+        row = next(row for row in judge(sizing, run).rows if row.need == "wal_syncs")
+        assert (row.known or row.fit.value) == told
+
+
+def test_reads_of_others_here_are_not_the_loads() -> None:
+    """Beside 600 reads/s of a backup a load that read 30 has not shown that 600 can be had."""
+    known = device(read_iops=600.0, read_mbps=4.9, write_iops=0.0, write_mbps=0.0)
+    sizing = sizing_of(known, planned(known, Options(), MACHINE), cores=4.0)
+    for others, told in ((0.95, "not tested"), (0.0, "measured")):
+        beside = (trial(1.0, sizing.rate, "held", reads_per_second=600.0,
+                        others_read_share=others),)  # fmt: skip
+        run = run_of(sizing, multiple=1.6, low=1.5, high=1.7, trials=beside)
+        row = next(row for row in judge(sizing, run).rows if row.need == "read_iops")
+        assert (row.known or row.fit.value) == told
+
+
+@pytest.mark.parametrize("mbps", [1.31, 0.08])
+def test_cpu_is_burnt_in_statements_of_a_tenth_of_the_objective(mbps: float) -> None:
+    """Ten statements a second of 1.28 s each are 6,400 of 2 ms, and as much CPU in all."""
+    scans = mbps > 1
+    few = device(read_iops=10.0, read_mbps=mbps, write_iops=0.0, write_mbps=0.0,
+                 cpu_cores=12.8)  # fmt: skip
+    plan = planned(few, Options(objective="p99=20ms"), MACHINE)
+    capacity = step_of(plan, "capacity")
+    assert capacity.mix.cpu == pytest.approx(0.002)
+    assert capacity.mix.cpu * capacity.rate == pytest.approx(12.8)
+    own = few.rate(plan.data.rows)
+    assert plan.rate - plan.compute == pytest.approx(own)
+    assert bool(capacity.mix.scan) == scans
+    assert any("the objective is not for them" in text for text in plan.data.unproven) == scans
+
+
+def test_an_objective_that_one_statement_alone_takes_is_told() -> None:
+    """A statement of a millisecond of CPU within 3 ms: it is said before the run."""
+    short = planned(requirement.of(profile()), Options(objective="p99=3ms"), MACHINE)
+    assert step_of(short, "capacity").mix.cpu == pytest.approx(0.001)
+    assert any("33% of the objective" in text for text in short.data.unproven)
+
+
+def test_a_rate_that_failed_for_sure_has_its_numbers_in_the_first_line(sizing: Sizing) -> None:
+    """What was done of what was asked is how many times the required rate there is."""
+    did = 0.42 * sizing.rate
+    trials = tuple(
+        trial(1.0, sizing.rate, "failed", None, throughput_per_second=did,
+              reason="the backlog only grew") for _ in range(2)
+    )  # fmt: skip
+    verdict = judge(sizing, run_of(sizing, multiple=None, low=None, high=None, trials=trials))
+    assert verdict.fit is Fit.DOES_NOT_FIT
+    assert verdict.multiple == pytest.approx(0.42)
+    assert verdict.reasons[0].startswith("0.420 times what is required: ")
+    assert "in 2 of 2 trials: the backlog only grew" in verdict.reasons[0]
+    slow = tuple(trial(1.0, sizing.rate, "failed", 0.5, reason="p99 500 ms > 20 ms")
+                 for _ in range(2))  # fmt: skip
+    verdict = judge(sizing, run_of(sizing, multiple=None, low=None, high=None, trials=slow))
+    assert (verdict.fit, verdict.multiple) == (Fit.DOES_NOT_FIT, None)
+    assert "p99 500 ms > 20 ms" in verdict.reasons[0]
+
+
+def test_a_search_that_was_given_up_says_who_was_in_the_way(sizing: Sizing) -> None:
+    """Two void trials in a row are no verdict: who disturbed, and how to wait for it."""
+    void = tuple(trial(1.0, sizing.rate, "void", 0.5) for _ in range(2))
+    run = run_of(sizing, multiple=None, low=None, high=None, trials=void)
+    facts = {"capacity.gave_up": "others used 60% of the processors in 2 trials in a row (cc 55%)"}
+    step = run.steps[0].model_copy(update={"facts": facts})
+    verdict = judge(sizing, run.model_copy(update={"steps": (step,)}))
+    assert verdict.fit is Fit.UNCLEAR
+    assert "cc 55%" in verdict.reasons[0]
+    assert "--wait" in verdict.reasons[0]
+
+
+def test_a_trial_that_drew_no_statement_says_that_and_no_other_reason(sizing: Sizing) -> None:
+    """0.2 statements/s for 2 s are none: the clients are not to blame."""
+    none = trial(1.0, sizing.rate, "not offered", None, offered_per_second=0.0,
+                 throughput_per_second=0.0, reason="no statement was drawn")  # fmt: skip
+    verdict = judge(sizing, run_of(sizing, multiple=None, low=None, high=None, trials=(none,)))
+    assert verdict.fit is Fit.UNCLEAR
+    assert verdict.not_offered == "no statement was drawn"
+
+
+def test_no_first_line_contradicts_its_verdict(sizing: Sizing) -> None:
+    """Whatever decides: what does not fit never stands beside an interval that holds 1."""
+    ends = (0.2, 0.7, 0.95, 1.05, 1.6)
+    small = sizing.model_copy(update={"free_bytes": 20 * GIB, "cores": 0.5})
+    for known in (sizing, small):
+        for low in ends:
+            for high in (*(end for end in ends if end > low), None):
+                for held in ("within", "exceeded"):
+                    run = run_of(known, multiple=low, low=low, high=high, held=held)
+                    verdict = judge(known, run)
+                    holds = low < 1 and (high is None or high >= 1)
+                    assert ("holds 1" in verdict.reasons[0]) == (
+                        holds and verdict.fit is Fit.UNCLEAR
+                    )
+                    if known is small:
+                        assert verdict.fit is Fit.DOES_NOT_FIT
+                        assert not holds or verdict.first != "CPU quota"
+                    assert any(character.isdigit() for character in verdict.reasons[0])
 
 
 def test_the_record_travels_in_the_result(sizing: Sizing, tmp_path: Path) -> None:

@@ -192,4 +192,4 @@ def test_the_interval_of_a_shift_covers_the_true_one_as_often_as_it_says() -> No
 
 def test_a_shift_takes_zeros_and_few_units_have_no_interval() -> None:
     """Nothing in one sample and 3 in the other is a shift of 3; three units say no more."""
-    assert statistics.shift([0, 0, 0], [3, 3, 3]) == statistics.Shift(3.0, None, None)
+    assert statistics.shift([0, 0, 0], [3, 3, 3]) == statistics.Shift(3.0, None, None, 0.0)

@@ -24,7 +24,7 @@ def told(series: NDArray[np.float64]) -> float:
     return float(np.mean([steadiness.trend(values) is not None for values in series.tolist()]))
 
 
-@pytest.mark.parametrize(("level", "least"), [(0.03, 0.99), (0.04, 0.96), (0.05, 0.90)])
+@pytest.mark.parametrize(("level", "least"), [(0.03, 0.99), (0.04, 0.92), (0.05, 0.80)])
 def test_a_drift_is_found_and_noise_is_not(level: float, least: float) -> None:
     """30 s with 3, 4, 5 % from second to second: false in at most 2.2 %, 15 % of drift is found.
 
@@ -48,6 +48,64 @@ def test_short_and_long_windows_are_rarely_called_moving(seconds: int, most: flo
 def test_seconds_that_resemble_each_other_are_no_drift(seconds: int, most: float) -> None:
     """Noise that lasts from one second to the next, by 0.3, widens the standard errors."""
     assert told(noise(np.random.default_rng(3), 1000, seconds, 0.05, alike=0.3)) <= most
+
+
+def unsteady(series: NDArray[np.float64]) -> float:
+    """Return the share of the series that are called unsteady, by whichever rule."""
+    return float(np.mean([steadiness.unsteady(values) is not None for values in series.tolist()]))
+
+
+@pytest.mark.parametrize("seconds", [12, 30, 60])
+@pytest.mark.parametrize("alike", [0.0, 0.3, 0.8])
+def test_healthy_series_are_steady(seconds: int, alike: float) -> None:
+    """5 percent of noise, also where seconds resemble each other by 0.8: false in 5 % and 2 more.
+
+    The line alone, whose standard errors knew too little of it, was false in 12 to 23 percent.
+    """
+    quiet = noise(np.random.default_rng(5), 300, seconds, 0.05, alike)
+
+    assert unsteady(quiet) <= 0.07
+
+
+@pytest.mark.parametrize(("begin", "end", "by"), [(0.8, 1, 0.8), (0.34, 0.67, 0.7), (0.67, 1, 0.7),
+                                                  (0, 0.34, 0.7)])  # fmt: skip
+def test_a_change_of_level_is_found(begin: float, end: float, by: float) -> None:
+    """20 percent in the last fifth, 30 in any third: the line alone saw 0 to 15 percent of some."""
+    at = np.arange(60) / 60
+    changed = noise(np.random.default_rng(6), 100, 60, 0.03)
+    changed *= np.where((at >= begin) & (at < end), by, 1.0)
+
+    assert unsteady(changed) >= 0.98
+
+
+def test_a_level_says_how_far_and_where() -> None:
+    """The lesser part is the one that changed, as a share of the rest; a part of many, too."""
+    last = known(steadiness.level([100.0, 101] * 15 + [80.0, 81] * 4))
+    middle = known(steadiness.level([100.0, 101] * 75 + [70.0] * 50 + [100.0, 101] * 75))
+
+    assert (last.begin, last.end) == (30, 38)
+    assert last.share == pytest.approx(-0.2, abs=0.01)
+    assert middle.begin == pytest.approx(150, abs=3)
+    assert middle.end == pytest.approx(200, abs=3)
+    assert middle.share == pytest.approx(-0.3, abs=0.02)
+    assert (
+        "20% lower from second 30 to 38"
+        in known(steadiness.unsteady([100.0, 101] * 15 + [80.0, 81] * 4)).words
+    )
+
+
+@pytest.mark.parametrize("level", [0.01, 0.05, 0.1])
+def test_a_second_that_stalls_is_told(level: float) -> None:
+    """Wherever it is once work has begun, in a short window and in a long one."""
+    for seconds in (12, 60, 300):
+        series = noise(np.random.default_rng(7), 50, seconds, level)
+        for second in (1, seconds // 2, seconds - 1):
+            stalled = series.copy()
+            stalled[:, second] *= 0.02
+            assert all(second in steadiness.stalled(values) for values in stalled.tolist())
+            assert unsteady(stalled) == 1
+        assert not any(steadiness.stalled(values) for values in series.tolist())
+    assert steadiness.stalled([1.0, 40, 100, 100, 100, 100, 100, 100, 100, 100]) == []
 
 
 def test_the_first_third_may_warm_up() -> None:

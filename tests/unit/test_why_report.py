@@ -12,6 +12,7 @@ from rich.cells import cell_len
 
 from replayer.analysis.comparison import compare
 from replayer.analysis.samples import Side
+from replayer.analysis.why import Change
 from replayer.model import Fact, Spent
 from replayer.report import comparison as comparison_report
 from replayer.report import csv as csv_report
@@ -19,7 +20,7 @@ from replayer.report import markdown, screen
 from replayer.report import why as why_report
 from tests.fixture_types import RunOf
 from tests.known import known
-from tests.made import USUAL, account
+from tests.made import USUAL, account, at_once
 
 EVIL = "=1+1</script><img src=x onerror=alert(1)>\x1b[2J\x07\u202e|\n" + "x" * 10_000
 
@@ -45,7 +46,7 @@ def sides(run_of: RunOf) -> Callable[..., list[Side]]:
                 run = run_of([rate], boot=f"{name}{number}", host=host if parts is slower else None)
                 step = run.steps[0].model_copy(update={"account": one})
                 runs.append(run.model_copy(update={"steps": (step,)}))
-            made.append(Side(name, tuple(runs)))
+            made.append(at_once(Side(name, tuple(runs))))
         return made
 
     return make
@@ -100,12 +101,41 @@ def test_accounts_that_do_not_close_or_rest_on_one_count_are_told_beside_it(
     assert "\n- mind: how long" in markdown.page(pair, compare(*pair))
 
 
-def test_no_part_explains_it_is_an_answer(sides: Callable[..., list[Side]]) -> None:
-    """All parts a little slower: none of them is shown to be, and it is said."""
+def test_what_six_boots_could_not_show_is_not_ruled_out(sides: Callable[..., list[Side]]) -> None:
+    """All parts a little slower, by less than could be shown of one: not that none explains it."""
     text = shown(sides({part: 0.03 * seconds for part, seconds in USUAL.items()}, noise=0.004))
 
-    assert "us a block of 14" in " ".join(text.split())
-    assert "no part explains it" in text
+    words = " ".join(text.split())
+    assert "us a block of 14" in words
+    assert re.search("which part it is was not shown: the most is in|likely \\(p", words)
+    assert "no part explains it" not in words
+
+
+def test_what_may_not_have_been_shown_is_said_with_how_much_and_how_likely(
+    sides: Callable[..., list[Side]],
+) -> None:
+    """A likely part, and the largest where a quarter could not have been shown: never no part."""
+    compared = compare(*sides({Spent.ENTRY: 2e-6}))
+    (why,) = compared.why
+    entry = why.moved[0]
+    doubtful = entry.model_copy(update={"p": 0.08, "change": Change.LIKELY, "needed": 9})
+    likely = why.model_copy(update={"parts": (doubtful,)})
+    unclear = why.model_copy(
+        update={
+            "parts": (doubtful.model_copy(update={"change": Change.UNCLEAR}),),
+            "could_show": False,
+        }
+    )
+    said = why_report.section(likely, compared).sentence
+    weak = why_report.section(unclear, compared).sentence
+    strong = why_report.section(unclear.model_copy(update={"could_show": True}), compared).sentence
+
+    assert re.search(r"kernel entry \+\d\.\d \(.*\) of \+\d\.\d, likely \(p 0\.08\); "
+                     r"9 boots a side may show it", said)  # fmt: skip
+    assert "which part it is was not shown: the most is in kernel entry +" in weak
+    assert "unclear (p 0.08); 9 boots a side may show it" in weak
+    assert "no part explains it" not in said + weak
+    assert "no part explains it" in strong
 
 
 def test_a_part_that_explains_little_is_not_told_as_the_reason(
@@ -124,7 +154,7 @@ def test_a_part_that_explains_little_is_not_told_as_the_reason(
 def test_why_there_is_none_is_said(sides: Callable[..., list[Side]], run_of: RunOf) -> None:
     """An old result on one side: by its name, in a sentence."""
     _, other = sides({Spent.ENTRY: 2e-6})
-    old = Side("old", tuple(run_of([1e6 + i], boot=f"o{i}") for i in range(6)))
+    old = at_once(Side("old", tuple(run_of([1e6 + i], boot=f"o{i}") for i in range(6))))
 
     assert "no why: old has no account of where the time went" in shown((old, other))
 

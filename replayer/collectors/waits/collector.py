@@ -24,7 +24,8 @@ from typing import Any, NamedTuple
 from replayer.collectors import Observed, Scene, Seen, ThreadTimes, WaitSamples
 from replayer.collectors.waits.switches import Switches
 from replayer.errors import ReplayerError, Skip
-from replayer.machine import threads
+from replayer.machine import cgroups, threads
+from replayer.machine.cgroups import Throttled
 from replayer.machine.threads import Look, Thread
 from replayer.machine.watcher import Watcher
 
@@ -153,6 +154,9 @@ class Waits:
         self._crew = _Crew()
         self._own = _OwnThreads(scene)
         self._marks: list[int] = []
+        self._scene = scene
+        self._quotas: list[Mapping[str, Throttled | None]] = []
+        """At each mark: whose -> how often the CPU quota was used up by then."""
         self._sums: dict[tuple[int, str], _Sum] = {}
         """(number of marks before, whose) -> what was seen."""
         self._draw = random.Random(_SEED)  # noqa: S311 - the moments at which is looked
@@ -168,6 +172,7 @@ class Waits:
     def mark(self, clock_ns: int) -> None:
         """Look at once; the first mark begins it."""
         self._marks.append(clock_ns)
+        self._quotas.append({whose: self._quota(whose) for whose in ("server", "replayer")})
         self._own.look_again()
         self._server.look_again()
         self._watcher.wake()
@@ -201,7 +206,38 @@ class Waits:
             except ReplayerError as error:
                 self._untraced = str(error)
         samples = self._samples(whose, most)
-        return Seen(waits=replace(samples, traced=traced, untraced=self._untraced))
+        return Seen(
+            waits=replace(
+                samples,
+                traced=traced,
+                untraced=self._untraced,
+                throttled=self._throttled(whose, first - 1, last - 1),
+                cores=self._cores(whose),
+            )
+        )
+
+    def _process(self, whose: str) -> int | None:
+        """Return the main process of the server, or this one."""
+        return next(iter(self._scene.server()), None) if whose == "server" else os.getpid()
+
+    def _quota(self, whose: str) -> Throttled | None:
+        process = self._process(whose)
+        return None if process is None else cgroups.throttled(self._scene.host, process)
+
+    def _throttled(self, whose: str, first: int, last: int) -> float:
+        """Return the share of a quota's periods between two marks in which it was used up."""
+        before, after = self._quotas[first][whose], self._quotas[last][whose]
+        if before is None or after is None or after.periods <= before.periods:
+            return 0.0
+        share = (after.throttled - before.throttled) / (after.periods - before.periods)
+        return min(1.0, max(0.0, share))
+
+    def _cores(self, whose: str) -> int:
+        process = self._process(whose)
+        try:
+            return len(os.sched_getaffinity(process)) if process is not None else 0
+        except OSError:
+            return 0
 
     def _samples(self, whose: str, one: _Sum) -> WaitSamples:
         times = ThreadTimes(

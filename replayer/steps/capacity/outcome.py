@@ -14,6 +14,7 @@ from replayer.model import Better
 from replayer.run.findings import Findings
 from replayer.steps.capacity.spec import Spec
 from replayer.units import show_count
+from replayer.watch.histogram import Latencies
 
 _NEITHER = Better.NEITHER
 _DISTURBED = 0.1
@@ -42,6 +43,40 @@ class Trial:
         return others is not None and (others.cpu_share or 0.0) > _DISTURBED
 
 
+def disturbance(trials: Sequence[Trial]) -> str:
+    """Return who was in the way of trials that do not count, as a sentence."""
+    known = [foreign for trial in trials if (foreign := trial.level.use.foreign) is not None]
+    most = max((one.cpu_share or 0.0 for one in known), default=0.0)
+    programs = ", ".join(known[-1].programs) if known else ""
+    return (
+        f"others used {most:.0%} of the processors in {len(trials)} trials in a row"
+        f"{f' ({programs})' if programs else ''}"
+    )
+
+
+def timed(level: Level) -> dict[str, Latencies]:
+    """Return the response times that an objective is about, by what they are of.
+
+    Statements that do nothing but burn CPU do not dilute those that read and write.  A scan takes
+    as long as the table is large: it has to be kept up with, and the objective is not for it.
+    """
+    by_kind = level.response_by_kind
+    groups = {
+        "": [times for kind, times in by_kind.items() if kind not in _APART],
+        "CPU alone: ": [times for kind, times in by_kind.items() if kind == "compute"],
+    }
+    return {name: Latencies.of(times) for name, times in groups.items() if times}
+
+
+_APART = frozenset({"scan", "compute"})
+
+
+def _judged(level: Level) -> Latencies:
+    """Return the response times that are shown: of the slower ones that the objective is about."""
+    slower = sorted(timed(level).values(), key=lambda times: times.percentile_ns(99))
+    return slower[-1] if slower else level.response
+
+
 def record_trial(findings: Findings, trial: Trial) -> None:
     """Write a trial down as soon as it is measured."""
     findings.row("trials", **_columns(trial))
@@ -49,7 +84,7 @@ def record_trial(findings: Findings, trial: Trial) -> None:
 
 def _columns(trial: Trial) -> dict[str, Any]:
     level = trial.level
-    times = level.response if level.sustained else None
+    times = _judged(level) if level.sustained and level.response.operations else None
     longest = max((lag.longest for lag in level.lag), default=0.0)
     return {
         "multiple": round(trial.multiple, 6),
@@ -104,7 +139,7 @@ def record(
     if void:
         findings.note(
             f"others used the processors in {void} of {len(trials)} trials, which did not hold: "
-            f"these do not count and were run again"
+            f"these do not count"
         )
     _record_first(findings, found, trials)
 

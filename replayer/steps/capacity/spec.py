@@ -3,9 +3,13 @@
 from pydantic import Field, model_validator
 
 from replayer import units
+from replayer.analysis.capacity_search import USUAL_TRIALS
 from replayer.load.arrivals import Arrivals
 from replayer.load.objective import Objective
 from replayer.load.spec import LoadSpec
+
+_BETWEEN = 1.0
+"""Seconds from the end of a trial to the begin of the next: sessions end and connect."""
 
 
 class Spec(LoadSpec):
@@ -29,6 +33,12 @@ class Spec(LoadSpec):
     """The largest one."""
     trials: int = Field(30, ge=2, le=1000)
     """The most trials that are run."""
+    decide: bool = False
+    """Search no lower once it is clear that the required rate does not hold, and end the search
+    when it has taken a quarter more time than was told: for a verdict, not for the multiple."""
+    wait: units.Duration = Field(0.0, ge=0)
+    """Seconds for which trials that others disturbed are run again; without it the search is given
+    up after two of them in a row."""
     hold: units.Duration = Field(600.0, ge=0)
     """Seconds for which the required rate is held in the end, for what gives out late only, such as
     the credits of a cloud's disk; 0 for not at all."""
@@ -41,4 +51,4 @@ class Spec(LoadSpec):
 
     def lasts(self) -> float:
         """Return the seconds that a short search and the hold take."""
-        return 8 * self.trial + self.hold
+        return USUAL_TRIALS * (self.trial + _BETWEEN) + self.hold

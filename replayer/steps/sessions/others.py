@@ -34,7 +34,7 @@ def look(database: Database) -> Look | None:
     own = connection.sessions()
     return Look(
         {
-            (row["pid"], row["began"]): (int(row["hits"]), int(row["reads"]))
+            (row["pid"], row["began"]): (row.number("hits"), row.number("reads"))
             for row in rows
             if row["pid"] not in own
         }

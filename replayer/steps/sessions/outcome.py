@@ -159,22 +159,15 @@ def _middle(bucket: int, longest: float) -> int:
 
 
 def _steadiness(window: Window) -> Steadiness:
-    """Return whether RIOPS were steady, by the rule of steadiness.trend."""
+    """Return whether RIOPS were steady, by the rules of steadiness.unsteady."""
     reads = _progress(window, "reads", 1.0)
     # The last point closes the window, and what it ends is no whole second.
     rates = [other - one for (_, one), (_, other) in itertools.pairwise(reads[:-1])]
     if len(rates) < steadiness.LEAST_SECONDS:
         return Steadiness(settled=None, words=f"too short to tell: {len(rates)} seconds")
-    moved = steadiness.trend(rates)
-    if moved is not None:
-        return Steadiness(
-            settled=False,
-            words=f"drifting by {moved.share:+.0%} from second {moved.begin} to {moved.end}",
-            rule="a line moved by more than 5 % and 2.6 standard errors",
-        )
-    if steadiness.wild(rates):
-        rule = f"over {steadiness.WILD:.0%} of noise from second to second"
-        return Steadiness(settled=False, words="never steady", rule=rule)
+    found = steadiness.unsteady(rates)
+    if found is not None:
+        return Steadiness(settled=False, words=found.words, rule=found.rule)
     return Steadiness(settled=True, words="steady")
 
 

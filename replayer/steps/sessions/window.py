@@ -103,7 +103,7 @@ def _rows_read(database: Database) -> _RowsRead | None:
     whole, own = (database.engine.verb(verb) for verb in (_ALL_ROWS, _OWN_ROWS))
     if whole is None or own is None:
         return None
-    return _RowsRead(int(database.value(whole)), int(database.value(own)))
+    return _RowsRead(database.number(whole), database.number(own))
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,360 @@
+"""Each need of a requirement -> a row that decides: measured, predicted, or not tested.
+
+What arithmetic refutes is not asked of the machine.  A need is measured where the load had as much
+of it as the profile requires; where it had less, what a probe or the machine itself has to give is
+held against the need, which is a prediction.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Any, Literal
+
+from replayer.load import burn, resources
+from replayer.load.burn import CPU_METRIC, MEMORY_METRIC
+from replayer.load.mix import Mix
+from replayer.model import Run, Status, StepResult
+from replayer.sizing.findings import Loaded, Row
+from replayer.sizing.record import Sizing
+from replayer.sizing.requirement import Need
+from replayer.sizing.target import Fit
+from replayer.units import show_size
+
+_ENOUGH = 0.9
+"""Of a need: a load that had so much of it has tested it."""
+_SURELY = 0.8
+"""Times the requirement: a probe of some seconds that gave less refutes it."""
+_FASTER = 4.0
+"""How many times as much one core may do as another: nothing beyond is carried."""
+
+_READS, _WRITES = "read", "write"
+_ON_DEVICE = {
+    # a need -> the operation of a probe, its column, the column of a trial, units of it in one
+    "read_iops": (_READS, "iops", "reads_per_second", 1.0),
+    "read_mbps": (_READS, "MB/s", "read_bytes_per_second", 1e6),
+    "write_iops": (_WRITES, "iops", "writes_per_second", 1.0),
+    "write_mbps": (_WRITES, "MB/s", "write_bytes_per_second", 1e6),
+}
+_RESOURCES = {"read_iops": resources.READS, "write_iops": resources.WRITES}
+_BOTH = {"iops": ("read_iops", "write_iops"), "mbps": ("read_mbps", "write_mbps")}
+_OF_THE_LOAD = frozenset({"transactions", "statements", "sessions_active"})
+"""Needs that the load itself is."""
+AS_THERE = "as-there"
+"""The end of the name of a probe whose requests are as large as the source's."""
+
+
+@dataclass(frozen=True)
+class _Known:
+    """All that is known of a machine."""
+
+    sizing: Sizing
+    steps: Sequence[StepResult]
+    load: Loaded
+    loaded: Mapping[str, Row]
+    """What the load needed, by resource."""
+
+    @property
+    def trials(self) -> Sequence[Mapping[str, Any]]:
+        """Return the trials that count: those that held, or all where none did."""
+        tables = [step.tables.get("trials", ()) for step in self.steps if step.step == "capacity"]
+        counted = tables[-1] if tables else ()
+        rows: list[Mapping[str, Any]] = [row for row in counted if row["ended"] != "void"]
+        return [row for row in rows if row["ended"] == "held"] or rows
+
+    def had(self, column: str) -> float | None:
+        """Return how much of something the load has at the required rate; None if not known."""
+        shares = [
+            _own(row, column) / float(row["throughput_per_second"])
+            for row in self.trials
+            if row.get(column) is not None and row.get("throughput_per_second")
+        ]
+        return median(shares) * self.sizing.rate if shares else None
+
+    def probes(self, operation: str) -> list[Mapping[str, Any]]:
+        """Return what probes of the device measured; those of the source's size where there are."""
+        known = [
+            (step.name, row)
+            for step in self.steps
+            if step.step == "probe" and step.status is Status.DONE
+            for row in step.tables.get("io", ())
+            if row.get("operation") == operation
+        ]
+        as_there: list[Mapping[str, Any]] = [row for name, row in known if name.endswith(AS_THERE)]
+        return as_there or [row for _, row in known]
+
+
+def _own(trial: Mapping[str, Any], column: str) -> float:
+    """Return what the server itself had of the device in a trial."""
+    others = trial.get("others_read_share") if column.startswith("read") else None
+    return float(trial[column]) * (1 - float(others or 0.0))
+
+
+def rows(
+    sizing: Sizing, run: Run | None, load: Loaded, loaded: Sequence[Row] = ()
+) -> Iterator[Row]:
+    """Yield a row for each need of a requirement, as far as a run has come."""
+    steps = run.steps if run is not None else ()
+    known = _Known(sizing, steps, load, {row.resource: row for row in loaded})
+    limited = {judgement.resource for judgement in sizing.judgements if judgement.required}
+    for need in sizing.requirement.needs:
+        if need.required > 0:
+            made = _row(need, known)
+            # A limit that is known says more than nothing.
+            if made.fit is not Fit.NOT_TESTED or need.name not in limited:
+                yield made
+
+
+def refuted(sizing: Sizing, run: Run | None, load: Loaded) -> list[Row]:
+    """Return the needs that are refuted without a load, by arithmetic and by probes."""
+    return [
+        row
+        for row in rows(sizing, run, load)
+        if row.fit is Fit.DOES_NOT_FIT and row.kind in {"arithmetic", "probe"}
+    ]
+
+
+def _row(need: Need, known: _Known) -> Row:
+    if need.name in {"cpu", "server_cpu"}:
+        return _cpu(need, known)
+    if need.name in _ON_DEVICE:
+        return _on_device(need, known)
+    special: Mapping[str, Callable[[Need, _Known], Row]] = {
+        **dict.fromkeys(_BOTH, _both),
+        **dict.fromkeys(_OF_THE_LOAD, _of_the_load),
+        "wal_syncs": _flushes,
+        "wal": _log,
+        "memory": _memory,
+        "database": _room,
+    }
+    if need.name in special:
+        return special[need.name](need, known)
+    return _not_tested(need, "no load and no probe has it")
+
+
+def _made(  # noqa: PLR0917 - what a row has
+    need: Need,
+    kind: Literal["load", "probe", "arithmetic", "none"],
+    fit: Fit,
+    multiple: float | None,
+    here: float | None,
+    proof: str,
+    title: str = "",
+) -> Row:
+    return Row(
+        resource=title or _titled(need),
+        unit=need.unit,
+        required=need.required,
+        here=here,
+        multiple=multiple,
+        low=None,
+        high=None,
+        fit=fit,
+        proof=proof,
+        kind=kind,
+        decides=True,
+        need=need.name,
+    )
+
+
+def _titled(need: Need) -> str:
+    return f"{need.title}, MB" if need.unit == "MB/s" else need.title
+
+
+def _not_tested(need: Need, why: str) -> Row:
+    return _made(need, "none", Fit.NOT_TESTED, None, None, why)
+
+
+def _held_against(  # noqa: PLR0917 - what is held against what
+    need: Need,
+    kind: Literal["probe", "arithmetic"],
+    here: float,
+    short: Fit,
+    proof: str,
+    required: float | None = None,
+) -> Row:
+    """Return a row by what there is; `short` is what it comes to where that is too little."""
+    multiple = here / (required or need.required)
+    sure = 1.0 if kind == "arithmetic" else _SURELY
+    fit = Fit.FITS if multiple >= 1 else short if multiple < sure else Fit.UNCLEAR
+    return _made(need, kind, fit, multiple, here, proof)
+
+
+def _measured(need: Need, known: _Known, proof: str, resource: str = "") -> Row:
+    """Return a row of a need of which the load had as much as is required."""
+    load, row = known.load, known.loaded.get(resource)
+    if row is None or row.multiple is None:
+        multiple = load.multiple
+        rate = need.unit == "1/s" and multiple is not None
+        here = multiple * need.required if rate and multiple is not None else None
+        made = _made(need, "load", load.fit, multiple, here, proof)
+        return made.model_copy(update={"low": load.low, "high": load.high})
+    fit = row.fit if row.fit is Fit.FITS else load.fit
+    return row.model_copy(update={"fit": fit, "decides": True, "need": need.name})
+
+
+# Processors
+
+
+def _cpu(need: Need, known: _Known) -> Row:
+    sizing = known.sizing
+    if need.name == "cpu" and sizing.requirement.need("server_cpu") is not None:
+        return _not_tested(need, "what of it is the server's is a need of its own")
+    required, carried = _carried(need, known)
+    had = known.had("server_cores")
+    if sizing.cores is not None:
+        here = _held_against(
+            need, "arithmetic", sizing.cores, Fit.DOES_NOT_FIT,
+            f"processors that a process may use{carried}", required,
+        )  # fmt: skip
+        if here.fit is not Fit.FITS or had is None or had < _ENOUGH * required:
+            return here
+        quota = resources.QUOTA if resources.QUOTA in known.loaded else resources.MACHINE
+        return _measured(need, known, "burnt under the load", quota)
+    if not known.trials or not sizing.requirement.work.cpu_cores:
+        return _not_tested(need, "the server's processors cannot be seen from here")
+    if had is not None and had < _ENOUGH * required:
+        words = f"the load burnt {had:.3g} cores of them at the required rate"
+        return _made(need, "load", Fit.UNCLEAR, None, None, words)
+    return _measured(need, known, "burnt in the statements of the load", resources.QUOTA)
+
+
+def _carried(need: Need, known: _Known) -> tuple[float, str]:
+    """Return the cores that are required of this machine, and how they were carried to it."""
+    speeds = known.sizing.requirement.probes
+    there = (speeds.get(CPU_METRIC), speeds.get(MEMORY_METRIC))
+    if not any(there):
+        return need.required, ""
+    mix = Mix(point=1, cpu=need.required, cpu_speed=there[0], memory_speed=there[1])
+    here, words = burn.cpu_here(mix, known.steps)
+    if not words or "not carried" in words:
+        # As many times as much as a core here may do, at the most.
+        return need.required / _FASTER, f", if one did {_FASTER:g} times as much as there"
+    return here, f", of which {here:.3g} cores do what {need.required:.3g} did there"
+
+
+# The device
+
+
+def _on_device(need: Need, known: _Known) -> Row:
+    operation, column, used, units = _ON_DEVICE[need.name]
+    had = known.had(used)
+    resource = _RESOURCES.get(need.name, "")
+    if had is not None and had >= _ENOUGH * need.required * units:
+        return _measured(need, known, "under the load", resource)
+    probes = known.probes(operation)
+    if not probes:
+        if not known.steps:
+            return _not_tested(need, "no probe was run, and no load was put on the database")
+        if operation == _READS and _absorbed(known) and known.trials:
+            return _measured(need, known, _IN_MEMORY)
+        return _not_tested(need, "the load had less of it, and no probe was run")
+    # Of several sizes the largest requests have the most bytes, and the smallest the most requests.
+    best = max(probes, key=lambda row: float(row[column]))
+    short = Fit.DOES_NOT_FIT
+    if operation == _READS and _larger_memory(known):
+        short = Fit.UNCLEAR
+        if _absorbed(known) and known.trials and float(best[column]) < need.required:
+            return _measured(need, known, _IN_MEMORY)
+    proof = f"probe of {show_size(best['block_bytes'])} at depth {best['depth']}"
+    return _held_against(need, "probe", float(best[column]), short, proof)
+
+
+_IN_MEMORY = "what is in use was read from memory, which is larger than at the source"
+
+
+def _larger_memory(known: _Known) -> bool:
+    """Tell whether what the source read of its device may be in memory here."""
+    there, here = known.sizing.requirement.memory_bytes, known.sizing.memory_bytes
+    return known.sizing.in_memory and (there is None or here is None or here > there)
+
+
+def _absorbed(known: _Known) -> bool:
+    """Tell whether the load showed that what is in use is found in this machine's memory."""
+    return _larger_memory(known) and known.sizing.requirement.working_set_bytes is not None
+
+
+def _both(need: Need, known: _Known) -> Row:
+    """Return a row of reads and writes together, which take turns at one device.
+
+    A share r / R of the time goes to reads, w / W to writes: 1 / (r / R + w / W) times as many of
+    both can be had.
+    """
+    parts = []
+    for name in _BOTH[need.name]:
+        one = known.sizing.requirement.need(name)
+        if one is not None and one.required > 0:
+            parts.append(_row(one, known))
+    if parts and all(part.kind == "load" for part in parts):
+        return _measured(need, known, "under the load")
+    if not parts or any(part.fit is Fit.NOT_TESTED or not part.multiple for part in parts):
+        return _not_tested(need, "reads or writes alone are not known")
+    multiple = 1 / sum(1 / part.multiple for part in parts if part.multiple)
+    worst = max(parts, key=lambda part: part.fit is not Fit.FITS).fit
+    fit = worst if worst is not Fit.FITS else Fit.FITS if multiple >= 1 else Fit.UNCLEAR
+    return _made(
+        need, "probe", fit, multiple, multiple * need.required,
+        "reads and writes, each by itself, that take turns",
+    )  # fmt: skip
+
+
+# The log
+
+
+def _flushes(need: Need, known: _Known) -> Row:
+    had = known.had("flushes_per_second")
+    if had is not None and had >= _ENOUGH * need.required:
+        return _measured(need, known, "flushes under the load")
+    work, factor = known.sizing.requirement.work, known.sizing.requirement.factor
+    if known.trials and factor * (work.update + work.insert) >= _ENOUGH * need.required:
+        return _measured(need, known, "as many commits under the load, of which some shared one")
+    for step in known.steps:
+        for row in step.tables.get("pg_fsync", ()) if step.status is Status.DONE else ():
+            here = 1e6 / float(row["usecs_per_op"])
+            proof = "probe of flushes, one after the other"
+            # Several commits share one flush where flushes are slow.
+            return _held_against(need, "probe", here, Fit.UNCLEAR, proof)
+    return _not_tested(need, "the load had fewer, and no probe was run")
+
+
+def _log(need: Need, known: _Known) -> Row:
+    had = known.had("write_bytes_per_second")
+    if had is not None and had >= _ENOUGH * need.required * 1e6:
+        return _measured(need, known, "bytes written under the load")
+    probes = known.probes(_WRITES)
+    if not probes:
+        return _not_tested(need, "no probe of writes was run")
+    here = max(float(row["MB/s"]) for row in probes)
+    return _held_against(need, "probe", here, Fit.UNCLEAR, "bytes that a probe of writes had")
+
+
+# What needs no load, and what is the load
+
+
+def _of_the_load(need: Need, known: _Known) -> Row:
+    if not known.trials:
+        return _not_tested(need, "no load was put on the database")
+    return _measured(need, known, "the load's own rate")
+
+
+def _memory(need: Need, known: _Known) -> Row:
+    here = known.sizing.memory_bytes
+    if here is None:
+        return _not_tested(need, "the memory of the server's machine cannot be seen from here")
+    enough = known.sizing.requirement.working_set_bytes is not None and known.trials
+    if here < need.required and enough:
+        made = _measured(need, known, "less than at the source, and the load's data were as much")
+        return made.model_copy(
+            update={"here": float(here), "multiple": here / need.required, "low": None,
+                    "high": None}
+        )  # fmt: skip
+    return _held_against(need, "arithmetic", float(here), Fit.UNCLEAR, "of this machine")
+
+
+def _room(need: Need, known: _Known) -> Row:
+    here = known.sizing.free_bytes
+    if here is None:
+        return _not_tested(need, "the disk of the server's machine cannot be seen from here")
+    made = _held_against(
+        need, "arithmetic", float(here), Fit.DOES_NOT_FIT, "free on the data's disk"
+    )
+    return made.model_copy(update={"resource": "room for all data"})

@@ -1,0 +1,2 @@
+-- No row is read.
+SELECT 1
