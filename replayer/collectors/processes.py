@@ -23,8 +23,8 @@ from replayer.machine.watcher import Watcher
 
 _PERIOD = 1.0
 _LONGEST_PERIOD = 5.0
-_SHARE = 0.005
-"""Of one processor for reading, unless that takes 25 ms each time."""
+_SHARE = 0.0025
+"""Of one processor for reading, unless that takes 12 ms each time."""
 _TICK = os.sysconf("SC_CLK_TCK")
 _CALLS = {b"syscr:": "read-calls/s", b"syscw:": "write-calls/s"}
 

@@ -15,10 +15,11 @@ from replayer.storage.io_job import Access, IoJob, Sync, Target
 from replayer.units import Count, Duration, Size
 
 _FIO = {
-    (Access.RANDOM, 1.0): "randread",
-    (Access.RANDOM, 0.0): "randwrite",
-    (Access.SEQUENTIAL, 1.0): "read",
-    (Access.SEQUENTIAL, 0.0): "write",
+    (Access.RANDOM, "read"): "randread",
+    (Access.RANDOM, "write"): "randwrite",
+    (Access.RANDOM, "mixed"): "randrw",
+    (Access.SEQUENTIAL, "read"): "read",
+    (Access.SEQUENTIAL, "write"): "write",
 }
 
 
@@ -124,12 +125,12 @@ def _job(spec: Spec) -> IoJob:
 
 def _cross_check(spec: Spec, context: ProbeContext, job: IoJob, targets: Sequence[Target]) -> None:
     """Run fio on the first client's file, in turn."""
-    mode = _FIO.get((spec.access, job.read_share))
-    plain = not (spec.dsync or spec.fsync_every or spec.rate or spec.working_set)
+    mode = _FIO.get((spec.access, spec.operation))
+    plain = not (spec.fsync_every or spec.rate or spec.working_set)
     if mode is None or not plain or spec.files > 1 or spec.device or spec.duration is None:
         context.findings.note(
             "cross-check skipped: fio is compared on one file, with random or sequential reads or "
-            "writes for a duration, without fsync, rate or working set"
+            "writes, or random ones of both, for a duration, without fsync, rate or working set"
         )
         return
     seconds = spec.duration
@@ -151,6 +152,8 @@ def _cross_check(spec: Spec, context: ProbeContext, job: IoJob, targets: Sequenc
             size=spec.size,
             warmup=job.warmup,
             direct=spec.direct,
+            dsync=spec.dsync,
+            read_percent=round(spec.read_percent),
             regions=spec.access is Access.SEQUENTIAL,
         ).iops
 

@@ -2,10 +2,7 @@
 
 import contextlib
 import math
-import os
-import random
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from statistics import median
 from typing import Any, TypeVar
@@ -19,16 +16,9 @@ from replayer.storage.io_job import MIB, Access, IoJob, Sync, Target
 from replayer.storage.io_run import run_io
 from tests.benchmarks import Pairs, Row
 
-Drawn = tuple[str, int, int, int]
-"""Kind, block size, depth, percent of reads."""
 _Given = TypeVar("_Given")
 
 NAME = "storage"
-GRID = 12
-GRID_ROUNDS = 3
-BLOCKS = tuple(4096 << step for step in range(7))
-DEEPEST = 128
-KINDS = ("reads", "writes", "mixed", "dsync")
 ROUNDS = 7
 SECONDS = 1.5
 WARM_UP = 0.3
@@ -41,11 +31,11 @@ PINGS = 100
 PING_ROUNDS = 15
 
 
-def run(workdir: Path, seed: int) -> list[Row]:
+def run(workdir: Path) -> list[Row]:
     """Return a row for each bar; a tool that is missing gives rows that say so."""
     with Workspace(workdir) as workspace:
         target = workspace.files("file", 1, SIZE, block_size=8192)
-        rows = [*_grid(target, seed), *_random(target), *_sequential(target), *_ioping(target)]
+        rows = [*_random(target), *_sequential(target), *_ioping(target)]
         with _little_memory() as why:
             rows += _sequential(target, huge=True, why=why)
             workspace.forget(target)
@@ -71,7 +61,7 @@ def _little_memory() -> Iterator[str]:
         yield why
 
 
-def _alternate(
+def alternate(
     ours: Callable[[], _Given], theirs: Callable[[], _Given], rounds: int = ROUNDS
 ) -> list[tuple[_Given, _Given]]:
     """Return what both gave in so many rounds, A B then B A, and so on."""
@@ -86,7 +76,7 @@ def _alternate(
     return pairs
 
 
-def _row(what: str, against: str, bar: str, pairs: Pairs, unit: str) -> Row:
+def row(what: str, against: str, bar: str, pairs: Pairs, unit: str) -> Row:
     """Return a row whose ratio is the median of those of the rounds, halves of one moment."""
     return {
         "what": what,
@@ -135,88 +125,15 @@ def _random(target: Target) -> list[Row]:
             )
             return found.iops, found.p99_ns, found.cpu_per_operation
 
-        pairs = _alternate(ours, theirs)
+        pairs = alternate(ours, theirs)
         iops, p99, cpu = ([(a[i], b[i]) for a, b in pairs] for i in range(3))
         what = f"8 KiB random direct reads, depth {depth}"
-        rows.append(_row(what, "fio psync", ">= 0.95", iops, "IOPS"))
+        rows.append(row(what, "fio psync", ">= 0.95", iops, "IOPS"))
         if depth in {1, 4}:
-            rows.append(_row(f"{what}: p99", "fio psync", ">= 0.85, <= 1.15", p99, "ns"))
+            rows.append(row(f"{what}: p99", "fio psync", ">= 0.85, <= 1.15", p99, "ns"))
         if depth == 16:
-            rows.append(_row(f"{what}: CPU per operation", "fio psync", "<= 2", cpu, "s"))
+            rows.append(row(f"{what}: CPU per operation", "fio psync", "<= 2", cpu, "s"))
     return rows
-
-
-def draw(seed: int) -> list[Drawn]:
-    """Return points that nobody chose: (kind, block size, depth, percent of reads).
-
-    Each kind is as frequent as the others; block sizes and depths are uniform in their logarithm.
-    """
-    drawn = random.Random(seed)
-    points = []
-    for number in range(GRID):
-        kind = KINDS[number % len(KINDS)]
-        reads = {"reads": 100, "mixed": drawn.randint(10, 90)}.get(kind, 0)
-        points.append((kind, drawn.choice(BLOCKS), round(DEEPEST ** drawn.random()), reads))
-    return points
-
-
-def _grid(target: Target, seed: int) -> list[Row]:
-    """Compare points of the grid, on buffers as fio has them: small pages on both sides."""
-    points = draw(seed)
-    if reference_tools.installed("fio") is None:
-        return _missing("fio psync", *((_what(*point), ">= 0.95") for point in points))
-    return [_point(target, *point) for point in points]
-
-
-def _what(kind: str, block: int, depth: int, reads: int) -> str:
-    words = {"mixed": f"{reads} % reads", "dsync": "O_DSYNC writes"}.get(kind, kind)
-    return f"grid: {block >> 10} KiB random {words}, depth {depth}"
-
-
-def _point(target: Target, kind: str, block: int, depth: int, reads: int) -> Row:
-    job = _job(
-        threads=depth,
-        block_size=block,
-        read_share=reads / 100,
-        dsync=kind == "dsync",
-        huge=False,
-        seconds=SECONDS,
-        warmup=WARM_UP,
-    )
-    runs = []
-
-    def ours() -> float:
-        before: list[float] = []
-        run = run_io([job], [target], opened=lambda: before.append(_idle_seconds()))
-        whole = (os.cpu_count() or 1) * (run.done_ns - run.opened_ns) / 1e9
-        runs.append(replace(run, idle=(_idle_seconds() - before[0]) / whole))
-        return run.of().iops
-
-    def theirs() -> float:
-        return reference_tools.fio(
-            target.paths[0],
-            mode={100: "randread", 0: "randwrite"}.get(reads, "randrw"),
-            block_size=block,
-            jobs=depth,
-            seconds=SECONDS,
-            size=SIZE,
-            warmup=WARM_UP,
-            dsync=kind == "dsync",
-            read_percent=reads,
-        ).iops
-
-    what = _what(kind, block, depth, reads)
-    pairs = _alternate(ours, theirs, GRID_ROUNDS)
-    for limit, share in (("processors", "loop_share"), ("interpreter", "loop_time")):
-        if sum(run.limit == limit for run in runs) > GRID_ROUNDS / 2:
-            what += f" (limit: {limit}, Python {median(getattr(run, share) for run in runs):.0%})"
-    return _row(what, "fio psync", ">= 0.95", pairs, "IOPS")
-
-
-def _idle_seconds() -> float:
-    """Return for how long all processors together have been idle, or waited for I/O, since boot."""
-    ticks = Path("/proc/stat").read_text().split(maxsplit=6)[4:6]
-    return sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK")
 
 
 def _sequential(target: Target, *, huge: bool = False, why: str = "") -> list[Row]:
@@ -255,7 +172,7 @@ def _sequential(target: Target, *, huge: bool = False, why: str = "") -> list[Ro
             return found.throughput / 1e6
 
         what = f"1 MiB sequential direct {mode}s, {streams} streams{pages}"
-        rows.append(_row(what, "fio psync", ">= 0.97", _alternate(ours, theirs), "MB/s"))
+        rows.append(row(what, "fio psync", ">= 0.97", alternate(ours, theirs), "MB/s"))
     return rows
 
 
@@ -286,7 +203,7 @@ def _ioping(target: Target) -> list[Row]:
         )
         return found.mean_ns / 1e3
 
-    return [_row(what, "ioping -WWW", bar, _alternate(ours, theirs, PING_ROUNDS), "us")]
+    return [row(what, "ioping -WWW", bar, alternate(ours, theirs, PING_ROUNDS), "us")]
 
 
 def _sysbench(workspace: Workspace) -> list[Row]:
@@ -321,8 +238,8 @@ def _sysbench(workspace: Workspace) -> list[Row]:
             found = reference_tools.sysbench_fileio(folder, mode=mode, seconds=SECONDS, **shape)
             return found.throughput / 1e6
 
-        pairs = _alternate(ours, theirs)
-        rows.append(_row(f"fileio {mode}, 4 threads", "sysbench fileio", bar, pairs, "MB/s"))
+        pairs = alternate(ours, theirs)
+        rows.append(row(f"fileio {mode}, 4 threads", "sysbench fileio", bar, pairs, "MB/s"))
     workspace.forget(target)
     reference_tools.clear(folder)
     return rows
@@ -359,13 +276,13 @@ def _bonnie(workspace: Workspace, why: str) -> list[Row]:
         fields = reference_tools.bonnie(folder, size=BONNIE_SIZE, chunk=8192, files=0)
         return [float(fields[phase].strip("+") or "nan") for phase in phases]
 
-    pairs = _alternate(ours, theirs, BONNIE_ROUNDS)
+    pairs = alternate(ours, theirs, BONNIE_ROUNDS)
     rows = []
     for i, phase in enumerate(phases):
         told = [(a[i], b[i]) for a, b in pairs if not math.isnan(b[i])]
-        row = _row(f"bonnie {phase}", "bonnie++", bar, told, "KiB/s") if len(told) >= 3 else None
-        if row is None:
-            (row,) = _missing("bonnie++", (f"bonnie {phase}", bar))
-            row["skipped"] = "bonnie++ was too fast to tell"
-        rows.append(row)
+        bonnie = (f"bonnie {phase}", "bonnie++", bar)
+        if len(told) >= 3:
+            rows.append(row(*bonnie, told, "KiB/s"))
+        else:
+            rows += _missing("bonnie++", (bonnie[0], bar), why="bonnie++ was too fast to tell")
     return rows

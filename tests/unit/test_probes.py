@@ -29,7 +29,7 @@ from replayer.storage.io_job import IoJob, IoThread, Target
 from replayer.storage.io_result import IoResult
 from replayer.storage.spin import _cpu, _memory
 from replayer.watch.histogram import Latencies, bin_of
-from tests.benchmarks import storage as bench
+from tests.benchmarks import grid
 from tests.fixture_types import RunOf
 from tests.known import known
 
@@ -379,12 +379,13 @@ def test_a_row_that_the_processors_limited_says_so_and_how_much_was_pythons() ->
 
 def test_the_benchmarks_grid_is_drawn_anew_and_again() -> None:
     """A seed gives the same points, another one others; every kind is there, all in their range."""
-    points = bench.draw(7)
+    points = grid.draw(7)
 
-    assert points == bench.draw(7) != bench.draw(8)
-    assert {kind for kind, _, _, _ in points} == set(bench.KINDS)
-    assert all(4096 <= block <= 256 << 10 and 1 <= depth <= 128 for _, block, depth, _ in points)
-    assert {reads for kind, _, _, reads in points if kind != "mixed"} == {0, 100}
+    assert points == grid.draw(7) != grid.draw(8)
+    assert {point.kind for point in points} == set(grid.KINDS)
+    assert {point.huge for point in points} == {True, False}
+    assert all(4096 <= point.block <= 256 << 10 and 1 <= point.depth <= 128 for point in points)
+    assert {point.reads for point in points if point.kind != "mixed"} == {0, 100}
 
 
 def test_fios_reads_and_writes_add_up(tmp_path: Path) -> None:

@@ -15,7 +15,9 @@ from typing import Any, NoReturn
 import pytest
 
 from replayer import journal, registry
-from replayer.collectors import Seen
+from replayer.collectors import Seen, processes
+from replayer.collectors.waits import collector as waits
+from replayer.collectors.waits import switches
 from replayer.engines import engine as engines
 from replayer.errors import Impossible, NotFound, ReplayerError, Skip
 from replayer.machine.processes import CpuSeconds
@@ -318,6 +320,13 @@ def test_a_step_without_a_window_is_ended_and_not_cut(
     calls.clear()
     perform(lambda _spec, _context: None, has_window=False)
     assert not calls
+
+
+def test_who_watches_by_default_takes_a_hundredth_of_a_processor_in_all() -> None:
+    """Each bounds what it takes; what one takes for itself is not the others' to spend."""
+    shares = (waits._SHARE, switches._SHARE, processes._SHARE)
+
+    assert sum(shares) <= 0.01
 
 
 def test_who_watches_is_chosen_by_name(

@@ -1,10 +1,10 @@
 """What those wait for who do a step's work: the server's sessions, or replayer's own threads.
 
-Ten times a second, at uneven intervals so that nothing regular is met or missed each time: first
-the kernel is asked what at most 64 of the threads do, then the server what its sessions wait for,
-then the kernel again whether a thread that slept has slept on meanwhile: of such a one the server's
-word is what it sleeps for, of any other it is only what it did soon after.  Where the server has no
-session at work, replayer's own threads are looked at.
+At most ten times a second, at uneven intervals so that nothing regular is met or missed each time:
+first the kernel is asked what at most 64 of the threads do, then the server what its sessions wait
+for, then the kernel again whether a thread that slept has slept on meanwhile: of such a one the
+server's word is what it sleeps for, of any other it is only what it did soon after. Where the
+server has no session at work, replayer's own threads are looked at.
 
 Little's law then closes with parts that know nothing of each other (analysis/account.py): what each
 thread ran, and waited for a processor, is counted by the kernel in nanoseconds (schedstat) over the
@@ -32,9 +32,9 @@ from replayer.machine.watcher import Watcher
 VERBS = ("watch/waits",)
 _MOST_THREADS = 64
 _PERIOD = 0.1
-_LONGEST_PAUSE = 0.5
-_SHARE = 0.01
-"""Of one processor for looking, unless that takes 5 ms each time."""
+_LONGEST_PAUSE = 1.0
+_SHARE = 0.004
+"""Of one processor for looking, unless that takes 4 ms each time."""
 _RETRY = 1.0
 """Seconds after which a server is asked again that did not answer."""
 _LOOK_AGAIN = 5.0

@@ -37,7 +37,7 @@ _SETTLED = 0.001
 """Seconds after perf was told to begin: that woke somebody up, too."""
 _TRACED = 0.004
 _ANSWER_SECONDS = 0.1
-_SHARE = 0.0075
+_SHARE = 0.0025
 """Of one processor for perf."""
 _BYTES_PER_SECOND = 1 << 19
 _PART = 0.01
