@@ -24,6 +24,7 @@ from replayer.run.context import Context
 from replayer.servers.open import open_server
 from replayer.steps.build import step as build
 from replayer.steps.build.spec import Spec as BuildSpec
+from replayer.steps.walk import listing
 from replayer.steps.walk import step as walk
 from replayer.steps.walk.spec import Spec
 from tests.command import COMMAND
@@ -311,7 +312,7 @@ def test_what_somebody_reads_after_the_proof_is_said(context: Context, layers: P
     os.sync()
 
     with pytest.MonkeyPatch.context() as patch, contextlib.ExitStack() as stack:
-        real = walk.list_files
+        real = listing.list_files
 
         def warmed(*args: Any) -> Any:
             stack.enter_context(held([more]))

@@ -195,7 +195,8 @@ def test_what_others_missed_is_held_against_the_bytes_too() -> None:
     assert (made.verdict, made.ratio, made.page_cache_hits) == (Verdict.PHYSICAL, 1.0, 0.0)
     assert made.riops == 100.0
     # Taken for the own sessions' alone these would be as many reads as blocks.
-    assert (cached.verdict, cached.ratio) == (Verdict.CACHED, pytest.approx(0.01))
+    assert cached.verdict is Verdict.CACHED
+    assert cached.ratio == pytest.approx(0.01)
 
 
 def test_other_sessions_are_told_of_from_a_share_on() -> None:
